@@ -1,1 +1,25 @@
-//! queue
+//! Ground floor: the queues that messages wait in.
+//!
+//! A message enters a [`Lane`] (many producers, one consumer, linked blocks, a hard bound) and
+//! leaves it when a worker runs its receiver. Policies that take a message out of the middle or
+//! the old end of the queue (drop oldest, coalesce) use a [`LockedLane`]: they need the producer to
+//! remove, which a single-consumer queue cannot give.
+//!
+//! The queue knows nothing of actors, threads or time. A producer hands over a value and a *mark*,
+//! one word that travels with the value and comes back at the consumer; the actor floor puts the
+//! enqueue time of sampled messages there.
+//!
+//! Sources: Tokio's `mpsc` block list (positions by fetch-add, blocks released against an observed
+//! tail position), Vyukov's node-based MPSC queue (publication apart from reservation).
+
+mod block;
+mod lane;
+mod locked;
+mod pool;
+mod sync;
+
+pub use lane::{Lane, Popped, Refused};
+pub use locked::{CoalesceKey, LockedLane};
+
+/// The mark of a value that carries no further word.
+pub const PLAIN_MARK: u64 = 1;

@@ -1,0 +1,148 @@
+//! A block: a run of slots in a lane's linked list, and what decides when it may be freed.
+//!
+//! ```text
+//!   Block                                    Slot (64 bytes for an actor's envelope)
+//!   ┌ start      index of its first slot     ┌ mark   0 = nothing published,
+//!   │ length     number of slots             │        HOLE = skip me, else = value is there
+//!   │ next       the block behind it         └ value
+//!   │ retire_at  see below
+//!   └ slots[0..length]
+//! ```
+//!
+//! `retire_at` is the lane's tail position seen just after the lane's hint left this block. Every
+//! producer that can still hold a pointer to the block reserved an index below it, so the block may
+//! be freed once the consumer's head has reached `retire_at` (and no laggard walks, see `lane`).
+
+use std::{
+    alloc::{Layout, dealloc, handle_alloc_error},
+    mem::MaybeUninit,
+    ptr::{self, NonNull},
+};
+
+use crate::{
+    pool,
+    sync::{AtomicPtr, AtomicU64, UnsafeCell},
+};
+
+/// Slots of the first block of a lane: small, because most actors never hold more than a few
+/// messages.
+#[cfg(not(loom))]
+pub(crate) const FIRST_LENGTH: u64 = 8;
+#[cfg(loom)]
+pub(crate) const FIRST_LENGTH: u64 = 2;
+
+/// Slots of every later block.
+#[cfg(not(loom))]
+pub(crate) const LENGTH: u64 = 31;
+#[cfg(loom)]
+pub(crate) const LENGTH: u64 = 2;
+
+/// `Slot::mark` of a slot that no producer has published yet.
+pub(crate) const EMPTY: u64 = 0;
+/// `Slot::mark` of a slot that was reserved in vain (the bound was reached) or emptied out of turn.
+pub(crate) const HOLE: u64 = u64::MAX;
+/// `Block::retire_at` while the lane's hint has not left the block.
+pub(crate) const NOT_RETIRED: u64 = u64::MAX;
+
+#[repr(C)]
+pub(crate) struct Slot<T> {
+    pub(crate) mark: AtomicU64,
+    pub(crate) value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// Aligned to a cache line so that 64-byte slots never straddle two.
+#[repr(C, align(64))]
+pub(crate) struct Block<T> {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) next: AtomicPtr<Block<T>>,
+    pub(crate) retire_at: AtomicU64,
+    slots: [Slot<T>; 0],
+}
+
+impl<T> Block<T> {
+    fn layout(length: u64) -> Layout {
+        let slots = Layout::array::<Slot<T>>(length as usize).expect("a block's size fits");
+        let (layout, _) = Layout::new::<Self>()
+            .extend(slots)
+            .expect("a block's size fits");
+        layout.pad_to_align()
+    }
+
+    /// A block whose first slot has the index `start`: the short first one of a lane, or a regular
+    /// one from the pool.
+    pub(crate) fn allocate(start: u64) -> NonNull<Self> {
+        let length = if start == 0 { FIRST_LENGTH } else { LENGTH };
+        let layout = Self::layout(length);
+        let header = Self {
+            start,
+            length,
+            next: AtomicPtr::new(ptr::null_mut()),
+            retire_at: AtomicU64::new(NOT_RETIRED),
+            slots: [],
+        };
+        if let Some(recycled) = pool::take(layout) {
+            let block = recycled.cast::<Self>();
+            // SAFETY: the pool hands out memory of exactly this layout, owned by nobody else, whose
+            // slots are initialised with EMPTY marks (the promise of `pool::put`).
+            unsafe { block.write(header) };
+            return block;
+        }
+        // SAFETY: the layout is not zero-sized: it holds at least the header.
+        let Some(memory) = NonNull::new(unsafe { std::alloc::alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let block = memory.cast::<Self>();
+        // SAFETY: fresh memory of the block's layout; the header and each slot are written in
+        // bounds, exactly once.
+        unsafe {
+            block.write(header);
+            for index in 0..length {
+                Self::slot(block.as_ptr(), index).write(Slot {
+                    mark: AtomicU64::new(EMPTY),
+                    value: UnsafeCell::new(MaybeUninit::uninit()),
+                });
+            }
+        }
+        block
+    }
+
+    /// The slot at `offset` within the block.
+    ///
+    /// # Safety
+    /// `block` came from [`Block::allocate`], is not freed, and `offset < length`.
+    #[inline(always)]
+    pub(crate) unsafe fn slot(block: *mut Self, offset: u64) -> *mut Slot<T> {
+        // SAFETY: the slots follow the header in the same allocation; the caller keeps `offset` in
+        // bounds.
+        unsafe {
+            (&raw mut (*block).slots)
+                .cast::<Slot<T>>()
+                .add(offset as usize)
+        }
+    }
+
+    /// Gives the block's memory back.
+    ///
+    /// # Safety
+    /// Nobody else holds `block`, and all of its marks are EMPTY and its values moved out.
+    pub(crate) unsafe fn free(block: NonNull<Self>) {
+        // SAFETY: the caller owns the block.
+        let layout = unsafe { Self::layout(block.as_ref().length) };
+        // SAFETY: all marks are EMPTY (the caller's promise), which is what the pool asks for.
+        if unsafe { pool::put(block.cast(), layout) } {
+            return;
+        }
+        // SAFETY: the caller owns the block; header and slots were initialised by `allocate`, and
+        // values are `MaybeUninit`, so only loom's atomics have anything to drop.
+        unsafe {
+            if std::mem::needs_drop::<Slot<T>>() {
+                for index in 0..block.as_ref().length {
+                    Self::slot(block.as_ptr(), index).drop_in_place();
+                }
+            }
+            block.drop_in_place();
+            dealloc(block.cast().as_ptr(), layout);
+        }
+    }
+}

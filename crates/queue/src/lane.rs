@@ -1,0 +1,652 @@
+//! The lane: an unbounded linked list of blocks under a hard bound; many producers, one consumer.
+//!
+//! ```text
+//!            head (consumer)                          tail (next free index)
+//!              v                                        v
+//!   [ block 0 ]──>[ block 1 ]──>[ block 2 ]──>[ block 3 . . ]
+//!     oldest        block_head                  hint
+//!     (waits to be freed)
+//! ```
+//!
+//! A push is one atomic read-modify-write: `tail.fetch_add(1)` reserves an index, the block that
+//! holds it is found from `hint`, the value is written and its mark published. A pop has none: the
+//! head is private to the consumer, which publishes it once per batch ([`Lane::publish`]). The depth
+//! is tail minus published head; no counter is shared for it.
+//!
+//! **The bound is hard.** A producer that draws an index at or past `head + bound` lost a race: it
+//! publishes a *hole* there, takes its value back and shuts the *gate*. While the gate is shut,
+//! producers compare tail and head before they draw, so there are at most as many holes per shutting
+//! as there are producers under way. Without pressure nobody reads the tail before drawing from it,
+//! which would move its cache line twice.
+//!
+//! **Closing** sets the tail's top bit. Whoever draws an index from a closed tail takes the value
+//! back; whoever drew one before has been accepted, and the consumer drains exactly those.
+//!
+//! # Why freeing is sound
+//!
+//! Let *i* be the index a producer drew. Until it publishes slot *i*, the head cannot pass *i*.
+//! 1. It reads `hint` after drawing. If that block starts at or before *i*, then the hint leaves it,
+//!    and every block behind it, only later; so their `retire_at` (the tail, read after the hint
+//!    left) is above *i*, and they are freed only when the head has reached `retire_at`, hence after
+//!    the publication of *i*, the producer's last access.
+//! 2. If the hint is already past *i* (a laggard: others filled the block and moved on between its
+//!    two steps), it counts itself in `walkers` and walks from `block_head`, the consumer's block,
+//!    which cannot be past *i*. The consumer moves `block_head` before it reads `walkers`, and frees
+//!    nothing while that is not zero. Both sides' accesses are SeqCst: either the laggard sees the
+//!    new `block_head` or the consumer sees the laggard.
+//! 3. The hint starts as null. Each producer that finds it so takes `block_head`, installing the
+//!    first block if need be, and sets the hint to it before it publishes; the head cannot pass
+//!    index 0 before its producer has done so, thus the hint's first value is the first block.
+//!
+//! A block is freed by the consumer alone, in list order.
+
+use std::{
+    fmt,
+    mem::MaybeUninit,
+    ptr::{self, NonNull},
+};
+
+use crate::{
+    PLAIN_MARK,
+    block::{Block, EMPTY, HOLE},
+    sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
+};
+
+/// Top bit of the tail: no further value is accepted.
+const CLOSED: u64 = 1 << 63;
+/// `closed_at` while the lane is open.
+const OPEN: u64 = u64::MAX;
+
+const GATE_OPEN: u8 = 0;
+const GATE_SHUT: u8 = 1;
+
+/// What producers write.
+#[repr(align(64))]
+struct Producers<T> {
+    tail: AtomicU64,
+    hint: AtomicPtr<Block<T>>,
+    /// Laggards under way, see the module's rule 2.
+    walkers: AtomicU32,
+    /// Indices that were drawn but hold nothing, because the bound was reached.
+    holes: AtomicU64,
+}
+
+/// What the consumer publishes, once per batch, and producers read.
+#[repr(align(64))]
+struct Published<T> {
+    head: AtomicU64,
+    bound: u64,
+    closed_at: AtomicU64,
+    block_head: AtomicPtr<Block<T>>,
+    gate: AtomicU8,
+}
+
+/// What only the consumer touches.
+struct Consumer<T> {
+    head: u64,
+    block: *mut Block<T>,
+    /// First block that is not freed yet; `oldest..block` wait for their `retire_at`.
+    oldest: *mut Block<T>,
+}
+
+/// A bounded queue of linked blocks with many producers and one consumer.
+pub struct Lane<T> {
+    producers: Producers<T>,
+    published: Published<T>,
+    consumer: UnsafeCell<Consumer<T>>,
+}
+
+// SAFETY: values move from producer to consumer through slots whose mark is stored with Release and
+// loaded with Acquire; the consumer's part is touched only under the contract of the unsafe methods.
+unsafe impl<T: Send> Send for Lane<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Lane<T> {}
+
+/// Why a value was not accepted; it comes back.
+#[derive(PartialEq, Eq, Clone, Copy)]
+pub enum Refused<T> {
+    /// The lane holds as many values as its bound allows.
+    Full(T),
+    /// The lane was closed.
+    Closed(T),
+}
+
+impl<T> Refused<T> {
+    /// The value that was refused.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Full(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+/// What the consumer found at the head.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Popped<T> {
+    /// A value and the mark it was pushed with.
+    Value(T, u64),
+    /// Nothing is queued.
+    Empty,
+    /// An index was drawn by a producer that has not published its value yet: yield and come back.
+    Pending,
+}
+
+impl<T> Lane<T> {
+    /// An empty lane that holds at most `bound` values. Allocates nothing before the first push.
+    ///
+    /// # Panics
+    /// If `bound` is 0 or above 2^48.
+    pub fn new(bound: u64) -> Self {
+        assert!(
+            (1..=1 << 48).contains(&bound),
+            "a lane's bound is 1..=2^48, not {bound}"
+        );
+        Self {
+            producers: Producers {
+                tail: AtomicU64::new(0),
+                hint: AtomicPtr::new(ptr::null_mut()),
+                walkers: AtomicU32::new(0),
+                holes: AtomicU64::new(0),
+            },
+            published: Published {
+                head: AtomicU64::new(0),
+                bound,
+                closed_at: AtomicU64::new(OPEN),
+                block_head: AtomicPtr::new(ptr::null_mut()),
+                gate: AtomicU8::new(GATE_OPEN),
+            },
+            consumer: UnsafeCell::new(Consumer {
+                head: 0,
+                block: ptr::null_mut(),
+                oldest: ptr::null_mut(),
+            }),
+        }
+    }
+
+    /// Appends a value; see [`Lane::push_with`].
+    ///
+    /// # Errors
+    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
+    pub fn push(&self, value: T) -> Result<u64, Refused<T>> {
+        self.push_with(value, |_| PLAIN_MARK)
+    }
+
+    /// Appends a value with the mark that `mark` makes of its index, and returns the index.
+    /// The reservation is a SeqCst read-modify-write, so what the caller reads afterwards is at
+    /// least as new as what the consumer wrote before it last saw the lane without this value.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
+    #[inline]
+    pub fn push_with(&self, value: T, mark: impl FnOnce(u64) -> u64) -> Result<u64, Refused<T>> {
+        // Ordering: Relaxed, the gate is a hint; the bound itself is kept below.
+        if self.published.gate.load(Ordering::Relaxed) == GATE_SHUT
+            && self.depth() >= self.published.bound
+        {
+            return Err(if self.is_closed() {
+                Refused::Closed(value)
+            } else {
+                Refused::Full(value)
+            });
+        }
+        // Ordering: SeqCst, the drawing of rules 1 and 2, and the producer's half of "publish, then
+        // look at the consumer's state" which the caller builds on.
+        let index = self.producers.tail.fetch_add(1, Ordering::SeqCst);
+        if index & CLOSED != 0 {
+            return Err(Refused::Closed(value));
+        }
+        // Ordering: Acquire pairs with the Release in `publish`: slots below the head are free. An
+        // older head only makes the lane look fuller than it is.
+        let head = self.published.head.load(Ordering::Acquire);
+        if index.wrapping_sub(head) >= self.published.bound {
+            return Err(self.leave_hole(index, value));
+        }
+        let mark = mark(index);
+        debug_assert!(mark != EMPTY && mark != HOLE, "a mark is neither 0 nor MAX");
+        self.fill(index, Some(value), mark);
+        Ok(index)
+    }
+
+    #[cold]
+    fn leave_hole(&self, index: u64, value: T) -> Refused<T> {
+        // Ordering: Relaxed, a statistic.
+        self.producers.holes.fetch_add(1, Ordering::Relaxed);
+        // Ordering: Relaxed, a hint.
+        self.published.gate.store(GATE_SHUT, Ordering::Relaxed);
+        self.fill(index, None, HOLE);
+        Refused::Full(value)
+    }
+
+    /// Writes `value` into the slot of the drawn `index` and publishes it with `mark`.
+    #[inline]
+    fn fill(&self, index: u64, value: Option<T>, mark: u64) {
+        // Ordering: SeqCst, rule 1: read after drawing.
+        let hint = self.producers.hint.load(Ordering::SeqCst);
+        if let Some(hint) = NonNull::new(hint) {
+            // SAFETY: rule 1: a block the hint pointed to after we drew is not freed before we
+            // publish. The header fields are written only before the block is linked.
+            let offset = unsafe { index.wrapping_sub(hint.as_ref().start) };
+            // SAFETY: as above.
+            if offset < unsafe { hint.as_ref().length } {
+                // SAFETY: in bounds, and index is ours alone.
+                unsafe { Self::publish_slot(hint.as_ptr(), offset, value, mark) };
+                return;
+            }
+        }
+        self.fill_slowly(index, value, mark);
+    }
+
+    /// # Safety
+    /// `block` is live, `offset` is in bounds, and the caller drew the index that it stands for.
+    #[inline(always)]
+    unsafe fn publish_slot(block: *mut Block<T>, offset: u64, value: Option<T>, mark: u64) {
+        // SAFETY: the caller's promise.
+        let slot = unsafe { &*Block::slot(block, offset) };
+        if let Some(value) = value {
+            // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
+            slot.value.with_mut(|cell| unsafe {
+                (*cell).write(value);
+            });
+        }
+        // Ordering: Release pairs with the consumer's Acquire load of the mark.
+        slot.mark.store(mark, Ordering::Release);
+    }
+
+    #[cold]
+    fn fill_slowly(&self, index: u64, value: Option<T>, mark: u64) {
+        // Ordering: SeqCst, rule 1.
+        let mut block = self.producers.hint.load(Ordering::SeqCst);
+        if block.is_null() {
+            block = self.first_block();
+        }
+        // SAFETY: rule 1 (or 3, for the first block).
+        let is_laggard = unsafe { (*block).start } > index;
+        if is_laggard {
+            // Ordering: SeqCst, rule 2: announce, then read `block_head`.
+            self.producers.walkers.fetch_add(1, Ordering::SeqCst);
+            block = self.published.block_head.load(Ordering::SeqCst);
+        }
+        loop {
+            // SAFETY: rule 1 or 2 keeps this block alive until we publish.
+            let (start, length) = unsafe { ((*block).start, (*block).length) };
+            debug_assert!(start <= index, "a producer never starts past its own index");
+            if index - start < length {
+                // SAFETY: in bounds, the index is ours.
+                unsafe { Self::publish_slot(block, index - start, value, mark) };
+                break;
+            }
+            // SAFETY: as above.
+            let next = unsafe { Self::next_or_allocate(block) };
+            if !is_laggard {
+                self.advance_hint(block, next);
+            }
+            block = next;
+        }
+        if is_laggard {
+            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
+            self.producers.walkers.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// The lane's current first block, installed if there is none yet; sets the hint (rule 3).
+    fn first_block(&self) -> *mut Block<T> {
+        // Ordering: SeqCst/Acquire: the block's header must be visible.
+        let mut block = self.published.block_head.load(Ordering::SeqCst);
+        if block.is_null() {
+            let fresh = Block::allocate(0);
+            match self.published.block_head.compare_exchange(
+                ptr::null_mut(),
+                fresh.as_ptr(),
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => block = fresh.as_ptr(),
+                Err(installed) => {
+                    // SAFETY: never shared; fresh blocks have EMPTY marks and no values.
+                    unsafe { Block::free(fresh) };
+                    block = installed;
+                }
+            }
+        }
+        // A failure means that another producer has set it, which serves as well.
+        // Ordering: SeqCst, rule 3.
+        match self.producers.hint.compare_exchange(
+            ptr::null_mut(),
+            block,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        ) {
+            Ok(_) => block,
+            Err(hint) => hint,
+        }
+    }
+
+    /// # Safety
+    /// `block` is kept alive by rule 1 or 2.
+    unsafe fn next_or_allocate(block: *mut Block<T>) -> *mut Block<T> {
+        // SAFETY: the caller's promise.
+        let block = unsafe { &*block };
+        // Ordering: Acquire pairs with the exchange below: the next block's header is visible.
+        let next = block.next.load(Ordering::Acquire);
+        if !next.is_null() {
+            return next;
+        }
+        let fresh = Block::allocate(block.start + block.length);
+        // Ordering: AcqRel, publish our header or see the winner's.
+        match block.next.compare_exchange(
+            ptr::null_mut(),
+            fresh.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => fresh.as_ptr(),
+            Err(winner) => {
+                // SAFETY: never shared; fresh blocks have EMPTY marks and no values.
+                unsafe { Block::free(fresh) };
+                winner
+            }
+        }
+    }
+
+    /// Moves the hint from `block` to `next`, unless another producer has; who moves it sets
+    /// `retire_at`.
+    fn advance_hint(&self, block: *mut Block<T>, next: *mut Block<T>) {
+        // Ordering: SeqCst, rule 1: the tail below is read after the hint has left.
+        let moved =
+            self.producers
+                .hint
+                .compare_exchange(block, next, Ordering::SeqCst, Ordering::SeqCst);
+        if moved.is_ok() {
+            let tail = self.producers.tail.load(Ordering::SeqCst) & !CLOSED;
+            // SAFETY: nobody frees the block before `retire_at` is set, and only we set it.
+            // Ordering: Release pairs with the Acquire in `reclaim`.
+            unsafe { (*block).retire_at.store(tail, Ordering::Release) };
+        }
+    }
+
+    /// Refuses all further values. `true` for the call that closed the lane.
+    pub fn close(&self) -> bool {
+        // Ordering: SeqCst, one order of all drawings: those before are accepted, later ones not.
+        let tail = self.producers.tail.fetch_or(CLOSED, Ordering::SeqCst);
+        if tail & CLOSED != 0 {
+            return false;
+        }
+        // Ordering: Release/Acquire with `end`.
+        self.published.closed_at.store(tail, Ordering::Release);
+        true
+    }
+
+    /// Whether [`Lane::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        // Ordering: SeqCst, so that it is in one order with the drawings.
+        self.producers.tail.load(Ordering::SeqCst) & CLOSED != 0
+    }
+
+    /// The index behind the last one that was drawn while the lane was open. A consumer that calls
+    /// it after a SeqCst write of its own state sees every index whose producer did not see that
+    /// write.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        // Ordering: SeqCst, the consumer's half of the wake-up protocol.
+        let tail = self.producers.tail.load(Ordering::SeqCst);
+        if tail & CLOSED == 0 {
+            return tail;
+        }
+        // Refused producers go on counting the tail up; what counts is where it was closed.
+        // Ordering: Acquire pairs with the Release in `close`.
+        let closed_at = self.published.closed_at.load(Ordering::Acquire);
+        if closed_at == OPEN {
+            // The closer is between its two steps: too high an end makes the consumer look again.
+            tail & !CLOSED
+        } else {
+            closed_at
+        }
+    }
+
+    /// Values accepted and not yet taken, as of the consumer's last [`Lane::publish`]; never above
+    /// the bound. Anybody may ask at any time.
+    #[inline]
+    pub fn depth(&self) -> u64 {
+        // The head first: it never passes a tail that is read after it.
+        // Ordering: Acquire, as in `push_with`.
+        let head = self.published.head.load(Ordering::Acquire);
+        // Whatever is beyond the bound is a hole by construction.
+        self.end().saturating_sub(head).min(self.published.bound)
+    }
+
+    /// The most values that the lane ever holds.
+    pub fn bound(&self) -> u64 {
+        self.published.bound
+    }
+
+    /// Values accepted since the lane was made.
+    pub fn accepted(&self) -> u64 {
+        // Ordering: Relaxed, a statistic.
+        let holes = self.producers.holes.load(Ordering::Relaxed);
+        self.end().saturating_sub(holes)
+    }
+
+    /// Takes the value at the head.
+    ///
+    /// # Safety
+    /// No two consumer calls (`pop`, `publish`, `is_drained`, `take_first`) on the lane overlap, and
+    /// each happens after the one before it (the actor cell's state word sees to that).
+    #[inline]
+    pub unsafe fn pop(&self) -> Popped<T> {
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            let consumer = unsafe { &mut *consumer };
+            // SAFETY: as above.
+            unsafe { self.pop_from(consumer) }
+        })
+    }
+
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    unsafe fn pop_from(&self, consumer: &mut Consumer<T>) -> Popped<T> {
+        loop {
+            // SAFETY: the consumer's own block is never freed, but by itself.
+            let Some(block) = (unsafe { consumer.block.as_ref() }) else {
+                // Ordering: Acquire: the first block's header must be visible.
+                consumer.block = self.published.block_head.load(Ordering::Acquire);
+                consumer.oldest = consumer.block;
+                if consumer.block.is_null() {
+                    return self.nothing_at(consumer.head);
+                }
+                continue;
+            };
+            let offset = consumer.head - block.start;
+            if offset == block.length {
+                // Ordering: Acquire: the next block's header must be visible.
+                let next = block.next.load(Ordering::Acquire);
+                if next.is_null() {
+                    return self.nothing_at(consumer.head);
+                }
+                consumer.block = next;
+                // Ordering: SeqCst, rule 2: move, then read `walkers` (in `reclaim`).
+                self.published.block_head.store(next, Ordering::SeqCst);
+                // SAFETY: the caller is the only consumer.
+                unsafe { self.reclaim(consumer) };
+                continue;
+            }
+            // SAFETY: in bounds of the consumer's own block.
+            let slot = unsafe { &*Block::slot(consumer.block, offset) };
+            // Ordering: Acquire pairs with the Release in `publish_slot`.
+            let mark = slot.mark.load(Ordering::Acquire);
+            if mark == EMPTY {
+                return self.nothing_at(consumer.head);
+            }
+            // Ordering: Relaxed: the block is linked again only after it went through the pool or
+            // the allocator, which order it.
+            slot.mark.store(EMPTY, Ordering::Relaxed);
+            consumer.head += 1;
+            if mark != HOLE {
+                // SAFETY: published and not taken before: the head has just passed it.
+                let value = slot
+                    .value
+                    .with(|cell| unsafe { (*cell).assume_init_read() });
+                return Popped::Value(value, mark);
+            }
+        }
+    }
+
+    fn nothing_at(&self, head: u64) -> Popped<T> {
+        if self.end() == head {
+            Popped::Empty
+        } else {
+            Popped::Pending
+        }
+    }
+
+    /// Frees the blocks that no producer can reach any more.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    unsafe fn reclaim(&self, consumer: &mut Consumer<T>) {
+        while consumer.oldest != consumer.block {
+            // SAFETY: blocks from `oldest` on are not freed, and only the consumer frees.
+            let oldest = unsafe { &*consumer.oldest };
+            // Ordering: Acquire pairs with the Release in `advance_hint`.
+            if oldest.retire_at.load(Ordering::Acquire) > consumer.head {
+                return;
+            }
+            // Ordering: SeqCst, rule 2; it also acquires the laggards' Release.
+            if self.producers.walkers.load(Ordering::SeqCst) != 0 {
+                return;
+            }
+            // Ordering: Relaxed: read with Acquire when the head passed it.
+            let next = oldest.next.load(Ordering::Relaxed);
+            let freed = NonNull::new(consumer.oldest).expect("a lane's blocks are linked");
+            consumer.oldest = next;
+            // SAFETY: rules 1 and 2; all its slots were consumed: marks EMPTY, values moved out.
+            unsafe { Block::free(freed) };
+        }
+    }
+
+    /// Lets producers see how far the consumer has come, and opens the gate if there is room.
+    /// Returns the depth that is left.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    pub unsafe fn publish(&self) -> u64 {
+        // SAFETY: the caller is the only consumer.
+        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
+        // Ordering: Release pairs with the Acquire loads of the head.
+        self.published.head.store(head, Ordering::Release);
+        let depth = self.end().saturating_sub(head);
+        // Ordering: Relaxed, a hint.
+        if depth < self.published.bound && self.published.gate.load(Ordering::Relaxed) == GATE_SHUT
+        {
+            self.published.gate.store(GATE_OPEN, Ordering::Relaxed);
+        }
+        depth.min(self.published.bound)
+    }
+
+    /// Whether every index that was drawn has been consumed. Called after a SeqCst write of the
+    /// consumer's state, it is the second half of the wake-up protocol, see [`Lane::end`].
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    pub unsafe fn is_drained(&self) -> bool {
+        // SAFETY: the caller is the only consumer.
+        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
+        self.end() == head
+    }
+
+    /// Takes the first published value that `matches`, wherever it is queued. This is Erlang's
+    /// selective receive, and its cost: it looks at each value from the head on, so it takes time
+    /// proportional to the depth.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    pub unsafe fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            let consumer = unsafe { &mut *consumer };
+            let mut block = consumer.block;
+            if block.is_null() {
+                // Ordering: Acquire: the first block's header must be visible.
+                block = self.published.block_head.load(Ordering::Acquire);
+                consumer.block = block;
+                consumer.oldest = block;
+            }
+            let mut index = consumer.head;
+            // SAFETY: blocks from the consumer's own on are freed only by the consumer.
+            while let Some(current) = unsafe { block.as_ref() } {
+                while index - current.start < current.length {
+                    // SAFETY: in bounds.
+                    let slot = unsafe { &*Block::slot(block, index - current.start) };
+                    // Ordering: Acquire pairs with the Release in `publish_slot`.
+                    let mark = slot.mark.load(Ordering::Acquire);
+                    if mark != EMPTY && mark != HOLE {
+                        let is_match = slot
+                            .value
+                            // SAFETY: published, and still there: its mark is not a hole.
+                            .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
+                        if is_match {
+                            // Ordering: Relaxed: from here on only the consumer reads this mark.
+                            slot.mark.store(HOLE, Ordering::Relaxed);
+                            // SAFETY: as above; the hole keeps it from being taken again.
+                            let value = slot
+                                .value
+                                .with(|cell| unsafe { MaybeUninit::assume_init_read(&*cell) });
+                            return Some(value);
+                        }
+                    }
+                    index += 1;
+                }
+                // Ordering: Acquire: the next block's header must be visible.
+                block = current.next.load(Ordering::Acquire);
+            }
+            None
+        })
+    }
+}
+
+impl<T> Drop for Lane<T> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`: no producer and no other consumer exists.
+        while let Popped::Value(value, _) = unsafe { self.pop() } {
+            drop(value);
+        }
+        let mut block = self.consumer.with(|consumer| {
+            // SAFETY: as above.
+            unsafe { (*consumer).oldest }
+        });
+        if block.is_null() {
+            // Ordering: Relaxed, nobody else is left.
+            block = self.published.block_head.load(Ordering::Relaxed);
+        }
+        while let Some(owned) = NonNull::new(block) {
+            // SAFETY: nobody else is left; the list owns each block once.
+            unsafe {
+                // Ordering: Relaxed, nobody else is left.
+                block = owned.as_ref().next.load(Ordering::Relaxed);
+                Block::free(owned);
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Lane<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Lane")
+            .field("depth", &self.depth())
+            .field("bound", &self.bound())
+            .field("is_closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! The locked lane: a mutex and a deque, for the policies by which a *producer* removes.
+//!
+//! Drop-oldest and coalesce take out what is queued already. With a single consumer that can be
+//! blocked for seconds, only a lock lets the producer do it and the bound stay hard; a push costs
+//! some 20 ns more than on a [`crate::Lane`].
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{PLAIN_MARK, Popped, Refused};
+
+/// What a message is coalesced by: its type and the key its handler gave.
+pub type CoalesceKey = (usize, u64);
+
+struct Entry<T> {
+    value: T,
+    mark: u64,
+    key: Option<CoalesceKey>,
+}
+
+struct State<T> {
+    /// `None` where a value was taken out of turn.
+    queue: VecDeque<Option<Entry<T>>>,
+    /// Index of the queue's first entry.
+    head: u64,
+    /// Entries that hold a value.
+    held: u64,
+    /// Index of the entry that holds each key.
+    keys: HashMap<CoalesceKey, u64>,
+    accepted: u64,
+    is_closed: bool,
+}
+
+/// A bounded queue that producers may also take from: evict the oldest, or replace by key.
+pub struct LockedLane<T> {
+    state: Mutex<State<T>>,
+    bound: u64,
+}
+
+impl<T> LockedLane<T> {
+    /// An empty lane that holds at most `bound` values.
+    ///
+    /// # Panics
+    /// If `bound` is 0.
+    pub fn new(bound: u64) -> Self {
+        assert!(bound > 0, "a lane's bound is at least 1");
+        Self {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                head: 0,
+                held: 0,
+                keys: HashMap::new(),
+                accepted: 0,
+                is_closed: false,
+            }),
+            bound,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A panic in a predicate or a drop leaves the state whole: see the order in each method.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends a value; when the lane is full the oldest one makes room and is returned.
+    ///
+    /// # Errors
+    /// [`Refused::Closed`] after [`LockedLane::close`].
+    pub fn push_evicting(
+        &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+    ) -> Result<Option<T>, Refused<T>> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Refused::Closed(value));
+        }
+        let evicted = if state.held == self.bound {
+            state.pop().map(|(oldest, _)| oldest)
+        } else {
+            None
+        };
+        state.append(value, mark, None);
+        Ok(evicted)
+    }
+
+    /// Replaces, in its place, the value that was queued with the same key, and returns it; without
+    /// one, appends. A key of `None` never matches.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] at the bound when no key matches, [`Refused::Closed`] after
+    /// [`LockedLane::close`].
+    pub fn push_coalescing(
+        &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+        key: Option<CoalesceKey>,
+    ) -> Result<Option<T>, Refused<T>> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Refused::Closed(value));
+        }
+        if let Some(place) = key.and_then(|key| state.keys.get(&key).copied()) {
+            let offset = (place - state.head) as usize;
+            let entry = state.queue[offset]
+                .as_mut()
+                .expect("a key's entry holds a value");
+            let replaced = std::mem::replace(&mut entry.value, value);
+            state.accepted += 1;
+            return Ok(Some(replaced));
+        }
+        if state.held >= self.bound {
+            return Err(Refused::Full(value));
+        }
+        state.append(value, mark, key);
+        Ok(None)
+    }
+
+    /// Takes the oldest value. Never [`Popped::Pending`].
+    pub fn pop(&self) -> Popped<T> {
+        match self.lock().pop() {
+            Some((value, mark)) => Popped::Value(value, mark),
+            None => Popped::Empty,
+        }
+    }
+
+    /// Takes the first value that `matches`, wherever it is queued; time proportional to the depth.
+    pub fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut state = self.lock();
+        let found = state
+            .queue
+            .iter()
+            .position(|entry| entry.as_ref().is_some_and(|entry| matches(&entry.value)))?;
+        let entry = state.queue[found].take()?;
+        state.held -= 1;
+        if let Some(key) = entry.key {
+            state.keys.remove(&key);
+        }
+        Some(entry.value)
+    }
+
+    /// Refuses all further values. `true` for the call that closed the lane.
+    pub fn close(&self) -> bool {
+        !std::mem::replace(&mut self.lock().is_closed, true)
+    }
+
+    /// Whether [`LockedLane::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Values that are queued now.
+    pub fn depth(&self) -> u64 {
+        self.lock().held
+    }
+
+    /// The most values that the lane ever holds.
+    pub fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// Values accepted since the lane was made, those that were evicted or replaced later included.
+    pub fn accepted(&self) -> u64 {
+        self.lock().accepted
+    }
+}
+
+impl<T> State<T> {
+    fn append(&mut self, value: T, mark: impl FnOnce(u64) -> u64, key: Option<CoalesceKey>) {
+        let mark = mark(self.accepted);
+        debug_assert!(mark >= PLAIN_MARK, "a mark is never 0");
+        if let Some(key) = key {
+            self.keys.insert(key, self.head + self.queue.len() as u64);
+        }
+        self.queue.push_back(Some(Entry { value, mark, key }));
+        self.held += 1;
+        self.accepted += 1;
+    }
+
+    fn pop(&mut self) -> Option<(T, u64)> {
+        loop {
+            let entry = self.queue.pop_front()?;
+            self.head += 1;
+            if let Some(entry) = entry {
+                self.held -= 1;
+                if let Some(key) = entry.key {
+                    self.keys.remove(&key);
+                }
+                return Some((entry.value, entry.mark));
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for LockedLane<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("LockedLane")
+            .field("depth", &self.depth())
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}
