@@ -1,1 +1,32 @@
-//! meter
+//! What is counted and measured, and how it is read.
+//!
+//! The ground floor of the house: it knows nothing of actors or workers. They bump its counters and
+//! record into its histograms on a message's way; a reader gathers them into a [`SystemSnapshot`] of
+//! plain data, which travels as JSON or as Prometheus text.
+//!
+//! ```text
+//!   worker ──bump──▶ Counter · Peak · Histogram ◀──load── reader ──▶ SystemSnapshot ──▶ render
+//!          (never waits)                       (never blocks)
+//! ```
+//!
+//! Invariant 5 of the house holds here: watching never blocks the message path. All atomics are
+//! relaxed; a snapshot is a set of true readings, not one instant frozen.
+
+#![forbid(unsafe_code)]
+
+mod buckets;
+pub mod clock;
+pub mod counter;
+pub mod histogram;
+pub mod peak;
+pub mod prometheus;
+pub mod snapshot;
+mod sync;
+mod tally;
+
+pub use clock::now_ns;
+pub use counter::{Counter, OwnedCounter};
+pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
+pub use peak::Peak;
+pub use prometheus::{Exposition, FamilyKind, render};
+pub use snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot, WorkerSnapshot};

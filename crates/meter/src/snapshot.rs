@@ -1,0 +1,107 @@
+//! The state of a whole system as plain data.
+//!
+//! What `system.snapshot()` hands out and what the page, the JSON and the Prometheus text are made
+//! of. It knows nothing of the runtime, so that it can be stored, sent and read elsewhere. Fields that
+//! a reader does not find in what it is given take their default, so that old and new can talk.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tally::HistogramSummary;
+
+/// One system: its workers and its actors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SystemSnapshot {
+    /// The system's name.
+    pub name: String,
+    /// Nanoseconds since the system was built.
+    pub uptime_ns: u64,
+    /// The workers, by index.
+    pub workers: Vec<WorkerSnapshot>,
+    /// How many runnable actors wait in the global queue.
+    pub injector_depth: u64,
+    /// How many actors are alive now.
+    pub actors_alive: u64,
+    /// How many actors were ever spawned.
+    pub actors_spawned: u64,
+    /// How many actors have ended.
+    pub actors_ended: u64,
+    /// How many times an actor was restarted.
+    pub actors_restarted: u64,
+    /// Messages that no handler saw through to its end, by reason.
+    pub dead_letters: Vec<ReasonCount>,
+    /// The actors alive now.
+    pub actors: Vec<ActorSnapshot>,
+}
+
+/// One worker thread of the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerSnapshot {
+    /// The worker's place among the workers.
+    pub index: usize,
+    /// How many runnable actors wait in its own queue.
+    pub queue_depth: u64,
+    /// How many times it ran an actor.
+    pub runs: u64,
+    /// How many times it took work from another worker.
+    pub steals: u64,
+    /// How many times it woke another worker.
+    pub wakes: u64,
+    /// How many times it went to sleep.
+    pub parks: u64,
+    /// How many runs ended because the budget was spent.
+    pub budget_expiries: u64,
+}
+
+/// One actor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActorSnapshot {
+    /// The actor's number, unique within the system.
+    pub id: u64,
+    /// The name it is registered under.
+    pub name: Option<String>,
+    /// The type of the actor.
+    pub actor_type: String,
+    /// Its state: idle, queued, running and so on.
+    pub state: String,
+    /// How many times it was restarted.
+    pub restarts: u64,
+    /// The lanes of its mailbox, highest priority first.
+    pub lanes: Vec<LaneSnapshot>,
+    /// How long its handlers took, if that was measured.
+    pub handling: Option<HistogramSummary>,
+}
+
+/// One lane of an actor's mailbox.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneSnapshot {
+    /// The lane's rank, 0 being the highest priority.
+    pub lane: usize,
+    /// The most messages it holds.
+    pub bound: u64,
+    /// How many messages it holds now.
+    pub depth: u64,
+    /// The most messages it has held.
+    pub high_water: u64,
+    /// How many messages it has accepted.
+    pub accepted: u64,
+    /// How many of its messages were handled.
+    pub handled: u64,
+    /// How many of its messages were not, by reason.
+    pub shed: Vec<ReasonCount>,
+    /// How long its messages waited, if that was measured.
+    pub time_in_queue: Option<HistogramSummary>,
+}
+
+/// How often something happened for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReasonCount {
+    /// The reason, in snake case.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+}

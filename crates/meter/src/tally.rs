@@ -1,0 +1,147 @@
+//! A histogram as it was read: plain data, and the figures drawn from it.
+//!
+//! The reader's side of `histogram.rs`. A snapshot is in agreement with itself even if it was taken
+//! in the middle of a record, when a bucket may be counted and the minimum not yet lowered.
+
+use serde::{Deserialize, Serialize};
+
+use crate::buckets::{BUCKET_COUNT, highest, lowest, middle};
+
+/// The buckets of a [`Histogram`](crate::Histogram) at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HistogramSnapshot {
+    /// Empty, or one element for each bucket.
+    counts: Vec<u64>,
+    count: u64,
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl HistogramSnapshot {
+    /// Brings fields that were read one after the other into agreement: the buckets rule.
+    pub(crate) fn from_parts(counts: Vec<u64>, sum_ns: u64, min_ns: u64, max_ns: u64) -> Self {
+        assert_eq!(counts.len(), BUCKET_COUNT);
+        let first = counts.iter().position(|&count| count > 0);
+        let last = counts.iter().rposition(|&count| count > 0);
+        let (Some(first), Some(last)) = (first, last) else {
+            return Self::default();
+        };
+        let max_ns = max_ns.clamp(lowest(last), highest(last));
+        let min_ns = min_ns.clamp(lowest(first), highest(first)).min(max_ns);
+        Self {
+            count: counts.iter().fold(0, |sum, &n| n.saturating_add(sum)),
+            counts,
+            sum_ns,
+            min_ns,
+            max_ns,
+        }
+    }
+
+    /// How many values were recorded.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least value in nanoseconds, 0 if there is none.
+    #[must_use]
+    pub const fn min(&self) -> u64 {
+        self.min_ns
+    }
+
+    /// The greatest value in nanoseconds, 0 if there is none.
+    #[must_use]
+    pub const fn max(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The arithmetic mean in nanoseconds, 0 if there is no value.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        (self.sum_ns as f64 / self.count as f64).clamp(self.min_ns as f64, self.max_ns as f64)
+    }
+
+    /// The value in nanoseconds that a share `quantile` of all values does not exceed, within 1/32 of
+    /// the true one; 0 if there is no value.
+    ///
+    /// A quantile outside 0..=1 counts as the nearer end, NaN as 0.
+    #[must_use]
+    pub fn value_at(&self, quantile: f64) -> u64 {
+        let quantile = quantile.clamp(0.0, 1.0);
+        // The cast turns NaN into 0.
+        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0_u64;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen = seen.saturating_add(count);
+            if seen >= rank {
+                return middle(index).clamp(self.min_ns, self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+
+    /// Adds the values of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            self.clone_from(other);
+            return;
+        }
+        for (count, add) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*add);
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// The usual figures.
+    #[must_use]
+    pub fn summary(&self) -> HistogramSummary {
+        HistogramSummary {
+            count: self.count,
+            min: self.min_ns,
+            max: self.max_ns,
+            mean: self.mean(),
+            p50: self.value_at(0.5),
+            p75: self.value_at(0.75),
+            p90: self.value_at(0.9),
+            p95: self.value_at(0.95),
+            p99: self.value_at(0.99),
+            p999: self.value_at(0.999),
+        }
+    }
+}
+
+/// The usual figures of a histogram; all times in nanoseconds, all 0 if nothing was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HistogramSummary {
+    /// How many values were recorded.
+    pub count: u64,
+    /// The least value, exact.
+    pub min: u64,
+    /// The greatest value, exact.
+    pub max: u64,
+    /// The arithmetic mean, exact.
+    pub mean: f64,
+    /// The median, within 1/32 as all quantiles are.
+    pub p50: u64,
+    /// Three quarters of the values do not exceed this.
+    pub p75: u64,
+    /// 90 % of the values do not exceed this.
+    pub p90: u64,
+    /// 95 % of the values do not exceed this.
+    pub p95: u64,
+    /// 99 % of the values do not exceed this.
+    pub p99: u64,
+    /// 99.9 % of the values do not exceed this.
+    pub p999: u64,
+}
