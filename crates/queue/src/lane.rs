@@ -48,7 +48,7 @@ use std::{
 
 use crate::{
     PLAIN_MARK,
-    block::{Block, EMPTY, HOLE},
+    block::{Block, EMPTY, HOLE, Slot},
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
@@ -61,18 +61,19 @@ const GATE_OPEN: u8 = 0;
 const GATE_SHUT: u8 = 1;
 
 /// What producers write.
-#[repr(align(64))]
+#[repr(C)]
 struct Producers<T> {
     tail: AtomicU64,
     hint: AtomicPtr<Block<T>>,
+    /// Indices that were drawn but hold nothing, because the bound was reached.
+    holes: AtomicU32,
     /// Laggards under way, see the module's rule 2.
     walkers: AtomicU32,
-    /// Indices that were drawn but hold nothing, because the bound was reached.
-    holes: AtomicU64,
 }
 
-/// What the consumer publishes, once per batch, and producers read.
-#[repr(align(64))]
+/// What the consumer publishes, once per batch, and producers read. It lies beside what they write,
+/// so that a push moves one cache line and not two.
+#[repr(C)]
 struct Published<T> {
     head: AtomicU64,
     bound: u64,
@@ -90,9 +91,14 @@ struct Consumer<T> {
 }
 
 /// A bounded queue of linked blocks with many producers and one consumer.
+///
+/// 128 bytes. It is not aligned to cache lines, which would double an idle actor: the gap keeps what
+/// the consumer writes per message a line's width away from what producers write.
+#[repr(C)]
 pub struct Lane<T> {
     producers: Producers<T>,
     published: Published<T>,
+    gap: [u64; 5],
     consumer: UnsafeCell<Consumer<T>>,
 }
 
@@ -155,7 +161,7 @@ impl<T> Lane<T> {
                 tail: AtomicU64::new(0),
                 hint: AtomicPtr::new(ptr::null_mut()),
                 walkers: AtomicU32::new(0),
-                holes: AtomicU64::new(0),
+                holes: AtomicU32::new(0),
             },
             published: Published {
                 head: AtomicU64::new(0),
@@ -164,6 +170,7 @@ impl<T> Lane<T> {
                 block_head: AtomicPtr::new(ptr::null_mut()),
                 gate: AtomicU8::new(GATE_OPEN),
             },
+            gap: [0; 5],
             consumer: UnsafeCell::new(Consumer {
                 head: 0,
                 block: ptr::null_mut(),
@@ -181,8 +188,8 @@ impl<T> Lane<T> {
     }
 
     /// Appends a value with the mark that `mark` makes of its index, and returns the index.
-    /// The reservation is a SeqCst read-modify-write, so what the caller reads afterwards is at
-    /// least as new as what the consumer wrote before it last saw the lane without this value.
+    /// The reservation is a SeqCst read-modify-write: what the caller loads (SeqCst) afterwards is at
+    /// least as new as what the consumer wrote before it found the lane [`Popped::Empty`].
     ///
     /// # Errors
     /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
@@ -391,11 +398,9 @@ impl<T> Lane<T> {
         self.producers.tail.load(Ordering::SeqCst) & CLOSED != 0
     }
 
-    /// The index behind the last one that was drawn while the lane was open. A consumer that calls
-    /// it after a SeqCst write of its own state sees every index whose producer did not see that
-    /// write.
+    /// The index behind the last one that was drawn while the lane was open.
     #[inline]
-    pub fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         // Ordering: SeqCst, the consumer's half of the wake-up protocol.
         let tail = self.producers.tail.load(Ordering::SeqCst);
         if tail & CLOSED == 0 {
@@ -432,13 +437,13 @@ impl<T> Lane<T> {
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
         let holes = self.producers.holes.load(Ordering::Relaxed);
-        self.end().saturating_sub(holes)
+        self.end().saturating_sub(u64::from(holes))
     }
 
     /// Takes the value at the head.
     ///
     /// # Safety
-    /// No two consumer calls (`pop`, `publish`, `is_drained`, `take_first`) on the lane overlap, and
+    /// No two consumer calls (`pop`, `is_ready`, `publish`, `take_first`) on the lane overlap, and
     /// each happens after the one before it (the actor cell's state word sees to that).
     #[inline]
     pub unsafe fn pop(&self) -> Popped<T> {
@@ -450,10 +455,46 @@ impl<T> Lane<T> {
         })
     }
 
+    /// Whether [`Lane::pop`] would return a value.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    pub unsafe fn is_ready(&self) -> bool {
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            unsafe { self.slot_at_head(&mut *consumer).is_some() }
+        })
+    }
+
     /// # Safety
     /// As [`Lane::pop`].
     #[inline]
     unsafe fn pop_from(&self, consumer: &mut Consumer<T>) -> Popped<T> {
+        // SAFETY: the caller's promise.
+        let Some((slot, mark)) = (unsafe { self.slot_at_head(consumer) }) else {
+            return self.nothing_at(consumer.head);
+        };
+        // SAFETY: a slot of the consumer's own block, which is not freed while it is.
+        let slot = unsafe { slot.as_ref() };
+        // Ordering: Relaxed: the block is linked again only after it went through the pool or the
+        // allocator, which order it.
+        slot.mark.store(EMPTY, Ordering::Relaxed);
+        consumer.head += 1;
+        // SAFETY: published, and not taken before: the head has just passed it.
+        let value = slot
+            .value
+            .with(|cell| unsafe { (*cell).assume_init_read() });
+        Popped::Value(value, mark)
+    }
+
+    /// The slot at the head and its mark, if a value is published there. Steps over holes and into
+    /// the next block on the way.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    unsafe fn slot_at_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<Slot<T>>, u64)> {
         loop {
             // SAFETY: the consumer's own block is never freed, but by itself.
             let Some(block) = (unsafe { consumer.block.as_ref() }) else {
@@ -461,7 +502,7 @@ impl<T> Lane<T> {
                 consumer.block = self.published.block_head.load(Ordering::Acquire);
                 consumer.oldest = consumer.block;
                 if consumer.block.is_null() {
-                    return self.nothing_at(consumer.head);
+                    return None;
                 }
                 continue;
             };
@@ -470,7 +511,7 @@ impl<T> Lane<T> {
                 // Ordering: Acquire: the next block's header must be visible.
                 let next = block.next.load(Ordering::Acquire);
                 if next.is_null() {
-                    return self.nothing_at(consumer.head);
+                    return None;
                 }
                 consumer.block = next;
                 // Ordering: SeqCst, rule 2: move, then read `walkers` (in `reclaim`).
@@ -480,22 +521,19 @@ impl<T> Lane<T> {
                 continue;
             }
             // SAFETY: in bounds of the consumer's own block.
-            let slot = unsafe { &*Block::slot(consumer.block, offset) };
-            // Ordering: Acquire pairs with the Release in `publish_slot`.
-            let mark = slot.mark.load(Ordering::Acquire);
-            if mark == EMPTY {
-                return self.nothing_at(consumer.head);
-            }
-            // Ordering: Relaxed: the block is linked again only after it went through the pool or
-            // the allocator, which order it.
-            slot.mark.store(EMPTY, Ordering::Relaxed);
-            consumer.head += 1;
-            if mark != HOLE {
-                // SAFETY: published and not taken before: the head has just passed it.
-                let value = slot
-                    .value
-                    .with(|cell| unsafe { (*cell).assume_init_read() });
-                return Popped::Value(value, mark);
+            let slot = unsafe { NonNull::new_unchecked(Block::slot(consumer.block, offset)) };
+            // SAFETY: as above. Ordering: Acquire pairs with the Release in `publish_slot`.
+            let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
+            match mark {
+                EMPTY => return None,
+                HOLE => {
+                    // SAFETY: as above. Ordering: Relaxed, as in `pop_from`.
+                    unsafe { slot.as_ref() }
+                        .mark
+                        .store(EMPTY, Ordering::Relaxed);
+                    consumer.head += 1;
+                }
+                _ => return Some((slot, mark)),
             }
         }
     }
@@ -551,18 +589,6 @@ impl<T> Lane<T> {
             self.published.gate.store(GATE_OPEN, Ordering::Relaxed);
         }
         depth.min(self.published.bound)
-    }
-
-    /// Whether every index that was drawn has been consumed. Called after a SeqCst write of the
-    /// consumer's state, it is the second half of the wake-up protocol, see [`Lane::end`].
-    ///
-    /// # Safety
-    /// As [`Lane::pop`].
-    #[inline]
-    pub unsafe fn is_drained(&self) -> bool {
-        // SAFETY: the caller is the only consumer.
-        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
-        self.end() == head
     }
 
     /// Takes the first published value that `matches`, wherever it is queued. This is Erlang's

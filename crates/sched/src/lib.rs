@@ -1,1 +1,36 @@
-//! sched
+//! The scheduler's floor: worker threads, their run queues, and how they sleep and wake.
+//!
+//! It runs [`Task`]s and knows no actors. A task is a pointer to a [`Header`] embedded in something
+//! larger (an actor's cell); its [`RunState`] says who may run it and who has to enqueue it.
+//!
+//! - [`Scheduler`]: threads, run queues, stealing; `sleep/README.md` proves the sleep protocol.
+//! - [`RunState`]: the state word, and why no message is left behind.
+//! - [`Budget`]: how long a task runs before others have their turn.
+//! - [`Timers`]: calls at a later time.
+//!
+//! Sources: Tokio's multi-thread scheduler and Go's (per-worker rings, stealing of half, a next
+//! slot), rayon's sleep protocol (announce, look once more, then sleep).
+
+mod budget;
+mod injector;
+mod local;
+mod monitor;
+mod parker;
+mod scheduler;
+mod seat;
+mod sleep;
+mod state;
+mod sync;
+mod task;
+mod timer;
+mod worker;
+
+#[cfg(all(loom, test))]
+mod loom_tests;
+
+pub use budget::{Budget, BudgetLimits};
+pub use scheduler::{Scheduler, SchedulerSettings, StartError, WORKERS_MAX};
+pub use state::{Phase, Rest, RunState, Signals, Wake};
+pub use task::{After, Header, Task, Vtable};
+pub use timer::{TimerKey, Timers};
+pub use worker::RunContext;

@@ -1,0 +1,83 @@
+//! The global run queue: tasks from outside the workers, and those whose budget expired.
+//!
+//! A linked list through the task headers under a mutex, with its length beside it so that idle
+//! workers need not lock to see that it is empty. It never allocates.
+
+use crate::{
+    sync::{AtomicUsize, Mutex, Ordering},
+    task::Task,
+};
+
+#[derive(Default)]
+struct List {
+    first: Option<Task>,
+    last: Option<Task>,
+}
+
+pub(crate) struct Injector {
+    list: Mutex<List>,
+    length: AtomicUsize,
+}
+
+impl Injector {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: Mutex::new(List::default()),
+            length: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: SeqCst, the sleeper's look at the queues after it announced its sleep.
+        self.length.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn push(&self, task: Task) {
+        self.push_batch(&[task]);
+    }
+
+    pub(crate) fn push_batch(&self, tasks: &[Task]) {
+        let mut list = self.list.lock().expect("nothing panics under this lock");
+        for &task in tasks {
+            // SAFETY: the caller hands the task over; `next` is ours under the lock.
+            unsafe { *task.header().as_ref().next.get() = None };
+            match list.last.replace(task) {
+                // SAFETY: it is in our list, so its `next` is ours under the lock.
+                Some(last) => unsafe { *last.header().as_ref().next.get() = Some(task) },
+                None => list.first = Some(task),
+            }
+        }
+        // Ordering: SeqCst, as in `len`.
+        self.length.fetch_add(tasks.len(), Ordering::SeqCst);
+    }
+
+    /// The oldest task, and up to `extra` more given to `keep`.
+    pub(crate) fn pop_batch(&self, extra: usize, mut keep: impl FnMut(Task)) -> Option<Task> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut list = self.list.lock().expect("nothing panics under this lock");
+        let first = list.pop()?;
+        let mut taken = 1;
+        while taken <= extra {
+            let Some(task) = list.pop() else { break };
+            keep(task);
+            taken += 1;
+        }
+        // Ordering: SeqCst, as in `len`.
+        self.length.fetch_sub(taken, Ordering::SeqCst);
+        Some(first)
+    }
+}
+
+impl List {
+    fn pop(&mut self) -> Option<Task> {
+        let first = self.first?;
+        // SAFETY: it is in our list, so its `next` is ours under the lock.
+        self.first = unsafe { (*first.header().as_ref().next.get()).take() };
+        if self.first.is_none() {
+            self.last = None;
+        }
+        Some(first)
+    }
+}

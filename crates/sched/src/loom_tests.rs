@@ -1,0 +1,220 @@
+//! The scheduler's protocols under loom: the state word with a lane, the local ring against a
+//! thief, the sleep protocol.
+
+use std::ptr::NonNull;
+
+use freeboard_queue::{Lane, Popped};
+use loom::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use crate::{
+    After, Header, Rest, RunContext, RunState, Signals, Task, Vtable, Wake, injector::Injector,
+    local::LocalQueue, sleep::Sleep,
+};
+
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// An actor reduced to its protocol: a lane, a state word and what it has handled.
+struct Cell {
+    lane: Lane<u32>,
+    state: RunState,
+    handled: Mutex<Vec<u32>>,
+    running: AtomicUsize,
+}
+
+impl Cell {
+    fn new() -> Self {
+        Self {
+            lane: Lane::new(8),
+            state: RunState::new(),
+            handled: Mutex::new(Vec::new()),
+            running: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sends; whoever has to enqueue the cell runs it on the spot.
+    fn send(&self, message: u32) {
+        self.lane.push(message).unwrap();
+        if self.state.notify() == Wake::Enqueue {
+            self.run();
+        }
+    }
+
+    fn run(&self) {
+        let _ = self.state.start();
+        assert_eq!(
+            self.running.fetch_add(1, Ordering::SeqCst),
+            0,
+            "two workers at once"
+        );
+        loop {
+            loop {
+                // SAFETY: the state word lets one thread run at a time; asserted above.
+                match unsafe { self.lane.pop() } {
+                    Popped::Value(message, _) => self.handled.lock().unwrap().push(message),
+                    Popped::Pending => thread::yield_now(),
+                    Popped::Empty => break,
+                }
+            }
+            // SAFETY: as above.
+            unsafe { self.lane.publish() };
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            match self.state.rest(Rest::Idle) {
+                Ok(()) => return,
+                Err(_) => self.running.fetch_add(1, Ordering::SeqCst),
+            };
+        }
+    }
+}
+
+#[test]
+fn loom_no_message_is_left_behind() {
+    check(3, || {
+        let cell = Arc::new(Cell::new());
+        let other = {
+            let cell = cell.clone();
+            thread::spawn(move || cell.send(1))
+        };
+        cell.send(2);
+        other.join().unwrap();
+        let mut handled = cell.handled.lock().unwrap().clone();
+        handled.sort_unstable();
+        assert_eq!(handled, [1, 2]);
+    });
+}
+
+#[test]
+fn loom_no_signal_is_left_behind() {
+    check(3, || {
+        let state = Arc::new(RunState::new_queued());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let stop = Signals::bit(1);
+        let run = move |state: &RunState, seen: &AtomicUsize| {
+            let mut signals = state.start();
+            loop {
+                if signals.contains(stop) {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                }
+                match state.rest(Rest::Held) {
+                    Ok(()) => return,
+                    Err(came) => signals = came,
+                }
+            }
+        };
+        let signaller = {
+            let (state, seen) = (state.clone(), seen.clone());
+            thread::spawn(move || {
+                if state.signal(stop) == Wake::Enqueue {
+                    run(&state, &seen);
+                }
+            })
+        };
+        run(&state, &seen);
+        signaller.join().unwrap();
+        assert_eq!(seen.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// The scheduler never runs a test's tasks: only their addresses matter.
+unsafe fn never_run(_: Task, _: &mut RunContext<'_>) -> After {
+    unreachable!("queues do not run tasks")
+}
+
+static VTABLE: Vtable = Vtable { run: never_run };
+
+fn leak_tasks<const N: usize>() -> ([Task; N], Vec<Box<Header>>) {
+    let headers: Vec<Box<Header>> = (0..N).map(|_| Box::new(Header::new(&VTABLE))).collect();
+    let tasks = std::array::from_fn(|index| {
+        // SAFETY: the headers outlive the test's queues, and nobody runs the tasks.
+        unsafe { Task::from_header(NonNull::from(&*headers[index])) }
+    });
+    (tasks, headers)
+}
+
+/// The owner pushes past the ring's capacity and pops, a thief steals; every task comes out once.
+#[test]
+fn loom_ring_loses_and_doubles_nothing() {
+    check(2, || {
+        let (tasks, headers) = leak_tasks::<6>();
+        let ring = Arc::new(LocalQueue::new());
+        let thief = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                let own = LocalQueue::new();
+                let mut stolen = Vec::new();
+                for _ in 0..2 {
+                    stolen.extend(ring.steal_into(&own));
+                    stolen.extend(std::iter::from_fn(|| own.pop()));
+                }
+                stolen
+            })
+        };
+        let mut kept = Vec::new();
+        for &task in &tasks {
+            ring.push(task, |overflow| kept.extend_from_slice(overflow));
+        }
+        kept.extend(ring.pop());
+        let stolen = thief.join().unwrap();
+        kept.extend(std::iter::from_fn(|| ring.pop()));
+        kept.extend(stolen);
+        assert_eq!(kept.len(), tasks.len(), "each task comes out once");
+        assert!(tasks.iter().all(|task| kept.contains(task)));
+        drop(headers);
+    });
+}
+
+/// Two workers that search, take and sleep; one task pushed from outside. It is taken, always: a
+/// lost wake-up would be a deadlock, which loom reports.
+#[test]
+fn loom_no_task_waits_while_workers_sleep() {
+    check(2, || {
+        let (tasks, headers) = leak_tasks::<2>();
+        let sleep = Arc::new(Sleep::new(2));
+        let injector = Arc::new(Injector::new());
+        let left = Arc::new(AtomicUsize::new(tasks.len()));
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
+                thread::spawn(move || {
+                    let mut is_searching = false;
+                    while left.load(Ordering::SeqCst) > 0 {
+                        if !is_searching {
+                            is_searching = sleep.try_start_searching();
+                        }
+                        if injector.pop_batch(0, |_| ()).is_some() {
+                            if is_searching && sleep.stop_searching() && injector.len() > 0 {
+                                sleep.wake_one();
+                            }
+                            is_searching = false;
+                            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                                sleep.wake_all();
+                            }
+                            continue;
+                        }
+                        sleep.sleep(worker, is_searching, || {
+                            injector.len() > 0 || left.load(Ordering::SeqCst) == 0
+                        });
+                        is_searching = true;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            injector.push(task);
+            sleep.wake_one();
+        }
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        drop(headers);
+    });
+}

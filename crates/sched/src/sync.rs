@@ -1,0 +1,22 @@
+//! The one door through which this crate reaches atomics, so that loom can replace them.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+/// Stands between two SeqCst accesses whose order a proof needs. The language orders them already;
+/// loom treats SeqCst loads and stores as acquire and release and models only fences, so it gets
+/// one here.
+#[inline(always)]
+pub(crate) fn fence_for_loom() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
