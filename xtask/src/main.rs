@@ -1,2 +1,72 @@
-//! xtask
-fn main() {}
+//! The project's own commands, run as `cargo xtask <command>`.
+//!
+//! `test` and `ci` are what a contributor and the build machine run; `tidy` keeps the style rules as
+//! a test; `soak` searches longer for rare interleavings; `peers` measures Freeboard beside other
+//! runtimes and writes the tables of PERFORMANCE.md.
+
+#![forbid(unsafe_code)]
+// This is a command-line tool: what it has to say goes to the terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod cargo;
+mod ci;
+mod component;
+mod loom;
+mod peers;
+mod soak;
+mod step;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask test                      every test, with the real components it needs
+  cargo xtask ci                        all that the build machine checks
+  cargo xtask tidy                      the style rules alone
+  cargo xtask soak --minutes 30         look longer for rare interleavings
+  cargo xtask peers messaging --quick   a short side-by-side run
+  cargo xtask peers flood --rounds 3 --only freeboard,beam";
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Freeboard's own commands", after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what real components the tests need, then run every test
+    Test,
+    /// Format, lints, tidy, tests, loom, docs: all that the build machine checks
+    Ci,
+    /// Check the style rules: floors, file length, docs, markers, unsafe, atomics
+    Tidy,
+    /// Repeat loom and property tests with larger limits until the time is up
+    Soak(soak::Options),
+    /// Measure the same work on Freeboard and on other runtimes, side by side
+    #[command(subcommand)]
+    Peers(peers::Suite),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Test => test::run(),
+        Command::Ci => ci::run(),
+        Command::Tidy => tidy::run(),
+        Command::Soak(options) => soak::run(&options),
+        Command::Peers(suite) => peers::run(&suite),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,88 @@
-//! actor
+//! The actors' floor: what users of Freeboard write and hold.
+//!
+//! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`]) per message type. [`System::spawn`] gives
+//! an [`ActorRef`], by which it is told and asked from any thread and any async runtime. Each actor
+//! has a mailbox of one to eight lanes with a hard bound and an overload policy each
+//! ([`SpawnOptions`]), a supervisor's directive for when it panics ([`Supervision`]), and gauges
+//! ([`System::snapshot`]). A [`Dam`] holds a flood back from an actor that cannot take it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use freeboard_actor::{Actor, Context, Handler, System};
+//!
+//! struct Counter(u64);
+//! struct Add(u64);
+//!
+//! impl Actor for Counter {}
+//!
+//! impl Handler<Add> for Counter {
+//!     type Reply = u64;
+//!     fn handle(&mut self, msg: Add, _cx: &mut Context<Self>) -> u64 {
+//!         self.0 += msg.0;
+//!         self.0
+//!     }
+//! }
+//!
+//! let system = System::builder().workers(1).build()?;
+//! let counter = system.spawn(Counter(0));
+//! counter.tell(Add(1))?;
+//! assert_eq!(counter.ask(Add(2)).wait()?, 3);
+//! assert!(system.shutdown(Duration::from_secs(5)).is_clean());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod actor;
+mod actor_ref;
+mod ask;
+mod body;
+mod builder;
+mod cell;
+mod context;
+mod credit;
+mod current;
+mod dam;
+mod dead_letter;
+mod ended;
+mod envelope;
+mod error;
+mod funeral;
+mod gauges;
+mod id;
+mod mailbox;
+mod names;
+mod options;
+mod outbox;
+#[cfg(feature = "tokio")]
+mod pipe;
+mod receives;
+mod recipient;
+mod registry;
+mod relations;
+mod reply;
+mod send;
+mod shutdown;
+mod supervision;
+mod sync;
+mod system;
+mod waiters;
+
+pub use actor::{Actor, AsyncHandler, Handler, Message};
+pub use actor_ref::{ActorRef, WeakActorRef};
+pub use ask::{Ask, Asking};
+pub use builder::SystemBuilder;
+pub use context::Context;
+pub use dam::{Dam, DamBuilder, DamError, DamGauge};
+pub use dead_letter::DeadLetter;
+pub use ended::{EndReason, Ended};
+pub use envelope::INLINE_BYTES;
+pub use error::{AskError, TellError};
+pub use freeboard_sched::TimerKey;
+pub use id::ActorId;
+pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
+pub use receives::{ByAsyncHandler, ByHandler, Receives};
+pub use recipient::Recipient;
+pub use reply::{NoReply, ReplyPort, ReplySlot};
+pub use send::{Send, Sending};
+pub use shutdown::{ShutdownReport, Unfinished};
+pub use supervision::{Directive, Failure, Supervision};
+pub use system::{BuildError, NoRuntime, SpawnError, System};

@@ -1,1 +1,17 @@
-//! face
+#![doc = include_str!("../../../README.md")]
+#![forbid(unsafe_code)]
+
+pub use freeboard_actor::*;
+
+/// Bounds, overload policies, credit: pure decisions.
+pub use freeboard_flow as flow;
+/// Counters, histograms, snapshots, the Prometheus text format.
+pub use freeboard_meter as meter;
+
+/// What most programs need.
+pub mod prelude {
+    pub use freeboard_actor::{
+        Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, Supervision, System,
+    };
+    pub use freeboard_flow::{LaneConfig, Overload};
+}

@@ -19,7 +19,7 @@ mod pool;
 mod sync;
 
 pub use lane::{Lane, Popped, Refused};
-pub use locked::{CoalesceKey, LockedLane};
+pub use locked::LockedLane;
 
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;

@@ -7,40 +7,38 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    hash::Hash,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{PLAIN_MARK, Popped, Refused};
 
-/// What a message is coalesced by: its type and the key its handler gave.
-pub type CoalesceKey = (usize, u64);
-
-struct Entry<T> {
+struct Entry<T, K> {
     value: T,
     mark: u64,
-    key: Option<CoalesceKey>,
+    key: Option<K>,
 }
 
-struct State<T> {
+struct State<T, K> {
     /// `None` where a value was taken out of turn.
-    queue: VecDeque<Option<Entry<T>>>,
+    queue: VecDeque<Option<Entry<T, K>>>,
     /// Index of the queue's first entry.
     head: u64,
     /// Entries that hold a value.
     held: u64,
     /// Index of the entry that holds each key.
-    keys: HashMap<CoalesceKey, u64>,
+    keys: HashMap<K, u64>,
     accepted: u64,
     is_closed: bool,
 }
 
-/// A bounded queue that producers may also take from: evict the oldest, or replace by key.
-pub struct LockedLane<T> {
-    state: Mutex<State<T>>,
+/// A bounded queue that producers may also take from: evict the oldest, or replace by a key `K`.
+pub struct LockedLane<T, K> {
+    state: Mutex<State<T, K>>,
     bound: u64,
 }
 
-impl<T> LockedLane<T> {
+impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     /// An empty lane that holds at most `bound` values.
     ///
     /// # Panics
@@ -60,7 +58,7 @@ impl<T> LockedLane<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State<T, K>> {
         // A panic in a predicate or a drop leaves the state whole: see the order in each method.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,13 +95,13 @@ impl<T> LockedLane<T> {
         &self,
         value: T,
         mark: impl FnOnce(u64) -> u64,
-        key: Option<CoalesceKey>,
+        key: Option<K>,
     ) -> Result<Option<T>, Refused<T>> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(Refused::Closed(value));
         }
-        if let Some(place) = key.and_then(|key| state.keys.get(&key).copied()) {
+        if let Some(place) = key.as_ref().and_then(|key| state.keys.get(key).copied()) {
             let offset = (place - state.head) as usize;
             let entry = state.queue[offset]
                 .as_mut()
@@ -168,11 +166,11 @@ impl<T> LockedLane<T> {
     }
 }
 
-impl<T> State<T> {
-    fn append(&mut self, value: T, mark: impl FnOnce(u64) -> u64, key: Option<CoalesceKey>) {
+impl<T, K: Clone + Eq + Hash> State<T, K> {
+    fn append(&mut self, value: T, mark: impl FnOnce(u64) -> u64, key: Option<K>) {
         let mark = mark(self.accepted);
         debug_assert!(mark >= PLAIN_MARK, "a mark is never 0");
-        if let Some(key) = key {
+        if let Some(key) = key.clone() {
             self.keys.insert(key, self.head + self.queue.len() as u64);
         }
         self.queue.push_back(Some(Entry { value, mark, key }));
@@ -195,7 +193,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T> fmt::Debug for LockedLane<T> {
+impl<T, K: Clone + Eq + Hash> fmt::Debug for LockedLane<T, K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("LockedLane")

@@ -104,7 +104,7 @@ proptest! {
     /// Evicting keeps the newest `bound` values and hands back each one it drops.
     #[test]
     fn locked_lane_evicts_the_oldest(count in 0_u64..200, bound in 1_u64..20) {
-        let lane = LockedLane::new(bound);
+        let lane = LockedLane::<u64, ()>::new(bound);
         let mut evicted = Vec::new();
         for value in 0..count {
             evicted.extend(lane.push_evicting(value, |_| PLAIN_MARK).unwrap());
@@ -129,7 +129,7 @@ proptest! {
         let lane = LockedLane::new(bound);
         let mut model: VecDeque<(u64, usize)> = VecDeque::new();
         for (number, (key, pop_after)) in pushes.into_iter().enumerate() {
-            let outcome = lane.push_coalescing((key, number), |_| PLAIN_MARK, Some((7, key)));
+            let outcome = lane.push_coalescing((key, number), |_| PLAIN_MARK, Some(key));
             if let Some(entry) = model.iter_mut().find(|entry| entry.0 == key) {
                 prop_assert_eq!(outcome, Ok(Some(*entry)));
                 entry.1 = number;

@@ -76,6 +76,11 @@ impl Budget {
         true
     }
 
+    /// Whether the messages of the budget are used up.
+    pub fn is_spent(&self) -> bool {
+        self.spent >= self.limits.messages
+    }
+
     /// Messages accounted for.
     pub fn spent_messages(&self) -> u32 {
         self.spent

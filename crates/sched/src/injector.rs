@@ -12,6 +12,7 @@ use crate::{
 struct List {
     first: Option<Task>,
     last: Option<Task>,
+    is_closed: bool,
 }
 
 pub(crate) struct Injector {
@@ -38,6 +39,9 @@ impl Injector {
 
     pub(crate) fn push_batch(&self, tasks: &[Task]) {
         let mut list = self.list.lock().expect("nothing panics under this lock");
+        if list.is_closed {
+            return;
+        }
         for &task in tasks {
             // SAFETY: the caller hands the task over; `next` is ours under the lock.
             unsafe { *task.header().as_ref().next.get() = None };
@@ -49,6 +53,17 @@ impl Injector {
         }
         // Ordering: SeqCst, as in `len`.
         self.length.fetch_add(tasks.len(), Ordering::SeqCst);
+    }
+
+    /// Forgets all tasks, and touches none from here on.
+    pub(crate) fn close(&self) {
+        let mut list = self.list.lock().expect("nothing panics under this lock");
+        *list = List {
+            is_closed: true,
+            ..List::default()
+        };
+        // Ordering: SeqCst, as in `len`.
+        self.length.store(0, Ordering::SeqCst);
     }
 
     /// The oldest task, and up to `extra` more given to `keep`.

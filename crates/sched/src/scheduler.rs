@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     is_shut_down: AtomicBool,
     living: Living,
+    /// Called by the last worker that ends.
+    on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Shared {
@@ -89,6 +91,22 @@ impl Shared {
         self.sleep.wake_one();
     }
 
+    /// A worker's thread is about to end.
+    fn leave(&self, index: usize) {
+        if self.living.is_last(index) {
+            self.injector.close();
+            let on_end = self
+                .on_end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(on_end) = on_end {
+                on_end();
+            }
+        }
+        self.living.leave(index);
+    }
+
     /// Wakes a worker on behalf of the worker `waker`, which counts it.
     pub(crate) fn wake_one(&self, waker: usize) {
         if self.sleep.wake_one() {
@@ -105,6 +123,11 @@ struct Living {
 }
 
 impl Living {
+    fn is_last(&self, index: usize) -> bool {
+        let indices = self.indices.lock().unwrap_or_else(PoisonError::into_inner);
+        indices.iter().all(|&living| living == index)
+    }
+
     fn leave(&self, index: usize) {
         self.indices
             .lock()
@@ -148,11 +171,15 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the workers and the monitor.
+    /// Starts the workers and the monitor. `on_end` is called once, by the last worker, when none
+    /// runs a task any more: from then on no task is touched, so whatever holds them may go.
     ///
     /// # Errors
     /// [`StartError`] for settings out of range or a thread that cannot be started.
-    pub fn start(settings: SchedulerSettings) -> Result<Self, StartError> {
+    pub fn start(
+        settings: SchedulerSettings,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, StartError> {
         if !(1..=WORKERS_MAX).contains(&settings.workers) {
             return Err(StartError::Workers(settings.workers));
         }
@@ -167,6 +194,7 @@ impl Scheduler {
                 sleep: Sleep::new(workers),
                 is_shut_down: AtomicBool::new(false),
                 living: Living::default(),
+                on_end: StdMutex::new(Some(Box::new(on_end))),
                 settings,
             }),
         };
@@ -198,10 +226,10 @@ impl Scheduler {
             .name(format!("{}-{index}", shared.settings.name))
             .spawn(move || {
                 Worker::new(index, shared.clone()).work();
-                shared.living.leave(index);
+                shared.leave(index);
             });
         if started.is_err() {
-            self.shared.living.leave(index);
+            self.shared.leave(index);
         }
         started
     }

@@ -14,8 +14,9 @@ use std::{
 
 use freeboard_meter::clock;
 
-/// What a timer calls; it returns the time until it wants to be called again, if it does.
-type Call = Box<dyn FnMut() -> Option<Duration> + Send>;
+/// What a timer calls, with its key; it returns the time until it wants to be called again, if it
+/// does.
+type Call = Box<dyn FnMut(TimerKey) -> Option<Duration> + Send>;
 
 /// Names one timer. Keys are never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +28,7 @@ pub struct TimerKey {
 #[derive(Default)]
 struct State {
     calls: BTreeMap<TimerKey, Call>,
-    /// Keys of timers that repeat: each lives on under the key it was made with.
+    /// Where timers that repeat are now; their callers know the key they were made with.
     moved: BTreeMap<u64, TimerKey>,
     next_number: u64,
     /// Number of the timer that is being called, unless it was cancelled meanwhile.
@@ -74,7 +75,7 @@ impl Timers {
     pub fn after(
         &self,
         delay: Duration,
-        call: impl FnMut() -> Option<Duration> + Send + 'static,
+        call: impl FnMut(TimerKey) -> Option<Duration> + Send + 'static,
     ) -> io::Result<TimerKey> {
         let mut state = self.inner.lock();
         if !state.is_running {
@@ -162,7 +163,7 @@ fn serve(inner: &Inner) {
         state.serving = Some(key.number);
         // Called without the lock, so that it may set and cancel timers.
         drop(state);
-        let again = call();
+        let again = call(key);
         state = inner.lock();
         let is_wanted = state.serving.take() == Some(key.number) && !state.is_shut_down;
         if let Some(period) = again

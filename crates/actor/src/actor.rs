@@ -1,0 +1,100 @@
+//! What users write: an [`Actor`], and a [`Handler`] or [`AsyncHandler`] for each message type.
+
+use std::future::Future;
+
+use crate::context::Context;
+
+/// Anything that can be sent. Implemented for all types that may.
+pub trait Message: Send + 'static {}
+
+impl<M: Send + 'static> Message for M {}
+
+/// State that only its own messages touch, one at a time.
+///
+/// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent ends, or its
+/// system shuts down; not until its last [`crate::ActorRef`] is dropped.
+pub trait Actor: Sized + Send + 'static {
+    /// Called before the first message, and again after each restart.
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let _ = cx;
+    }
+
+    /// Called once the actor will handle no further message and its children have ended. Not called
+    /// when it panicked.
+    fn stopped(&mut self, cx: &mut Context<Self>) {
+        let _ = cx;
+    }
+}
+
+/// Handles messages of type `M`, running to completion.
+///
+/// ```
+/// use freeboard_actor::{Actor, Context, Handler};
+///
+/// struct Counter(u64);
+/// struct Add(u64);
+///
+/// impl Actor for Counter {}
+///
+/// impl Handler<Add> for Counter {
+///     type Reply = u64;
+///     fn handle(&mut self, msg: Add, _cx: &mut Context<Self>) -> u64 {
+///         self.0 += msg.0;
+///         self.0
+///     }
+/// }
+/// ```
+pub trait Handler<M: Message>: Actor {
+    /// What the sender of an ask gets; `()` for messages that are only told.
+    type Reply: Send + 'static;
+
+    /// Handles one message. A panic here is caught and given to the actor's supervisor.
+    fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Self::Reply;
+
+    /// What the message is coalesced by on a lane whose policy is
+    /// [`freeboard_flow::Overload::Coalesce`]: a queued message of the same type and key is replaced
+    /// by the new one. `None` (the default) coalesces with nothing.
+    fn coalesce_key(msg: &M) -> Option<u64> {
+        let _ = msg;
+        None
+    }
+}
+
+/// Handles messages of type `M` with a future; the mailbox waits until it is done.
+///
+/// The future may await anything; with an attached tokio runtime it is polled inside that runtime's
+/// context. No other message is handled meanwhile, so `&mut self` may be held across an await.
+///
+/// ```
+/// use freeboard_actor::{Actor, AsyncHandler, Context};
+///
+/// struct Fetcher;
+/// struct Fetch(u32);
+///
+/// impl Actor for Fetcher {}
+///
+/// impl AsyncHandler<Fetch> for Fetcher {
+///     type Reply = u32;
+///     async fn handle(&mut self, msg: Fetch, _cx: &mut Context<Self>) -> u32 {
+///         std::future::ready(msg.0).await + 1
+///     }
+/// }
+/// ```
+pub trait AsyncHandler<M: Message>: Actor {
+    /// What the sender of an ask gets; `()` for messages that are only told.
+    type Reply: Send + 'static;
+
+    /// Handles one message. A panic here is caught and given to the actor's supervisor; when the
+    /// actor is stopped now, the future is dropped at its present await.
+    fn handle(
+        &mut self,
+        msg: M,
+        cx: &mut Context<Self>,
+    ) -> impl Future<Output = Self::Reply> + Send;
+
+    /// As [`Handler::coalesce_key`].
+    fn coalesce_key(msg: &M) -> Option<u64> {
+        let _ = msg;
+        None
+    }
+}

@@ -1,0 +1,129 @@
+//! Settings of a system.
+
+use std::{sync::Arc, time::Duration};
+
+use freeboard_sched::{BudgetLimits, Scheduler, SchedulerSettings};
+
+use crate::{
+    dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
+    names::Names,
+    registry::Registry,
+    supervision::{Failure, saturating_ns},
+    system::{BuildError, FailureObserver, Foundation, System, SystemInner},
+};
+
+/// Builds a [`System`]. Every setting has a default.
+#[must_use]
+pub struct SystemBuilder {
+    settings: SchedulerSettings,
+    on_dead_letter: Option<DeadLetterObserver>,
+    on_failure: Option<FailureObserver>,
+    #[cfg(feature = "tokio")]
+    runtime: Option<tokio::runtime::Handle>,
+}
+
+impl std::fmt::Debug for SystemBuilder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("SystemBuilder")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SystemBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            settings: SchedulerSettings::default(),
+            on_dead_letter: None,
+            on_failure: None,
+            #[cfg(feature = "tokio")]
+            runtime: None,
+        }
+    }
+
+    /// Name of the system, and prefix of its threads' names; default `freeboard`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// Number of worker threads; default: the cores this process may use.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers;
+        self
+    }
+
+    /// Messages an actor handles before others have their turn; default 64.
+    pub fn budget_messages(mut self, messages: u32) -> Self {
+        self.settings.budget.messages = messages;
+        self
+    }
+
+    /// Time an actor runs before others have their turn, if its messages do not last longer;
+    /// default 500 us.
+    pub fn budget_time(mut self, time: Duration) -> Self {
+        self.settings.budget = BudgetLimits {
+            time_ns: saturating_ns(time),
+            ..self.settings.budget
+        };
+        self
+    }
+
+    /// How long an idle worker looks for work before it sleeps; default 30 us.
+    pub fn spin(mut self, time: Duration) -> Self {
+        self.settings.spin_ns = saturating_ns(time);
+        self
+    }
+
+    /// Shown every message that no handler will see. It runs on whatever thread sheds the message,
+    /// so it should be quick.
+    pub fn on_dead_letter(mut self, observer: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
+        self.on_dead_letter = Some(Box::new(observer));
+        self
+    }
+
+    /// Shown every panic of an actor, before its supervisor decides.
+    pub fn on_failure(mut self, observer: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(observer));
+        self
+    }
+
+    /// Attaches a tokio runtime. Without this, the one that the system is built in, if any.
+    #[cfg(feature = "tokio")]
+    pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Starts the system.
+    ///
+    /// # Errors
+    /// [`BuildError`] for settings out of range, or when a thread cannot be started.
+    pub fn build(self) -> Result<System, BuildError> {
+        let registry = Arc::new(Registry::new());
+        let names = Arc::new(Names::default());
+        let name = self.settings.name.clone();
+        let scheduler = Scheduler::start(self.settings, {
+            let (registry, names) = (registry.clone(), names.clone());
+            // No worker runs any more: the actors that are left can go.
+            move || {
+                names.clear();
+                registry.clear();
+            }
+        })?;
+        let foundation = Foundation {
+            name,
+            scheduler,
+            registry,
+            names,
+            dead_letters: DeadLetters::new(self.on_dead_letter),
+            on_failure: self.on_failure,
+            #[cfg(feature = "tokio")]
+            runtime: self
+                .runtime
+                .or_else(|| tokio::runtime::Handle::try_current().ok()),
+        };
+        Ok(System::owning(SystemInner::new(foundation)))
+    }
+}

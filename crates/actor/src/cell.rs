@@ -1,0 +1,379 @@
+//! The cell: everything that one actor is, in one allocation.
+//!
+//! ```text
+//!   Cell<A>
+//!   ┌ Core  (the same for every actor type)
+//!   │   header      the scheduler's handle                     read only
+//!   │   state       who may run it, and its signals            senders, worker
+//!   │   mailbox     lanes; the first one begins here           senders | worker
+//!   │   waiters, relations, gauges                             under their locks
+//!   │   outbox      what this actor told full lanes            worker
+//!   └ Body<A>       actor, context, future, life               worker
+//! ```
+//!
+//! "Worker" is the one that moved the state word to running: it alone touches those fields. The
+//! registry holds each living cell, so run queues may hold bare pointers to it; the last thing that
+//! the worker does with an actor that ends is to take it from the registry.
+
+use std::{
+    cell::UnsafeCell,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use freeboard_flow::{MailboxConfig, ShedReason};
+use freeboard_meter::{ActorSnapshot, Histogram};
+use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
+
+use crate::{
+    actor::Actor,
+    body::Body,
+    ended::{EndReason, Ended},
+    envelope::Envelope,
+    id::ActorId,
+    mailbox::{Mailbox, Offer},
+    options::SpawnOptions,
+    outbox::Outbox,
+    registry::Place,
+    relations::Relations,
+    supervision::Failure,
+    sync::{AtomicU8, AtomicU32, Ordering},
+    system::SystemInner,
+    waiters::Waiters,
+};
+
+/// End now; what is queued is shed.
+pub(crate) const STOP: Signals = Signals::bit(1);
+/// End once the mailbox, which is closed, is empty.
+pub(crate) const DRAIN: Signals = Signals::bit(2);
+/// The held future can go on.
+pub(crate) const WAKE: Signals = Signals::bit(3);
+/// A lane that this muted actor waits for has room, or its actor has ended.
+pub(crate) const UNMUTE: Signals = Signals::bit(4);
+/// Somebody waits for room in this actor's mailbox.
+pub(crate) const WAITERS: Signals = Signals::bit(5);
+/// An actor that this one watches has ended.
+pub(crate) const NOTICE: Signals = Signals::bit(6);
+/// The last child of this stopping actor has ended.
+pub(crate) const CHILDREN_ENDED: Signals = Signals::bit(7);
+/// The back-off before a restart is over.
+pub(crate) const RESUME: Signals = Signals::bit(8);
+/// A child gave its failure on.
+pub(crate) const ESCALATED: Signals = Signals::bit(9);
+
+/// A cell, whatever its actor's type.
+pub(crate) trait AnyCell: Send + Sync + 'static {
+    fn core(&self) -> &Core;
+
+    fn to_arc(&self) -> Arc<dyn AnyCell>;
+}
+
+#[repr(C)]
+pub(crate) struct Core {
+    header: Header,
+    pub(crate) state: RunState,
+    restarts: AtomicU32,
+    pub(crate) mailbox: Mailbox,
+    id: ActorId,
+    place: Place,
+    pub(crate) system: Arc<SystemInner>,
+    /// `None` for the system's defaults.
+    options: Option<Box<SpawnOptions>>,
+    type_name: fn() -> &'static str,
+    parent: Option<Arc<dyn AnyCell>>,
+    pub(crate) waiters: Waiters,
+    relations: Mutex<Option<Box<Relations>>>,
+    /// 0 while the actor lives, then its [`EndReason`] plus 1; changed under the relations' lock.
+    end_reason: AtomicU8,
+    handling: OnceLock<Box<Histogram>>,
+    outbox: UnsafeCell<Option<Box<Outbox>>>,
+}
+
+/// Everything a cell is made of but its actor.
+pub(crate) struct Birth {
+    pub(crate) id: ActorId,
+    pub(crate) place: Place,
+    pub(crate) system: Arc<SystemInner>,
+    pub(crate) options: Option<Box<SpawnOptions>>,
+    pub(crate) parent: Option<Arc<dyn AnyCell>>,
+}
+
+#[repr(C)]
+pub(crate) struct Cell<A: Actor> {
+    core: Core,
+    body: UnsafeCell<Body<A>>,
+}
+
+// SAFETY: all is `Sync` but the outbox, which only the thread that runs the actor touches.
+unsafe impl Sync for Core {}
+
+// SAFETY: the body and the outbox are touched only by the thread that moved the state word to
+// running, one at a time, and hold only what is `Send` (`A` is); the rest is `Sync`.
+unsafe impl<A: Actor> Sync for Cell<A> {}
+// SAFETY: as above.
+unsafe impl<A: Actor> Send for Cell<A> {}
+
+impl<A: Actor> AnyCell for Cell<A> {
+    fn core(&self) -> &Core {
+        &self.core
+    }
+
+    fn to_arc(&self) -> Arc<dyn AnyCell> {
+        self.to_typed_arc()
+    }
+}
+
+impl<A: Actor> Cell<A> {
+    pub(crate) fn new(birth: Birth, body: Body<A>) -> Self {
+        let mailbox = match &birth.options {
+            Some(options) => Mailbox::new(&options.mailbox),
+            None => Mailbox::new(&birth.system.default_options.mailbox),
+        };
+        Self {
+            core: Core {
+                header: Header::new(Body::<A>::VTABLE),
+                state: RunState::new_queued(),
+                restarts: AtomicU32::new(0),
+                mailbox,
+                id: birth.id,
+                place: birth.place,
+                system: birth.system,
+                options: birth.options,
+                type_name: std::any::type_name::<A>,
+                parent: birth.parent,
+                waiters: Waiters::default(),
+                relations: Mutex::new(None),
+                end_reason: AtomicU8::new(0),
+                handling: OnceLock::new(),
+                outbox: UnsafeCell::new(None),
+            },
+            body: UnsafeCell::new(body),
+        }
+    }
+
+    /// The cell that a task of this actor type is the header of.
+    ///
+    /// # Safety
+    /// The task came from [`Core::task`] of a living `Cell<A>`.
+    pub(crate) unsafe fn from_task<'a>(task: Task) -> &'a Self {
+        // SAFETY: header, core and cell are `repr(C)` and begin at the same address.
+        unsafe { task.header().cast::<Self>().as_ref() }
+    }
+
+    pub(crate) fn body(&self) -> *mut Body<A> {
+        self.body.get()
+    }
+
+    pub(crate) fn to_typed_arc(&self) -> Arc<Self> {
+        let pointer = std::ptr::from_ref(self);
+        // SAFETY: a cell exists only within an `Arc` (made in `spawn`), and it is alive: we have it.
+        unsafe {
+            Arc::increment_strong_count(pointer);
+            Arc::from_raw(pointer)
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn id(&self) -> ActorId {
+        self.id
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn type_name(&self) -> &'static str {
+        (self.type_name)()
+    }
+
+    pub(crate) fn options(&self) -> &SpawnOptions {
+        self.options
+            .as_deref()
+            .unwrap_or(&self.system.default_options)
+    }
+
+    #[inline]
+    pub(crate) fn config(&self) -> &MailboxConfig {
+        &self.options().mailbox
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Arc<dyn AnyCell>> {
+        self.parent.as_ref()
+    }
+
+    /// The scheduler's handle of this cell.
+    pub(crate) fn task(&self) -> Task {
+        // SAFETY: the header is the first field of the cell, which the registry keeps alive until it
+        // has ended; the state word keeps it from being scheduled twice.
+        unsafe { Task::from_header(NonNull::from(&self.header)) }
+    }
+
+    #[inline]
+    fn enqueue(&self) {
+        self.system.scheduler.schedule(self.task());
+    }
+
+    pub(crate) fn signal(&self, signals: Signals) {
+        if self.state.signal(signals) == Wake::Enqueue {
+            self.enqueue();
+        }
+    }
+
+    /// Puts an envelope into a lane below the lane count, by its policy; schedules the actor if it
+    /// is idle. Counts what is refused or shed, and buries the latter.
+    #[inline]
+    pub(crate) fn offer(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
+        let offer = self.mailbox.offer(lane, envelope, || self.config());
+        if let Offer::Accepted = offer {
+            if self.state.notify() == Wake::Enqueue {
+                self.enqueue();
+            }
+            return Ok(());
+        }
+        self.offered(lane, offer)
+    }
+
+    #[cold]
+    fn offered(&self, lane: usize, offer: Offer) -> Result<(), Unaccepted> {
+        match offer {
+            Offer::Accepted => Ok(()),
+            Offer::AcceptedShedding(shed, reason) => {
+                if self.state.notify() == Wake::Enqueue {
+                    self.enqueue();
+                }
+                self.shed(lane, shed, reason);
+                Ok(())
+            }
+            Offer::Shed(shed, reason) => {
+                self.shed(lane, shed, reason);
+                Ok(())
+            }
+            Offer::Wait(envelope) => Err(Unaccepted::Wait(envelope)),
+            Offer::Full(envelope) => {
+                self.count_shed(lane, ShedReason::Full);
+                Err(Unaccepted::Full(envelope))
+            }
+            Offer::Closed(envelope) => Err(Unaccepted::Closed(envelope)),
+        }
+    }
+
+    pub(crate) fn count_shed(&self, lane: usize, reason: ShedReason) {
+        if let Some(lane) = self.mailbox.used_lane(lane) {
+            lane.gauges.count_shed(reason);
+        }
+    }
+
+    /// Counts a message of this mailbox that nobody will handle, and buries it.
+    pub(crate) fn shed(&self, lane: usize, envelope: Envelope, reason: ShedReason) {
+        self.count_shed(lane, reason);
+        self.system.dead_letters.bury(self, envelope, reason);
+    }
+
+    pub(crate) fn lock_relations(&self) -> MutexGuard<'_, Option<Box<Relations>>> {
+        self.relations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the actor told full lanes.
+    ///
+    /// # Safety
+    /// The caller runs the actor (on this thread, at this moment).
+    pub(crate) unsafe fn outbox(&self) -> *mut Option<Box<Outbox>> {
+        self.outbox.get()
+    }
+
+    pub(crate) fn end_reason(&self) -> Option<EndReason> {
+        // Ordering: Acquire pairs with the Release in `set_ended`: what the actor did is done.
+        let code = self.end_reason.load(Ordering::Acquire);
+        let index = usize::from(code).checked_sub(1)?;
+        EndReason::ALL.get(index).copied()
+    }
+
+    /// Call with the relations locked.
+    pub(crate) fn set_ended(&self, reason: EndReason) {
+        let index = EndReason::ALL.iter().position(|each| *each == reason);
+        let code = index.map_or(1, |index| index as u8 + 1);
+        // Ordering: Release, as in `end_reason`.
+        self.end_reason.store(code, Ordering::Release);
+    }
+
+    pub(crate) fn ended(&self, reason: EndReason) -> Ended {
+        Ended {
+            actor: self.id,
+            name: self.options().name.clone(),
+            reason,
+        }
+    }
+
+    /// Takes no further message, and ends once those it has are handled.
+    pub(crate) fn drain(&self) {
+        self.mailbox.close();
+        self.signal(DRAIN);
+    }
+
+    /// Something to be handled next, past the mailbox. The caller answers for its being bounded.
+    pub(crate) fn notify(&self, notice: Envelope) {
+        self.lock_relations()
+            .get_or_insert_default()
+            .notices
+            .push_back(notice);
+        self.signal(NOTICE);
+    }
+
+    /// A child's failure that its supervisor gave on.
+    pub(crate) fn escalate(&self, failure: Failure) {
+        self.lock_relations()
+            .get_or_insert_default()
+            .escalated
+            .push(failure);
+        self.signal(ESCALATED);
+    }
+
+    pub(crate) fn restarts(&self) -> u32 {
+        // Ordering: Relaxed, a statistic; only the worker writes it.
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_restart(&self) {
+        // Ordering: Relaxed, as in `restarts`.
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Only whoever runs the actor records.
+    pub(crate) fn record_handling(&self, time_ns: u64) {
+        self.handling
+            .get_or_init(|| Box::new(Histogram::new()))
+            .record(time_ns);
+    }
+
+    pub(crate) fn snapshot(&self) -> ActorSnapshot {
+        ActorSnapshot {
+            id: self.id.get(),
+            name: self.options().name.clone(),
+            actor_type: self.type_name().to_owned(),
+            state: match self.state.phase() {
+                Phase::Idle => "idle",
+                Phase::Queued => "queued",
+                Phase::Running => "running",
+                Phase::Held => "held",
+                Phase::Ended => "ended",
+            }
+            .to_owned(),
+            restarts: u64::from(self.restarts()),
+            lanes: self.mailbox.snapshot(self.config()),
+            handling: self.handling.get().map(|times| times.summary()),
+        }
+    }
+}
+
+/// An envelope that a mailbox did not accept; the sender has it still.
+pub(crate) enum Unaccepted {
+    /// The policy says to wait for room.
+    Wait(Envelope),
+    /// Refused, and counted as such.
+    Full(Envelope),
+    /// The actor takes no further messages.
+    Closed(Envelope),
+}

@@ -1,0 +1,289 @@
+//! The context: what an actor can do while it handles a message.
+
+use std::{future::Future, io, ptr::NonNull, sync::Arc, time::Duration};
+
+use freeboard_flow::ShedReason;
+use freeboard_sched::TimerKey;
+
+use crate::{
+    actor::{Actor, Message},
+    actor_ref::ActorRef,
+    body::HeldFuture,
+    cell::{AnyCell, Cell},
+    ended::Ended,
+    envelope::Envelope,
+    id::ActorId,
+    options::SpawnOptions,
+    receives::Receives,
+    reply::NoReply,
+    system::System,
+};
+
+/// How an actor asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopRequest {
+    Now,
+    Drained,
+}
+
+/// An actor's way to itself and its system, given to each of its handlers and hooks.
+pub struct Context<A: Actor> {
+    /// Set by the first run, before any user code sees the context.
+    cell: Option<NonNull<Cell<A>>>,
+    pub(crate) held: Option<HeldFuture>,
+    pub(crate) stop: Option<StopRequest>,
+    /// Handle notices, but no messages.
+    pub(crate) is_paused: bool,
+    /// The actor has accepted messages that it has not passed on: it is not drained yet.
+    pub(crate) keeps_back: bool,
+}
+
+// SAFETY: the context lives in the cell and is lent to one thread at a time, the one that runs the
+// actor; the cell it points to is `Sync`.
+unsafe impl<A: Actor> Send for Context<A> {}
+// SAFETY: as above; through a shared context only the cell's shared part is reached.
+unsafe impl<A: Actor> Sync for Context<A> {}
+
+impl<A: Actor> std::fmt::Debug for Context<A> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Context")
+            .field("stop", &self.stop)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> Context<A> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            cell: None,
+            held: None,
+            stop: None,
+            is_paused: false,
+            keeps_back: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn attach(&mut self, cell: &Cell<A>) {
+        self.cell = Some(NonNull::from(cell));
+    }
+
+    fn cell(&self) -> &Cell<A> {
+        let cell = self.cell.expect("a context is attached before it is lent");
+        // SAFETY: the context lives in that cell.
+        unsafe { cell.as_ref() }
+    }
+
+    /// The async handler's future, which the run loop adopts.
+    pub(crate) fn hold(&mut self, future: impl Future<Output = ()> + Send) {
+        let future: std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(future);
+        // SAFETY: only the lifetime differs. What the future borrows is in the cell that holds it,
+        // which drops it first (`Body`'s drop, `drop_actor`).
+        let future = unsafe {
+            std::mem::transmute::<std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>, HeldFuture>(
+                future,
+            )
+        };
+        self.held = Some(future);
+    }
+
+    #[inline]
+    pub(crate) fn has_requests(&self) -> bool {
+        self.held.is_some() || self.stop.is_some()
+    }
+
+    pub(crate) fn clear_requests(&mut self) {
+        self.held = None;
+        self.stop = None;
+    }
+
+    /// This actor's own reference.
+    pub fn actor_ref(&self) -> ActorRef<A> {
+        ActorRef::new(self.cell().to_typed_arc())
+    }
+
+    /// This actor's number.
+    pub fn id(&self) -> ActorId {
+        self.cell().core().id()
+    }
+
+    /// The system this actor lives in.
+    pub fn system(&self) -> System {
+        System::within(self.cell().core().system.clone())
+    }
+
+    /// Messages queued for this actor in all lanes, without the present one.
+    pub fn depth(&self) -> u64 {
+        self.cell().core().mailbox.depth()
+    }
+
+    /// Ends the actor after the present message; what is queued is shed as stopped.
+    pub fn stop(&mut self) {
+        self.stop = Some(StopRequest::Now);
+    }
+
+    /// Ends the actor once everything queued now is handled; nothing more is accepted.
+    pub fn stop_when_drained(&mut self) {
+        self.stop.get_or_insert(StopRequest::Drained);
+    }
+
+    /// Spawns a child: it ends before this actor does.
+    pub fn spawn<C: Actor>(&self, actor: C) -> ActorRef<C> {
+        let core = self.cell().core();
+        let parent = self.cell().to_arc();
+        core.system.spawn(None, Some(parent), Some(actor), None)
+    }
+
+    /// Spawns a child with options and a factory, which also makes it anew when it is restarted.
+    ///
+    /// # Errors
+    /// [`crate::SpawnError`] for options out of range, or a name that is taken.
+    pub fn spawn_with<C: Actor>(
+        &self,
+        options: SpawnOptions,
+        factory: impl FnMut() -> C + Send + 'static,
+    ) -> Result<ActorRef<C>, crate::SpawnError> {
+        let parent = self.cell().to_arc();
+        let system = &self.cell().core().system;
+        system.spawn_with(options, Some(parent), Box::new(factory))
+    }
+
+    /// This actor gets one [`Ended`] when `other` has ended; at once if it has already. It does not
+    /// pass through the mailbox's bounds.
+    pub fn watch<B: Actor, K: 'static>(&self, other: &ActorRef<B>)
+    where
+        A: Receives<Ended, K>,
+    {
+        let watcher = Arc::downgrade(&self.cell().to_typed_arc());
+        let notify = move |ended: Ended| {
+            if let Some(watcher) = watcher.upgrade() {
+                let notice = Envelope::new::<A, Ended, K, NoReply>(ended, NoReply);
+                watcher.core().notify(notice);
+            }
+        };
+        other.on_end(Some(self.id()), Box::new(notify));
+    }
+
+    /// Takes back every [`Context::watch`] of `other` that has not been answered yet.
+    pub fn unwatch<B: Actor>(&self, other: &ActorRef<B>) {
+        other.forget_watcher(self.id());
+    }
+
+    /// Sends itself `msg` after `delay`. It is delivered as a tell that never waits: a full lane
+    /// sheds it. Ends with the actor.
+    ///
+    /// # Errors
+    /// When the system's timer thread cannot be started.
+    pub fn send_after<M: Message, K: 'static>(
+        &self,
+        delay: Duration,
+        msg: M,
+    ) -> io::Result<TimerKey>
+    where
+        A: Receives<M, K>,
+    {
+        let mut msg = Some(msg);
+        self.start_timer(delay, move |to| {
+            if let Some(msg) = msg.take() {
+                to.tell_from_timer(msg);
+            }
+            None
+        })
+    }
+
+    /// Sends itself a clone of `msg` every `period`, first after one; otherwise as
+    /// [`Context::send_after`]. A period of zero is taken as one nanosecond.
+    ///
+    /// # Errors
+    /// When the system's timer thread cannot be started.
+    pub fn every<M: Message + Clone, K: 'static>(
+        &self,
+        period: Duration,
+        msg: M,
+    ) -> io::Result<TimerKey>
+    where
+        A: Receives<M, K>,
+    {
+        self.start_timer(period, move |to| {
+            to.tell_from_timer(msg.clone());
+            Some(period)
+        })
+    }
+
+    fn start_timer(
+        &self,
+        delay: Duration,
+        mut fire: impl FnMut(&ActorRef<A>) -> Option<Duration> + Send + 'static,
+    ) -> io::Result<TimerKey> {
+        let core = self.cell().core();
+        let weak = self.actor_ref().downgrade();
+        // Locked until the key is kept, so that a timer that fires at once finds it there.
+        let mut relations = core.lock_relations();
+        let key = core.system.timers.after(delay, move |key| {
+            let to = weak.upgrade()?;
+            let again = fire(&to);
+            if again.is_none() {
+                to.forget_timer(key);
+            }
+            again
+        })?;
+        relations.get_or_insert_default().timers.insert(key);
+        Ok(key)
+    }
+
+    /// Calls `action` on this actor, past the mailbox, each time the returned function is called. The
+    /// caller bounds how often that is.
+    pub(crate) fn notifier(
+        &self,
+        action: fn(&mut A, &mut Self),
+    ) -> impl Fn() + Send + Sync + 'static {
+        let weak = Arc::downgrade(&self.cell().to_typed_arc());
+        move || {
+            if let Some(cell) = weak.upgrade() {
+                cell.core().notify(Envelope::action::<A>(action));
+            }
+        }
+    }
+
+    /// Calls `action` on this actor, past the mailbox, after `delay`.
+    pub(crate) fn notice_after(
+        &self,
+        delay: Duration,
+        action: fn(&mut A, &mut Self),
+    ) -> io::Result<TimerKey> {
+        self.start_timer(delay, move |to| {
+            to.cell().core().notify(Envelope::action::<A>(action));
+            None
+        })
+    }
+
+    /// A message that this actor accepted, and sheds.
+    pub(crate) fn note_dead_letter(&self, message_type: &'static str, reason: ShedReason) {
+        let core = self.cell().core();
+        core.system.dead_letters.note(core, message_type, reason);
+    }
+
+    /// Drops a timer. `false` if it has fired for the last time.
+    pub fn cancel(&self, timer: TimerKey) -> bool {
+        let core = self.cell().core();
+        if let Some(relations) = core.lock_relations().as_mut() {
+            relations.timers.remove(&timer);
+        }
+        core.system.timers.cancel(timer)
+    }
+
+    /// Takes the first queued message of type `M` that `matches` out of the mailbox, wherever it is;
+    /// `None` if none is queued now. This is a selective receive: its cost grows with the depth, and
+    /// an actor that does it per message collapses behind a long mailbox. To wait for a reply, ask.
+    pub fn take_first<M: Message>(&mut self, mut matches: impl FnMut(&M) -> bool) -> Option<M> {
+        let mailbox = &self.cell().core().mailbox;
+        let is_match = |envelope: &Envelope| envelope.message_ref::<M>().is_some_and(&mut matches);
+        // SAFETY: whoever has the context exclusively runs the actor.
+        let (lane, envelope) = unsafe { mailbox.take_first(is_match) }?;
+        if let Some(lane) = mailbox.used_lane(lane) {
+            lane.gauges.handled.bump(1);
+        }
+        envelope.into_message().downcast::<M>().ok().map(|it| *it)
+    }
+}

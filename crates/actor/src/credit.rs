@@ -1,0 +1,90 @@
+//! Credit that comes back by itself: each message carries a receipt, and its drop, after the
+//! message was handled or shed, gives one credit back.
+//!
+//! Whoever runs out waits for half a window, so that a refill is worth its wake-up. The giver adds,
+//! then looks whether somebody waits; the waiter says that it waits, then looks what is there. Both
+//! SeqCst: one of the two sees the other, and the exchange of `is_waiting` lets only one act.
+
+use std::sync::{Arc, OnceLock};
+
+use freeboard_flow::ShedReason;
+
+use crate::{
+    reply::ReplyPort,
+    sync::{AtomicBool, AtomicU64, Ordering},
+};
+
+pub(crate) struct CreditLine {
+    available: AtomicU64,
+    is_waiting: AtomicBool,
+    refill_at: u64,
+    refill: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl CreditLine {
+    pub(crate) fn new(window: u64) -> Self {
+        Self {
+            available: AtomicU64::new(window),
+            is_waiting: AtomicBool::new(false),
+            refill_at: (window / 2).max(1),
+            refill: OnceLock::new(),
+        }
+    }
+
+    /// All the credit there is.
+    pub(crate) fn take_all(&self) -> u64 {
+        // Ordering: SeqCst, one order with `give_back`.
+        self.available.swap(0, Ordering::SeqCst)
+    }
+
+    fn give_back(&self) {
+        // Ordering: SeqCst, see the module's text.
+        let available = self.available.fetch_add(1, Ordering::SeqCst) + 1;
+        if available >= self.refill_at
+            && self.is_waiting.load(Ordering::SeqCst)
+            && self.is_waiting.swap(false, Ordering::SeqCst)
+            && let Some(refill) = self.refill.get()
+        {
+            refill();
+        }
+    }
+
+    /// Calls `refill` (made once) when half a window is there. `false` if it is there already.
+    pub(crate) fn wait_for_refill<F: Fn() + Send + Sync + 'static>(
+        &self,
+        refill: impl FnOnce() -> F,
+    ) -> bool {
+        self.refill.get_or_init(|| Box::new(refill()));
+        // Ordering: SeqCst, see the module's text.
+        self.is_waiting.store(true, Ordering::SeqCst);
+        let is_there = self.available.load(Ordering::SeqCst) >= self.refill_at;
+        !(is_there && self.is_waiting.swap(false, Ordering::SeqCst))
+    }
+}
+
+/// Gives one credit back when it is dropped.
+pub(crate) struct Receipt(Arc<CreditLine>);
+
+impl Receipt {
+    pub(crate) fn of(line: &Arc<CreditLine>) -> Self {
+        Self(line.clone())
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.0.give_back();
+    }
+}
+
+impl<R> ReplyPort<R> for Receipt {
+    const IS_TELL: bool = true;
+
+    fn unwanted(&self) -> Option<ShedReason> {
+        None
+    }
+
+    fn reply(self, result: R) {
+        drop(result);
+    }
+}

@@ -1,0 +1,388 @@
+//! The dam: an actor that stands in front of another one and lets through only what it can take.
+//!
+//! What cannot go on waits in the dam's *reservoir*, bounded in messages and in bytes, so that the
+//! mailbox behind it stays short: whatever that actor does per queued message stays cheap.
+//!
+//! - [`Dam::polling`] is the original rule (an Erlang log server's, 2019): look at the length of the
+//!   queue behind; if it is above the threshold, sleep and look again.
+//! - [`Dam::credit`] neither polls nor sleeps: each message that goes on takes a credit of a window,
+//!   and gives it back once it has been handled (or shed).
+//!
+//! ```
+//! use freeboard_actor::{Actor, Context, Dam, Handler, System};
+//!
+//! struct Writer(u64);
+//! impl Actor for Writer {}
+//! impl Handler<String> for Writer {
+//!     type Reply = ();
+//!     fn handle(&mut self, _line: String, _cx: &mut Context<Self>) {
+//!         self.0 += 1;
+//!     }
+//! }
+//!
+//! let system = System::builder().workers(1).build()?;
+//! let writer = system.spawn(Writer(0));
+//! let dam = system.spawn(Dam::credit(1_024).in_front_of(writer.recipient::<String, _>())?);
+//! dam.tell("a line".to_owned())?;
+//! # system.shutdown(std::time::Duration::from_secs(5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
+
+use freeboard_flow::{ConfigError, Overload, ReservoirBound, ShedReason};
+use freeboard_meter::{Counter, Peak};
+
+use crate::{
+    actor::{Actor, Handler, Message},
+    context::Context,
+    credit::{CreditLine, Receipt},
+    error::TellError,
+    recipient::Recipient,
+    sync::{AtomicU64, Ordering},
+};
+
+/// How long a dam waits before it tries a receiver again that refused although there was credit.
+const RETRY: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    Polling { threshold: u64, wait: Duration },
+    Credit { window: u64 },
+}
+
+/// Why a dam could not be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DamError {
+    /// The reservoir holds nothing.
+    #[error("a dam's reservoir: {0}")]
+    Reservoir(#[from] ConfigError),
+    /// A window of no credit lets nothing through.
+    #[error("a dam's credit window is at least 1")]
+    Window,
+    /// A reservoir has no use for this policy.
+    #[error("a dam's reservoir cannot {0:?}: use Wait, Reject, DropNewest or DropOldest")]
+    Overload(Overload),
+}
+
+/// Settings of a [`Dam`].
+#[must_use]
+pub struct DamBuilder<M> {
+    rule: Rule,
+    bound: ReservoirBound,
+    overload: Overload,
+    weigh: fn(&M) -> u64,
+}
+
+impl<M> fmt::Debug for DamBuilder<M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DamBuilder")
+            .field("rule", &self.rule)
+            .field("bound", &self.bound)
+            .field("overload", &self.overload)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Message> DamBuilder<M> {
+    fn new(rule: Rule) -> Self {
+        Self {
+            rule,
+            bound: ReservoirBound::default(),
+            overload: Overload::Wait,
+            weigh: |_| size_of::<M>() as u64,
+        }
+    }
+
+    /// How much may wait in the dam; default 1,048,576 messages and 256 MiB.
+    pub fn reservoir(mut self, bound: ReservoirBound) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    /// What happens when the reservoir is full. [`Overload::Wait`] (the default) stops taking from
+    /// the dam's own mailbox, whose policy decides then; `DropNewest` and `Reject` shed the message
+    /// that came, `DropOldest` the oldest in the reservoir.
+    pub fn overload(mut self, overload: Overload) -> Self {
+        self.overload = overload;
+        self
+    }
+
+    /// How many bytes a message counts for; default: the size of its type.
+    pub fn weigh(mut self, weigh: fn(&M) -> u64) -> Self {
+        self.weigh = weigh;
+        self
+    }
+
+    /// The dam, to be spawned. Messages told to it go on to `receiver`, in order.
+    ///
+    /// # Errors
+    /// [`DamError`] for settings out of range.
+    pub fn in_front_of(self, receiver: Recipient<M>) -> Result<Dam<M>, DamError> {
+        self.bound.validate()?;
+        if self.rule == (Rule::Credit { window: 0 }) {
+            return Err(DamError::Window);
+        }
+        if matches!(self.overload, Overload::Coalesce | Overload::Sample { .. }) {
+            return Err(DamError::Overload(self.overload));
+        }
+        let line = match self.rule {
+            Rule::Credit { window } => Some(Arc::new(CreditLine::new(window))),
+            Rule::Polling { .. } => None,
+        };
+        Ok(Dam {
+            receiver,
+            rule: self.rule,
+            bound: self.bound,
+            overload: self.overload,
+            weigh: self.weigh,
+            line,
+            credit: 0,
+            reservoir: VecDeque::new(),
+            bytes: 0,
+            is_waiting: false,
+            gauge: DamGauge::default(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Gauges {
+    depth: AtomicU64,
+    high_water: Peak,
+    forwarded: Counter,
+    shed: Counter,
+}
+
+/// Reads a dam's gauges from any thread, also while the dam is busy.
+#[derive(Clone, Default)]
+pub struct DamGauge(Arc<Gauges>);
+
+impl fmt::Debug for DamGauge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "DamGauge({})", self.depth())
+    }
+}
+
+impl DamGauge {
+    /// Messages in the reservoir.
+    pub fn depth(&self) -> u64 {
+        // Ordering: Relaxed, a gauge.
+        self.0.depth.load(Ordering::Relaxed)
+    }
+
+    /// The most that were ever in the reservoir.
+    pub fn high_water(&self) -> u64 {
+        self.0.high_water.get()
+    }
+
+    /// Messages that went on.
+    pub fn forwarded(&self) -> u64 {
+        self.0.forwarded.get()
+    }
+
+    /// Messages that were shed here.
+    pub fn shed(&self) -> u64 {
+        self.0.shed.get()
+    }
+}
+
+/// An actor that lets messages of one type through to another actor, as fast as that one takes
+/// them. See the module's text for its two rules.
+pub struct Dam<M: Message> {
+    receiver: Recipient<M>,
+    rule: Rule,
+    bound: ReservoirBound,
+    overload: Overload,
+    weigh: fn(&M) -> u64,
+    line: Option<Arc<CreditLine>>,
+    /// Credit taken from the line and not spent yet.
+    credit: u64,
+    reservoir: VecDeque<M>,
+    bytes: u64,
+    /// A timer or a refill will make the dam look again.
+    is_waiting: bool,
+    gauge: DamGauge,
+}
+
+enum Passage {
+    /// The receiver cannot take it now.
+    Barred,
+    /// The receiver will never take it.
+    Gone,
+}
+
+impl<M: Message> Dam<M> {
+    /// The original rule: a message goes on while at most `threshold` are queued behind; otherwise
+    /// the dam sleeps `wait` and looks again. Its rate is `threshold / wait`, whatever the receiver
+    /// could take.
+    pub fn polling(threshold: u64, wait: Duration) -> DamBuilder<M> {
+        DamBuilder::new(Rule::Polling { threshold, wait })
+    }
+
+    /// At most `window` of the dam's messages are queued behind at any time.
+    pub fn credit(window: u64) -> DamBuilder<M> {
+        DamBuilder::new(Rule::Credit { window })
+    }
+
+    /// A reader of the dam's gauges. Take it before the dam is spawned.
+    pub fn gauge(&self) -> DamGauge {
+        self.gauge.clone()
+    }
+
+    fn forward(&mut self, msg: M) -> Result<(), (M, Passage)> {
+        let told = match (self.rule, &self.line) {
+            (Rule::Polling { threshold, .. }, _) => {
+                if self.receiver.depth() > threshold && self.receiver.is_alive() {
+                    return Err((msg, Passage::Barred));
+                }
+                self.receiver.try_tell(msg)
+            }
+            (Rule::Credit { .. }, Some(line)) => {
+                if self.credit == 0 {
+                    self.credit = line.take_all();
+                }
+                if self.credit == 0 {
+                    return Err((msg, Passage::Barred));
+                }
+                let told = self.receiver.try_tell_with_receipt(msg, Receipt::of(line));
+                if told.is_ok() {
+                    self.credit -= 1;
+                }
+                told
+            }
+            (Rule::Credit { .. }, None) => unreachable!("a credit dam has a line"),
+        };
+        match told {
+            Ok(()) => {
+                self.gauge.0.forwarded.add(1);
+                Ok(())
+            }
+            Err(TellError::Full(msg)) => Err((msg, Passage::Barred)),
+            Err(TellError::Closed(msg) | TellError::NoLane(msg)) => Err((msg, Passage::Gone)),
+        }
+    }
+
+    fn keep(&mut self, msg: M, cx: &mut Context<Self>) {
+        let bytes = (self.weigh)(&msg);
+        let fits = |dam: &Self| dam.bound.fits(dam.reservoir.len() as u64, dam.bytes, bytes);
+        while !fits(self) && self.overload == Overload::DropOldest && !self.reservoir.is_empty() {
+            self.pop();
+            self.count_shed(cx, ShedReason::DroppedOldest);
+        }
+        // A single message above the bound is let in under Wait: there is nobody to give it back to.
+        if fits(self) || self.overload == Overload::Wait {
+            self.bytes += bytes;
+            self.reservoir.push_back(msg);
+            self.gauge.0.high_water.raise(self.reservoir.len() as u64);
+            cx.keeps_back = true;
+            cx.is_paused = self.overload == Overload::Wait && self.is_full();
+        } else {
+            self.count_shed(cx, ShedReason::DroppedNewest);
+        }
+        // Ordering: Relaxed, a gauge.
+        let depth = self.reservoir.len() as u64;
+        self.gauge.0.depth.store(depth, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        !self.bound.fits(self.reservoir.len() as u64, self.bytes, 1)
+    }
+
+    fn pop(&mut self) -> Option<M> {
+        let msg = self.reservoir.pop_front()?;
+        self.bytes -= (self.weigh)(&msg);
+        Some(msg)
+    }
+
+    fn count_shed(&self, cx: &Context<Self>, reason: ShedReason) {
+        self.gauge.0.shed.add(1);
+        cx.note_dead_letter(std::any::type_name::<M>(), reason);
+    }
+
+    /// Lets go on what can, then sees to it that the dam looks again.
+    fn release(&mut self, cx: &mut Context<Self>) {
+        while let Some(msg) = self.pop() {
+            match self.forward(msg) {
+                Ok(()) => {}
+                Err((msg, Passage::Barred)) => {
+                    self.bytes += (self.weigh)(&msg);
+                    self.reservoir.push_front(msg);
+                    if self.wait_for_room(cx) {
+                        break;
+                    }
+                }
+                Err((msg, Passage::Gone)) => {
+                    drop(msg);
+                    self.lose_receiver(cx);
+                }
+            }
+        }
+        let depth = self.reservoir.len() as u64;
+        // Ordering: Relaxed, a gauge.
+        self.gauge.0.depth.store(depth, Ordering::Relaxed);
+        cx.keeps_back = depth > 0;
+        cx.is_paused = self.overload == Overload::Wait && self.is_full();
+    }
+
+    /// A timer or a refill says that there may be room.
+    fn look(&mut self, cx: &mut Context<Self>) {
+        self.is_waiting = false;
+        self.release(cx);
+    }
+
+    /// The receiver has ended: nothing can go on any more.
+    fn lose_receiver(&mut self, cx: &mut Context<Self>) {
+        self.count_shed(cx, ShedReason::NoReceiver);
+        while self.pop().is_some() {
+            self.count_shed(cx, ShedReason::NoReceiver);
+        }
+        cx.stop();
+    }
+
+    /// `false` if there is room by now.
+    fn wait_for_room(&mut self, cx: &mut Context<Self>) -> bool {
+        if self.is_waiting {
+            return true;
+        }
+        let delay = match (self.rule, &self.line) {
+            (Rule::Polling { wait, .. }, _) => wait,
+            (Rule::Credit { .. }, Some(line)) if self.credit == 0 => {
+                self.is_waiting = line.wait_for_refill(|| cx.notifier(Self::look));
+                return self.is_waiting;
+            }
+            // There is credit, and yet the receiver refused: others fill its mailbox.
+            (Rule::Credit { .. }, _) => RETRY,
+        };
+        self.is_waiting = cx.notice_after(delay, Self::look).is_ok();
+        self.is_waiting
+    }
+}
+
+impl<M: Message> Actor for Dam<M> {}
+
+impl<M: Message> Handler<M> for Dam<M> {
+    type Reply = ();
+
+    fn handle(&mut self, msg: M, cx: &mut Context<Self>) {
+        if self.is_waiting || !self.reservoir.is_empty() {
+            self.keep(msg, cx);
+            return;
+        }
+        match self.forward(msg) {
+            Ok(()) => {}
+            Err((msg, Passage::Barred)) => {
+                self.keep(msg, cx);
+                if !self.wait_for_room(cx) {
+                    self.release(cx);
+                }
+            }
+            Err((msg, Passage::Gone)) => {
+                drop(msg);
+                self.lose_receiver(cx);
+            }
+        }
+    }
+}

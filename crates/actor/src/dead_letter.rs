@@ -1,0 +1,109 @@
+//! Dead letters: messages that no handler will see, counted by reason and shown to an observer.
+
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::{Counter, ReasonCount};
+
+use crate::{
+    cell::Core, envelope::Envelope, gauges::reason_counts, id::ActorId, mailbox::ShedCounters,
+};
+
+/// A message that was shed, or was left in the mailbox of an actor that ended.
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The actor it was sent to.
+    pub actor: ActorId,
+    /// That actor's type.
+    pub actor_type: &'static str,
+    /// The message's type.
+    pub message_type: &'static str,
+    /// Why nobody handles it.
+    pub reason: ShedReason,
+    /// The message itself, to be had by downcast; `None` if a handler has consumed it (it panicked,
+    /// or nobody waited for the reply any more).
+    pub message: Option<Box<dyn Any + Send>>,
+}
+
+impl fmt::Debug for DeadLetter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DeadLetter")
+            .field("actor", &self.actor)
+            .field("actor_type", &self.actor_type)
+            .field("message_type", &self.message_type)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) type DeadLetterObserver = Box<dyn Fn(DeadLetter) + Send + Sync>;
+
+/// Counts a system's dead letters and shows them to its observer.
+pub(crate) struct DeadLetters {
+    counters: ShedCounters,
+    observer: Option<DeadLetterObserver>,
+}
+
+impl DeadLetters {
+    pub(crate) fn new(observer: Option<DeadLetterObserver>) -> Self {
+        Self {
+            counters: std::array::from_fn(|_| Counter::new()),
+            observer,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Vec<ReasonCount> {
+        reason_counts(&self.counters)
+    }
+
+    /// An envelope that will not be handled.
+    pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
+        self.counters[reason.index()].add(1);
+        let Some(observer) = &self.observer else {
+            // A message's own drop may panic; that must not take a worker down.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(envelope)));
+            return;
+        };
+        let message_type = envelope.message_type_name();
+        self.show(
+            observer,
+            core,
+            message_type,
+            Some(envelope.into_message()),
+            reason,
+        );
+    }
+
+    /// A message that has been consumed without being handled to the end.
+    pub(crate) fn note(&self, core: &Core, message_type: &'static str, reason: ShedReason) {
+        self.counters[reason.index()].add(1);
+        if let Some(observer) = &self.observer {
+            self.show(observer, core, message_type, None, reason);
+        }
+    }
+
+    fn show(
+        &self,
+        observer: &DeadLetterObserver,
+        core: &Core,
+        message_type: &'static str,
+        message: Option<Box<dyn Any + Send>>,
+        reason: ShedReason,
+    ) {
+        let letter = DeadLetter {
+            actor: core.id(),
+            actor_type: core.type_name(),
+            message_type,
+            reason,
+            message,
+        };
+        if catch_unwind(AssertUnwindSafe(|| observer(letter))).is_err() {
+            tracing::error!("the observer of dead letters panicked");
+        }
+    }
+}

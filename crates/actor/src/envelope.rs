@@ -1,0 +1,323 @@
+//! The envelope: a message of any type on its way to an actor of one type.
+//!
+//! ```text
+//!   ┌ route    pointer to a static table of functions, made per (actor, message, reply) types
+//!   └ payload  48 bytes: the letter itself, or a pointer to it on the heap if it is larger
+//! ```
+//!
+//! 56 bytes; with the queue's mark a slot of 64. Nothing is allocated for a letter (message, and an
+//! ask's slot and deadline) of up to 48 bytes.
+
+use std::{
+    any::{Any, TypeId},
+    marker::PhantomData,
+    mem::{MaybeUninit, align_of, size_of},
+};
+
+use freeboard_flow::ShedReason;
+
+use crate::{
+    actor::{Actor, Message},
+    context::Context,
+    receives::Receives,
+    reply::ReplyPort,
+};
+
+/// Payload that travels without an allocation, in bytes.
+pub const INLINE_BYTES: usize = 48;
+
+/// What a message is coalesced by: its type and the key its handler gave.
+pub(crate) type CoalesceKey = (TypeId, u64);
+
+type Payload = MaybeUninit<[u64; INLINE_BYTES / 8]>;
+
+/// Message and reply port, as they travel together.
+pub(crate) struct Letter<M, P> {
+    pub(crate) message: M,
+    pub(crate) reply: P,
+}
+
+/// What can be done with a payload whose type only the table knows.
+pub(crate) struct Route {
+    /// # Safety
+    /// `actor` and `context` point to the types the route was made for and are not borrowed
+    /// otherwise; the payload is taken.
+    handle: unsafe fn(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled,
+    /// # Safety
+    /// The payload is taken.
+    into_message: unsafe fn(payload: *mut Payload) -> Box<dyn Any + Send>,
+    /// # Safety
+    /// The payload is taken.
+    discard: unsafe fn(payload: *mut Payload),
+    /// # Safety
+    /// The payload is there.
+    message: unsafe fn(payload: *const Payload) -> *const (),
+    /// # Safety
+    /// The payload is there.
+    coalesce_key: unsafe fn(payload: *const Payload) -> Option<u64>,
+    message_type: fn() -> TypeId,
+    message_type_name: fn() -> &'static str,
+}
+
+/// What became of an envelope at its actor.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handled {
+    Done,
+    /// Nobody waited for the reply any more, so the handler was not called.
+    Unwanted(ShedReason),
+}
+
+impl Handled {
+    pub(crate) fn is_unwanted(self) -> bool {
+        self != Self::Done
+    }
+}
+
+pub(crate) struct Envelope {
+    route: &'static Route,
+    payload: Payload,
+}
+
+// SAFETY: every payload is a `Letter` of a `Send` message and a `Send` reply port.
+unsafe impl Send for Envelope {}
+
+struct RouteOf<A, M, K, P>(PhantomData<fn(A, M, K, P)>);
+
+impl<A, M, K, P> RouteOf<A, M, K, P>
+where
+    M: Message,
+    A: Receives<M, K>,
+    P: ReplyPort<A::Reply>,
+{
+    const ROUTE: Route = Route {
+        handle: Self::handle,
+        into_message: Self::into_message,
+        discard: Self::discard,
+        message: Self::message,
+        coalesce_key: Self::coalesce_key,
+        message_type: TypeId::of::<M>,
+        message_type_name: std::any::type_name::<M>,
+    };
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn handle(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled {
+        // SAFETY: the route was made for this type; the caller lets us take the payload.
+        let letter = unsafe { take::<Letter<M, P>>(payload) };
+        if let Some(reason) = letter.reply.unwanted() {
+            return Handled::Unwanted(reason);
+        }
+        // SAFETY: the caller's promise.
+        let (actor, context) =
+            unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
+        actor.receive(letter.message, context, letter.reply);
+        Handled::Done
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn into_message(payload: *mut Payload) -> Box<dyn Any + Send> {
+        // SAFETY: as in `handle`.
+        Box::new(unsafe { take::<Letter<M, P>>(payload) }.message)
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn discard(payload: *mut Payload) {
+        // SAFETY: as in `handle`.
+        drop(unsafe { take::<Letter<M, P>>(payload) });
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn message(payload: *const Payload) -> *const () {
+        // SAFETY: the route was made for this type; the caller sees to it that the payload is there.
+        unsafe { (&raw const (*place::<Letter<M, P>>(payload)).message).cast() }
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn coalesce_key(payload: *const Payload) -> Option<u64> {
+        if !P::IS_TELL {
+            return None;
+        }
+        // SAFETY: as in `message`.
+        A::coalesce_key_of(unsafe { &(*place::<Letter<M, P>>(payload)).message })
+    }
+}
+
+/// The route of a plain call on the actor, which is no message.
+struct ActionRoute<A>(PhantomData<fn(A)>);
+
+type Action<A> = fn(&mut A, &mut Context<A>);
+
+impl<A: Actor> ActionRoute<A> {
+    const ROUTE: Route = Route {
+        handle: Self::handle,
+        into_message: |_| Box::new(()),
+        discard: |_| (),
+        message: |payload| payload.cast(),
+        coalesce_key: |_| None,
+        message_type: TypeId::of::<Action<A>>,
+        message_type_name: std::any::type_name::<Action<A>>,
+    };
+
+    /// # Safety
+    /// As [`Route::handle`].
+    unsafe fn handle(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled {
+        // SAFETY: the route was made for this type, and the caller keeps the promises of a route.
+        let (action, actor, context) = unsafe {
+            (
+                take::<Action<A>>(payload),
+                &mut *actor.cast::<A>(),
+                &mut *context.cast::<Context<A>>(),
+            )
+        };
+        action(actor, context);
+        Handled::Done
+    }
+}
+
+const fn fits_inline<L>() -> bool {
+    size_of::<L>() <= INLINE_BYTES && align_of::<L>() <= align_of::<Payload>()
+}
+
+/// # Safety
+/// The payload holds an `L`.
+#[inline(always)]
+unsafe fn place<L>(payload: *const Payload) -> *const L {
+    if fits_inline::<L>() {
+        payload.cast()
+    } else {
+        // SAFETY: a larger letter is a pointer from `Box::into_raw`.
+        unsafe { payload.cast::<*const L>().read() }
+    }
+}
+
+/// # Safety
+/// The payload holds an `L`, and is not used afterwards.
+#[inline(always)]
+unsafe fn take<L>(payload: *mut Payload) -> L {
+    if fits_inline::<L>() {
+        // SAFETY: the caller's promise.
+        unsafe { payload.cast::<L>().read() }
+    } else {
+        // SAFETY: a larger letter is a pointer from `Box::into_raw`, taken once.
+        unsafe { *Box::from_raw(payload.cast::<*mut L>().read()) }
+    }
+}
+
+impl Envelope {
+    #[inline]
+    pub(crate) fn new<A, M, K, P>(message: M, reply: P) -> Self
+    where
+        M: Message,
+        A: Receives<M, K>,
+        P: ReplyPort<A::Reply>,
+    {
+        let letter = Letter { message, reply };
+        let mut payload = Payload::uninit();
+        if fits_inline::<Letter<M, P>>() {
+            // SAFETY: it fits in size and alignment.
+            unsafe { payload.as_mut_ptr().cast::<Letter<M, P>>().write(letter) };
+        } else {
+            let boxed = Box::into_raw(Box::new(letter));
+            // SAFETY: a pointer fits.
+            unsafe {
+                payload
+                    .as_mut_ptr()
+                    .cast::<*mut Letter<M, P>>()
+                    .write(boxed)
+            };
+        }
+        Self {
+            route: &RouteOf::<A, M, K, P>::ROUTE,
+            payload,
+        }
+    }
+
+    /// A call on the actor itself.
+    pub(crate) fn action<A: Actor>(action: Action<A>) -> Self {
+        let mut payload = Payload::uninit();
+        // SAFETY: a function pointer fits.
+        unsafe { payload.as_mut_ptr().cast::<Action<A>>().write(action) };
+        Self {
+            route: &ActionRoute::<A>::ROUTE,
+            payload,
+        }
+    }
+
+    /// The letter, for whoever made the envelope with these very types.
+    ///
+    /// # Safety
+    /// The envelope was made by [`Envelope::new`] with the same `M` and `P`.
+    pub(crate) unsafe fn open<M, P>(self) -> Letter<M, P> {
+        let mut envelope = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
+        unsafe { take(&raw mut envelope.payload) }
+    }
+
+    /// Hands the message to its actor.
+    ///
+    /// # Safety
+    /// `actor` and `context` point to the actor type this envelope was made for and its context, and
+    /// nothing else borrows them.
+    #[inline]
+    pub(crate) unsafe fn handle(self, actor: *mut (), context: *mut ()) -> Handled {
+        let mut envelope = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
+        unsafe { (envelope.route.handle)(&raw mut envelope.payload, actor, context) }
+    }
+
+    /// The message alone; an asker learns that it will get no reply.
+    pub(crate) fn into_message(self) -> Box<dyn Any + Send> {
+        let mut envelope = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the payload is there, and not dropped again.
+        unsafe { (envelope.route.into_message)(&raw mut envelope.payload) }
+    }
+
+    /// Name of the message's type.
+    pub(crate) fn message_type_name(&self) -> &'static str {
+        (self.route.message_type_name)()
+    }
+
+    /// Names the message type of an envelope that has been handled since.
+    pub(crate) fn type_namer(&self) -> fn() -> &'static str {
+        self.route.message_type_name
+    }
+
+    /// The message, if it is an `M`.
+    pub(crate) fn message_ref<M: 'static>(&self) -> Option<&M> {
+        if (self.route.message_type)() != TypeId::of::<M>() {
+            return None;
+        }
+        // SAFETY: the payload is there, and its message is an `M`.
+        Some(unsafe { &*(self.route.message)(&self.payload).cast::<M>() })
+    }
+
+    /// Message type and key to coalesce by. An ask has none: each asker gets its own reply.
+    pub(crate) fn coalesce_key(&self) -> Option<CoalesceKey> {
+        // SAFETY: the payload is there.
+        let key = unsafe { (self.route.coalesce_key)(&self.payload) }?;
+        Some(((self.route.message_type)(), key))
+    }
+}
+
+impl Drop for Envelope {
+    fn drop(&mut self) {
+        // SAFETY: the payload is there: whoever takes it wraps the envelope in `ManuallyDrop`.
+        unsafe { (self.route.discard)(&raw mut self.payload) };
+    }
+}
+
+impl std::fmt::Debug for Envelope {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Envelope({})", self.message_type_name())
+    }
+}
+
+const _: () = assert!(
+    size_of::<Envelope>() == 56,
+    "with its mark a slot is one cache line"
+);

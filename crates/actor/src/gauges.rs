@@ -1,0 +1,89 @@
+//! The gauges of one lane: what came, what went, how long it waited.
+//!
+//! Counters are bumped once per batch by whoever runs the actor; times are those of one message in
+//! 128. What an idle actor does not need is made on first use.
+
+use std::sync::OnceLock;
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::{Counter, Histogram, HistogramSummary, OwnedCounter, Peak, ReasonCount};
+
+use crate::{
+    mailbox::ShedCounters,
+    sync::{AtomicU64, Ordering},
+};
+
+struct Shedding {
+    by_reason: ShedCounters,
+    offered_above_high: AtomicU64,
+}
+
+pub(crate) struct LaneGauges {
+    /// Messages given to a handler.
+    pub(crate) handled: OwnedCounter,
+    pub(crate) high_water: Peak,
+    shedding: OnceLock<Box<Shedding>>,
+    time_in_queue: OnceLock<Box<Histogram>>,
+}
+
+impl LaneGauges {
+    pub(crate) const fn new() -> Self {
+        Self {
+            handled: OwnedCounter::new(),
+            high_water: Peak::new(),
+            shedding: OnceLock::new(),
+            time_in_queue: OnceLock::new(),
+        }
+    }
+
+    fn shedding(&self) -> &Shedding {
+        self.shedding.get_or_init(|| {
+            Box::new(Shedding {
+                by_reason: std::array::from_fn(|_| Counter::new()),
+                offered_above_high: AtomicU64::new(0),
+            })
+        })
+    }
+
+    pub(crate) fn count_shed(&self, reason: ShedReason) {
+        self.shedding().by_reason[reason.index()].add(1);
+    }
+
+    /// How many messages were offered above the high watermark before this one.
+    pub(crate) fn offered_above_high(&self) -> u64 {
+        // Ordering: Relaxed, each caller gets its own number; nothing hangs on their order.
+        self.shedding()
+            .offered_above_high
+            .fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn shed(&self) -> Vec<ReasonCount> {
+        let Some(shedding) = self.shedding.get() else {
+            return Vec::new();
+        };
+        reason_counts(&shedding.by_reason)
+    }
+
+    /// Only whoever runs the actor records.
+    pub(crate) fn record_time_in_queue(&self, time_ns: u64) {
+        self.time_in_queue
+            .get_or_init(|| Box::new(Histogram::new()))
+            .record(time_ns);
+    }
+
+    pub(crate) fn time_in_queue(&self) -> Option<HistogramSummary> {
+        self.time_in_queue.get().map(|times| times.summary())
+    }
+}
+
+/// The reasons that occurred, with their counts.
+pub(crate) fn reason_counts(counters: &ShedCounters) -> Vec<ReasonCount> {
+    ShedReason::ALL
+        .into_iter()
+        .map(|reason| ReasonCount {
+            reason: reason.as_str().to_owned(),
+            count: counters[reason.index()].get(),
+        })
+        .filter(|counted| counted.count > 0)
+        .collect()
+}

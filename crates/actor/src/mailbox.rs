@@ -1,0 +1,360 @@
+//! The mailbox: up to eight lanes, each with its bound, its policy and its gauges.
+//!
+//! The first lane lives in the actor's cell; the others are made when they are first used. Lanes
+//! whose policy takes from the queue (drop oldest, coalesce) are locked ones, all others are linked
+//! blocks. Which message comes next among several lanes is `flow`'s to say.
+
+use std::sync::OnceLock;
+
+use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
+use freeboard_meter::{Counter, LaneSnapshot, clock};
+use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Popped, Refused};
+
+use crate::{
+    envelope::{CoalesceKey, Envelope},
+    gauges::LaneGauges,
+    sync::{AtomicBool, Ordering, fence},
+};
+
+/// One message in so many carries its time of arrival and has its handling timed.
+const SAMPLE_EVERY: u64 = 128;
+
+/// What a lane did with an envelope.
+#[must_use]
+pub(crate) enum Offer {
+    Accepted,
+    /// Accepted; this one was shed for it.
+    AcceptedShedding(Envelope, ShedReason),
+    /// Not accepted, and the sender is not to be told so.
+    Shed(Envelope, ShedReason),
+    /// The policy says that the sender waits until there is room.
+    Wait(Envelope),
+    /// Not accepted: the lane is full, and the sender gets the message back.
+    Full(Envelope),
+    /// The actor takes no further messages.
+    Closed(Envelope),
+}
+
+enum Queue {
+    Linked(Lane<Envelope>),
+    Locked(Box<LockedLane<Envelope, CoalesceKey>>),
+}
+
+pub(crate) struct MailboxLane {
+    queue: Queue,
+    is_sampling: bool,
+    pub(crate) gauges: LaneGauges,
+}
+
+/// The time of arrival as a mark; the inverse of [`arrived_ns`].
+fn arrival_mark(index: u64) -> u64 {
+    if index.is_multiple_of(SAMPLE_EVERY) {
+        clock::now_ns() << 1 | PLAIN_MARK
+    } else {
+        PLAIN_MARK
+    }
+}
+
+/// When a sampled message arrived.
+pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
+    (mark != PLAIN_MARK).then_some(mark >> 1)
+}
+
+impl MailboxLane {
+    fn new(config: &LaneConfig) -> Self {
+        let bound = config.bound();
+        let queue = match config.overload_policy() {
+            Overload::DropOldest | Overload::Coalesce => {
+                Queue::Locked(Box::new(LockedLane::new(bound)))
+            }
+            _ => Queue::Linked(Lane::new(bound)),
+        };
+        Self {
+            queue,
+            is_sampling: matches!(config.overload_policy(), Overload::Sample { .. }),
+            gauges: LaneGauges::new(),
+        }
+    }
+
+    #[inline]
+    fn offer<'a>(&self, envelope: Envelope, config: impl FnOnce() -> &'a LaneConfig) -> Offer {
+        if let Queue::Linked(lane) = &self.queue
+            && !self.is_sampling
+        {
+            return match lane.push_with(envelope, arrival_mark) {
+                Ok(_) => Offer::Accepted,
+                Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+                Err(Refused::Full(envelope)) => refuse(config(), envelope),
+            };
+        }
+        self.offer_by_policy(config(), envelope)
+    }
+
+    fn offer_by_policy(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
+        match &self.queue {
+            Queue::Linked(lane) => self.offer_sampled(config, lane, envelope),
+            Queue::Locked(lane) => {
+                let outcome = if config.overload_policy() == Overload::Coalesce {
+                    let key = envelope.coalesce_key();
+                    lane.push_coalescing(envelope, arrival_mark, key)
+                        .map(|replaced| (replaced, ShedReason::Coalesced))
+                } else {
+                    lane.push_evicting(envelope, arrival_mark)
+                        .map(|evicted| (evicted, ShedReason::DroppedOldest))
+                };
+                match outcome {
+                    Ok((None, _)) => Offer::Accepted,
+                    Ok((Some(shed), reason)) => Offer::AcceptedShedding(shed, reason),
+                    Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+                    Err(Refused::Full(envelope)) => refuse(config, envelope),
+                }
+            }
+        }
+    }
+
+    fn offer_sampled(
+        &self,
+        config: &LaneConfig,
+        lane: &Lane<Envelope>,
+        envelope: Envelope,
+    ) -> Offer {
+        let depth = lane.depth();
+        if config.is_flooded_at(depth) && !lane.is_closed() {
+            let ordinal = self.gauges.offered_above_high();
+            match admit(config, depth, ordinal) {
+                Admission::ShedNewest(reason) => return Offer::Shed(envelope, reason),
+                Admission::Refuse => return Offer::Full(envelope),
+                Admission::Accept | Admission::Wait | Admission::EvictOldest => {}
+            }
+        }
+        match lane.push_with(envelope, arrival_mark) {
+            Ok(_) => Offer::Accepted,
+            Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+            Err(Refused::Full(envelope)) => Offer::Shed(envelope, ShedReason::Full),
+        }
+    }
+
+    /// Messages queued now.
+    pub(crate) fn depth(&self) -> u64 {
+        match &self.queue {
+            Queue::Linked(lane) => lane.depth(),
+            Queue::Locked(lane) => lane.depth(),
+        }
+    }
+
+    fn accepted(&self) -> u64 {
+        match &self.queue {
+            Queue::Linked(lane) => lane.accepted(),
+            Queue::Locked(lane) => lane.accepted(),
+        }
+    }
+
+    fn close(&self) {
+        match &self.queue {
+            Queue::Linked(lane) => lane.close(),
+            Queue::Locked(lane) => lane.close(),
+        };
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    pub(crate) unsafe fn pop(&self) -> Popped<Envelope> {
+        match &self.queue {
+            // SAFETY: whoever runs the actor is the only consumer.
+            Queue::Linked(lane) => unsafe { lane.pop() },
+            Queue::Locked(lane) => lane.pop(),
+        }
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    unsafe fn is_ready(&self) -> bool {
+        match &self.queue {
+            // SAFETY: whoever runs the actor is the only consumer.
+            Queue::Linked(lane) => unsafe { lane.is_ready() },
+            Queue::Locked(lane) => lane.depth() > 0,
+        }
+    }
+
+    /// Lets senders see how far the actor has come. Returns the depth that is left.
+    ///
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    pub(crate) unsafe fn publish(&self) -> u64 {
+        match &self.queue {
+            // SAFETY: whoever runs the actor is the only consumer.
+            Queue::Linked(lane) => unsafe { lane.publish() },
+            Queue::Locked(lane) => lane.depth(),
+        }
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    unsafe fn take_first(&self, matches: impl FnMut(&Envelope) -> bool) -> Option<Envelope> {
+        match &self.queue {
+            // SAFETY: whoever runs the actor is the only consumer.
+            Queue::Linked(lane) => unsafe { lane.take_first(matches) },
+            Queue::Locked(lane) => lane.take_first(matches),
+        }
+    }
+
+    fn snapshot(&self, lane: usize, config: &LaneConfig) -> LaneSnapshot {
+        let depth = self.depth();
+        self.gauges.high_water.raise(depth);
+        LaneSnapshot {
+            lane,
+            bound: config.bound(),
+            depth,
+            high_water: self.gauges.high_water.get(),
+            accepted: self.accepted(),
+            handled: self.gauges.handled.get(),
+            shed: self.gauges.shed(),
+            time_in_queue: self.gauges.time_in_queue(),
+        }
+    }
+}
+
+#[cold]
+fn refuse(config: &LaneConfig, envelope: Envelope) -> Offer {
+    match admit(config, config.bound(), 0) {
+        Admission::Wait => Offer::Wait(envelope),
+        Admission::ShedNewest(reason) => Offer::Shed(envelope, reason),
+        Admission::Accept | Admission::Refuse | Admission::EvictOldest => Offer::Full(envelope),
+    }
+}
+
+pub(crate) struct Mailbox {
+    first: MailboxLane,
+    /// Lanes 1 and on, made on first use.
+    others: Box<[OnceLock<Box<MailboxLane>>]>,
+    is_closed: AtomicBool,
+}
+
+impl Mailbox {
+    pub(crate) fn new(config: &MailboxConfig) -> Self {
+        let lanes = config.as_slice();
+        Self {
+            first: MailboxLane::new(&lanes[0]),
+            others: lanes[1..].iter().map(|_| OnceLock::new()).collect(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn lane_count(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    pub(crate) fn has_one_lane(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    pub(crate) fn first(&self) -> &MailboxLane {
+        &self.first
+    }
+
+    /// The lane, if it has been used.
+    #[inline]
+    pub(crate) fn used_lane(&self, lane: usize) -> Option<&MailboxLane> {
+        match lane.checked_sub(1) {
+            None => Some(&self.first),
+            Some(other) => self.others.get(other)?.get().map(Box::as_ref),
+        }
+    }
+
+    /// Lane 1 or above, below the lane count; made if this is its first use.
+    fn other_lane(&self, lane: usize, config: &LaneConfig) -> &MailboxLane {
+        let slot = &self.others[lane - 1];
+        if let Some(lane) = slot.get() {
+            return lane;
+        }
+        let made = slot.get_or_init(|| Box::new(MailboxLane::new(config)));
+        // Ordering: SeqCst fence pairs with the one in `close`: either we see that the mailbox was
+        // closed, or the closer sees our lane.
+        fence(Ordering::SeqCst);
+        if self.is_closed.load(Ordering::Relaxed) {
+            made.close();
+        }
+        made
+    }
+
+    /// `config` is asked only off the fast path.
+    #[inline]
+    pub(crate) fn offer<'a>(
+        &self,
+        lane: usize,
+        envelope: Envelope,
+        config: impl Fn() -> &'a MailboxConfig,
+    ) -> Offer {
+        let lane_config = || &config().as_slice()[lane];
+        if lane == 0 {
+            self.first.offer(envelope, lane_config)
+        } else {
+            self.other_lane(lane, lane_config())
+                .offer(envelope, lane_config)
+        }
+    }
+
+    /// Takes no further messages; what was accepted stays.
+    pub(crate) fn close(&self) {
+        // Ordering: Relaxed store and SeqCst fence, see `other_lane`.
+        self.is_closed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        for lane in self.used_lanes() {
+            lane.close();
+        }
+    }
+
+    pub(crate) fn used_lanes(&self) -> impl Iterator<Item = &MailboxLane> {
+        (0..self.lane_count()).filter_map(|lane| self.used_lane(lane))
+    }
+
+    /// Messages queued in all lanes.
+    pub(crate) fn depth(&self) -> u64 {
+        self.used_lanes().map(MailboxLane::depth).sum()
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    pub(crate) unsafe fn is_lane_ready(&self, lane: usize) -> bool {
+        self.used_lane(lane)
+            // SAFETY: the caller's promise.
+            .is_some_and(|lane| unsafe { lane.is_ready() })
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    pub(crate) unsafe fn take_first(
+        &self,
+        mut matches: impl FnMut(&Envelope) -> bool,
+    ) -> Option<(usize, Envelope)> {
+        (0..self.lane_count()).find_map(|lane| {
+            let used = self.used_lane(lane)?;
+            // SAFETY: the caller's promise.
+            let envelope = unsafe { used.take_first(&mut matches) }?;
+            Some((lane, envelope))
+        })
+    }
+
+    pub(crate) fn snapshot(&self, config: &MailboxConfig) -> Vec<LaneSnapshot> {
+        config
+            .as_slice()
+            .iter()
+            .enumerate()
+            .map(|(index, lane_config)| match self.used_lane(index) {
+                Some(lane) => lane.snapshot(index, lane_config),
+                None => LaneSnapshot {
+                    lane: index,
+                    bound: lane_config.bound(),
+                    ..LaneSnapshot::default()
+                },
+            })
+            .collect()
+    }
+}
+
+/// One counter per reason, made when the first message is shed.
+pub(crate) type ShedCounters = [Counter; ShedReason::COUNT];

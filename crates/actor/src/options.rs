@@ -1,0 +1,77 @@
+//! What can be said about an actor when it is spawned.
+
+use freeboard_flow::{ConfigError, LaneConfig, MailboxConfig};
+
+use crate::supervision::Supervision;
+
+/// Messages that an actor may have waiting for full lanes of others, by default.
+pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
+
+/// Mailbox, supervision and name of an actor. The default: one lane of 65,536 messages that makes
+/// its senders wait when it is full, no name, stopped when it panics.
+#[derive(Debug, Clone)]
+pub struct SpawnOptions {
+    pub(crate) name: Option<String>,
+    pub(crate) mailbox: MailboxConfig,
+    pub(crate) supervision: Supervision,
+    pub(crate) outbox_bound: usize,
+}
+
+impl Default for SpawnOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SpawnOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            name: None,
+            mailbox: MailboxConfig::default(),
+            supervision: Supervision::default(),
+            outbox_bound: OUTBOX_BOUND_DEFAULT,
+        }
+    }
+
+    /// Registers the actor under `name`, see [`crate::System::whereis`].
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// One lane with this bound and policy.
+    #[must_use]
+    pub fn lane(mut self, lane: LaneConfig) -> Self {
+        self.mailbox = MailboxConfig::single(lane);
+        self
+    }
+
+    /// Several lanes, the most urgent first.
+    #[must_use]
+    pub fn lanes(mut self, lanes: impl Into<Vec<LaneConfig>>) -> Self {
+        self.mailbox = MailboxConfig::lanes(lanes.into());
+        self
+    }
+
+    /// What happens when the actor panics.
+    #[must_use]
+    pub fn supervision(mut self, supervision: Supervision) -> Self {
+        self.supervision = supervision;
+        self
+    }
+
+    /// How many messages the actor may have waiting for full lanes of others while it is muted; what
+    /// it tells beyond that is refused.
+    #[must_use]
+    pub fn outbox(mut self, messages: usize) -> Self {
+        self.outbox_bound = messages;
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.mailbox.validate()?;
+        self.supervision.validate()
+    }
+}

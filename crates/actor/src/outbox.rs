@@ -1,0 +1,235 @@
+//! The outbox: what an actor told to full lanes whose policy is to wait.
+//!
+//! A handler must not block its worker. What it tells to a full lane is kept here, in order and up
+//! to a bound; after the handler the actor is *muted*: it handles nothing more until the outbox is
+//! empty, and so it presses back on those who send to it. Pony mutes too, but lets the message into
+//! the receiver's queue; here the receiver's bound stays hard.
+//!
+//! Actors that wait for each other in a circle would wait for ever. Muting therefore keeps the
+//! wait-for graph of a system, in which every actor waits for at most one other, and refuses the
+//! edge that would close a circle: that actor goes on handling, which makes room.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use freeboard_flow::ShedReason;
+
+use crate::{
+    cell::{self, AnyCell, Core, Unaccepted},
+    current,
+    envelope::Envelope,
+    id::ActorId,
+    waiters::Waiter,
+};
+
+struct Outgoing {
+    target: Arc<dyn AnyCell>,
+    lane: usize,
+    envelope: Envelope,
+}
+
+/// Letters that wait for room elsewhere.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    letters: VecDeque<Outgoing>,
+    /// Whom the actor waits for, and its key among that one's waiters.
+    muted_on: Option<(Arc<dyn AnyCell>, u64)>,
+}
+
+/// What became of an outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Nothing waits any more.
+    Empty,
+    /// The actor waits, and [`cell::UNMUTE`] will come.
+    Muted,
+    /// It must not wait, for others wait for it: it goes on handling messages.
+    Circular,
+}
+
+/// Keeps an envelope for a full lane in the outbox of the actor `sender`, which this thread runs;
+/// gives it back if the outbox is full.
+pub(crate) fn keep(
+    sender: &dyn AnyCell,
+    target: &dyn AnyCell,
+    lane: usize,
+    envelope: Envelope,
+) -> Result<(), Envelope> {
+    let core = sender.core();
+    // SAFETY: this thread runs the sender; the borrow ends with this function, which calls nothing
+    // that could come back here.
+    let outbox = unsafe { (*core.outbox()).get_or_insert_default() };
+    current::set_has_outbox(true);
+    if outbox.letters.len() >= core.options().outbox_bound {
+        return Err(envelope);
+    }
+    outbox.letters.push_back(Outgoing {
+        target: target.to_arc(),
+        lane,
+        envelope,
+    });
+    Ok(())
+}
+
+/// Whether the actor has letters for this lane, which a further one must not overtake.
+pub(crate) fn has_letters_for(sender: &dyn AnyCell, target: &Core, lane: usize) -> bool {
+    // SAFETY: this thread runs the sender; the borrow ends here.
+    let outbox = unsafe { &*sender.core().outbox() };
+    outbox.as_ref().is_some_and(|outbox| {
+        let mut letters = outbox.letters.iter();
+        letters.any(|letter| letter.lane == lane && letter.target.core().id() == target.id())
+    })
+}
+
+/// Sends what there is room for; if something is left, mutes the actor.
+///
+/// # Safety
+/// The caller runs the actor `sender`.
+pub(crate) unsafe fn settle(sender: &dyn AnyCell) -> Settled {
+    let core = sender.core();
+    loop {
+        // SAFETY: the caller's promise; no handler runs while we hold the box.
+        let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+            return Settled::Empty;
+        };
+        if outbox.muted_on.is_none() {
+            outbox.flush();
+        }
+        let Some(first) = outbox.letters.front() else {
+            current::set_has_outbox(false);
+            return Settled::Empty;
+        };
+        let settled = if outbox.muted_on.is_some() {
+            Some(Settled::Muted)
+        } else if !core
+            .system
+            .mutes
+            .try_mute(core.id(), first.target.core().id())
+        {
+            Some(Settled::Circular)
+        } else {
+            let target = first.target.clone();
+            let waiter = Waiter::Actor(sender.to_arc());
+            match target.core().waiters.register(first.lane, waiter) {
+                Some(key) => {
+                    target.core().signal(cell::WAITERS);
+                    outbox.muted_on = Some((target, key));
+                    Some(Settled::Muted)
+                }
+                None => {
+                    // It has ended: the next flush finds its lanes closed.
+                    core.system.mutes.unmute(core.id());
+                    None
+                }
+            }
+        };
+        // SAFETY: as above.
+        unsafe { *core.outbox() = Some(outbox) };
+        if let Some(settled) = settled {
+            return settled;
+        }
+    }
+}
+
+/// The actor was let go by the one it waited for.
+///
+/// # Safety
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn unmuted(core: &Core) {
+    // SAFETY: the caller's promise.
+    if let Some(outbox) = unsafe { (*core.outbox()).as_mut() } {
+        outbox.muted_on = None;
+    }
+}
+
+/// The actor ends: sends what there is room for and buries the rest.
+///
+/// # Safety
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn abandon(core: &Core) {
+    // SAFETY: the caller's promise.
+    let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+        return;
+    };
+    current::set_has_outbox(false);
+    if let Some((target, key)) = outbox.muted_on.take() {
+        core.system.mutes.unmute(core.id());
+        if !target.core().waiters.unregister(key) {
+            // We had been let go: another one may have our place.
+            target.core().signal(cell::WAITERS);
+        }
+    }
+    outbox.flush();
+    for letter in outbox.letters {
+        let target = letter.target.core();
+        target.shed(letter.lane, letter.envelope, ShedReason::OutboxFull);
+    }
+}
+
+impl Outbox {
+    /// Sends in order; what goes to a lane that is full keeps its order behind it.
+    fn flush(&mut self) {
+        let mut full: Vec<(ActorId, usize)> = Vec::new();
+        let mut kept = VecDeque::new();
+        for letter in self.letters.drain(..) {
+            let core = letter.target.core();
+            let place = (core.id(), letter.lane);
+            if full.contains(&place) {
+                kept.push_back(letter);
+                continue;
+            }
+            match core.offer(letter.lane, letter.envelope) {
+                Ok(()) => {}
+                Err(Unaccepted::Wait(envelope)) => {
+                    full.push(place);
+                    kept.push_back(Outgoing {
+                        target: letter.target,
+                        lane: letter.lane,
+                        envelope,
+                    });
+                }
+                Err(Unaccepted::Full(envelope)) => {
+                    core.system
+                        .dead_letters
+                        .bury(core, envelope, ShedReason::Full);
+                }
+                Err(Unaccepted::Closed(envelope)) => {
+                    core.shed(letter.lane, envelope, ShedReason::Stopped);
+                }
+            }
+        }
+        self.letters = kept;
+    }
+}
+
+/// Who of a system is muted on whom.
+#[derive(Default)]
+pub(crate) struct Mutes(Mutex<HashMap<ActorId, ActorId>>);
+
+impl Mutes {
+    /// Notes that `muted` waits for `target`, unless that closes a circle.
+    fn try_mute(&self, muted: ActorId, target: ActorId) -> bool {
+        let mut waits_for = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = target;
+        loop {
+            if at == muted {
+                return false;
+            }
+            match waits_for.get(&at) {
+                Some(next) => at = *next,
+                None => break,
+            }
+        }
+        waits_for.insert(muted, target);
+        true
+    }
+
+    pub(crate) fn unmute(&self, muted: ActorId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&muted);
+    }
+}

@@ -1,0 +1,141 @@
+//! A reference to whatever actor handles one message type.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use crate::{
+    actor::{Actor, Message},
+    actor_ref::{ActorRef, Patience},
+    credit::Receipt,
+    error::TellError,
+    id::ActorId,
+    receives::Receives,
+    send::Sending,
+};
+
+trait Receiver<M: Message>: Send + Sync {
+    fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>>;
+    fn try_tell(&self, msg: M) -> Result<(), TellError<M>>;
+    fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>>;
+    fn send(&self, msg: M) -> Sending<M>;
+    fn depth(&self) -> u64;
+    fn is_alive(&self) -> bool;
+    fn id(&self) -> ActorId;
+}
+
+struct Via<A: Actor, K> {
+    actor: ActorRef<A>,
+    kind: PhantomData<fn(K)>,
+}
+
+impl<M: Message, K, A: Receives<M, K>> Receiver<M> for Via<A, K> {
+    fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
+        self.actor.tell_lane(lane, msg)
+    }
+
+    fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
+        self.actor.try_tell(msg)
+    }
+
+    fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
+        self.actor.offer(0, msg, receipt, Patience::None)
+    }
+
+    fn send(&self, msg: M) -> Sending<M> {
+        Box::pin(self.actor.send(msg))
+    }
+
+    fn depth(&self) -> u64 {
+        self.actor.depth()
+    }
+
+    fn is_alive(&self) -> bool {
+        self.actor.is_alive()
+    }
+
+    fn id(&self) -> ActorId {
+        self.actor.id()
+    }
+}
+
+/// A reference for one message type, whatever the actor that handles it. Cheap to clone.
+pub struct Recipient<M: Message> {
+    receiver: Arc<dyn Receiver<M>>,
+}
+
+impl<M: Message> Recipient<M> {
+    pub(crate) fn new<A: Receives<M, K>, K: 'static>(actor: ActorRef<A>) -> Self {
+        Self {
+            receiver: Arc::new(Via::<A, K> {
+                actor,
+                kind: PhantomData,
+            }),
+        }
+    }
+
+    /// As [`ActorRef::tell`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tell(&self, msg: M) -> Result<(), TellError<M>> {
+        self.receiver.tell_lane(0, msg)
+    }
+
+    /// As [`ActorRef::tell_lane`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
+        self.receiver.tell_lane(lane, msg)
+    }
+
+    /// As [`ActorRef::try_tell`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
+        self.receiver.try_tell(msg)
+    }
+
+    /// The receipt is dropped once the message has been handled, or shed.
+    pub(crate) fn try_tell_with_receipt(
+        &self,
+        msg: M,
+        receipt: Receipt,
+    ) -> Result<(), TellError<M>> {
+        self.receiver.try_tell_with_receipt(msg, receipt)
+    }
+
+    /// As [`ActorRef::send`], in a box.
+    pub fn send(&self, msg: M) -> Sending<M> {
+        self.receiver.send(msg)
+    }
+
+    /// Messages queued for the actor in all lanes.
+    pub fn depth(&self) -> u64 {
+        self.receiver.depth()
+    }
+
+    /// Whether the actor has not ended yet.
+    pub fn is_alive(&self) -> bool {
+        self.receiver.is_alive()
+    }
+
+    /// The actor's number.
+    pub fn id(&self) -> ActorId {
+        self.receiver.id()
+    }
+}
+
+impl<M: Message> Clone for Recipient<M> {
+    fn clone(&self) -> Self {
+        Self {
+            receiver: self.receiver.clone(),
+        }
+    }
+}
+
+impl<M: Message> fmt::Debug for Recipient<M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Recipient({})", self.id())
+    }
+}

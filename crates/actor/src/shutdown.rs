@@ -1,0 +1,119 @@
+//! Shutting a system down, in the order of an OTP supervisor: last spawned first.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    cell::{self, AnyCell},
+    id::ActorId,
+    system::SystemInner,
+};
+
+/// What is left to actors that were stopped at the deadline, at the most.
+const GRACE_MAX: Duration = Duration::from_millis(100);
+
+/// An actor that a shutdown could not end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The actor.
+    pub actor: ActorId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type.
+    pub actor_type: &'static str,
+    /// What it was doing: "running" is stuck in a handler.
+    pub state: String,
+    /// Messages that were still queued for it.
+    pub queued: u64,
+}
+
+/// How a shutdown went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Actors that had not handled everything at the deadline, and were stopped.
+    pub stopped_at_deadline: usize,
+    /// Actors that have not ended at all.
+    pub unfinished: Vec<Unfinished>,
+    /// Worker threads that are still in a handler.
+    pub stuck_workers: Vec<usize>,
+}
+
+impl ShutdownReport {
+    /// Whether every actor handled all it had and ended.
+    pub fn is_clean(&self) -> bool {
+        self.stopped_at_deadline == 0 && self.unfinished.is_empty() && self.stuck_workers.is_empty()
+    }
+}
+
+pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownReport {
+    system.begin_shutdown();
+    let deadline = Instant::now() + timeout;
+    let mut cells = system.registry.cells();
+    cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.core().id()));
+    for cell in cells.iter().filter(|cell| cell.core().parent().is_none()) {
+        cell.core().drain();
+        if !wait_ended(&**cell, deadline) {
+            break;
+        }
+    }
+    drop(cells);
+    // Whoever is left: out of time, or a child whose parent is.
+    let left = system.registry.cells();
+    for cell in &left {
+        cell.core().mailbox.close();
+        cell.core().signal(cell::STOP);
+    }
+    let grace = Instant::now() + GRACE_MAX.min(timeout);
+    for cell in &left {
+        wait_ended(&**cell, grace);
+    }
+    let unfinished = system.registry.cells().iter().map(describe).collect();
+    let stopped_at_deadline = left.len();
+    drop(left);
+    let stuck_workers = system.scheduler.shutdown(GRACE_MAX);
+    system.timers.shutdown();
+    ShutdownReport {
+        stopped_at_deadline,
+        unfinished,
+        stuck_workers,
+    }
+}
+
+fn describe(cell: &Arc<dyn AnyCell>) -> Unfinished {
+    let snapshot = cell.core().snapshot();
+    Unfinished {
+        actor: cell.core().id(),
+        name: snapshot.name,
+        actor_type: cell.core().type_name(),
+        state: snapshot.state,
+        queued: snapshot.lanes.iter().map(|lane| lane.depth).sum(),
+    }
+}
+
+/// Most actors end within microseconds, far sooner than a thread is put to sleep and woken: yields
+/// for a while, then waits.
+fn wait_ended(cell: &dyn AnyCell, deadline: Instant) -> bool {
+    let core = cell.core();
+    for _ in 0..64 {
+        if core.end_reason().is_some() {
+            return true;
+        }
+        thread::yield_now();
+    }
+    let (sender, receiver) = oneshot::channel();
+    {
+        let mut relations = core.lock_relations();
+        if core.end_reason().is_some() {
+            return true;
+        }
+        let relations = relations.get_or_insert_default();
+        let on_end = Box::new(move |_| drop(sender.send(())));
+        relations.watchers.push((None, on_end));
+    }
+    receiver.recv_deadline(deadline).is_ok()
+}

@@ -1,0 +1,157 @@
+//! Supervision: what happens to an actor that panicked.
+//!
+//! Whoever spawns an actor says so in its [`crate::SpawnOptions`]: a fixed directive, or a function
+//! that decides per failure. Restarts are spaced by a back-off and limited in number per time, as in
+//! OTP's supervisors; past the limit the actor is stopped.
+
+use std::{any::Any, fmt, sync::Arc, time::Duration};
+
+use freeboard_flow::{Backoff, ConfigError, RestartLimit};
+
+use crate::id::ActorId;
+
+/// What a supervisor does with a failed actor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directive {
+    /// End it. What is queued is shed as stopped.
+    Stop,
+    /// Make a new one with its factory; its mailbox survives. Without a factory: stop.
+    Restart,
+    /// End it and fail its parent in turn. Without a parent: stop.
+    Escalate,
+}
+
+/// One panic, as supervisors and observers see it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The actor that panicked.
+    pub actor: ActorId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Name of its type.
+    pub actor_type: &'static str,
+    /// Type of the message it was handling; `None` in a hook or the factory.
+    pub message_type: Option<&'static str>,
+    /// What it panicked with.
+    pub panic: String,
+    /// Restarts that went before.
+    pub restarts: u32,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.actor_type)?;
+        if let Some(name) = &self.name {
+            write!(formatter, " \"{name}\"")?;
+        }
+        write!(formatter, " ({})", self.actor)?;
+        match self.message_type {
+            Some(message_type) => write!(formatter, " panicked on {message_type}: ")?,
+            None => formatter.write_str(" panicked outside a message: ")?,
+        }
+        formatter.write_str(&self.panic)
+    }
+}
+
+/// Text of a caught panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without text".to_owned())
+}
+
+#[derive(Clone)]
+enum Decision {
+    Always(Directive),
+    PerFailure(Arc<dyn Fn(&Failure) -> Directive + Send + Sync>),
+}
+
+/// How an actor is supervised. The default stops it.
+#[derive(Clone)]
+pub struct Supervision {
+    decision: Decision,
+    pub(crate) backoff: Backoff,
+    pub(crate) limit: RestartLimit,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self::stop()
+    }
+}
+
+impl fmt::Debug for Supervision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Supervision")
+            .field("backoff", &self.backoff)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Supervision {
+    fn new(decision: Decision) -> Self {
+        Self {
+            decision,
+            backoff: Backoff::default(),
+            limit: RestartLimit::default(),
+        }
+    }
+
+    /// A failed actor ends.
+    pub fn stop() -> Self {
+        Self::new(Decision::Always(Directive::Stop))
+    }
+
+    /// A failed actor is made anew, after 10 ms to 10 s of back-off, at most 3 times in 5 s.
+    pub fn restart() -> Self {
+        Self::new(Decision::Always(Directive::Restart))
+    }
+
+    /// A failed actor ends and fails its parent.
+    pub fn escalate() -> Self {
+        Self::new(Decision::Always(Directive::Escalate))
+    }
+
+    /// `decide` says it for each failure.
+    pub fn decide(decide: impl Fn(&Failure) -> Directive + Send + Sync + 'static) -> Self {
+        Self::new(Decision::PerFailure(Arc::new(decide)))
+    }
+
+    /// Waits `min` before the first restart, twice as long before each further one within the
+    /// limit's time, at most `max`. Zero restarts at once.
+    #[must_use]
+    pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
+        self.backoff.min_ns = saturating_ns(min);
+        self.backoff.max_ns = saturating_ns(max);
+        self
+    }
+
+    /// At most `restarts` within `time`; the failure after that stops the actor.
+    #[must_use]
+    pub fn limit(mut self, restarts: u32, time: Duration) -> Self {
+        self.limit.max = restarts;
+        self.limit.within_ns = saturating_ns(time);
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        self.backoff.validate()?;
+        self.limit.validate()
+    }
+
+    pub(crate) fn directive(&self, failure: &Failure) -> Directive {
+        match &self.decision {
+            Decision::Always(directive) => *directive,
+            Decision::PerFailure(decide) => decide(failure),
+        }
+    }
+}
+
+pub(crate) fn saturating_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,391 @@
+//! The system: what actors live in.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use freeboard_flow::ConfigError;
+use freeboard_meter::{Counter, ReasonCount, SystemSnapshot, clock};
+use freeboard_sched::{Scheduler, StartError, Timers};
+
+use crate::{
+    actor::Actor,
+    actor_ref::ActorRef,
+    body::{Body, Factory},
+    builder::SystemBuilder,
+    cell::{AnyCell, Birth, Cell},
+    dead_letter::DeadLetters,
+    id::ActorId,
+    names::Names,
+    options::SpawnOptions,
+    outbox::Mutes,
+    registry::Registry,
+    shutdown::{self, ShutdownReport},
+    supervision::Failure,
+    sync::{AtomicBool, AtomicU64, Ordering},
+};
+
+pub(crate) type FailureObserver = Box<dyn Fn(&Failure) + Send + Sync>;
+
+/// What all actors of a system share.
+pub(crate) struct SystemInner {
+    pub(crate) name: String,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) timers: Timers,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) mutes: Mutes,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) default_options: SpawnOptions,
+    pub(crate) on_failure: OnceLock<FailureObserver>,
+    #[cfg(feature = "tokio")]
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
+    next_id: AtomicU64,
+    ended: Counter,
+    restarted: Counter,
+    is_shutting_down: AtomicBool,
+    started_ns: u64,
+}
+
+/// Parts that the builder makes.
+pub(crate) struct Foundation {
+    pub(crate) name: String,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) on_failure: Option<FailureObserver>,
+    #[cfg(feature = "tokio")]
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
+}
+
+/// Why an actor could not be spawned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The mailbox or the supervision is out of range.
+    #[error("bad spawn options: {0}")]
+    Options(#[from] ConfigError),
+    /// Another living actor has the name.
+    #[error("the name \"{0}\" is taken")]
+    NameTaken(String),
+    /// The system is shutting down.
+    #[error("the system is shutting down")]
+    ShuttingDown,
+}
+
+/// Why a system could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The scheduler could not be started.
+    #[error(transparent)]
+    Scheduler(#[from] StartError),
+}
+
+/// No tokio runtime is attached to the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no tokio runtime is attached to the system: build it inside one, or with `tokio(handle)`")]
+pub struct NoRuntime;
+
+impl SystemInner {
+    pub(crate) fn new(foundation: Foundation) -> Self {
+        let on_failure = OnceLock::new();
+        if let Some(observer) = foundation.on_failure {
+            let _ = on_failure.set(observer);
+        }
+        Self {
+            name: foundation.name,
+            scheduler: foundation.scheduler,
+            timers: Timers::new(),
+            registry: foundation.registry,
+            names: foundation.names,
+            mutes: Mutes::default(),
+            dead_letters: foundation.dead_letters,
+            default_options: SpawnOptions::new(),
+            on_failure,
+            #[cfg(feature = "tokio")]
+            runtime: foundation.runtime,
+            next_id: AtomicU64::new(0),
+            ended: Counter::new(),
+            restarted: Counter::new(),
+            is_shutting_down: AtomicBool::new(false),
+            started_ns: clock::now_ns(),
+        }
+    }
+
+    pub(crate) fn spawn<A: Actor>(
+        self: &Arc<Self>,
+        options: Option<Box<SpawnOptions>>,
+        parent: Option<Arc<dyn AnyCell>>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
+    ) -> ActorRef<A> {
+        // Ordering: Relaxed, each caller gets its own number.
+        let id = ActorId(self.next_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let cell = self.registry.insert(|place| {
+            let birth = Birth {
+                id,
+                place,
+                system: self.clone(),
+                options,
+                parent,
+            };
+            Arc::new(Cell::new(birth, Body::new(actor, factory)))
+        });
+        let core = cell.core();
+        if self.is_shutting_down() || !adopt(&cell) {
+            // Nobody would wait for it any more: it is born stopped. Its first run ends it.
+            core.mailbox.close();
+            let _ = core.state.signal(crate::cell::STOP);
+        }
+        self.scheduler.schedule(core.task());
+        ActorRef::new(cell)
+    }
+
+    pub(crate) fn spawn_with<A: Actor>(
+        self: &Arc<Self>,
+        options: SpawnOptions,
+        parent: Option<Arc<dyn AnyCell>>,
+        factory: Factory<A>,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        options.validate()?;
+        if self.is_shutting_down() {
+            return Err(SpawnError::ShuttingDown);
+        }
+        let Some(name) = options.name.clone() else {
+            return Ok(self.spawn(Some(Box::new(options)), parent, None, Some(factory)));
+        };
+        // Claimed for nobody first, so that no second actor is made for a name that is taken.
+        let claim = ActorId(0);
+        if !self.names.claim(&name, claim, ()) {
+            return Err(SpawnError::NameTaken(name));
+        }
+        let actor = self.spawn(Some(Box::new(options)), parent, None, Some(factory));
+        self.names.transfer(&name, claim, actor.id(), actor.clone());
+        if !actor.is_alive() {
+            self.names.release(&name, actor.id());
+        }
+        Ok(actor)
+    }
+
+    pub(crate) fn count_end(&self) {
+        self.ended.add(1);
+    }
+
+    pub(crate) fn count_restart(&self) {
+        self.restarted.add(1);
+    }
+
+    pub(crate) fn ended_count(&self) -> u64 {
+        self.ended.get()
+    }
+
+    fn spawned_count(&self) -> u64 {
+        // Ordering: Relaxed, a statistic.
+        self.next_id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        // Ordering: SeqCst, rare.
+        self.is_shutting_down.load(Ordering::SeqCst)
+    }
+
+    /// `true` for the first caller.
+    pub(crate) fn begin_shutdown(&self) -> bool {
+        // Ordering: SeqCst, rare.
+        !self.is_shutting_down.swap(true, Ordering::SeqCst)
+    }
+
+    /// Shows a failure to the observer and the log.
+    pub(crate) fn report(&self, failure: &Failure) {
+        tracing::error!(
+            actor = failure.actor.get(),
+            actor_type = failure.actor_type,
+            message_type = failure.message_type,
+            "{failure}"
+        );
+        if let Some(observer) = self.on_failure.get() {
+            let shown =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| observer(failure)));
+            if shown.is_err() {
+                tracing::error!("the observer of failures panicked");
+            }
+        }
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn enter_runtime(&self) -> Option<tokio::runtime::EnterGuard<'_>> {
+        self.runtime.as_ref().map(tokio::runtime::Handle::enter)
+    }
+
+    #[cfg(not(feature = "tokio"))]
+    pub(crate) fn enter_runtime(&self) {}
+
+    fn snapshot(&self) -> SystemSnapshot {
+        let cells = self.registry.cells();
+        let mut actors: Vec<_> = cells.iter().map(|cell| cell.core().snapshot()).collect();
+        actors.sort_unstable_by_key(|actor| actor.id);
+        SystemSnapshot {
+            name: self.name.clone(),
+            uptime_ns: clock::now_ns() - self.started_ns,
+            workers: self.scheduler.snapshot(),
+            injector_depth: self.scheduler.injector_depth() as u64,
+            actors_alive: actors.len() as u64,
+            actors_spawned: self.spawned_count(),
+            actors_ended: self.ended.get(),
+            actors_restarted: self.restarted.get(),
+            dead_letters: self.dead_letters.counts(),
+            actors,
+        }
+    }
+}
+
+/// Enters a child among its parent's children; `false` if the parent has ended or is about to.
+fn adopt(child: &Arc<impl AnyCell>) -> bool {
+    let Some(parent) = child.core().parent() else {
+        return true;
+    };
+    let mut relations = parent.core().lock_relations();
+    let has_ended = parent.core().end_reason().is_some();
+    if !has_ended {
+        let children = &mut relations.get_or_insert_default().children;
+        children.insert(child.core().id(), child.clone());
+    }
+    !has_ended
+}
+
+/// Ends the system's threads when its last handle is dropped.
+struct Owner {
+    scheduler: Scheduler,
+    timers: Timers,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.scheduler.request_shutdown();
+        self.timers.shutdown();
+    }
+}
+
+/// A system of actors: worker threads, timers, names. Cheap to clone. When the last handle that came
+/// from [`SystemBuilder::build`] is dropped its threads end, after their present message; for an
+/// orderly end call [`System::shutdown`].
+#[derive(Clone)]
+pub struct System {
+    inner: Arc<SystemInner>,
+    /// Handles that actors get from their context have none: they must not keep the system alive.
+    _owner: Option<Arc<Owner>>,
+}
+
+impl std::fmt::Debug for System {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "System({})", self.inner.name)
+    }
+}
+
+impl System {
+    /// Settings for a new system.
+    pub fn builder() -> SystemBuilder {
+        SystemBuilder::new()
+    }
+
+    pub(crate) fn owning(inner: SystemInner) -> Self {
+        let owner = Owner {
+            scheduler: inner.scheduler.clone(),
+            timers: inner.timers.clone(),
+        };
+        Self {
+            inner: Arc::new(inner),
+            _owner: Some(Arc::new(owner)),
+        }
+    }
+
+    pub(crate) fn within(inner: Arc<SystemInner>) -> Self {
+        Self {
+            inner,
+            _owner: None,
+        }
+    }
+
+    /// Spawns an actor with the default options. During shutdown the actor is born stopped.
+    pub fn spawn<A: Actor>(&self, actor: A) -> ActorRef<A> {
+        self.inner.spawn(None, None, Some(actor), None)
+    }
+
+    /// Spawns an actor with options and a factory. The factory runs on a worker, and makes the actor
+    /// anew when its supervisor restarts it.
+    ///
+    /// # Errors
+    /// [`SpawnError`] for options out of range, a name that is taken, or during shutdown.
+    pub fn spawn_with<A: Actor>(
+        &self,
+        options: SpawnOptions,
+        factory: impl FnMut() -> A + Send + 'static,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        self.inner.spawn_with(options, None, Box::new(factory))
+    }
+
+    /// Gives an actor a further name. It is freed when the actor ends.
+    ///
+    /// # Errors
+    /// [`SpawnError::NameTaken`].
+    pub fn register<A: Actor>(
+        &self,
+        name: impl Into<String>,
+        actor: &ActorRef<A>,
+    ) -> Result<(), SpawnError> {
+        let name = name.into();
+        if !self.inner.names.claim(&name, actor.id(), actor.clone()) {
+            return Err(SpawnError::NameTaken(name));
+        }
+        let names = Arc::downgrade(&self.inner.names);
+        let id = actor.id();
+        actor.on_end(
+            None,
+            Box::new(move |_| {
+                if let Some(names) = names.upgrade() {
+                    names.release_all(id);
+                }
+            }),
+        );
+        Ok(())
+    }
+
+    /// The living actor of that name, if it is of type `A`.
+    pub fn whereis<A: Actor>(&self, name: &str) -> Option<ActorRef<A>> {
+        self.inner.names.find(name)
+    }
+
+    /// All gauges as of now, as plain data. Reading it never blocks the message path.
+    pub fn snapshot(&self) -> SystemSnapshot {
+        self.inner.snapshot()
+    }
+
+    /// Messages that no handler saw, by reason.
+    pub fn dead_letters(&self) -> Vec<ReasonCount> {
+        self.inner.dead_letters.counts()
+    }
+
+    /// Actors that have not ended.
+    pub fn actors_alive(&self) -> u64 {
+        self.inner
+            .spawned_count()
+            .saturating_sub(self.inner.ended_count())
+    }
+
+    /// Number of worker threads.
+    pub fn workers(&self) -> usize {
+        self.inner.scheduler.workers()
+    }
+
+    /// Ends the system in order: top-level actors in the reverse order of their spawning (those who
+    /// send usually came last), each once it has handled what it has. What is left at the deadline
+    /// is stopped at once; what has not ended shortly after is reported. Then the threads end.
+    ///
+    /// Not for handlers: it waits for the actor that calls it.
+    pub fn shutdown(&self, timeout: Duration) -> ShutdownReport {
+        shutdown::shutdown(&self.inner, timeout)
+    }
+}

@@ -1,0 +1,62 @@
+//! The same work on other runtimes: `peers <peer> <work> [--scale F]` prints one JSON line.
+//!
+//! ```text
+//! {"peer":"tokio-mpsc","work":"fanin_2x2m","count":4000000,"seconds":0.123,"unit":"msg"}
+//! ```
+//!
+//! Each peer checks its own result, and ends with an error if a message is missing. The time runs
+//! from the first send to the last message handled; starting the runtime is not part of it. The
+//! suite in `xtask` calls this once for each measurement, so that no run inherits another's heap.
+
+#![forbid(unsafe_code)]
+// This is a command-line tool: its result goes to the terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod countdown;
+mod finish;
+mod log_file;
+mod memory;
+mod outcome;
+mod runtimes;
+mod senders;
+mod stopwatch;
+mod tally;
+mod work;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use runtimes::Peer;
+use work::{Scale, Work};
+
+#[derive(Parser)]
+#[command(name = "peers", about = "Measures one work on one peer")]
+struct Arguments {
+    /// The runtime or channel to measure
+    peer: Peer,
+    /// What it shall do
+    work: Work,
+    /// Do this share of the work only
+    #[arg(long, default_value = "1")]
+    scale: Scale,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match runtimes::run(arguments.peer, arguments.work, arguments.scale) {
+        Ok(outcome) => {
+            println!("{}", outcome.line(arguments.peer.name(), arguments.work));
+            // A million idle actors would otherwise be taken down one by one, which nobody measures.
+            std::process::exit(0);
+        }
+        Err(error) => {
+            eprintln!(
+                "{} on {}: {error:#}",
+                arguments.peer.name(),
+                arguments.work.name()
+            );
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The resident memory of this process.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+/// Bytes in memory now, as the kernel counts them.
+pub fn resident_bytes() -> Result<u64> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|value| value.trim().strip_suffix(" kB"))
+        .context("/proc/self/status has no VmRSS in kB")?;
+    Ok(kibibytes.trim().parse::<u64>()? * 1024)
+}
+
+/// How much each of `count` actors added since `before`.
+pub fn bytes_each(before: u64, count: u64) -> Result<f64> {
+    let grown = resident_bytes()?.saturating_sub(before);
+    Ok(grown as f64 / count as f64)
+}

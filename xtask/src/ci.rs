@@ -1,0 +1,77 @@
+//! `cargo xtask ci`: all that must hold before a change goes in, cheapest checks first.
+//!
+//! The first failing step ends the run, because what follows would only repeat its message later.
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::cargo::Cargo;
+use crate::step::Steps;
+use crate::workspace::Package;
+use crate::{loom, test, tidy, workspace};
+
+/// Enough to find every bug we have provoked on purpose, and done in minutes on two cores.
+const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "3";
+
+pub(crate) fn run() -> Result<()> {
+    let root = workspace::root()?;
+    let packages = workspace::packages(&root)?;
+    let mut steps = Steps::default();
+    let ended = run_steps(&mut steps, &root, &packages);
+    let judged = steps.finish("cargo xtask ci");
+    ended.and(judged)
+}
+
+fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
+    cargo_step(
+        steps,
+        root,
+        "format",
+        Cargo::new(["fmt", "--all", "--check"]),
+    )?;
+    cargo_step(
+        steps,
+        root,
+        "format of the peers",
+        Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]),
+    )?;
+    cargo_step(
+        steps,
+        root,
+        "lints",
+        Cargo::new([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    )?;
+    steps
+        .run("tidy", tidy::run)
+        .context("tidy failed; repeat it with `cargo xtask tidy`")?;
+    steps
+        .run("tests", test::run)
+        .context("tests failed; repeat them with `cargo xtask test`")?;
+    let preemptions_max = env::var("LOOM_MAX_PREEMPTIONS")
+        .unwrap_or_else(|_| LOOM_PREEMPTIONS_MAX_DEFAULT.to_owned());
+    for call in loom::calls(packages, &preemptions_max) {
+        cargo_step(steps, root, "loom", call)?;
+    }
+    cargo_step(
+        steps,
+        root,
+        "docs",
+        Cargo::new(["doc", "--workspace", "--no-deps"]).with_variable("RUSTDOCFLAGS", "-Dwarnings"),
+    )
+}
+
+fn cargo_step(steps: &mut Steps, root: &Path, name: &str, call: Cargo) -> Result<()> {
+    // What went wrong is on the terminal already; what is left to say is how to see it again.
+    steps
+        .run(name, || call.run(root))
+        .map_err(|_| anyhow!("{name} failed; repeat it with `{}`", call.command_line()))
+}

@@ -1,0 +1,183 @@
+//! `cargo xtask peers`: the same work on Freeboard and on other runtimes, side by side.
+//!
+//! ```text
+//!  suite ──► programs ──► rounds: work A on every peer, work B on every peer, ... and again
+//!            (build)         │  one process a run, one JSON line from it
+//!                            ▼
+//!                         results ──► statistics ──► tables, goals ──► PERFORMANCE.md
+//! ```
+//!
+//! Runs are interleaved so that a slow minute of the machine falls on all peers alike; claims in the
+//! docs are ratios within one such run.
+
+pub(crate) mod beam;
+mod figure;
+mod goals;
+mod machine;
+mod outcome;
+mod peer;
+mod performance;
+mod process;
+mod programs;
+mod results;
+mod statistics;
+mod table;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+use crate::workspace;
+use machine::Machine;
+use outcome::Outcome;
+use peer::Peer;
+use programs::Programs;
+use results::Results;
+
+/// The share of the full work that `--quick` does.
+const QUICK_SCALE: f64 = 0.1;
+
+/// What to measure.
+#[derive(Subcommand)]
+pub(crate) enum Suite {
+    /// Fan-in, ping-pong, ask, ring, spawn, idle memory, backlogs
+    Messaging(#[command(flatten)] Options<figure::Messaging>),
+    /// 100 senders flood a log server that writes each line to a file
+    Flood(#[command(flatten)] Options<figure::Flood>),
+}
+
+/// How to measure; the works that can be chosen are those of suite `S`.
+#[derive(Args)]
+pub(crate) struct Options<S: figure::Group> {
+    /// Rounds over all works and peers; the tables show medians [default: 5, with --quick 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: Option<u32>,
+    /// A tenth of the work, for a first look
+    #[arg(long)]
+    quick: bool,
+    /// Only these peers, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "PEER", value_parser = PossibleValuesParser::new(peer::names()))]
+    only: Vec<String>,
+    /// Only these works, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "WORK", value_parser = PossibleValuesParser::new(figure::work_names(S::FIGURES)))]
+    work: Vec<String>,
+    /// Print the tables, leave PERFORMANCE.md alone
+    #[arg(long)]
+    no_write: bool,
+    /// A run that takes longer is ended and counts as failed
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    limit_seconds: u64,
+    #[arg(skip)]
+    group: std::marker::PhantomData<S>,
+}
+
+pub(crate) fn run(suite: &Suite) -> Result<()> {
+    match suite {
+        Suite::Messaging(options) => run_group(options),
+        Suite::Flood(options) => run_group(options),
+    }
+}
+
+fn run_group<S: figure::Group>(options: &Options<S>) -> Result<()> {
+    let root = workspace::root()?;
+    let plan = Plan::new(options);
+    ensure!(
+        !plan.peers.is_empty() && !plan.works.is_empty(),
+        "no peer or no work is left to measure"
+    );
+    // Before the build, whose own load would otherwise be what is noted.
+    let machine = Machine::describe();
+    let programs = Programs::build(&root, &plan.peers)?;
+    let results = plan.measure(&programs);
+    let text = table::render(
+        S::FIGURES,
+        &plan.peers,
+        &results,
+        &plan.description,
+        &machine,
+    );
+    println!("\n{text}");
+    if !options.no_write {
+        write_performance(&root, S::NAME, &text)?;
+    }
+    Ok(())
+}
+
+fn write_performance(root: &Path, name: &str, text: &str) -> Result<()> {
+    let path = root.join("PERFORMANCE.md");
+    performance::replace_section(&path, name, text)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("written to {}", path.display());
+    Ok(())
+}
+
+/// What a call of the command comes to.
+struct Plan {
+    peers: Vec<&'static Peer>,
+    works: Vec<&'static str>,
+    rounds_count: u32,
+    scale: f64,
+    limit: Duration,
+    description: String,
+}
+
+impl Plan {
+    fn new<S: figure::Group>(options: &Options<S>) -> Self {
+        let chosen =
+            |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
+        let scale = if options.quick { QUICK_SCALE } else { 1.0 };
+        let rounds_count = options.rounds.unwrap_or(if options.quick { 1 } else { 5 });
+        let mut description = match rounds_count {
+            1 => "1 round".to_owned(),
+            count => format!("{count} rounds, interleaved"),
+        };
+        if options.quick {
+            description.push_str(", quick: a tenth of the named work, so fixed costs weigh more");
+        }
+        if !options.only.is_empty() || !options.work.is_empty() {
+            description.push_str(", a selection of peers or works only");
+        }
+        Self {
+            peers: peer::PEERS
+                .iter()
+                .filter(|peer| chosen(&options.only, peer.name))
+                .collect(),
+            works: figure::work_names(S::FIGURES)
+                .into_iter()
+                .filter(|work| chosen(&options.work, work))
+                .collect(),
+            rounds_count,
+            scale,
+            limit: Duration::from_secs(options.limit_seconds),
+            description,
+        }
+    }
+
+    fn measure(&self, programs: &Programs) -> Results {
+        let mut results = Results::default();
+        for round in 1..=self.rounds_count {
+            for work in &self.works {
+                for peer in &self.peers {
+                    if results.is_settled(peer.name, work) {
+                        continue;
+                    }
+                    let outcome = match programs.command(peer, work, self.scale) {
+                        Ok(command) => {
+                            process::run(command, self.limit).into_outcome(peer.name, work)
+                        }
+                        Err(reason) => Outcome::Unavailable(reason),
+                    };
+                    println!(
+                        "round {round}/{} {work:<22} {:<20} {outcome}",
+                        self.rounds_count, peer.name
+                    );
+                    results.add(peer.name, work, outcome);
+                }
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,200 @@
+//! What we are out to beat: the thresholds of GOALS.md, by the label of the figure they judge.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::figure::Figure;
+use super::peer::{Kind, OURS};
+use super::results::Results;
+
+/// One demand on a figure of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+    /// This many times better than the best Rust actor crate of the same run.
+    TimesBestCrate(f64),
+    /// No worse than this peer in the same run.
+    NoWorseThan(&'static str),
+    /// A rate of at least this share of what the figure with this label reaches.
+    ShareOfRate {
+        label: &'static str,
+        share: f64,
+    },
+    /// A field of each of our runs stays within another: a limit was never passed.
+    FieldWithin {
+        field: &'static str,
+        limit_field: &'static str,
+    },
+}
+
+/// All goals; rows of GOALS.md that say more than one thing have more than one line.
+const GOALS: &[(&str, Goal)] = &[
+    ("fan-in 2 x 2 M", Goal::AtMost(25.0)),
+    ("fan-in 2 x 2 M", Goal::TimesBestCrate(8.0)),
+    ("fan-in 2 x 2 M", Goal::NoWorseThan("crossbeam")),
+    ("fan-in 100 x 10 k", Goal::AtMost(25.0)),
+    ("ping-pong", Goal::AtMost(80.0)),
+    ("ask", Goal::AtMost(200.0)),
+    ("ring of 1,000", Goal::AtMost(80.0)),
+    ("spawn, run, end 1 M", Goal::AtMost(250.0)),
+    ("idle 1 M, memory", Goal::AtMost(512.0)),
+    (
+        "backlog 1 M, drain",
+        Goal::ShareOfRate {
+            label: "backlog 1 k, drain",
+            share: 0.8,
+        },
+    ),
+    (
+        "backlog 8 M, drain",
+        Goal::ShareOfRate {
+            label: "backlog 1 k, drain",
+            share: 0.8,
+        },
+    ),
+    ("direct, raw, deep / shallow", Goal::AtLeast(0.8)),
+    ("direct, buffered, deep / shallow", Goal::AtLeast(0.8)),
+    ("direct, buffered", Goal::AtMost(0.25)),
+    ("dam, poll", QUEUE_WITHIN_LIMIT),
+    ("dam, credit", QUEUE_WITHIN_LIMIT),
+];
+
+const QUEUE_WITHIN_LIMIT: Goal = Goal::FieldWithin {
+    field: "peak_server_queue",
+    limit_field: "server_queue_limit",
+};
+
+/// Whether a goal was reached in this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Met,
+    Missed,
+    /// A figure that it needs is not there.
+    Open,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Met => "met",
+            Self::Missed => "**missed**",
+            Self::Open => "open",
+        })
+    }
+}
+
+/// The goals of a figure; empty if it has none.
+pub(crate) fn of(figure: &Figure) -> Vec<Goal> {
+    GOALS
+        .iter()
+        .filter(|(label, _)| *label == figure.label)
+        .map(|(_, goal)| *goal)
+        .collect()
+}
+
+impl Goal {
+    /// Judges the goal by the medians of a run.
+    pub(crate) fn judge(&self, figure: &Figure, figures: &[Figure], results: &Results) -> Verdict {
+        self.is_met(figure, figures, results)
+            .map_or(Verdict::Open, |met| {
+                if met { Verdict::Met } else { Verdict::Missed }
+            })
+    }
+
+    fn is_met(&self, figure: &Figure, figures: &[Figure], results: &Results) -> Option<bool> {
+        let ours = results.median(OURS, figure)?;
+        let times_better = |other: f64| figure.times_better(ours, other);
+        Some(match self {
+            Self::AtMost(limit) => ours <= *limit,
+            Self::AtLeast(limit) => ours >= *limit,
+            Self::TimesBestCrate(factor) => {
+                let (_, best) = results.best(figure, |kind| kind == Kind::ActorCrate)?;
+                times_better(best)? >= *factor
+            }
+            Self::NoWorseThan(name) => times_better(results.median(name, figure)?)? >= 1.0,
+            Self::ShareOfRate { label, share } => {
+                let shallow = figures.iter().find(|other| other.label == *label)?;
+                times_better(results.median(OURS, shallow)?)? >= *share
+            }
+            Self::FieldWithin { field, limit_field } => {
+                let runs = results.fields(OURS, figure.work);
+                let within = |fields: &Value| {
+                    Some(fields[*field].as_f64()? <= fields[*limit_field].as_f64()?)
+                };
+                let verdicts: Option<Vec<bool>> =
+                    runs.iter().map(|fields| within(fields)).collect();
+                verdicts?.into_iter().all(|is_within| is_within)
+            }
+        })
+    }
+
+    /// The goal as a table shows it.
+    pub(crate) fn text(&self, unit: &str) -> String {
+        match self {
+            Self::AtMost(limit) => format!("<= {limit} {unit}"),
+            Self::AtLeast(limit) if unit == "ratio" => format!(">= {limit}"),
+            Self::AtLeast(limit) => format!(">= {limit} {unit}"),
+            Self::TimesBestCrate(factor) => format!(">= {factor} x the best actor crate"),
+            Self::NoWorseThan(name) => format!("no slower than {name}"),
+            Self::ShareOfRate { label, share } => format!("rate >= {share} x that of {label}"),
+            Self::FieldWithin { .. } => "server queue never above its limit".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::{Flood, Group, Messaging};
+    use super::super::outcome::Outcome;
+    use super::super::peer::PEERS;
+    use super::*;
+    use serde_json::json;
+
+    fn fan_in() -> &'static Figure {
+        &Messaging::FIGURES[0]
+    }
+
+    fn results(figures: &[(&str, f64)]) -> Results {
+        let mut results = Results::default();
+        for (peer, nanoseconds) in figures {
+            let fields = json!({"count": 1_000_000_000_u64, "seconds": nanoseconds});
+            results.add(peer, "fanin_2x2m", Outcome::Measured(fields));
+        }
+        results
+    }
+
+    #[test]
+    fn every_goal_names_a_figure_and_known_peers() {
+        for (label, goal) in GOALS {
+            let mut figures = Messaging::FIGURES.iter().chain(Flood::FIGURES);
+            assert!(figures.any(|figure| figure.label == *label), "{label}");
+            if let Goal::NoWorseThan(peer) = goal {
+                assert!(PEERS.iter().any(|known| known.name == *peer), "{peer}");
+            }
+        }
+    }
+
+    #[test]
+    fn goals_are_judged_within_one_run() {
+        let run = results(&[
+            (OURS, 20.0),
+            ("actix", 170.0),
+            ("ractor", 400.0),
+            ("crossbeam", 19.0),
+        ]);
+        let verdicts: Vec<Verdict> = of(fan_in())
+            .iter()
+            .map(|goal| goal.judge(fan_in(), Messaging::FIGURES, &run))
+            .collect();
+        assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Missed]);
+    }
+
+    #[test]
+    fn without_our_own_figure_a_goal_stays_open() {
+        let run = results(&[("actix", 170.0)]);
+        let verdict = Goal::AtMost(25.0).judge(fan_in(), Messaging::FIGURES, &run);
+        assert_eq!(verdict, Verdict::Open);
+    }
+}

@@ -1,0 +1,107 @@
+//! The machine and the tools of a run: figures mean little without them.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+use std::thread;
+
+/// What a reader needs to know to weigh the figures.
+pub(crate) struct Machine {
+    date: String,
+    processor: String,
+    cores_count: usize,
+    kernel: String,
+    memory: String,
+    compiler: String,
+    otp: String,
+    load: String,
+}
+
+impl Machine {
+    /// What cannot be found out is shown as unknown.
+    pub(crate) fn describe() -> Self {
+        Self {
+            date: said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+            processor: field_of("/proc/cpuinfo", "model name"),
+            cores_count: thread::available_parallelism().map_or(0, usize::from),
+            kernel: said_by("uname", &["-sr"]),
+            memory: gibibytes(&field_of("/proc/meminfo", "MemTotal")),
+            compiler: said_by("rustc", &["--version"]),
+            otp: otp_version(),
+            load: fs::read_to_string("/proc/loadavg")
+                .map(|text| text.split(' ').take(3).collect::<Vec<_>>().join(" "))
+                .unwrap_or_else(|_| unknown()),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "- date: {}", self.date)?;
+        writeln!(
+            formatter,
+            "- processor: {}, {} cores",
+            self.processor, self.cores_count
+        )?;
+        writeln!(formatter, "- memory: {}", self.memory)?;
+        writeln!(formatter, "- kernel: {}", self.kernel)?;
+        writeln!(formatter, "- compiler: {}", self.compiler)?;
+        writeln!(formatter, "- BEAM: OTP {}", self.otp)?;
+        write!(
+            formatter,
+            "- load before the run (1, 5, 15 minutes): {}",
+            self.load
+        )
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => unknown(),
+    }
+}
+
+/// The first field of this name in a file of `name : value` lines.
+fn field_of(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(field, _)| field.trim() == name)
+        .map_or_else(unknown, |(_, value)| value.trim().to_owned())
+}
+
+fn gibibytes(kibibytes: &str) -> String {
+    kibibytes
+        .trim_end_matches(" kB")
+        .parse::<f64>()
+        .map_or_else(
+            |_| unknown(),
+            |value| format!("{:.1} GiB", value / 1024.0 / 1024.0),
+        )
+}
+
+/// The full version, which only a file of the release names.
+fn otp_version() -> String {
+    let program = "{ok, V} = file:read_file(filename:join([code:root_dir(), \"releases\", \
+                   erlang:system_info(otp_release), \"OTP_VERSION\"])), io:put_chars(V), halt().";
+    said_by("erl", &["-noshell", "-noinput", "-eval", program])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_unknown() {
+        assert_eq!(said_by("no-such-program-anywhere", &[]), "unknown");
+        assert_eq!(field_of("/proc/cpuinfo", "no such field"), "unknown");
+        assert_eq!(gibibytes("2097152 kB"), "2.0 GiB");
+    }
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask soak`: the loom and property tests with larger limits, repeated until the time is up.
+//!
+//! Each round takes a new seed and prints it before it starts, so that a failure can be repeated
+//! even when the round itself is cut short.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cargo::{Cargo, readable};
+use crate::{loom, workspace};
+
+/// More than `ci` allows. Each further preemption costs about ten times the time.
+const LOOM_PREEMPTIONS_MAX: &str = "5";
+/// The share of the whole time that one loom model may take: loom's own limit is the full search,
+/// which may take days.
+const LOOM_MODEL_SHARE: u64 = 10;
+
+/// How long to soak, and how hard.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Start no new round after this many minutes
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    minutes: u64,
+    /// Cases for each property test in one round
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    cases: u32,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let root = workspace::root()?;
+    let packages = workspace::packages(&root)?;
+    let loom = loom::calls(&packages, LOOM_PREEMPTIONS_MAX);
+    let property: Vec<&str> = packages
+        .iter()
+        .filter(|package| package.depends_on("proptest"))
+        .map(|package| package.name.as_str())
+        .collect();
+    if loom.is_empty() && property.is_empty() {
+        bail!("no package has loom or property tests: there is nothing to soak");
+    }
+
+    let started = Instant::now();
+    let limit = Duration::from_secs(options.minutes * 60);
+    let mut round = 0_u32;
+    while started.elapsed() < limit {
+        round += 1;
+        let seed = seed()?;
+        println!(
+            "\n== round {round}, seed {seed}, {} of {}",
+            readable(started.elapsed()),
+            readable(limit)
+        );
+        if !property.is_empty() {
+            property_tests(&property, seed, options.cases).run(&root)?;
+        }
+        // The search of loom has no chance in it: a second pass would only repeat the first.
+        if round == 1 {
+            let seconds_max = (limit.as_secs() / LOOM_MODEL_SHARE).to_string();
+            for call in &loom {
+                call.clone()
+                    .with_variable("LOOM_MAX_DURATION", seconds_max.as_str())
+                    .run(&root)?;
+            }
+        }
+        if property.is_empty() {
+            break;
+        }
+    }
+    println!(
+        "\nsoak: {round} rounds without a failure in {}",
+        readable(started.elapsed())
+    );
+    Ok(())
+}
+
+fn property_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(names.iter().flat_map(|name| ["-p", name]))
+        .with_variable("PROPTEST_RNG_SEED", seed.to_string())
+        .with_variable("PROPTEST_CASES", cases.to_string())
+}
+
+fn seed() -> Result<u64> {
+    let since_epoch = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .context("the clock stands before 1970")?;
+    Ok(u64::from(since_epoch.subsec_nanos()) << 32 | since_epoch.as_secs() & 0xffff_ffff)
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask test`: every test of the workspace, with the real components that some of them need.
+//!
+//! Nothing stops it halfway: all parts run, and the table at the end shows which failed and which
+//! were left out for want of a component.
+
+use anyhow::Result;
+
+use crate::cargo::Cargo;
+use crate::component::{self, Availability};
+use crate::peers::beam;
+use crate::step::Steps;
+use crate::workspace;
+
+pub(crate) fn run() -> Result<()> {
+    let root = workspace::root()?;
+    let mut steps = Steps::default();
+
+    for component in component::NEEDED_BY_TESTS {
+        let name = format!("component {}", component.name);
+        match component.provide() {
+            Availability::Present => println!("{name}: present"),
+            Availability::Installed => println!("{name}: installed {}", component.package),
+            Availability::Missing(reason) => println!("{name}: missing: {reason}"),
+        }
+    }
+
+    // Results are judged by `finish`, so that one failing part does not hide the next.
+    let _ = steps.run("tests", || {
+        Cargo::new(["test", "--workspace", "--all-targets", "--no-fail-fast"]).run(&root)
+    });
+    let _ = steps.run("doctests", || {
+        Cargo::new(["test", "--workspace", "--doc", "--no-fail-fast"]).run(&root)
+    });
+    match component::BEAM.provide() {
+        Availability::Missing(reason) => steps.skip("BEAM smoke test", reason),
+        _ => {
+            let _ = steps.run("BEAM smoke test", || beam::smoke_test(&root));
+        }
+    }
+    steps.finish("cargo xtask test")
+}
