@@ -3,7 +3,7 @@
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Instant,
 };
 
@@ -13,7 +13,8 @@ use freeboard_sched::TimerKey;
 use crate::{
     actor::{Actor, Message},
     ask::Ask,
-    cell::{self, AnyCell, Cell, Unaccepted},
+    cell::{self, Unaccepted},
+    cell_ref::{CellRef, WeakCell},
     current,
     ended::Ended,
     envelope::Envelope,
@@ -31,7 +32,7 @@ use crate::{
 /// A reference to an actor: cheap to clone, usable from any thread and any async runtime. It does
 /// not keep the actor from ending.
 pub struct ActorRef<A: Actor> {
-    cell: Arc<Cell<A>>,
+    cell: CellRef<A>,
 }
 
 impl<A: Actor> Clone for ActorRef<A> {
@@ -49,7 +50,7 @@ impl<A: Actor> fmt::Debug for ActorRef<A> {
 
 impl<A: Actor> PartialEq for ActorRef<A> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.cell, &other.cell)
+        self.cell.is_same(&other.cell)
     }
 }
 
@@ -65,16 +66,17 @@ impl<A: Actor> Hash for ActorRef<A> {
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
     Endless,
-    Until(Instant),
     None,
+    /// Blocks the thread, also in a handler, whose outbox would not leave before it returns.
+    Block(Option<Instant>),
 }
 
 impl<A: Actor> ActorRef<A> {
-    pub(crate) const fn new(cell: Arc<Cell<A>>) -> Self {
+    pub(crate) const fn new(cell: CellRef<A>) -> Self {
         Self { cell }
     }
 
-    pub(crate) fn cell(&self) -> &Arc<Cell<A>> {
+    pub(crate) fn cell(&self) -> &CellRef<A> {
         &self.cell
     }
 
@@ -163,7 +165,7 @@ impl<A: Actor> ActorRef<A> {
             return Err(TellError::NoLane(msg));
         }
         let envelope = Envelope::new::<A, M, K, P>(msg, reply);
-        let outcome = if current::has_outbox() {
+        let outcome = if current::has_outbox() && !matches!(patience, Patience::Block(_)) {
             self.offer_behind_outbox(lane, envelope)
         } else {
             self.cell.core().offer(lane, envelope)
@@ -209,10 +211,13 @@ impl<A: Actor> ActorRef<A> {
             (Unaccepted::Wait(envelope), _) => envelope,
             (refused, _) => return Err(refused),
         };
+        if let Patience::Block(deadline) = patience {
+            return self.block_until_accepted(lane, envelope, deadline);
+        }
         let mut envelope = Some(envelope);
         let kept = current::with(|sender| {
             let envelope = envelope.take().expect("called once");
-            outbox::keep(sender, &*self.cell, lane, envelope)
+            outbox::keep(sender, self.cell.core(), lane, envelope)
         });
         match kept {
             Some(Ok(())) => Ok(()),
@@ -222,11 +227,7 @@ impl<A: Actor> ActorRef<A> {
             }
             None => {
                 let envelope = envelope.take().expect("nobody took it");
-                let deadline = match patience {
-                    Patience::Until(deadline) => Some(deadline),
-                    Patience::Endless | Patience::None => None,
-                };
-                self.block_until_accepted(lane, envelope, deadline)
+                self.block_until_accepted(lane, envelope, None)
             }
         }
     }
@@ -336,7 +337,8 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
-    /// Messages queued in all lanes.
+    /// Messages queued in all lanes. While the actor is handling a batch, what it has handled of it
+    /// is still counted.
     pub fn depth(&self) -> u64 {
         self.cell.core().mailbox.depth()
     }
@@ -359,7 +361,7 @@ impl<A: Actor> ActorRef<A> {
     /// A reference that does not keep the ended actor's memory.
     pub fn downgrade(&self) -> WeakActorRef<A> {
         WeakActorRef {
-            cell: Arc::downgrade(&self.cell),
+            cell: self.cell.downgrade(),
         }
     }
 
@@ -374,7 +376,7 @@ impl<A: Actor> ActorRef<A> {
 
 /// The weak form of an [`ActorRef`].
 pub struct WeakActorRef<A: Actor> {
-    cell: Weak<Cell<A>>,
+    cell: WeakCell<A>,
 }
 
 impl<A: Actor> WeakActorRef<A> {

@@ -15,7 +15,6 @@ use freeboard_sched::TimerKey;
 use crate::{
     actor::Message,
     actor_ref::{ActorRef, Patience},
-    cell::AnyCell,
     envelope::Envelope,
     error::AskError,
     receives::Receives,
@@ -75,16 +74,18 @@ impl<A: Receives<M, K>, M: Message, K> Ask<A, M, K> {
     pub fn wait(self) -> Result<A::Reply, AskError<M>> {
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let (slot, receiver) = reply_slot(self.timeout);
-        let patience = deadline.map_or(Patience::Endless, Patience::Until);
-        self.to.offer(self.lane, self.msg, slot, patience)?;
+        self.to
+            .offer(self.lane, self.msg, slot, Patience::Block(deadline))?;
         match deadline {
             None => receiver.recv().map_err(|_| AskError::Shed),
-            Some(deadline) => receiver
-                .recv_deadline(deadline)
-                .map_err(|error| match error {
-                    oneshot::RecvTimeoutError::Timeout => AskError::Expired,
-                    oneshot::RecvTimeoutError::Disconnected => AskError::Shed,
-                }),
+            Some(deadline) => receiver.recv_deadline(deadline).map_err(|error| {
+                // The actor may have seen the deadline pass a moment earlier than we did.
+                if error == oneshot::RecvTimeoutError::Disconnected && Instant::now() < deadline {
+                    AskError::Shed
+                } else {
+                    AskError::Expired
+                }
+            }),
         }
     }
 }
@@ -112,8 +113,8 @@ impl<A: Receives<M, K>, M: Message, K> IntoFuture for Ask<A, M, K> {
             delivery: Some(Delivery::new(self.to.clone(), self.lane, envelope)),
             to: self.to,
             receiver: receiver.into_future(),
-            timeout: self.timeout,
-            timer: None,
+            deadline: self.timeout.map(|timeout| Instant::now() + timeout),
+            alarm: None,
             message: PhantomData,
         }
     }
@@ -126,15 +127,9 @@ pub struct Asking<A: crate::Actor, M, R> {
     /// `None` once the message is accepted.
     delivery: Option<Delivery<A>>,
     receiver: oneshot::AsyncReceiver<R>,
-    timeout: Option<Duration>,
-    timer: Option<Alarm>,
+    deadline: Option<Instant>,
+    alarm: Option<TimerKey>,
     message: PhantomData<fn() -> M>,
-}
-
-/// Wakes the asker at its deadline.
-struct Alarm {
-    key: TimerKey,
-    deadline: Instant,
 }
 
 impl<A: crate::Actor, M, R> fmt::Debug for Asking<A, M, R> {
@@ -163,7 +158,17 @@ impl<A: crate::Actor, M: Message, R: Send + 'static> Future for Asking<A, M, R> 
             }
         }
         match Pin::new(&mut this.receiver).poll(context) {
-            Poll::Ready(reply) => Poll::Ready(reply.map_err(|_| AskError::Shed)),
+            Poll::Ready(reply) => Poll::Ready(reply.map_err(|_| {
+                // The actor may have seen the deadline pass a moment earlier than we did.
+                if this
+                    .deadline
+                    .is_some_and(|deadline| Instant::now() >= deadline)
+                {
+                    AskError::Expired
+                } else {
+                    AskError::Shed
+                }
+            })),
             Poll::Pending => this.poll_deadline(context),
         }
     }
@@ -171,41 +176,39 @@ impl<A: crate::Actor, M: Message, R: Send + 'static> Future for Asking<A, M, R> 
 
 impl<A: crate::Actor, M, R> Asking<A, M, R> {
     fn poll_deadline<T>(&mut self, context: &Context<'_>) -> Poll<Result<T, AskError<M>>> {
-        let Some(timeout) = self.timeout else {
+        let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
-        let now = Instant::now();
-        let deadline = match self.timer.take() {
-            Some(alarm) => {
-                self.to.cell().core().system.timers.cancel(alarm.key);
-                alarm.deadline
-            }
-            None => now + timeout,
-        };
-        if now >= deadline {
+        self.cancel_alarm();
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Poll::Ready(Err(AskError::Expired));
         }
         let waker = context.waker().clone();
         let timers = &self.to.cell().core().system.timers;
-        let set = timers.after(deadline - now, move |_| {
+        let set = timers.after(left, move |_| {
             waker.wake_by_ref();
             None
         });
         match set {
             Ok(key) => {
-                self.timer = Some(Alarm { key, deadline });
+                self.alarm = Some(key);
                 Poll::Pending
             }
             // Without a timer nobody would wake us at the deadline.
             Err(_) => Poll::Ready(Err(AskError::Expired)),
         }
     }
+
+    fn cancel_alarm(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            self.to.cell().core().system.timers.cancel(alarm);
+        }
+    }
 }
 
 impl<A: crate::Actor, M, R> Drop for Asking<A, M, R> {
     fn drop(&mut self) {
-        if let Some(alarm) = self.timer.take() {
-            self.to.cell().core().system.timers.cancel(alarm.key);
-        }
+        self.cancel_alarm();
     }
 }

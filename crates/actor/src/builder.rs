@@ -106,10 +106,10 @@ impl SystemBuilder {
         let name = self.settings.name.clone();
         let scheduler = Scheduler::start(self.settings, {
             let (registry, names) = (registry.clone(), names.clone());
-            // No worker runs any more: the actors that are left can go.
             move || {
+                // SAFETY: the scheduler calls this when no worker runs any more.
+                unsafe { registry.close() };
                 names.clear();
-                registry.clear();
             }
         })?;
         let foundation = Foundation {

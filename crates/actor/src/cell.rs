@@ -4,11 +4,13 @@
 //!   Cell<A>
 //!   ┌ Core  (the same for every actor type)
 //!   │   header      the scheduler's handle                     read only
+//!   │   counts      references                                 everybody
 //!   │   state       who may run it, and its signals            senders, worker
 //!   │   mailbox     lanes; the first one begins here           senders | worker
 //!   │   waiters, relations, gauges                             under their locks
 //!   │   outbox      what this actor told full lanes            worker
-//!   └ Body<A>       actor, context, future, life               worker
+//!   │ Body<A>       future, factory, life                      worker
+//!   └ context, actor                                           handlers, lent by the worker
 //! ```
 //!
 //! "Worker" is the one that moved the state word to running: it alone touches those fields. The
@@ -27,7 +29,9 @@ use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
 
 use crate::{
     actor::Actor,
-    body::Body,
+    body::{Body, Factory},
+    cell_ref::{CoreRef, Counts},
+    context::Context,
     ended::{EndReason, Ended},
     envelope::Envelope,
     id::ActorId,
@@ -37,7 +41,7 @@ use crate::{
     registry::Place,
     relations::Relations,
     supervision::Failure,
-    sync::{AtomicU8, AtomicU32, Ordering},
+    sync::{AtomicBool, AtomicU8, AtomicU32, Ordering},
     system::SystemInner,
     waiters::Waiters,
 };
@@ -61,16 +65,10 @@ pub(crate) const RESUME: Signals = Signals::bit(8);
 /// A child gave its failure on.
 pub(crate) const ESCALATED: Signals = Signals::bit(9);
 
-/// A cell, whatever its actor's type.
-pub(crate) trait AnyCell: Send + Sync + 'static {
-    fn core(&self) -> &Core;
-
-    fn to_arc(&self) -> Arc<dyn AnyCell>;
-}
-
 #[repr(C)]
 pub(crate) struct Core {
     header: Header,
+    counts: Counts,
     pub(crate) state: RunState,
     restarts: AtomicU32,
     pub(crate) mailbox: Mailbox,
@@ -80,9 +78,11 @@ pub(crate) struct Core {
     /// `None` for the system's defaults.
     options: Option<Box<SpawnOptions>>,
     type_name: fn() -> &'static str,
-    parent: Option<Arc<dyn AnyCell>>,
+    parent: Option<CoreRef>,
     pub(crate) waiters: Waiters,
     relations: Mutex<Option<Box<Relations>>>,
+    /// Children that come now would be awaited by nobody; written before the relations are read.
+    takes_no_children: AtomicBool,
     /// 0 while the actor lives, then its [`EndReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     handling: OnceLock<Box<Histogram>>,
@@ -95,13 +95,15 @@ pub(crate) struct Birth {
     pub(crate) place: Place,
     pub(crate) system: Arc<SystemInner>,
     pub(crate) options: Option<Box<SpawnOptions>>,
-    pub(crate) parent: Option<Arc<dyn AnyCell>>,
+    pub(crate) parent: Option<CoreRef>,
 }
 
 #[repr(C)]
 pub(crate) struct Cell<A: Actor> {
     core: Core,
     body: UnsafeCell<Body<A>>,
+    context: UnsafeCell<Context<A>>,
+    actor: UnsafeCell<Option<A>>,
 }
 
 // SAFETY: all is `Sync` but the outbox, which only the thread that runs the actor touches.
@@ -113,25 +115,16 @@ unsafe impl<A: Actor> Sync for Cell<A> {}
 // SAFETY: as above.
 unsafe impl<A: Actor> Send for Cell<A> {}
 
-impl<A: Actor> AnyCell for Cell<A> {
-    fn core(&self) -> &Core {
-        &self.core
-    }
-
-    fn to_arc(&self) -> Arc<dyn AnyCell> {
-        self.to_typed_arc()
-    }
-}
-
 impl<A: Actor> Cell<A> {
-    pub(crate) fn new(birth: Birth, body: Body<A>) -> Self {
+    pub(crate) fn new(birth: Birth, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
         let mailbox = match &birth.options {
             Some(options) => Mailbox::new(&options.mailbox),
             None => Mailbox::new(&birth.system.default_options.mailbox),
         };
         Self {
             core: Core {
-                header: Header::new(Body::<A>::VTABLE),
+                header: Header::new(Self::VTABLE),
+                counts: Counts::new::<A>(),
                 state: RunState::new_queued(),
                 restarts: AtomicU32::new(0),
                 mailbox,
@@ -143,11 +136,14 @@ impl<A: Actor> Cell<A> {
                 parent: birth.parent,
                 waiters: Waiters::default(),
                 relations: Mutex::new(None),
+                takes_no_children: AtomicBool::new(false),
                 end_reason: AtomicU8::new(0),
                 handling: OnceLock::new(),
                 outbox: UnsafeCell::new(None),
             },
-            body: UnsafeCell::new(body),
+            body: UnsafeCell::new(Body::new(factory)),
+            context: UnsafeCell::new(Context::new()),
+            actor: UnsafeCell::new(actor),
         }
     }
 
@@ -160,21 +156,64 @@ impl<A: Actor> Cell<A> {
         unsafe { task.header().cast::<Self>().as_ref() }
     }
 
+    /// Whoever runs the actor may use it.
     pub(crate) fn body(&self) -> *mut Body<A> {
         self.body.get()
     }
 
-    pub(crate) fn to_typed_arc(&self) -> Arc<Self> {
-        let pointer = std::ptr::from_ref(self);
-        // SAFETY: a cell exists only within an `Arc` (made in `spawn`), and it is alive: we have it.
-        unsafe {
-            Arc::increment_strong_count(pointer);
-            Arc::from_raw(pointer)
-        }
+    /// As [`Cell::body`], while no handler and no held future borrows it.
+    #[inline]
+    pub(crate) fn context(&self) -> *mut Context<A> {
+        self.context.get()
+    }
+
+    /// As [`Cell::context`].
+    pub(crate) fn actor(&self) -> *mut Option<A> {
+        self.actor.get()
+    }
+
+    /// The actor itself, untyped, for an envelope.
+    ///
+    /// # Safety
+    /// The caller runs the actor, and nothing borrows it.
+    ///
+    /// # Panics
+    /// If there is no actor: it is made before the first message and again after each failure.
+    #[inline]
+    pub(crate) unsafe fn actor_pointer(&self) -> *mut () {
+        // SAFETY: the caller's promise.
+        let actor = unsafe { (*self.actor.get()).as_mut() };
+        let actor = actor.expect("an active body has its actor");
+        std::ptr::from_mut(actor).cast()
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl<A: Actor> Drop for Cell<A> {
+    fn drop(&mut self) {
+        // The future borrows the actor and the context, and may use the core: it goes first.
+        self.body.get_mut().drop_held();
     }
 }
 
 impl Core {
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Where a core's counts are, also when its contents have been dropped.
+    ///
+    /// # Safety
+    /// The memory of the cell has not been freed.
+    pub(crate) unsafe fn counts_of(core: NonNull<Self>) -> *const Counts {
+        // SAFETY: within the cell's memory.
+        unsafe { &raw const (*core.as_ptr()).counts }
+    }
+
     pub(crate) fn id(&self) -> ActorId {
         self.id
     }
@@ -198,7 +237,7 @@ impl Core {
         &self.options().mailbox
     }
 
-    pub(crate) fn parent(&self) -> Option<&Arc<dyn AnyCell>> {
+    pub(crate) fn parent(&self) -> Option<&CoreRef> {
         self.parent.as_ref()
     }
 
@@ -289,6 +328,24 @@ impl Core {
         let code = self.end_reason.load(Ordering::Acquire);
         let index = usize::from(code).checked_sub(1)?;
         EndReason::ALL.get(index).copied()
+    }
+
+    pub(crate) fn take_no_children(&self) {
+        // Ordering: Relaxed, the relations' lock orders it: see `adopt`.
+        self.takes_no_children.store(true, Ordering::Relaxed);
+    }
+
+    /// Enters a child among this actor's children; `false` if it has ended or is about to.
+    pub(crate) fn adopt(&self, child: &Core) -> bool {
+        let mut relations = self.lock_relations();
+        // Ordering: Relaxed: whoever stops this actor sets it before it locks the relations to look
+        // for children. If we lock first it finds the child; if it does, we see the flag.
+        if self.takes_no_children.load(Ordering::Relaxed) {
+            return false;
+        }
+        let children = &mut relations.get_or_insert_default().children;
+        children.insert(child.id(), CoreRef::of(child));
+        true
     }
 
     /// Call with the relations locked.

@@ -1,6 +1,6 @@
 //! The context: what an actor can do while it handles a message.
 
-use std::{future::Future, io, ptr::NonNull, sync::Arc, time::Duration};
+use std::{future::Future, io, ptr::NonNull, time::Duration};
 
 use freeboard_flow::ShedReason;
 use freeboard_sched::TimerKey;
@@ -9,7 +9,8 @@ use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
     body::HeldFuture,
-    cell::{AnyCell, Cell},
+    cell::Cell,
+    cell_ref::{CellRef, CoreRef},
     ended::Ended,
     envelope::Envelope,
     id::ActorId,
@@ -93,14 +94,17 @@ impl<A: Actor> Context<A> {
         self.held.is_some() || self.stop.is_some()
     }
 
-    pub(crate) fn clear_requests(&mut self) {
-        self.held = None;
+    /// Forgets what a failed handler asked for; the future is the caller's to drop.
+    pub(crate) fn clear_requests(&mut self) -> Option<HeldFuture> {
         self.stop = None;
+        self.is_paused = false;
+        self.keeps_back = false;
+        self.held.take()
     }
 
     /// This actor's own reference.
     pub fn actor_ref(&self) -> ActorRef<A> {
-        ActorRef::new(self.cell().to_typed_arc())
+        ActorRef::new(CellRef::of(self.cell()))
     }
 
     /// This actor's number.
@@ -114,8 +118,13 @@ impl<A: Actor> Context<A> {
     }
 
     /// Messages queued for this actor in all lanes, without the present one.
-    pub fn depth(&self) -> u64 {
-        self.cell().core().mailbox.depth()
+    pub fn depth(&mut self) -> u64 {
+        let mailbox = &self.cell().core().mailbox;
+        // SAFETY: whoever has the context exclusively runs the actor.
+        mailbox
+            .used_lanes()
+            .map(|lane| unsafe { lane.publish() })
+            .sum()
     }
 
     /// Ends the actor after the present message; what is queued is shed as stopped.
@@ -131,7 +140,7 @@ impl<A: Actor> Context<A> {
     /// Spawns a child: it ends before this actor does.
     pub fn spawn<C: Actor>(&self, actor: C) -> ActorRef<C> {
         let core = self.cell().core();
-        let parent = self.cell().to_arc();
+        let parent = CoreRef::of(core);
         core.system.spawn(None, Some(parent), Some(actor), None)
     }
 
@@ -144,7 +153,7 @@ impl<A: Actor> Context<A> {
         options: SpawnOptions,
         factory: impl FnMut() -> C + Send + 'static,
     ) -> Result<ActorRef<C>, crate::SpawnError> {
-        let parent = self.cell().to_arc();
+        let parent = CoreRef::of(self.cell().core());
         let system = &self.cell().core().system;
         system.spawn_with(options, Some(parent), Box::new(factory))
     }
@@ -155,7 +164,7 @@ impl<A: Actor> Context<A> {
     where
         A: Receives<Ended, K>,
     {
-        let watcher = Arc::downgrade(&self.cell().to_typed_arc());
+        let watcher = CellRef::of(self.cell()).downgrade();
         let notify = move |ended: Ended| {
             if let Some(watcher) = watcher.upgrade() {
                 let notice = Envelope::new::<A, Ended, K, NoReply>(ended, NoReply);
@@ -238,7 +247,7 @@ impl<A: Actor> Context<A> {
         &self,
         action: fn(&mut A, &mut Self),
     ) -> impl Fn() + Send + Sync + 'static {
-        let weak = Arc::downgrade(&self.cell().to_typed_arc());
+        let weak = CellRef::of(self.cell()).downgrade();
         move || {
             if let Some(cell) = weak.upgrade() {
                 cell.core().notify(Envelope::action::<A>(action));

@@ -3,10 +3,10 @@
 
 use std::{cell::Cell, ptr::NonNull};
 
-use crate::cell::AnyCell;
+use crate::cell::Core;
 
 thread_local! {
-    static CURRENT: Cell<Option<NonNull<dyn AnyCell>>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
     /// Whether that actor has told anything to a full lane.
     static HAS_OUTBOX: Cell<bool> = const { Cell::new(false) };
 }
@@ -16,16 +16,11 @@ pub(crate) struct Running(());
 
 impl Running {
     #[inline]
-    pub(crate) fn enter(cell: &dyn AnyCell) -> Self {
+    pub(crate) fn enter(core: &Core) -> Self {
         // SAFETY: the caller runs the actor.
-        let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
+        let has_outbox = unsafe { (*core.outbox()).is_some() };
         HAS_OUTBOX.with(|flag| flag.set(has_outbox));
-        let cell: NonNull<dyn AnyCell + '_> = NonNull::from(cell);
-        // SAFETY: only the lifetime differs; the pointer is used only until `drop` takes it away,
-        // within the run, while the cell is alive.
-        let cell = unsafe {
-            std::mem::transmute::<NonNull<dyn AnyCell + '_>, NonNull<dyn AnyCell + 'static>>(cell)
-        };
+        let cell = NonNull::from(core);
         CURRENT.with(|current| current.set(Some(cell)));
         Self(())
     }
@@ -40,7 +35,7 @@ impl Drop for Running {
 }
 
 /// Calls `use_cell` with the actor that this thread runs, if it runs one.
-pub(crate) fn with<R>(use_cell: impl FnOnce(&dyn AnyCell) -> R) -> Option<R> {
+pub(crate) fn with<R>(use_cell: impl FnOnce(&Core) -> R) -> Option<R> {
     let cell = CURRENT.with(Cell::get)?;
     // SAFETY: set only while the cell is being run, by this thread.
     Some(use_cell(unsafe { cell.as_ref() }))

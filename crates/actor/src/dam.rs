@@ -247,11 +247,9 @@ impl<M: Message> Dam<M> {
                 if self.credit == 0 {
                     return Err((msg, Passage::Barred));
                 }
-                let told = self.receiver.try_tell_with_receipt(msg, Receipt::of(line));
-                if told.is_ok() {
-                    self.credit -= 1;
-                }
-                told
+                // Spent in any case: a refused message's receipt gives it back to the line.
+                self.credit -= 1;
+                self.receiver.try_tell_with_receipt(msg, Receipt::of(line))
             }
             (Rule::Credit { .. }, None) => unreachable!("a credit dam has a line"),
         };
@@ -268,7 +266,8 @@ impl<M: Message> Dam<M> {
     fn keep(&mut self, msg: M, cx: &mut Context<Self>) {
         let bytes = (self.weigh)(&msg);
         let fits = |dam: &Self| dam.bound.fits(dam.reservoir.len() as u64, dam.bytes, bytes);
-        while !fits(self) && self.overload == Overload::DropOldest && !self.reservoir.is_empty() {
+        let may_evict = self.overload == Overload::DropOldest && bytes <= self.bound.bytes;
+        while may_evict && !fits(self) && !self.reservoir.is_empty() {
             self.pop();
             self.count_shed(cx, ShedReason::DroppedOldest);
         }
@@ -361,7 +360,16 @@ impl<M: Message> Dam<M> {
     }
 }
 
-impl<M: Message> Actor for Dam<M> {}
+impl<M: Message> Actor for Dam<M> {
+    /// A dam that is drained has passed everything on; one that is stopped sheds what it kept.
+    fn stopped(&mut self, cx: &mut Context<Self>) {
+        while self.pop().is_some() {
+            self.count_shed(cx, ShedReason::Stopped);
+        }
+        // Ordering: Relaxed, a gauge.
+        self.gauge.0.depth.store(0, Ordering::Relaxed);
+    }
+}
 
 impl<M: Message> Handler<M> for Dam<M> {
     type Reply = ();

@@ -68,12 +68,6 @@ pub(crate) enum Handled {
     Unwanted(ShedReason),
 }
 
-impl Handled {
-    pub(crate) fn is_unwanted(self) -> bool {
-        self != Self::Done
-    }
-}
-
 pub(crate) struct Envelope {
     route: &'static Route,
     payload: Payload,

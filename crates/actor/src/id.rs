@@ -1,8 +1,8 @@
-//! The number that names an actor within its system, never used twice.
+//! The number that names an actor within its process, never used twice.
 
 use std::fmt;
 
-/// Names one actor of a system for good; the order is that of spawning.
+/// Names one actor of the process for good; the order is that of spawning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActorId(pub(crate) u64);
 

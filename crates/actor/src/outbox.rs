@@ -10,14 +10,15 @@
 //! edge that would close a circle: that actor goes on handling, which makes room.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, PoisonError},
 };
 
 use freeboard_flow::ShedReason;
 
 use crate::{
-    cell::{self, AnyCell, Core, Unaccepted},
+    cell::{self, Core, Unaccepted},
+    cell_ref::CoreRef,
     current,
     envelope::Envelope,
     id::ActorId,
@@ -25,7 +26,7 @@ use crate::{
 };
 
 struct Outgoing {
-    target: Arc<dyn AnyCell>,
+    target: CoreRef,
     lane: usize,
     envelope: Envelope,
 }
@@ -35,7 +36,7 @@ struct Outgoing {
 pub(crate) struct Outbox {
     letters: VecDeque<Outgoing>,
     /// Whom the actor waits for, and its key among that one's waiters.
-    muted_on: Option<(Arc<dyn AnyCell>, u64)>,
+    muted_on: Option<(CoreRef, u64)>,
 }
 
 /// What became of an outbox.
@@ -52,21 +53,20 @@ pub(crate) enum Settled {
 /// Keeps an envelope for a full lane in the outbox of the actor `sender`, which this thread runs;
 /// gives it back if the outbox is full.
 pub(crate) fn keep(
-    sender: &dyn AnyCell,
-    target: &dyn AnyCell,
+    sender: &Core,
+    target: &Core,
     lane: usize,
     envelope: Envelope,
 ) -> Result<(), Envelope> {
-    let core = sender.core();
     // SAFETY: this thread runs the sender; the borrow ends with this function, which calls nothing
     // that could come back here.
-    let outbox = unsafe { (*core.outbox()).get_or_insert_default() };
+    let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
     current::set_has_outbox(true);
-    if outbox.letters.len() >= core.options().outbox_bound {
+    if outbox.letters.len() >= sender.options().outbox_bound {
         return Err(envelope);
     }
     outbox.letters.push_back(Outgoing {
-        target: target.to_arc(),
+        target: CoreRef::of(target),
         lane,
         envelope,
     });
@@ -74,21 +74,20 @@ pub(crate) fn keep(
 }
 
 /// Whether the actor has letters for this lane, which a further one must not overtake.
-pub(crate) fn has_letters_for(sender: &dyn AnyCell, target: &Core, lane: usize) -> bool {
+pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
-    let outbox = unsafe { &*sender.core().outbox() };
+    let outbox = unsafe { &*sender.outbox() };
     outbox.as_ref().is_some_and(|outbox| {
         let mut letters = outbox.letters.iter();
-        letters.any(|letter| letter.lane == lane && letter.target.core().id() == target.id())
+        letters.any(|letter| letter.lane == lane && letter.target.id() == target.id())
     })
 }
 
 /// Sends what there is room for; if something is left, mutes the actor.
 ///
 /// # Safety
-/// The caller runs the actor `sender`.
-pub(crate) unsafe fn settle(sender: &dyn AnyCell) -> Settled {
-    let core = sender.core();
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn settle(core: &Core) -> Settled {
     loop {
         // SAFETY: the caller's promise; no handler runs while we hold the box.
         let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
@@ -98,35 +97,40 @@ pub(crate) unsafe fn settle(sender: &dyn AnyCell) -> Settled {
             outbox.flush();
         }
         let Some(first) = outbox.letters.front() else {
+            // SAFETY: as above. Unless something was told during the flush.
+            if unsafe { (*core.outbox()).is_some() } {
+                continue;
+            }
             current::set_has_outbox(false);
             return Settled::Empty;
         };
         let settled = if outbox.muted_on.is_some() {
             Some(Settled::Muted)
-        } else if !core
-            .system
-            .mutes
-            .try_mute(core.id(), first.target.core().id())
-        {
+        } else if !try_mute(core.id(), first.target.id()) {
             Some(Settled::Circular)
         } else {
             let target = first.target.clone();
-            let waiter = Waiter::Actor(sender.to_arc());
-            match target.core().waiters.register(first.lane, waiter) {
+            let waiter = Waiter::Actor(CoreRef::of(core));
+            match target.waiters.register(first.lane, waiter) {
                 Some(key) => {
-                    target.core().signal(cell::WAITERS);
+                    target.signal(cell::WAITERS);
                     outbox.muted_on = Some((target, key));
                     Some(Settled::Muted)
                 }
                 None => {
                     // It has ended: the next flush finds its lanes closed.
-                    core.system.mutes.unmute(core.id());
+                    unmute(core.id());
                     None
                 }
             }
         };
         // SAFETY: as above.
-        unsafe { *core.outbox() = Some(outbox) };
+        let place = unsafe { &mut *core.outbox() };
+        if let Some(told_meanwhile) = place.take() {
+            // By an observer of dead letters, during the flush.
+            outbox.letters.extend(told_meanwhile.letters);
+        }
+        *place = Some(outbox);
         if let Some(settled) = settled {
             return settled;
         }
@@ -155,16 +159,17 @@ pub(crate) unsafe fn abandon(core: &Core) {
     };
     current::set_has_outbox(false);
     if let Some((target, key)) = outbox.muted_on.take() {
-        core.system.mutes.unmute(core.id());
-        if !target.core().waiters.unregister(key) {
+        unmute(core.id());
+        if !target.waiters.unregister(key) {
             // We had been let go: another one may have our place.
-            target.core().signal(cell::WAITERS);
+            target.signal(cell::WAITERS);
         }
     }
     outbox.flush();
     for letter in outbox.letters {
-        let target = letter.target.core();
-        target.shed(letter.lane, letter.envelope, ShedReason::OutboxFull);
+        letter
+            .target
+            .shed(letter.lane, letter.envelope, ShedReason::OutboxFull);
     }
 }
 
@@ -174,7 +179,7 @@ impl Outbox {
         let mut full: Vec<(ActorId, usize)> = Vec::new();
         let mut kept = VecDeque::new();
         for letter in self.letters.drain(..) {
-            let core = letter.target.core();
+            let core: &Core = &letter.target;
             let place = (core.id(), letter.lane);
             if full.contains(&place) {
                 kept.push_back(letter);
@@ -184,11 +189,7 @@ impl Outbox {
                 Ok(()) => {}
                 Err(Unaccepted::Wait(envelope)) => {
                     full.push(place);
-                    kept.push_back(Outgoing {
-                        target: letter.target,
-                        lane: letter.lane,
-                        envelope,
-                    });
+                    kept.push_back(Outgoing { envelope, ..letter });
                 }
                 Err(Unaccepted::Full(envelope)) => {
                     core.system
@@ -204,32 +205,29 @@ impl Outbox {
     }
 }
 
-/// Who of a system is muted on whom.
-#[derive(Default)]
-pub(crate) struct Mutes(Mutex<HashMap<ActorId, ActorId>>);
+/// Who is muted on whom, in all systems of the process: an actor may send to another system's.
+static WAITS_FOR: Mutex<BTreeMap<ActorId, ActorId>> = Mutex::new(BTreeMap::new());
 
-impl Mutes {
-    /// Notes that `muted` waits for `target`, unless that closes a circle.
-    fn try_mute(&self, muted: ActorId, target: ActorId) -> bool {
-        let mut waits_for = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut at = target;
-        loop {
-            if at == muted {
-                return false;
-            }
-            match waits_for.get(&at) {
-                Some(next) => at = *next,
-                None => break,
+/// Notes that `muted` waits for `target`, unless that closes a circle.
+fn try_mute(muted: ActorId, target: ActorId) -> bool {
+    let mut waits_for = WAITS_FOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut at = target;
+    while at != muted {
+        match waits_for.get(&at) {
+            Some(next) => at = *next,
+            None => {
+                waits_for.insert(muted, target);
+                return true;
             }
         }
-        waits_for.insert(muted, target);
-        true
     }
+    false
+}
 
-    pub(crate) fn unmute(&self, muted: ActorId) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&muted);
-    }
+/// `muted` waits for nobody any more.
+pub(crate) fn unmute(muted: ActorId) {
+    WAITS_FOR
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .remove(&muted);
 }

@@ -6,7 +6,6 @@ use freeboard_flow::ShedReason;
 
 use crate::{
     actor::{Actor, Message},
-    cell::AnyCell,
     context::Context,
     receives::Receives,
     system::NoRuntime,

@@ -2,12 +2,14 @@
 //!
 //! The registry's reference keeps a cell alive while it may be in a run queue.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
 
 use crate::{
-    cell::AnyCell,
+    actor::Actor,
+    cell::Cell,
+    cell_ref::{CellRef, CoreRef},
     sync::{AtomicUsize, Ordering},
 };
 
@@ -20,7 +22,11 @@ pub(crate) struct Place {
     slot: u32,
 }
 
-type Shard = Slab<Arc<dyn AnyCell>>;
+#[derive(Default)]
+struct Shard {
+    cells: Slab<CoreRef>,
+    is_closed: bool,
+}
 
 pub(crate) struct Registry {
     shards: [Mutex<Shard>; SHARDS],
@@ -37,7 +43,7 @@ thread_local! {
 impl Registry {
     pub(crate) fn new() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::new(Slab::new())),
+            shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
         }
     }
 
@@ -47,39 +53,63 @@ impl Registry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the cell that `make` makes for its place.
-    pub(crate) fn insert<C: AnyCell>(&self, make: impl FnOnce(Place) -> Arc<C>) -> Arc<C> {
-        let shard = SHARD.with(|shard| *shard);
-        let mut cells = self.lock(shard);
-        let entry = cells.vacant_entry();
+    /// Keeps the cell that `make` makes for its place. `false` if the registry is closed: then
+    /// nobody will run the cell.
+    pub(crate) fn insert<A: Actor>(
+        &self,
+        make: impl FnOnce(Place) -> Cell<A>,
+    ) -> (CellRef<A>, bool) {
+        let shard_index = SHARD.with(|shard| *shard);
+        let mut shard = self.lock(shard_index);
+        let is_open = !shard.is_closed;
+        let entry = shard.cells.vacant_entry();
         let slot = u32::try_from(entry.key()).expect("fewer than 2^32 actors per shard");
-        let cell = make(Place {
-            shard: shard as u32,
+        let cell = CellRef::new(make(Place {
+            shard: shard_index as u32,
             slot,
-        });
-        entry.insert(cell.clone());
-        cell
+        }));
+        if is_open {
+            entry.insert(cell.to_core_ref());
+        }
+        (cell, is_open)
     }
 
-    pub(crate) fn remove(&self, place: Place) -> Arc<dyn AnyCell> {
-        self.lock(place.shard as usize).remove(place.slot as usize)
+    pub(crate) fn remove(&self, place: Place) -> CoreRef {
+        self.lock(place.shard as usize)
+            .cells
+            .remove(place.slot as usize)
+    }
+
+    /// Living actors.
+    pub(crate) fn len(&self) -> usize {
+        (0..SHARDS).map(|shard| self.lock(shard).cells.len()).sum()
     }
 
     /// All living actors, one shard after the other.
-    pub(crate) fn cells(&self) -> Vec<Arc<dyn AnyCell>> {
+    pub(crate) fn cells(&self) -> Vec<CoreRef> {
         let mut cells = Vec::new();
         for shard in 0..SHARDS {
-            cells.extend(self.lock(shard).iter().map(|(_, cell)| cell.clone()));
+            cells.extend(self.lock(shard).cells.iter().map(|(_, cell)| cell.clone()));
         }
         cells
     }
 
-    /// Lets all actors go. No worker may run any more.
-    pub(crate) fn clear(&self) {
+    /// Ends all actors that are left, and keeps none from here on.
+    ///
+    /// # Safety
+    /// No worker of the system runs any more.
+    pub(crate) unsafe fn close(&self) {
         for shard in 0..SHARDS {
-            // Dropped without the lock: an actor's drop may look into the registry.
-            let cells = std::mem::take(&mut *self.lock(shard));
-            drop(cells);
+            let cells = {
+                let mut shard = self.lock(shard);
+                shard.is_closed = true;
+                std::mem::take(&mut shard.cells)
+            };
+            // Without the lock: an actor's drop may look into the registry.
+            for (_, cell) in cells {
+                // SAFETY: the caller's promise; the registry gives each cell out once.
+                unsafe { cell.abandon() };
+            }
         }
     }
 }

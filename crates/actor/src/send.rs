@@ -10,9 +10,11 @@ use std::{
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    cell::{self, AnyCell, Unaccepted},
+    cell::{self, Unaccepted},
+    current,
     envelope::Envelope,
     error::TellError,
+    outbox,
     reply::NoReply,
     waiters::Waiter,
 };
@@ -102,6 +104,14 @@ impl<A: Actor> Delivery<A> {
         let mut envelope = self.envelope.take().expect("polled after it was ready");
         if self.lane >= core.mailbox.lane_count() {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
+        }
+        let is_behind_outbox = current::has_outbox()
+            && current::with(|sender| outbox::has_letters_for(sender, core, self.lane))
+                == Some(true);
+        if is_behind_outbox {
+            // What this actor told before goes first; it polls us again once that has left.
+            self.envelope = Some(envelope);
+            return Poll::Pending;
         }
         loop {
             envelope = match core.offer(self.lane, envelope) {

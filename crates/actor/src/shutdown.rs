@@ -1,13 +1,13 @@
 //! Shutting a system down, in the order of an OTP supervisor: last spawned first.
 
 use std::{
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    cell::{self, AnyCell},
+    cell::{self, Core},
+    cell_ref::CoreRef,
     id::ActorId,
     system::SystemInner,
 };
@@ -54,25 +54,25 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     system.begin_shutdown();
     let deadline = Instant::now() + timeout;
     let mut cells = system.registry.cells();
-    cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.core().id()));
-    for cell in cells.iter().filter(|cell| cell.core().parent().is_none()) {
-        cell.core().drain();
-        if !wait_ended(&**cell, deadline) {
+    cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
+    for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
+        cell.drain();
+        if !wait_ended(cell, deadline) {
             break;
         }
     }
     drop(cells);
     // Whoever is left: out of time, or a child whose parent is.
-    let left = system.registry.cells();
+    let left = living(system);
     for cell in &left {
-        cell.core().mailbox.close();
-        cell.core().signal(cell::STOP);
+        cell.mailbox.close();
+        cell.signal(cell::STOP);
     }
     let grace = Instant::now() + GRACE_MAX.min(timeout);
     for cell in &left {
-        wait_ended(&**cell, grace);
+        wait_ended(cell, grace);
     }
-    let unfinished = system.registry.cells().iter().map(describe).collect();
+    let unfinished = living(system).iter().map(describe).collect();
     let stopped_at_deadline = left.len();
     drop(left);
     let stuck_workers = system.scheduler.shutdown(GRACE_MAX);
@@ -84,12 +84,19 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     }
 }
 
-fn describe(cell: &Arc<dyn AnyCell>) -> Unfinished {
-    let snapshot = cell.core().snapshot();
+/// Actors that have not ended; one that just has may still be on its way out of the registry.
+fn living(system: &SystemInner) -> Vec<CoreRef> {
+    let mut cells = system.registry.cells();
+    cells.retain(|cell| cell.end_reason().is_none());
+    cells
+}
+
+fn describe(cell: &CoreRef) -> Unfinished {
+    let snapshot = cell.snapshot();
     Unfinished {
-        actor: cell.core().id(),
+        actor: cell.id(),
         name: snapshot.name,
-        actor_type: cell.core().type_name(),
+        actor_type: cell.type_name(),
         state: snapshot.state,
         queued: snapshot.lanes.iter().map(|lane| lane.depth).sum(),
     }
@@ -97,8 +104,7 @@ fn describe(cell: &Arc<dyn AnyCell>) -> Unfinished {
 
 /// Most actors end within microseconds, far sooner than a thread is put to sleep and woken: yields
 /// for a while, then waits.
-fn wait_ended(cell: &dyn AnyCell, deadline: Instant) -> bool {
-    let core = cell.core();
+fn wait_ended(core: &Core, deadline: Instant) -> bool {
     for _ in 0..64 {
         if core.end_reason().is_some() {
             return true;

@@ -12,14 +12,15 @@ use freeboard_sched::{Scheduler, StartError, Timers};
 use crate::{
     actor::Actor,
     actor_ref::ActorRef,
-    body::{Body, Factory},
+    body::Factory,
     builder::SystemBuilder,
-    cell::{AnyCell, Birth, Cell},
+    cell::{Birth, Cell},
+    cell_ref::CoreRef,
     dead_letter::DeadLetters,
     id::ActorId,
+    life,
     names::Names,
     options::SpawnOptions,
-    outbox::Mutes,
     registry::Registry,
     shutdown::{self, ShutdownReport},
     supervision::Failure,
@@ -28,6 +29,9 @@ use crate::{
 
 pub(crate) type FailureObserver = Box<dyn Fn(&Failure) + Send + Sync>;
 
+/// Numbers of actors, for all systems of the process; 0 is nobody.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// What all actors of a system share.
 pub(crate) struct SystemInner {
     pub(crate) name: String,
@@ -35,13 +39,11 @@ pub(crate) struct SystemInner {
     pub(crate) timers: Timers,
     pub(crate) registry: Arc<Registry>,
     pub(crate) names: Arc<Names>,
-    pub(crate) mutes: Mutes,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) default_options: SpawnOptions,
     pub(crate) on_failure: OnceLock<FailureObserver>,
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
-    next_id: AtomicU64,
     ended: Counter,
     restarted: Counter,
     is_shutting_down: AtomicBool,
@@ -101,13 +103,11 @@ impl SystemInner {
             timers: Timers::new(),
             registry: foundation.registry,
             names: foundation.names,
-            mutes: Mutes::default(),
             dead_letters: foundation.dead_letters,
             default_options: SpawnOptions::new(),
             on_failure,
             #[cfg(feature = "tokio")]
             runtime: foundation.runtime,
-            next_id: AtomicU64::new(0),
             ended: Counter::new(),
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),
@@ -118,13 +118,25 @@ impl SystemInner {
     pub(crate) fn spawn<A: Actor>(
         self: &Arc<Self>,
         options: Option<Box<SpawnOptions>>,
-        parent: Option<Arc<dyn AnyCell>>,
+        parent: Option<CoreRef>,
         actor: Option<A>,
         factory: Option<Factory<A>>,
     ) -> ActorRef<A> {
+        self.spawn_known(options, parent, actor, factory, |_| ())
+    }
+
+    /// Spawns; `make_known` gets the reference before the actor can run.
+    fn spawn_known<A: Actor>(
+        self: &Arc<Self>,
+        options: Option<Box<SpawnOptions>>,
+        parent: Option<CoreRef>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
+        make_known: impl FnOnce(&ActorRef<A>),
+    ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
-        let id = ActorId(self.next_id.fetch_add(1, Ordering::Relaxed) + 1);
-        let cell = self.registry.insert(|place| {
+        let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let (cell, is_kept) = self.registry.insert(|place| {
             let birth = Birth {
                 id,
                 place,
@@ -132,22 +144,31 @@ impl SystemInner {
                 options,
                 parent,
             };
-            Arc::new(Cell::new(birth, Body::new(actor, factory)))
+            Cell::new(birth, actor, factory)
         });
+        let actor_ref = ActorRef::new(cell);
+        make_known(&actor_ref);
+        let cell = actor_ref.cell();
+        if !is_kept {
+            // SAFETY: a closed registry means that no worker runs any more; only we have the cell.
+            unsafe { life::abandon(cell) };
+            return actor_ref;
+        }
         let core = cell.core();
-        if self.is_shutting_down() || !adopt(&cell) {
+        let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
+        if !is_wanted || self.is_shutting_down() {
             // Nobody would wait for it any more: it is born stopped. Its first run ends it.
             core.mailbox.close();
             let _ = core.state.signal(crate::cell::STOP);
         }
         self.scheduler.schedule(core.task());
-        ActorRef::new(cell)
+        actor_ref
     }
 
     pub(crate) fn spawn_with<A: Actor>(
         self: &Arc<Self>,
         options: SpawnOptions,
-        parent: Option<Arc<dyn AnyCell>>,
+        parent: Option<CoreRef>,
         factory: Factory<A>,
     ) -> Result<ActorRef<A>, SpawnError> {
         options.validate()?;
@@ -162,12 +183,11 @@ impl SystemInner {
         if !self.names.claim(&name, claim, ()) {
             return Err(SpawnError::NameTaken(name));
         }
-        let actor = self.spawn(Some(Box::new(options)), parent, None, Some(factory));
-        self.names.transfer(&name, claim, actor.id(), actor.clone());
-        if !actor.is_alive() {
-            self.names.release(&name, actor.id());
-        }
-        Ok(actor)
+        let options = Some(Box::new(options));
+        let make_known = |actor: &ActorRef<A>| {
+            self.names.transfer(&name, claim, actor.id(), actor.clone());
+        };
+        Ok(self.spawn_known(options, parent, None, Some(factory), make_known))
     }
 
     pub(crate) fn count_end(&self) {
@@ -176,15 +196,6 @@ impl SystemInner {
 
     pub(crate) fn count_restart(&self) {
         self.restarted.add(1);
-    }
-
-    pub(crate) fn ended_count(&self) -> u64 {
-        self.ended.get()
-    }
-
-    fn spawned_count(&self) -> u64 {
-        // Ordering: Relaxed, a statistic.
-        self.next_id.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {
@@ -224,8 +235,9 @@ impl SystemInner {
     pub(crate) fn enter_runtime(&self) {}
 
     fn snapshot(&self) -> SystemSnapshot {
+        let ended = self.ended.get();
         let cells = self.registry.cells();
-        let mut actors: Vec<_> = cells.iter().map(|cell| cell.core().snapshot()).collect();
+        let mut actors: Vec<_> = cells.iter().map(|cell| cell.snapshot()).collect();
         actors.sort_unstable_by_key(|actor| actor.id);
         SystemSnapshot {
             name: self.name.clone(),
@@ -233,27 +245,13 @@ impl SystemInner {
             workers: self.scheduler.snapshot(),
             injector_depth: self.scheduler.injector_depth() as u64,
             actors_alive: actors.len() as u64,
-            actors_spawned: self.spawned_count(),
-            actors_ended: self.ended.get(),
+            actors_spawned: actors.len() as u64 + ended,
+            actors_ended: ended,
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
             actors,
         }
     }
-}
-
-/// Enters a child among its parent's children; `false` if the parent has ended or is about to.
-fn adopt(child: &Arc<impl AnyCell>) -> bool {
-    let Some(parent) = child.core().parent() else {
-        return true;
-    };
-    let mut relations = parent.core().lock_relations();
-    let has_ended = parent.core().end_reason().is_some();
-    if !has_ended {
-        let children = &mut relations.get_or_insert_default().children;
-        children.insert(child.core().id(), child.clone());
-    }
-    !has_ended
 }
 
 /// Ends the system's threads when its last handle is dropped.
@@ -370,9 +368,7 @@ impl System {
 
     /// Actors that have not ended.
     pub fn actors_alive(&self) -> u64 {
-        self.inner
-            .spawned_count()
-            .saturating_sub(self.inner.ended_count())
+        self.inner.registry.len() as u64
     }
 
     /// Number of worker threads.

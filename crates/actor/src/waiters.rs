@@ -16,26 +16,29 @@ use std::{
 use freeboard_flow::MailboxConfig;
 
 use crate::{
-    cell::{self, AnyCell},
+    cell,
+    cell_ref::CoreRef,
     mailbox::{Mailbox, MailboxLane},
+    outbox, quiet,
 };
 
 pub(crate) enum Waiter {
     Thread(Arc<ThreadGate>),
     Task(Waker),
     /// A muted actor.
-    Actor(Arc<dyn AnyCell>),
+    Actor(CoreRef),
 }
 
 impl Waiter {
     fn release(self) {
         match self {
             Self::Thread(gate) => gate.open(),
-            Self::Task(waker) => waker.wake(),
-            Self::Actor(muted) => {
-                let core = muted.core();
+            Self::Task(waker) => {
+                quiet::call(|| waker.wake());
+            }
+            Self::Actor(core) => {
                 // Before the signal: from here on it waits for nobody.
-                core.system.mutes.unmute(core.id());
+                outbox::unmute(core.id());
                 core.signal(cell::UNMUTE);
             }
         }

@@ -16,11 +16,12 @@
 use std::{
     alloc::{Layout, dealloc, handle_alloc_error},
     mem::MaybeUninit,
+    ops::Deref,
     ptr::{self, NonNull},
 };
 
 use crate::{
-    pool,
+    memory::{self, IS_POOLED, Kind, PIECE_ALIGN_BYTES},
     sync::{AtomicPtr, AtomicU64, UnsafeCell},
 };
 
@@ -50,17 +51,44 @@ pub(crate) struct Slot<T> {
     pub(crate) value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// Aligned to a cache line so that 64-byte slots never straddle two.
+// A cache line of its own, so that 64-byte slots behind it never straddle two.
 #[repr(C, align(64))]
-pub(crate) struct Block<T> {
+pub(crate) struct Header<T> {
     pub(crate) start: u64,
     pub(crate) length: u64,
     pub(crate) next: AtomicPtr<Block<T>>,
     pub(crate) retire_at: AtomicU64,
+}
+
+#[repr(C)]
+pub(crate) struct Block<T> {
+    pub(crate) header: Header<T>,
     slots: [Slot<T>; 0],
 }
 
+impl<T> Deref for Block<T> {
+    type Target = Header<T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Header<T> {
+        &self.header
+    }
+}
+
 impl<T> Block<T> {
+    /// The pool's kind of a block with slots of 64 bytes; others are not pooled.
+    const fn kind(length: u64) -> Option<Kind> {
+        if size_of::<Slot<T>>() != PIECE_ALIGN_BYTES {
+            return None;
+        }
+        let bytes = size_of::<Self>() + length as usize * size_of::<Slot<T>>();
+        Some(if length == FIRST_LENGTH {
+            Kind::first_block(bytes)
+        } else {
+            Kind::block(bytes)
+        })
+    }
+
     fn layout(length: u64) -> Layout {
         let slots = Layout::array::<Slot<T>>(length as usize).expect("a block's size fits");
         let (layout, _) = Layout::new::<Self>()
@@ -74,17 +102,25 @@ impl<T> Block<T> {
     pub(crate) fn allocate(start: u64) -> NonNull<Self> {
         let length = if start == 0 { FIRST_LENGTH } else { LENGTH };
         let layout = Self::layout(length);
+        const {
+            assert!(
+                size_of::<Self>() == PIECE_ALIGN_BYTES,
+                "slots begin behind the header"
+            );
+        }
         let header = Self {
-            start,
-            length,
-            next: AtomicPtr::new(ptr::null_mut()),
-            retire_at: AtomicU64::new(NOT_RETIRED),
+            header: Header {
+                start,
+                length,
+                next: AtomicPtr::new(ptr::null_mut()),
+                retire_at: AtomicU64::new(NOT_RETIRED),
+            },
             slots: [],
         };
-        if let Some(recycled) = pool::take(layout) {
-            let block = recycled.cast::<Self>();
-            // SAFETY: the pool hands out memory of exactly this layout, owned by nobody else, whose
-            // slots are initialised with EMPTY marks (the promise of `pool::put`).
+        if let Some(piece) = Self::kind(length).and_then(memory::take) {
+            let block = piece.cast::<Self>();
+            // SAFETY: the piece is large enough, aligned, owned by nobody else, and its slots' marks
+            // are EMPTY: a fresh piece is zero, and `free` puts back none whose marks are not.
             unsafe { block.write(header) };
             return block;
         }
@@ -128,9 +164,11 @@ impl<T> Block<T> {
     /// Nobody else holds `block`, and all of its marks are EMPTY and its values moved out.
     pub(crate) unsafe fn free(block: NonNull<Self>) {
         // SAFETY: the caller owns the block.
-        let layout = unsafe { Self::layout(block.as_ref().length) };
-        // SAFETY: all marks are EMPTY (the caller's promise), which is what the pool asks for.
-        if unsafe { pool::put(block.cast(), layout) } {
+        let length = unsafe { block.as_ref().length };
+        let layout = Self::layout(length);
+        if IS_POOLED && let Some(kind) = Self::kind(length) {
+            // SAFETY: it came from `take` with this kind, and the caller owns it.
+            unsafe { memory::put(block.cast(), kind) };
             return;
         }
         // SAFETY: the caller owns the block; header and slots were initialised by `allocate`, and

@@ -276,7 +276,7 @@ impl<T> Lane<T> {
             block = self.first_block();
         }
         // SAFETY: rule 1 (or 3, for the first block).
-        let is_laggard = unsafe { (*block).start } > index;
+        let is_laggard = unsafe { (*block).header.start } > index;
         if is_laggard {
             // Ordering: SeqCst, rule 2: announce, then read `block_head`.
             self.producers.walkers.fetch_add(1, Ordering::SeqCst);
@@ -284,7 +284,7 @@ impl<T> Lane<T> {
         }
         loop {
             // SAFETY: rule 1 or 2 keeps this block alive until we publish.
-            let (start, length) = unsafe { ((*block).start, (*block).length) };
+            let (start, length) = unsafe { ((*block).header.start, (*block).header.length) };
             debug_assert!(start <= index, "a producer never starts past its own index");
             if index - start < length {
                 // SAFETY: in bounds, the index is ours.
@@ -376,7 +376,7 @@ impl<T> Lane<T> {
             let tail = self.producers.tail.load(Ordering::SeqCst) & !CLOSED;
             // SAFETY: nobody frees the block before `retire_at` is set, and only we set it.
             // Ordering: Release pairs with the Acquire in `reclaim`.
-            unsafe { (*block).retire_at.store(tail, Ordering::Release) };
+            unsafe { (*block).header.retire_at.store(tail, Ordering::Release) };
         }
     }
 
@@ -477,8 +477,8 @@ impl<T> Lane<T> {
         };
         // SAFETY: a slot of the consumer's own block, which is not freed while it is.
         let slot = unsafe { slot.as_ref() };
-        // Ordering: Relaxed: the block is linked again only after it went through the pool or the
-        // allocator, which order it.
+        // Ordering: Relaxed: the block is linked again only after its memory was taken anew, and
+        // whoever hands it on (a lock, or one thread) orders it.
         slot.mark.store(EMPTY, Ordering::Relaxed);
         consumer.head += 1;
         // SAFETY: published, and not taken before: the head has just passed it.

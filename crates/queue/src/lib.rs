@@ -15,7 +15,7 @@
 mod block;
 mod lane;
 mod locked;
-mod pool;
+pub mod memory;
 mod sync;
 
 pub use lane::{Lane, Popped, Refused};

@@ -15,7 +15,7 @@ use crate::{
     monitor,
     seat::Seat,
     sleep::Sleep,
-    sync::{AtomicBool, Ordering},
+    sync::{AtomicBool, AtomicUsize, Ordering},
     task::Task,
     worker::Worker,
 };
@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     is_shut_down: AtomicBool,
     living: Living,
+    /// Worker threads that have not come to their end.
+    running: AtomicUsize,
     /// Called by the last worker that ends.
     on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -93,7 +95,8 @@ impl Shared {
 
     /// A worker's thread is about to end.
     fn leave(&self, index: usize) {
-        if self.living.is_last(index) {
+        // Ordering: AcqRel: the last one sees all that the others did.
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.injector.close();
             let on_end = self
                 .on_end
@@ -123,11 +126,6 @@ struct Living {
 }
 
 impl Living {
-    fn is_last(&self, index: usize) -> bool {
-        let indices = self.indices.lock().unwrap_or_else(PoisonError::into_inner);
-        indices.iter().all(|&living| living == index)
-    }
-
     fn leave(&self, index: usize) {
         self.indices
             .lock()
@@ -194,12 +192,18 @@ impl Scheduler {
                 sleep: Sleep::new(workers),
                 is_shut_down: AtomicBool::new(false),
                 living: Living::default(),
+                running: AtomicUsize::new(workers),
                 on_end: StdMutex::new(Some(Box::new(on_end))),
                 settings,
             }),
         };
         for index in 0..workers {
             if let Err(error) = scheduler.start_worker(index) {
+                // Those that will not be started need not be waited for.
+                let missing = workers - index - 1;
+                // Ordering: Relaxed, the failed one has not left yet and orders it.
+                scheduler.shared.running.fetch_sub(missing, Ordering::Relaxed);
+                scheduler.shared.leave(index);
                 scheduler.request_shutdown();
                 return Err(error.into());
             }
@@ -222,16 +226,12 @@ impl Scheduler {
             indices.push(index);
         };
         enter(&shared);
-        let started = thread::Builder::new()
+        thread::Builder::new()
             .name(format!("{}-{index}", shared.settings.name))
             .spawn(move || {
                 Worker::new(index, shared.clone()).work();
                 shared.leave(index);
-            });
-        if started.is_err() {
-            self.shared.leave(index);
-        }
-        started
+            })
     }
 
     /// Puts a task into a run queue: the current worker's own, or the global one if the caller is

@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -71,13 +72,16 @@ impl Timers {
     /// due, so that a repeating timer does not drift.
     ///
     /// # Errors
-    /// When the timer thread cannot be started.
+    /// When the timer thread cannot be started, or after [`Timers::shutdown`].
     pub fn after(
         &self,
         delay: Duration,
         call: impl FnMut(TimerKey) -> Option<Duration> + Send + 'static,
     ) -> io::Result<TimerKey> {
         let mut state = self.inner.lock();
+        if state.is_shut_down {
+            return Err(io::Error::other("the timers are shut down"));
+        }
         if !state.is_running {
             let inner = self.inner.clone();
             thread::Builder::new()
@@ -123,14 +127,20 @@ impl Timers {
         self.len() == 0
     }
 
-    /// Drops all timers and ends the thread.
+    /// Calls what waits one last time, early, so that nobody waits for it for ever, and ends the
+    /// thread. No timer is set any more.
     pub fn shutdown(&self) {
         let mut state = self.inner.lock();
         state.is_shut_down = true;
         let calls = std::mem::take(&mut state.calls);
         drop(state);
-        drop(calls);
         self.inner.changed.notify_one();
+        for (key, mut call) in calls {
+            let called = catch_unwind(AssertUnwindSafe(move || call(key)));
+            if let Err(panic) = called {
+                std::mem::forget(panic);
+            }
+        }
     }
 }
 
@@ -163,14 +173,19 @@ fn serve(inner: &Inner) {
         state.serving = Some(key.number);
         // Called without the lock, so that it may set and cancel timers.
         drop(state);
-        let again = call(key);
+        let again = catch_unwind(AssertUnwindSafe(|| call(key))).unwrap_or_else(|panic| {
+            // What a caller's timer panics with is nobody's to handle here; its own drop may panic.
+            std::mem::forget(panic);
+            None
+        });
         state = inner.lock();
         let is_wanted = state.serving.take() == Some(key.number) && !state.is_shut_down;
         if let Some(period) = again
             && is_wanted
         {
+            // A timer that cannot keep its pace skips what it missed, or others would never come.
             let next = TimerKey {
-                due_ns: due_after(key.due_ns, period.max(Duration::from_nanos(1))),
+                due_ns: due_after(key.due_ns, period).max(now_ns + 1),
                 number: key.number,
             };
             state.moved.insert(key.number, next);

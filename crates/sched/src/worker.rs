@@ -156,7 +156,12 @@ impl Worker {
             After::Done => {}
             After::BudgetSpent => {
                 own.budget_expiries.bump(1);
-                self.shared.inject(task);
+                self.shared.injector.push(task);
+                // With nothing else to do this worker takes it up again at once: waking another one
+                // would only move the task from core to core.
+                if own.queue.len() > 0 || !own.next_slot.is_empty() {
+                    self.shared.wake_one(self.index);
+                }
             }
             After::Yield => {
                 self.shared.inject(task);

@@ -4,6 +4,7 @@ mod actix;
 mod channel_threads;
 mod crossbeam;
 mod freeboard;
+mod freeboard_flood;
 mod kameo;
 mod mutex_vecdeque;
 mod ractor;

@@ -1,23 +1,348 @@
 //! Freeboard itself, measured like every other peer.
 //!
-//! Beside the works that all have, the floods report more, where the suite looks for it:
-//!
-//! - `flood_direct_*`: `drain_rate_deep` and `drain_rate_shallow` in messages/s, from a pass in which
-//!   the server is held until all is queued; for `flood_direct_scan` the deep rate is the figure.
-//! - `flood_dam_*`: `peak_server_queue` and `server_queue_limit` in messages.
+//! Beside the works that all have, the floods report more, where the suite looks for it: see
+//! `freeboard_flood`.
+
+use std::time::Instant;
 
 use anyhow::Result;
+use freeboard::{
+    Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, System, flow::LaneConfig,
+};
 
+use crate::countdown::Countdown;
+use crate::finish::{self, Finish};
+use crate::memory;
 use crate::outcome::Outcome;
-use crate::work::{Scale, Work};
+use crate::senders;
+use crate::stopwatch::Stopwatch;
+use crate::tally::{Tally, sum_of};
+use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
-/// The exit code for what was asked but is not there.
-const EXIT_UNSUPPORTED: i32 = 2;
+use super::freeboard_flood;
 
-pub fn run(work: Work, _scale: Scale) -> Result<Outcome> {
-    eprintln!(
-        "freeboard is not wired into the peers yet, so {} cannot run",
-        work.name()
-    );
-    std::process::exit(EXIT_UNSUPPORTED);
+const ALIVE: &str = "the actor is alive and its lane has room";
+const WORKERS_COUNT: usize = 2;
+/// Large enough for every backlog; the other peers' mailboxes have no bound at all.
+const BOUND: usize = 1 << 24;
+
+pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
+    let units = scale.units(work);
+    match work {
+        Work::FanInFew => fan_in_from_threads(units),
+        Work::FanInMany => fan_in_from_actors(units),
+        Work::PingPong => ring(2, units),
+        Work::Ring => ring(RING_NODES, units),
+        Work::Ask => ask(units),
+        Work::Spawn => spawn(units),
+        Work::Idle => idle(units),
+        Work::Backlog1K | Work::Backlog64K | Work::Backlog1M | Work::Backlog8M => backlog(units),
+        _ => freeboard_flood::run(work, scale),
+    }
+}
+
+pub fn start() -> Result<System> {
+    Ok(System::builder().workers(WORKERS_COUNT).budget_messages(16384).build()?)
+}
+
+/// An actor whose mailbox holds what the works queue.
+pub fn spawn_deep<A: Actor>(system: &System, actor: A) -> Result<ActorRef<A>> {
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(BOUND));
+    let mut actor = Some(actor);
+    Ok(system.spawn_with(options, move || actor.take().expect("made once"))?)
+}
+
+/// The receiver of fan-in and backlog.
+struct Counter(Tally);
+
+impl Actor for Counter {}
+
+struct Number(u64);
+
+impl Handler<Number> for Counter {
+    type Reply = ();
+
+    fn handle(&mut self, message: Number, _: &mut Context<Self>) {
+        self.0.add(message.0);
+    }
+}
+
+/// Keeps an actor from what is queued behind it until the gate opens.
+pub struct Hold(pub tokio::sync::oneshot::Receiver<()>);
+
+impl AsyncHandler<Hold> for Counter {
+    type Reply = ();
+
+    async fn handle(&mut self, message: Hold, _: &mut Context<Self>) {
+        // An error means that the run has failed already.
+        let _ = message.0.await;
+    }
+}
+
+fn fan_in_from_threads(units: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let count = SENDERS_FEW * units;
+    let counter = spawn_deep(&system, Counter(Tally::new(count, finish)))?;
+    let stopwatch = Stopwatch::default();
+    let threads = senders::start(SENDERS_FEW, units, &stopwatch, |_| {
+        let counter = counter.clone();
+        move |value| counter.tell(Number(value)).expect(ALIVE)
+    });
+    let ended = waiting.wait(count, sum_of(SENDERS_FEW, units))?;
+    threads.join()?;
+    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
+}
+
+/// Does something once, when told to.
+struct Starter<F>(F);
+
+impl<F: FnMut() + Send + 'static> Actor for Starter<F> {}
+
+struct Go;
+
+impl<F: FnMut() + Send + 'static> Handler<Go> for Starter<F> {
+    type Reply = ();
+
+    fn handle(&mut self, _: Go, _: &mut Context<Self>) {
+        (self.0)();
+    }
+}
+
+/// Actors that each call their own function, all told to begin once all are there.
+pub fn start_all<F: FnMut() + Send + 'static>(
+    system: &System,
+    count: u64,
+    make: impl Fn(u64) -> F,
+) {
+    let starters: Vec<_> = (0..count)
+        .map(|number| system.spawn(Starter(make(number))))
+        .collect();
+    for starter in starters {
+        starter.tell(Go).expect(ALIVE);
+    }
+}
+
+fn fan_in_from_actors(units: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let count = SENDERS_MANY * units;
+    let stopwatch = Stopwatch::default();
+    let counter = spawn_deep(&system, Counter(Tally::new(count, finish)))?;
+    start_all(&system, SENDERS_MANY, |_| {
+        let (counter, clock) = (counter.clone(), stopwatch.clone());
+        move || {
+            clock.start();
+            for value in 0..units {
+                counter.tell(Number(value)).expect(ALIVE);
+            }
+        }
+    });
+    let ended = waiting.wait(count, sum_of(SENDERS_MANY, units))?;
+    Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
+}
+
+/// Hands a token on until its hops are used up; a ring of two is ping-pong.
+struct Node {
+    next: Option<ActorRef<Node>>,
+    hops: u64,
+    finish: Finish,
+}
+
+impl Actor for Node {}
+
+struct Link(ActorRef<Node>);
+
+impl Handler<Link> for Node {
+    type Reply = ();
+
+    fn handle(&mut self, message: Link, _: &mut Context<Self>) {
+        self.next = Some(message.0);
+    }
+}
+
+struct Token(u64);
+
+impl Handler<Token> for Node {
+    type Reply = ();
+
+    fn handle(&mut self, Token(hops_left): Token, _: &mut Context<Self>) {
+        match &self.next {
+            Some(next) if hops_left > 1 => next.tell(Token(hops_left - 1)).expect(ALIVE),
+            _ => self.finish.report(self.hops, 0),
+        }
+    }
+}
+
+fn ring(nodes_count: usize, hops: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let nodes: Vec<ActorRef<Node>> = (0..nodes_count)
+        .map(|_| {
+            system.spawn(Node {
+                next: None,
+                hops,
+                finish: finish.clone(),
+            })
+        })
+        .collect();
+    for (index, node) in nodes.iter().enumerate() {
+        let next = nodes[(index + 1) % nodes_count].clone();
+        // A reply means that the link is set, and so that the actor has started.
+        node.ask(Link(next)).wait().expect(ALIVE);
+    }
+    let started = Instant::now();
+    nodes[0].tell(Token(hops)).expect(ALIVE);
+    let ended = waiting.wait(hops, 0)?;
+    Ok(Outcome::measured(
+        hops,
+        ended.duration_since(started).as_secs_f64(),
+    ))
+}
+
+struct Server;
+
+impl Actor for Server {}
+
+struct Question(u64);
+
+impl Handler<Question> for Server {
+    type Reply = u64;
+
+    fn handle(&mut self, message: Question, _: &mut Context<Self>) -> u64 {
+        message.0 + 1
+    }
+}
+
+/// Asks the server, one question after the other.
+struct Asker {
+    server: ActorRef<Server>,
+    tally: Tally,
+    count: u64,
+}
+
+impl Actor for Asker {}
+
+impl AsyncHandler<Go> for Asker {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Go, _: &mut Context<Self>) {
+        for value in 0..self.count {
+            let answer = self.server.ask(Question(value)).await;
+            self.tally.add(answer.expect("the server replies to all"));
+        }
+    }
+}
+
+fn ask(count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let server = system.spawn(Server);
+    server.ask(Question(0)).wait().expect(ALIVE);
+    let asker = system.spawn(Asker {
+        server,
+        tally: Tally::new(count, finish),
+        count,
+    });
+    let started = Instant::now();
+    asker.tell(Go).expect(ALIVE);
+    let ended = waiting.wait(count, sum_of(1, count) + count)?;
+    Ok(Outcome::measured(
+        count,
+        ended.duration_since(started).as_secs_f64(),
+    ))
+}
+
+/// Ends with its first message, and counts itself when it is gone.
+struct Step(Countdown);
+
+impl Actor for Step {}
+
+impl Handler<Go> for Step {
+    type Reply = ();
+
+    fn handle(&mut self, _: Go, cx: &mut Context<Self>) {
+        cx.stop();
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.0.one_is_done();
+    }
+}
+
+/// Spawns all the others, as a process or a task does at the other peers.
+struct Spawner(u64, Countdown);
+
+impl Actor for Spawner {}
+
+impl Handler<Go> for Spawner {
+    type Reply = ();
+
+    fn handle(&mut self, _: Go, cx: &mut Context<Self>) {
+        let system = cx.system();
+        for _ in 0..self.0 {
+            let step = system.spawn(Step(self.1.clone()));
+            step.tell(Go).expect(ALIVE);
+        }
+    }
+}
+
+fn spawn(count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let spawner = system.spawn(Spawner(count, Countdown::new(count, finish)));
+    let started = Instant::now();
+    spawner.tell(Go).expect(ALIVE);
+    let ended = waiting.wait(count, 0)?;
+    Ok(Outcome::measured(
+        count,
+        ended.duration_since(started).as_secs_f64(),
+    ))
+}
+
+/// Counts itself when it has started, and waits for messages that never come.
+struct Idle(Option<Countdown>);
+
+impl Actor for Idle {
+    fn started(&mut self, _: &mut Context<Self>) {
+        if let Some(countdown) = self.0.take() {
+            countdown.one_is_done();
+        }
+    }
+}
+
+fn idle(count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let before = memory::resident_bytes()?;
+    let countdown = Countdown::new(count, finish);
+    let started = Instant::now();
+    let actors: Vec<ActorRef<Idle>> = (0..count)
+        .map(|_| system.spawn(Idle(Some(countdown.clone()))))
+        .collect();
+    let ended = waiting.wait(count, 0)?;
+    let bytes_each = memory::bytes_each(before, count)?;
+    drop(actors);
+    let seconds = ended.duration_since(started).as_secs_f64();
+    Ok(Outcome::measured(count, seconds).with_field("bytes_per_actor", bytes_each))
+}
+
+fn backlog(count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let counter = spawn_deep(&system, Counter(Tally::new(count, finish)))?;
+    let (release, held) = tokio::sync::oneshot::channel();
+    counter.tell(Hold(held)).expect(ALIVE);
+    let filling = Instant::now();
+    for value in 0..count {
+        counter.tell(Number(value)).expect(ALIVE);
+    }
+    let fill_seconds = filling.elapsed().as_secs_f64();
+    let released = Instant::now();
+    let _ = release.send(());
+    let ended = waiting.wait(count, sum_of(1, count))?;
+    let seconds = ended.duration_since(released).as_secs_f64();
+    Ok(Outcome::measured(count, seconds).with_field("fill_seconds", fill_seconds))
 }

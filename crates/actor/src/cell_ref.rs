@@ -1,0 +1,361 @@
+//! Counted references to cells: what `Arc` is, for memory from the pool.
+//!
+//! Actors are spawned on one thread and end on another, a million a second; the system allocator
+//! answers that with a contended lock. `Arc` cannot take its memory from elsewhere, so the counts
+//! are in the cell. One reference type serves all actor types: it is a thin pointer, and the cell
+//! knows how to drop itself.
+//!
+//! The protocol is that of the standard library's `Arc`: `strong` counts references; all of them
+//! together hold one of `weak`, which keeps the memory. The last strong one drops the contents, the
+//! last weak one frees the memory.
+
+use std::{
+    alloc::{Layout, handle_alloc_error},
+    fmt,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr::NonNull,
+    task::{RawWaker, RawWakerVTable, Waker},
+};
+
+use freeboard_queue::memory::{self, IS_POOLED, Kind, PIECE_ALIGN_BYTES};
+
+use crate::{
+    actor::Actor,
+    cell::{self, Cell, Core},
+    life,
+    sync::{AtomicUsize, Ordering, fence},
+};
+
+/// Counts beyond this end the process, long before they could wrap.
+const REFERENCES_MAX: usize = isize::MAX as usize;
+
+/// How to drop and free a cell of one actor type.
+pub(crate) struct Disposal {
+    /// # Safety
+    /// As [`life::abandon`].
+    abandon: unsafe fn(&Core),
+    /// # Safety
+    /// Nobody refers to the contents any more.
+    drop_contents: unsafe fn(NonNull<Core>),
+    layout: Layout,
+    kind: Option<Kind>,
+}
+
+/// The counts within a cell.
+pub(crate) struct Counts {
+    strong: AtomicUsize,
+    weak: AtomicUsize,
+    disposal: &'static Disposal,
+}
+
+impl Counts {
+    /// One strong reference, which is about to be made.
+    pub(crate) fn new<A: Actor>() -> Self {
+        Self {
+            strong: AtomicUsize::new(1),
+            weak: AtomicUsize::new(1),
+            disposal: &DisposalOf::<A>::DISPOSAL,
+        }
+    }
+}
+
+struct DisposalOf<A>(PhantomData<fn(A)>);
+
+impl<A: Actor> DisposalOf<A> {
+    const DISPOSAL: Disposal = Disposal {
+        abandon: Self::abandon,
+        drop_contents: Self::drop_contents,
+        layout: Layout::new::<Cell<A>>(),
+        kind: if IS_POOLED && align_of::<Cell<A>>() <= PIECE_ALIGN_BYTES {
+            Kind::cell(size_of::<Cell<A>>())
+        } else {
+            None
+        },
+    };
+
+    /// # Safety
+    /// As [`life::abandon`]; the core is a `Cell<A>`'s.
+    unsafe fn abandon(core: &Core) {
+        // SAFETY: core and cell begin at the same address (`repr(C)`); the caller's promise.
+        unsafe { life::abandon(NonNull::from(core).cast::<Cell<A>>().as_ref()) };
+    }
+
+    /// # Safety
+    /// As [`Disposal::drop_contents`]; the core is a `Cell<A>`'s.
+    unsafe fn drop_contents(core: NonNull<Core>) {
+        // SAFETY: core and cell begin at the same address (`repr(C)`).
+        unsafe { core.cast::<Cell<A>>().drop_in_place() };
+    }
+}
+
+/// A strong reference to a cell of any actor type.
+pub(crate) struct CoreRef(NonNull<Core>);
+
+// SAFETY: cells are `Send` and `Sync` (see `cell`), and the counts are atomic.
+unsafe impl Send for CoreRef {}
+// SAFETY: as above.
+unsafe impl Sync for CoreRef {}
+
+impl CoreRef {
+    /// One more reference to a cell that somebody holds.
+    #[inline]
+    pub(crate) fn of(core: &Core) -> Self {
+        // Ordering: Relaxed: a new reference is made from one that exists.
+        let before = core.counts().strong.fetch_add(1, Ordering::Relaxed);
+        if before > REFERENCES_MAX {
+            std::process::abort();
+        }
+        Self(NonNull::from(core))
+    }
+
+    /// Ends an actor that no worker will run any more.
+    ///
+    /// # Safety
+    /// As [`life::abandon`].
+    pub(crate) unsafe fn abandon(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.counts().disposal.abandon)(self) };
+    }
+
+    fn into_raw(self) -> NonNull<Core> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// A waker that signals the actor to poll its future.
+    pub(crate) fn into_waker(self) -> Waker {
+        let raw = RawWaker::new(self.into_raw().as_ptr().cast(), &WAKER);
+        // SAFETY: the table below keeps the contract: a waker owns one strong reference.
+        unsafe { Waker::from_raw(raw) }
+    }
+}
+
+impl Deref for CoreRef {
+    type Target = Core;
+
+    #[inline]
+    fn deref(&self) -> &Core {
+        // SAFETY: we hold a strong reference.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for CoreRef {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self::of(self)
+    }
+}
+
+impl Drop for CoreRef {
+    #[inline]
+    fn drop(&mut self) {
+        // Ordering: Release, our uses come before the dropping of the contents, which acquires.
+        if self.counts().strong.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let disposal = self.counts().disposal;
+        // SAFETY: that was the last strong reference; the weak one of all strong ones, given back
+        // below, keeps the memory until then.
+        unsafe {
+            (disposal.drop_contents)(self.0);
+            release_weak(self.0);
+        }
+    }
+}
+
+/// # Safety
+/// The caller owns one weak reference, and gives it up.
+unsafe fn release_weak(core: NonNull<Core>) {
+    // SAFETY: the caller's weak reference keeps the memory; the counts have nothing to drop, so they
+    // are readable after the contents were dropped.
+    let counts = unsafe { &*Core::counts_of(core) };
+    // Ordering: Release/Acquire, as for strong ones.
+    if counts.weak.fetch_sub(1, Ordering::Release) != 1 {
+        return;
+    }
+    fence(Ordering::Acquire);
+    let disposal = counts.disposal;
+    match disposal.kind {
+        // SAFETY: it was taken with this kind, and nobody refers to it any more.
+        Some(kind) => unsafe { memory::put(core.cast(), kind) },
+        // SAFETY: it was allocated with this layout, and nobody refers to it any more.
+        None => unsafe { std::alloc::dealloc(core.as_ptr().cast(), disposal.layout) },
+    }
+}
+
+static WAKER: RawWakerVTable = RawWakerVTable::new(
+    |core| {
+        // SAFETY: the waker owns a strong reference.
+        let owner = unsafe { borrowed(core) };
+        let cloned = CoreRef::clone(&owner);
+        RawWaker::new(cloned.into_raw().as_ptr().cast(), &WAKER)
+    },
+    |core| {
+        // SAFETY: as above; this gives it up.
+        drop(ManuallyDrop::into_inner(unsafe { borrowed(core) }).signalled());
+    },
+    |core| {
+        // SAFETY: as above.
+        unsafe { borrowed(core) }.signal(cell::WAKE);
+    },
+    |core| {
+        // SAFETY: as above; this gives it up.
+        drop(ManuallyDrop::into_inner(unsafe { borrowed(core) }));
+    },
+);
+
+/// # Safety
+/// `core` is the data of a waker, which owns a strong reference.
+unsafe fn borrowed(core: *const ()) -> ManuallyDrop<CoreRef> {
+    // SAFETY: it came from `into_raw`.
+    ManuallyDrop::new(CoreRef(unsafe {
+        NonNull::new_unchecked(core.cast_mut().cast())
+    }))
+}
+
+impl CoreRef {
+    fn signalled(self) -> Self {
+        self.signal(cell::WAKE);
+        self
+    }
+}
+
+/// A strong reference to a cell of a known actor type.
+pub(crate) struct CellRef<A: Actor> {
+    core: CoreRef,
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<A: Actor> CellRef<A> {
+    /// Moves a cell to where it will stay.
+    pub(crate) fn new(cell: Cell<A>) -> Self {
+        let disposal = &DisposalOf::<A>::DISPOSAL;
+        let place = match disposal.kind.and_then(memory::take) {
+            Some(piece) => piece.cast::<Cell<A>>(),
+            None => {
+                // SAFETY: a cell is not zero-sized.
+                let memory = unsafe { std::alloc::alloc(disposal.layout) };
+                NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(disposal.layout))
+            }
+        };
+        // SAFETY: the place is large enough, aligned and nobody else's.
+        unsafe { place.write(cell) };
+        Self {
+            core: CoreRef(place.cast()),
+            actor: PhantomData,
+        }
+    }
+
+    /// One more reference to a cell that somebody holds.
+    #[inline]
+    pub(crate) fn of(cell: &Cell<A>) -> Self {
+        Self {
+            core: CoreRef::of(cell.core()),
+            actor: PhantomData,
+        }
+    }
+
+    pub(crate) fn to_core_ref(&self) -> CoreRef {
+        self.core.clone()
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.core.0 == other.core.0
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakCell<A> {
+        // Ordering: Relaxed: a new reference is made from one that exists.
+        let before = self.core.counts().weak.fetch_add(1, Ordering::Relaxed);
+        if before > REFERENCES_MAX {
+            std::process::abort();
+        }
+        WeakCell {
+            core: self.core.0,
+            actor: PhantomData,
+        }
+    }
+}
+
+impl<A: Actor> Deref for CellRef<A> {
+    type Target = Cell<A>;
+
+    #[inline]
+    fn deref(&self) -> &Cell<A> {
+        // SAFETY: we hold a strong reference, and made it as one to a `Cell<A>`; core and cell begin
+        // at the same address.
+        unsafe { self.core.0.cast::<Cell<A>>().as_ref() }
+    }
+}
+
+impl<A: Actor> Clone for CellRef<A> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.clone(),
+            actor: PhantomData,
+        }
+    }
+}
+
+/// A reference that keeps a cell's memory, but not its contents.
+pub(crate) struct WeakCell<A: Actor> {
+    core: NonNull<Core>,
+    actor: PhantomData<fn() -> A>,
+}
+
+// SAFETY: as for `CoreRef`.
+unsafe impl<A: Actor> Send for WeakCell<A> {}
+// SAFETY: as for `CoreRef`.
+unsafe impl<A: Actor> Sync for WeakCell<A> {}
+
+impl<A: Actor> WeakCell<A> {
+    fn counts(&self) -> &Counts {
+        // SAFETY: our weak reference keeps the memory, and the counts outlive the contents.
+        unsafe { &*Core::counts_of(self.core) }
+    }
+
+    /// A strong reference, unless the last one is gone.
+    pub(crate) fn upgrade(&self) -> Option<CellRef<A>> {
+        // Ordering: Acquire on success: as if made from an existing reference.
+        self.counts()
+            .strong
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |strong| {
+                (strong > 0).then_some(strong + 1)
+            })
+            .ok()?;
+        Some(CellRef {
+            core: CoreRef(self.core),
+            actor: PhantomData,
+        })
+    }
+}
+
+impl<A: Actor> Clone for WeakCell<A> {
+    fn clone(&self) -> Self {
+        // Ordering: Relaxed: a new reference is made from one that exists.
+        let before = self.counts().weak.fetch_add(1, Ordering::Relaxed);
+        if before > REFERENCES_MAX {
+            std::process::abort();
+        }
+        Self {
+            core: self.core,
+            actor: PhantomData,
+        }
+    }
+}
+
+impl<A: Actor> Drop for WeakCell<A> {
+    fn drop(&mut self) {
+        // SAFETY: we own a weak reference.
+        unsafe { release_weak(self.core) };
+    }
+}
+
+impl<A: Actor> fmt::Debug for WeakCell<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WeakCell")
+    }
+}

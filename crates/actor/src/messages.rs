@@ -1,0 +1,229 @@
+//! Handling messages: notices first, then the lanes in their order, until something says otherwise.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::clock;
+use freeboard_queue::Popped;
+use freeboard_sched::Budget;
+
+use crate::{
+    actor::Actor,
+    body::{Body, Handling},
+    cell::{Cell, Core},
+    envelope::{Envelope, Handled},
+    mailbox::{MailboxLane, arrived_ns},
+    quiet,
+    supervision::panic_text,
+};
+
+/// Why the handling of messages paused.
+pub(crate) enum Pause {
+    Empty,
+    BudgetSpent,
+    /// A message was reserved but is not published yet.
+    Pending,
+    /// The actor handles notices only, for now.
+    Paused,
+    /// A signal, a stop request, a held future or an outbox: look before going on.
+    Look,
+}
+
+impl<A: Actor> Body<A> {
+    pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            self.handle_notices(cell);
+            if must_look(cell) {
+                return Pause::Look;
+            }
+            if is_paused(cell) {
+                return Pause::Paused;
+            }
+            if cell.core().mailbox.has_one_lane() {
+                self.handle_one_lane(cell, budget)
+            } else {
+                self.handle_lanes(cell, budget)
+            }
+        }));
+        match outcome {
+            Ok(pause) => pause,
+            Err(panic) => {
+                self.fail(cell, panic_text(&*panic));
+                quiet::forget(panic);
+                Pause::Look
+            }
+        }
+    }
+
+    fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+        let mut batch = Batch::new(cell.core().mailbox.first());
+        loop {
+            // SAFETY: this thread runs the actor.
+            match unsafe { batch.lane.pop() } {
+                Popped::Value(envelope, mark) => {
+                    if self.handle(cell, batch.lane, 0, envelope, mark) {
+                        batch.handled += 1;
+                    }
+                    let goes_on = budget.spend();
+                    if must_look(cell) || is_paused(cell) {
+                        return Pause::Look;
+                    }
+                    if !goes_on {
+                        return Pause::BudgetSpent;
+                    }
+                }
+                Popped::Empty => return Pause::Empty,
+                Popped::Pending => return Pause::Pending,
+            }
+        }
+    }
+
+    fn handle_lanes(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+        let core = cell.core();
+        // A panic in a handler loses the place in the round, which then begins anew.
+        let rounds = self.rare().rounds.take();
+        let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
+        let pause = loop {
+            // SAFETY: this thread runs the actor.
+            let ready = |lane| unsafe { core.mailbox.is_lane_ready(lane) };
+            let Some((index, lane)) = rounds
+                .next(ready)
+                .and_then(|index| Some((index, core.mailbox.used_lane(index)?)))
+            else {
+                let mut lanes = core.mailbox.used_lanes();
+                // SAFETY: as above.
+                break if lanes.any(|lane| unsafe { lane.publish() } > 0) {
+                    Pause::Pending
+                } else {
+                    Pause::Empty
+                };
+            };
+            // SAFETY: as above.
+            let Popped::Value(envelope, mark) = (unsafe { lane.pop() }) else {
+                unreachable!("a ready lane has a value");
+            };
+            if self.handle(cell, lane, index, envelope, mark) {
+                lane.gauges.handled.bump(1);
+            }
+            let goes_on = budget.spend();
+            if must_look(cell) || is_paused(cell) {
+                break Pause::Look;
+            }
+            if !goes_on {
+                break Pause::BudgetSpent;
+            }
+        };
+        self.rare().rounds = Some(rounds);
+        pause
+    }
+
+    /// Whether the message is handled: not if nobody wanted its reply any more, and not yet if its
+    /// handler is a future that is to be polled.
+    #[inline]
+    fn handle(
+        &mut self,
+        cell: &Cell<A>,
+        lane: &MailboxLane,
+        index: usize,
+        envelope: Envelope,
+        mark: u64,
+    ) -> bool {
+        let type_name = envelope.type_namer();
+        self.handling = Some(Handling {
+            type_name,
+            lane: Some(index),
+        });
+        let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
+            let now_ns = clock::now_ns();
+            let waited_ns = now_ns.saturating_sub(arrived_ns);
+            lane.gauges.record_time_in_queue(waited_ns);
+            now_ns
+        });
+        // SAFETY: the envelope was made for this actor type; this thread runs the actor, and nothing
+        // else borrows it or its context: no future is held while messages are handled.
+        let handled = unsafe { envelope.handle(cell.actor_pointer(), cell.context().cast()) };
+        if let Some(sampled_ns) = sampled_ns {
+            let took_ns = clock::now_ns().saturating_sub(sampled_ns);
+            cell.core().record_handling(took_ns);
+        }
+        // SAFETY: as above.
+        if unsafe { (*cell.context()).held.is_some() } {
+            return false;
+        }
+        self.handling = None;
+        if let Handled::Unwanted(reason) = handled {
+            shed_consumed(cell.core(), index, type_name, reason);
+            return false;
+        }
+        true
+    }
+
+    fn handle_notices(&mut self, cell: &Cell<A>) {
+        while self.has_notices && !must_look(cell) {
+            let notice = cell
+                .core()
+                .lock_relations()
+                .as_mut()
+                .and_then(|relations| relations.notices.pop_front());
+            let Some(notice) = notice else {
+                self.has_notices = false;
+                return;
+            };
+            self.handling = Some(Handling {
+                type_name: notice.type_namer(),
+                lane: None,
+            });
+            // SAFETY: as in `handle`; a notice is always wanted.
+            let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
+            // SAFETY: as in `handle`.
+            if unsafe { (*cell.context()).held.is_none() } {
+                self.handling = None;
+            }
+        }
+    }
+}
+
+/// Counts a message that a handler consumed, or would have, without its being handled.
+pub(crate) fn shed_consumed(
+    core: &Core,
+    lane: usize,
+    type_name: fn() -> &'static str,
+    reason: ShedReason,
+) {
+    core.count_shed(lane, reason);
+    core.system.dead_letters.note(core, type_name(), reason);
+}
+
+/// Whether something needs attention before the next message.
+#[inline]
+fn must_look<A: Actor>(cell: &Cell<A>) -> bool {
+    // SAFETY: this thread runs the actor, and nothing borrows its context or its outbox now.
+    let has_requests =
+        unsafe { (*cell.context()).has_requests() || (*cell.core().outbox()).is_some() };
+    has_requests || cell.core().state.has_signals()
+}
+
+#[inline]
+fn is_paused<A: Actor>(cell: &Cell<A>) -> bool {
+    // SAFETY: as in `must_look`.
+    unsafe { (*cell.context()).is_paused }
+}
+
+/// Counts what was handled from a lane, also when a later handler panics.
+struct Batch<'a> {
+    lane: &'a MailboxLane,
+    handled: u64,
+}
+
+impl<'a> Batch<'a> {
+    fn new(lane: &'a MailboxLane) -> Self {
+        lane.gauges.high_water.raise(lane.depth());
+        Self { lane, handled: 0 }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.lane.gauges.handled.bump(self.handled);
+    }
+}

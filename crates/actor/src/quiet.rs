@@ -1,0 +1,30 @@
+//! Running what users wrote where a panic must not take a worker, or the timer thread, down.
+
+use std::{
+    any::Any,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Drops a value; a panic of its drop is swallowed.
+pub(crate) fn drop<T>(value: T) {
+    call(|| mem::drop(value));
+}
+
+/// Calls a function; `None` if it panicked.
+pub(crate) fn call<R>(function: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(function)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            forget(panic);
+            None
+        }
+    }
+}
+
+/// Lets go of a panic's payload, whose drop may panic in turn.
+pub(crate) fn forget(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| mem::drop(panic))) {
+        mem::forget(again);
+    }
+}

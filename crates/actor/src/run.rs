@@ -1,0 +1,255 @@
+//! The run: how a worker drives an actor, for one budget at a time.
+//!
+//! ```text
+//!              ┌── restart (held: back-off, children) ◄─┐
+//!              ▼                                        │ panic
+//!   New ──> started ──> Active: signals, outbox, future, messages ──> Stopping ──> ended
+//!                          ▲          │                                │ sheds the mailbox,
+//!                          └── rest ──┘                                │ waits for the children,
+//!                         (idle or held)                               └ calls stopped
+//! ```
+//!
+//! A run obeys the signals that have come, then handles messages until the mailbox is empty, the
+//! budget is spent, or something makes the actor wait. Its last touch of the cell is the change of
+//! the state word, or, for an actor that ends, its removal from the registry.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::Context as TaskContext,
+};
+
+use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task, Vtable};
+
+use crate::{
+    actor::Actor,
+    body::{Body, Life},
+    cell::{self, Cell},
+    cell_ref::CoreRef,
+    context::StopRequest,
+    current::Running,
+    ended::EndReason,
+    messages::Pause,
+    outbox::{self, Settled},
+    quiet,
+    supervision::panic_text,
+};
+
+/// How a step of the run ends.
+pub(crate) enum Step {
+    Rest(Rest),
+    Again(After),
+    /// The actor is over; what the registry held, which may be the last reference to the cell.
+    Ended(CoreRef),
+    Continue,
+}
+
+impl<A: Actor> Cell<A> {
+    pub(crate) const VTABLE: &'static Vtable = &Vtable { run: run::<A> };
+}
+
+/// # Safety
+/// As [`Vtable::run`]; the task is a `Cell<A>`'s.
+unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
+    // SAFETY: the vtable was made for this type, and the registry keeps the cell alive.
+    let cell = unsafe { Cell::<A>::from_task(task) };
+    let core = cell.core();
+    let running = Running::enter(core);
+    let mut budget = run_context.budget();
+    let mut signals = core.state.start();
+    let (after, last) = loop {
+        // SAFETY: the state word is ours since `start`, and with it the body.
+        match unsafe { step(cell, &mut *cell.body(), signals, &mut budget) } {
+            Step::Continue => signals = core.state.take_signals(),
+            // Given to rest, the cell may be freed at once: nothing touches it any more.
+            Step::Rest(rest) => match core.state.rest(rest) {
+                Ok(()) => break (After::Done, None),
+                Err(came) => signals = came,
+            },
+            Step::Again(after) => {
+                core.state.requeue();
+                break (after, None);
+            }
+            Step::Ended(last) => break (After::Done, Some(last)),
+        }
+    };
+    run_context.account(&budget);
+    drop(running);
+    drop(last);
+    after
+}
+
+/// # Safety
+/// This thread runs the actor; `body` is the cell's.
+unsafe fn step<A: Actor>(
+    cell: &Cell<A>,
+    body: &mut Body<A>,
+    signals: Signals,
+    budget: &mut Budget,
+) -> Step {
+    let core = cell.core();
+    if !signals.is_empty() {
+        body.obey(cell, signals);
+    }
+    match body.life {
+        Life::New => body.begin(cell),
+        Life::Restarting => return body.restart_further(core),
+        Life::Stopping(reason) => return body.stop_further(cell, reason),
+        Life::Active => {}
+    }
+    if body.life != Life::Active {
+        return Step::Continue;
+    }
+    body.adopt_requests(cell);
+    if body.life != Life::Active {
+        return Step::Continue;
+    }
+    if let Some(step) = body.wait_if_needed(cell) {
+        return step;
+    }
+    if body.life != Life::Active {
+        return Step::Continue;
+    }
+    let pause = body.handle_messages(cell, budget);
+    body.publish(core);
+    match pause {
+        Pause::Look if !budget.is_spent() => Step::Continue,
+        Pause::Look | Pause::BudgetSpent => Step::Again(After::BudgetSpent),
+        Pause::Pending => Step::Again(After::Yield),
+        Pause::Paused => Step::Rest(Rest::Held),
+        // SAFETY: this thread runs the actor.
+        Pause::Empty if unsafe { (*core.outbox()).is_some() } => {
+            // It could not be muted, for others waited for it; they have been let in just now.
+            Step::Again(After::Yield)
+        }
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        Pause::Empty if body.is_draining && unsafe { !(*cell.context()).keeps_back } => {
+            body.stop(core, EndReason::Drained);
+            Step::Continue
+        }
+        Pause::Empty => Step::Rest(Rest::Idle),
+    }
+}
+
+impl<A: Actor> Body<A> {
+    fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
+        let core = cell.core();
+        if signals.contains(cell::UNMUTE) {
+            // SAFETY: this thread runs the actor.
+            unsafe { outbox::unmuted(core) };
+        }
+        if signals.contains(cell::WAITERS) {
+            self.has_waiters = true;
+            self.publish(core);
+        }
+        if signals.contains(cell::RESUME) {
+            self.is_backing_off = false;
+        }
+        if signals.contains(cell::ESCALATED) {
+            let escalated = core
+                .lock_relations()
+                .as_mut()
+                .map(|relations| std::mem::take(&mut relations.escalated));
+            // One failure fails this actor as well as several; each was reported when it happened.
+            if let Some(child) = escalated.and_then(|failures| failures.into_iter().next())
+                && self.life == Life::Active
+            {
+                self.drop_held();
+                self.fail(cell, format!("a child escalated: {child}"));
+            }
+        }
+        if signals.contains(cell::STOP) {
+            self.stop(core, EndReason::Stopped);
+        }
+        if signals.contains(cell::DRAIN) {
+            self.is_draining = true;
+        }
+        if signals.contains(cell::NOTICE) {
+            self.has_notices = true;
+        }
+    }
+
+    /// Takes over what the actor asked of its context.
+    fn adopt_requests(&mut self, cell: &Cell<A>) {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        let (held, stop) =
+            unsafe { ((*cell.context()).held.take(), (*cell.context()).stop.take()) };
+        if held.is_some() {
+            self.held = held;
+        }
+        match stop {
+            Some(StopRequest::Now) => self.stop(cell.core(), EndReason::Stopped),
+            Some(StopRequest::Drained) => {
+                cell.core().mailbox.close();
+                self.is_draining = true;
+            }
+            None => {}
+        }
+    }
+
+    /// Settles the outbox and polls the held future; a step if the actor has to wait.
+    fn wait_if_needed(&mut self, cell: &Cell<A>) -> Option<Step> {
+        let core = cell.core();
+        // First the outbox: what the future sends next must not overtake what was told before.
+        // SAFETY: this thread runs the actor.
+        let mut settled = unsafe { outbox::settle(core) };
+        if self.held.is_some() {
+            match self.poll_held(cell) {
+                Ok(true) => {
+                    self.end_held(core);
+                    self.adopt_requests(cell);
+                    if self.is_stopping() {
+                        return None;
+                    }
+                }
+                Ok(false) => {
+                    self.adopt_requests(cell);
+                    if self.is_stopping() {
+                        return None;
+                    }
+                    self.publish(core);
+                    // SAFETY: this thread runs the actor.
+                    let _ = unsafe { outbox::settle(core) };
+                    return Some(Step::Rest(Rest::Held));
+                }
+                Err(panic) => {
+                    self.drop_held();
+                    self.fail(cell, panic_text(&*panic));
+                    quiet::forget(panic);
+                    return None;
+                }
+            }
+            // SAFETY: this thread runs the actor.
+            settled = unsafe { outbox::settle(core) };
+        }
+        match settled {
+            Settled::Muted => {
+                self.publish(core);
+                Some(Step::Rest(Rest::Held))
+            }
+            Settled::Empty | Settled::Circular => None,
+        }
+    }
+
+    /// `Ok(true)` when the future is done.
+    fn poll_held(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
+        let Some(future) = self.held.as_mut() else {
+            return Ok(true);
+        };
+        let waker = CoreRef::of(cell.core()).into_waker();
+        let mut task_context = TaskContext::from_waker(&waker);
+        let _runtime = cell.core().system.enter_runtime();
+        catch_unwind(AssertUnwindSafe(|| {
+            future.as_mut().poll(&mut task_context).is_ready()
+        }))
+    }
+
+    /// The async handler's message is handled.
+    fn end_held(&mut self, core: &crate::cell::Core) {
+        self.drop_held();
+        let lane = self.handling.take().and_then(|handling| handling.lane);
+        if let Some(lane) = lane.and_then(|lane| core.mailbox.used_lane(lane)) {
+            lane.gauges.handled.bump(1);
+        }
+    }
+}
