@@ -14,13 +14,14 @@ impl<M: Send + 'static> Message for M {}
 /// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent ends, or its
 /// system shuts down; not until its last [`crate::ActorRef`] is dropped.
 pub trait Actor: Sized + Send + 'static {
-    /// Called before the first message, and again after each restart.
+    /// Called before the first message, and again after each restart. An actor that is stopped
+    /// before its first run never starts.
     fn started(&mut self, cx: &mut Context<Self>) {
         let _ = cx;
     }
 
     /// Called once the actor will handle no further message and its children have ended. Not called
-    /// when it panicked.
+    /// when it panicked, or never started.
     fn stopped(&mut self, cx: &mut Context<Self>) {
         let _ = cx;
     }

@@ -107,13 +107,15 @@ impl<A: Receives<M, K>, M: Message, K> IntoFuture for Ask<A, M, K> {
     type IntoFuture = Asking<A, M, A::Reply>;
 
     fn into_future(self) -> Self::IntoFuture {
+        // Before the slot's: the asker must not be more patient than the one it asks.
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let (slot, receiver) = reply_slot(self.timeout);
         let envelope = Envelope::new::<A, M, K, _>(self.msg, slot);
         Asking {
             delivery: Some(Delivery::new(self.to.clone(), self.lane, envelope)),
             to: self.to,
             receiver: receiver.into_future(),
-            deadline: self.timeout.map(|timeout| Instant::now() + timeout),
+            deadline,
             alarm: None,
             message: PhantomData,
         }

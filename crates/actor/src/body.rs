@@ -47,7 +47,8 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) is_draining: bool,
     pub(crate) has_notices: bool,
     pub(crate) has_waiters: bool,
-    pub(crate) has_panicked: bool,
+    /// `started` was called and returned: `stopped` is owed.
+    pub(crate) has_started: bool,
     /// The back-off of a restart is not over.
     pub(crate) is_backing_off: bool,
 }
@@ -63,7 +64,7 @@ impl<A: Actor> Body<A> {
             is_draining: false,
             has_notices: false,
             has_waiters: false,
-            has_panicked: false,
+            has_started: false,
             is_backing_off: false,
         }
     }

@@ -41,7 +41,10 @@ impl<A: Actor> Body<A> {
             }
         }));
         match outcome {
-            Ok(()) => self.life = Life::Active,
+            Ok(()) => {
+                self.life = Life::Active;
+                self.has_started = true;
+            }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
                 quiet::forget(panic);
@@ -67,7 +70,7 @@ impl<A: Actor> Body<A> {
             shed_consumed(core, lane, handling.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
-        self.has_panicked = true;
+        self.has_started = false;
         // SAFETY: this thread runs the actor, and no handler or future borrows the context now.
         let unheld = unsafe { (*cell.context()).clear_requests() };
         quiet::drop(unheld);
@@ -107,7 +110,6 @@ impl<A: Actor> Body<A> {
         }
         core.count_restart();
         core.system.count_restart();
-        self.has_panicked = false;
         self.life = Life::Restarting;
         if delay_ns == 0 {
             return;
@@ -177,7 +179,7 @@ impl<A: Actor> Body<A> {
         if await_children(core) {
             return Step::Rest(Rest::Held);
         }
-        if !self.has_panicked {
+        if self.has_started {
             self.call_stopped(cell);
         }
         self.drop_actor(cell);

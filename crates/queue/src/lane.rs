@@ -10,7 +10,8 @@
 //!
 //! A push is one atomic read-modify-write: `tail.fetch_add(1)` reserves an index, the block that
 //! holds it is found from `hint`, the value is written and its mark published. A pop has none: the
-//! head is private to the consumer, which publishes it once per batch ([`Lane::publish`]). The depth
+//! head is private to the consumer, which publishes it once per batch ([`Lane::publish`]; a narrow
+//! lane's at each pop). The depth
 //! is tail minus published head; no counter is shared for it.
 //!
 //! **The bound is hard.** A producer that draws an index at or past `head + bound` lost a race: it
@@ -56,6 +57,10 @@ use crate::{
 const CLOSED: u64 = 1 << 63;
 /// `closed_at` while the lane is open.
 const OPEN: u64 = u64::MAX;
+
+/// Up to this bound each pop publishes the head: a batch that is counted as queued until it ends
+/// would be a good part of the lane.
+const NARROW_BOUND_MAX: u64 = 255;
 
 const GATE_OPEN: u8 = 0;
 const GATE_SHUT: u8 = 1;
@@ -481,6 +486,10 @@ impl<T> Lane<T> {
         // whoever hands it on (a lock, or one thread) orders it.
         slot.mark.store(EMPTY, Ordering::Relaxed);
         consumer.head += 1;
+        if self.published.bound <= NARROW_BOUND_MAX {
+            // Ordering: Release, as in `publish`.
+            self.published.head.store(consumer.head, Ordering::Release);
+        }
         // SAFETY: published, and not taken before: the head has just passed it.
         let value = slot
             .value
