@@ -33,8 +33,34 @@ pub(crate) struct Rare {
 /// The message being handled.
 pub(crate) struct Handling {
     pub(crate) type_name: fn() -> &'static str,
-    /// `None` for a notice.
-    pub(crate) lane: Option<usize>,
+    /// [`Handling::NOTICE`] if it came through no lane.
+    lane: u8,
+}
+
+impl Handling {
+    const NOTICE: u8 = u8::MAX;
+
+    /// A message from a lane.
+    #[inline]
+    pub(crate) fn message(type_name: fn() -> &'static str, lane: usize) -> Self {
+        Self {
+            type_name,
+            lane: lane as u8,
+        }
+    }
+
+    /// Something that passed the lanes by.
+    pub(crate) fn notice(type_name: fn() -> &'static str) -> Self {
+        Self {
+            type_name,
+            lane: Self::NOTICE,
+        }
+    }
+
+    /// The lane that the message came through.
+    pub(crate) fn lane(&self) -> Option<usize> {
+        (self.lane != Self::NOTICE).then_some(usize::from(self.lane))
+    }
 }
 
 pub(crate) struct Body<A: Actor> {

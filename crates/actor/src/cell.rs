@@ -20,12 +20,14 @@
 use std::{
     cell::UnsafeCell,
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use freeboard_flow::{MailboxConfig, ShedReason};
 use freeboard_meter::{ActorSnapshot, Histogram};
 use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
+
+use once_cell::race::OnceBox;
 
 use crate::{
     actor::Actor,
@@ -85,7 +87,7 @@ pub(crate) struct Core {
     takes_no_children: AtomicBool,
     /// 0 while the actor lives, then its [`EndReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
-    handling: OnceLock<Box<Histogram>>,
+    handling: OnceBox<Histogram>,
     outbox: UnsafeCell<Option<Box<Outbox>>>,
 }
 
@@ -138,7 +140,7 @@ impl<A: Actor> Cell<A> {
                 relations: Mutex::new(None),
                 takes_no_children: AtomicBool::new(false),
                 end_reason: AtomicU8::new(0),
-                handling: OnceLock::new(),
+                handling: OnceBox::new(),
                 outbox: UnsafeCell::new(None),
             },
             body: UnsafeCell::new(Body::new(factory)),

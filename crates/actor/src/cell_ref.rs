@@ -19,17 +19,17 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use freeboard_queue::memory::{self, IS_POOLED, Kind, PIECE_ALIGN_BYTES};
+use freeboard_queue::memory::{self, CELL_ALIGN_BYTES, IS_POOLED, Kind};
 
 use crate::{
     actor::Actor,
     cell::{self, Cell, Core},
     life,
-    sync::{AtomicUsize, Ordering, fence},
+    sync::{AtomicU32, Ordering, fence},
 };
 
 /// Counts beyond this end the process, long before they could wrap.
-const REFERENCES_MAX: usize = isize::MAX as usize;
+const REFERENCES_MAX: u32 = i32::MAX as u32;
 
 /// How to drop and free a cell of one actor type.
 pub(crate) struct Disposal {
@@ -45,8 +45,8 @@ pub(crate) struct Disposal {
 
 /// The counts within a cell.
 pub(crate) struct Counts {
-    strong: AtomicUsize,
-    weak: AtomicUsize,
+    strong: AtomicU32,
+    weak: AtomicU32,
     disposal: &'static Disposal,
 }
 
@@ -54,8 +54,8 @@ impl Counts {
     /// One strong reference, which is about to be made.
     pub(crate) fn new<A: Actor>() -> Self {
         Self {
-            strong: AtomicUsize::new(1),
-            weak: AtomicUsize::new(1),
+            strong: AtomicU32::new(1),
+            weak: AtomicU32::new(1),
             disposal: &DisposalOf::<A>::DISPOSAL,
         }
     }
@@ -68,7 +68,7 @@ impl<A: Actor> DisposalOf<A> {
         abandon: Self::abandon,
         drop_contents: Self::drop_contents,
         layout: Layout::new::<Cell<A>>(),
-        kind: if IS_POOLED && align_of::<Cell<A>>() <= PIECE_ALIGN_BYTES {
+        kind: if IS_POOLED && align_of::<Cell<A>>() <= CELL_ALIGN_BYTES {
             Kind::cell(size_of::<Cell<A>>())
         } else {
             None

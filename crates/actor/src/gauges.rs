@@ -3,10 +3,10 @@
 //! Counters are bumped once per batch by whoever runs the actor; times are those of one message in
 //! 128. What an idle actor does not need is made on first use.
 
-use std::sync::OnceLock;
-
 use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, Histogram, HistogramSummary, OwnedCounter, Peak, ReasonCount};
+
+use once_cell::race::OnceBox;
 
 use crate::{
     mailbox::ShedCounters,
@@ -22,8 +22,8 @@ pub(crate) struct LaneGauges {
     /// Messages given to a handler.
     pub(crate) handled: OwnedCounter,
     pub(crate) high_water: Peak,
-    shedding: OnceLock<Box<Shedding>>,
-    time_in_queue: OnceLock<Box<Histogram>>,
+    shedding: OnceBox<Shedding>,
+    time_in_queue: OnceBox<Histogram>,
 }
 
 impl LaneGauges {
@@ -31,8 +31,8 @@ impl LaneGauges {
         Self {
             handled: OwnedCounter::new(),
             high_water: Peak::new(),
-            shedding: OnceLock::new(),
-            time_in_queue: OnceLock::new(),
+            shedding: OnceBox::new(),
+            time_in_queue: OnceBox::new(),
         }
     }
 

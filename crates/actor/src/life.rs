@@ -65,7 +65,7 @@ impl<A: Actor> Body<A> {
             restarts: core.restarts(),
         };
         if let Some(handling) = handling
-            && let Some(lane) = handling.lane
+            && let Some(lane) = handling.lane()
         {
             shed_consumed(core, lane, handling.type_name, ShedReason::HandlerPanicked);
         }
@@ -152,7 +152,7 @@ impl<A: Actor> Body<A> {
         core.mailbox.close();
         self.drop_held();
         if let Some(handling) = self.handling.take()
-            && let Some(lane) = handling.lane
+            && let Some(lane) = handling.lane()
         {
             // An async handler's message, stopped at an await.
             shed_consumed(core, lane, handling.type_name, ShedReason::Stopped);

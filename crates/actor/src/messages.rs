@@ -129,10 +129,7 @@ impl<A: Actor> Body<A> {
         mark: u64,
     ) -> bool {
         let type_name = envelope.type_namer();
-        self.handling = Some(Handling {
-            type_name,
-            lane: Some(index),
-        });
+        self.handling = Some(Handling::message(type_name, index));
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
             let waited_ns = now_ns.saturating_sub(arrived_ns);
@@ -169,10 +166,7 @@ impl<A: Actor> Body<A> {
                 self.has_notices = false;
                 return;
             };
-            self.handling = Some(Handling {
-                type_name: notice.type_namer(),
-                lane: None,
-            });
+            self.handling = Some(Handling::notice(notice.type_namer()));
             // SAFETY: as in `handle`; a notice is always wanted.
             let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
             // SAFETY: as in `handle`.

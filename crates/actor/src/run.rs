@@ -247,7 +247,7 @@ impl<A: Actor> Body<A> {
     /// The async handler's message is handled.
     fn end_held(&mut self, core: &crate::cell::Core) {
         self.drop_held();
-        let lane = self.handling.take().and_then(|handling| handling.lane);
+        let lane = self.handling.take().and_then(|handling| handling.lane());
         if let Some(lane) = lane.and_then(|lane| core.mailbox.used_lane(lane)) {
             lane.gauges.handled.bump(1);
         }

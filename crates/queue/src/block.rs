@@ -21,14 +21,14 @@ use std::{
 };
 
 use crate::{
-    memory::{self, IS_POOLED, Kind, PIECE_ALIGN_BYTES},
+    memory::{self, BLOCK_ALIGN_BYTES, IS_POOLED, Kind},
     sync::{AtomicPtr, AtomicU64, UnsafeCell},
 };
 
 /// Slots of the first block of a lane: small, because most actors never hold more than a few
 /// messages.
 #[cfg(not(loom))]
-pub(crate) const FIRST_LENGTH: u64 = 8;
+pub(crate) const FIRST_LENGTH: u64 = 4;
 #[cfg(loom)]
 pub(crate) const FIRST_LENGTH: u64 = 2;
 
@@ -78,7 +78,7 @@ impl<T> Deref for Block<T> {
 impl<T> Block<T> {
     /// The pool's kind of a block with slots of 64 bytes; others are not pooled.
     const fn kind(length: u64) -> Option<Kind> {
-        if size_of::<Slot<T>>() != PIECE_ALIGN_BYTES {
+        if size_of::<Slot<T>>() != BLOCK_ALIGN_BYTES {
             return None;
         }
         let bytes = size_of::<Self>() + length as usize * size_of::<Slot<T>>();
@@ -104,7 +104,7 @@ impl<T> Block<T> {
         let layout = Self::layout(length);
         const {
             assert!(
-                size_of::<Self>() == PIECE_ALIGN_BYTES,
+                size_of::<Self>() == BLOCK_ALIGN_BYTES,
                 "slots begin behind the header"
             );
         }

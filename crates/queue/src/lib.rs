@@ -13,12 +13,14 @@
 //! tail position), Vyukov's node-based MPSC queue (publication apart from reservation).
 
 mod block;
+mod consumer;
 mod lane;
 mod locked;
 pub mod memory;
 mod sync;
 
-pub use lane::{Lane, Popped, Refused};
+pub use consumer::Popped;
+pub use lane::{Lane, Refused};
 pub use locked::LockedLane;
 
 /// The mark of a value that carries no further word.

@@ -6,7 +6,7 @@ use std::{
     ptr::NonNull,
 };
 
-use super::{KINDS, Kind, PIECE_ALIGN_BYTES, slab};
+use super::{BLOCK_ALIGN_BYTES, KINDS, Kind, slab};
 
 /// Pieces of a kind that one thread keeps.
 const MAGAZINE_MAX: usize = 64;
@@ -51,7 +51,7 @@ fn refill(kind: Kind, count: usize, magazine: &mut Vec<NonNull<u8>>) -> Option<N
 
 #[cold]
 fn out_of_memory(kind: Kind) -> ! {
-    let layout = Layout::from_size_align(kind.bytes, PIECE_ALIGN_BYTES);
+    let layout = Layout::from_size_align(kind.bytes, BLOCK_ALIGN_BYTES);
     handle_alloc_error(layout.unwrap_or(Layout::new::<u64>()))
 }
 

@@ -26,10 +26,13 @@ mod slab;
 /// Largest cell that is pooled, in bytes.
 pub const CELL_BYTES_MAX: usize = 1_024;
 
-/// Pieces are aligned to this, and cells are sized in steps of it.
-pub const PIECE_ALIGN_BYTES: usize = 64;
+/// Cells are aligned to this, and sized in steps of it.
+pub const CELL_ALIGN_BYTES: usize = 32;
 
-const CELL_KINDS: usize = CELL_BYTES_MAX / PIECE_ALIGN_BYTES;
+/// Blocks are aligned to this: a cache line.
+pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
+
+const CELL_KINDS: usize = CELL_BYTES_MAX / CELL_ALIGN_BYTES;
 
 /// Number of kinds: blocks, first blocks, and cells by size.
 #[cfg(all(unix, not(loom)))]
@@ -58,10 +61,10 @@ impl Kind {
         if bytes == 0 || bytes > CELL_BYTES_MAX {
             return None;
         }
-        let steps = bytes.div_ceil(PIECE_ALIGN_BYTES);
+        let steps = bytes.div_ceil(CELL_ALIGN_BYTES);
         Some(Self {
             index: 1 + steps,
-            bytes: steps * PIECE_ALIGN_BYTES,
+            bytes: steps * CELL_ALIGN_BYTES,
         })
     }
 }
@@ -69,7 +72,7 @@ impl Kind {
 /// Whether anything is pooled on this platform. If not, [`take`] gives nothing.
 pub const IS_POOLED: bool = cfg!(all(unix, not(loom)));
 
-/// A piece of the kind, aligned to [`PIECE_ALIGN_BYTES`]: fresh and zero, or as it was last put.
+/// A piece of the kind, aligned as its kind is: fresh and zero, or as it was last put.
 /// `None` exactly where nothing is pooled. Aborts, as allocations do, if the system has no memory
 /// left.
 #[inline]

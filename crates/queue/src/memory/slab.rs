@@ -15,10 +15,10 @@ use std::{
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::{KINDS, Kind, PIECE_ALIGN_BYTES};
+use super::{BLOCK_ALIGN_BYTES, KINDS, Kind};
 
 const SLAB_BYTES: usize = 2 << 20;
-const HEADER_BYTES: usize = PIECE_ALIGN_BYTES;
+const HEADER_BYTES: usize = BLOCK_ALIGN_BYTES;
 /// Slabs of a kind that are kept although all their pieces are free (8 MiB).
 const EMPTY_SLABS_MAX: usize = 4;
 
