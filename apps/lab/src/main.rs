@@ -1,2 +1,55 @@
-//! lab
-fn main() {}
+//! The `freeboard` binary: the laboratory's scenes.
+//!
+//! ```text
+//!   cli ──▶ flood::args ──▶ plans ──▶ flood::run (one each) ──▶ table, verdict, JSON, page
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod console;
+mod figures;
+mod flood;
+mod interrupt;
+mod memory;
+mod usage;
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::Result;
+use clap::Parser;
+
+use cli::{Cli, Command, Scene};
+use flood::FloodArgs;
+use interrupt::Interrupt;
+use usage::Usage;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            let is_usage = error.downcast_ref::<Usage>().is_some();
+            ExitCode::from(if is_usage { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let interrupt = Interrupt::install()?;
+    match cli.command {
+        None => flood::show(&main_job()?, &interrupt),
+        Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
+    }
+}
+
+/// What the bare command does: the flood's comparison, watched.
+fn main_job() -> Result<FloodArgs> {
+    let cli = Cli::try_parse_from(["freeboard", "lab", "flood"])?;
+    match cli.command {
+        Some(Command::Lab(Scene::Flood(args))) => Ok(args.watched()),
+        None => unreachable!("a command was given"),
+    }
+}

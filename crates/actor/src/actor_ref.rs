@@ -20,6 +20,7 @@ use crate::{
     envelope::Envelope,
     error::TellError,
     id::ActorId,
+    mailbox::arrival_mark,
     outbox,
     receives::Receives,
     recipient::Recipient,
@@ -151,7 +152,35 @@ impl<A: Actor> ActorRef<A> {
         Ask::new(self.clone(), msg)
     }
 
+    #[inline]
     pub(crate) fn offer<M: Message, K, P: ReplyPort<A::Reply>>(
+        &self,
+        lane: usize,
+        msg: M,
+        reply: P,
+        patience: Patience,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receives<M, K>,
+    {
+        let core = self.cell.core();
+        if !current::has_outbox()
+            && let Some(place) = core.mailbox.reserve(lane)
+        {
+            let mark = arrival_mark(place.index());
+            // SAFETY: `write` makes the envelope, and only a failing allocation could keep it from
+            // it, which ends the process.
+            unsafe {
+                place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply));
+            }
+            core.announce();
+            return Ok(());
+        }
+        self.offer_slowly(lane, msg, reply, patience)
+    }
+
+    #[cold]
+    fn offer_slowly<M: Message, K, P: ReplyPort<A::Reply>>(
         &self,
         lane: usize,
         msg: M,

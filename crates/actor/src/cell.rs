@@ -261,15 +261,20 @@ impl Core {
         }
     }
 
+    /// After a message was accepted: schedules the actor if it is idle.
+    #[inline]
+    pub(crate) fn announce(&self) {
+        if self.state.notify() == Wake::Enqueue {
+            self.enqueue();
+        }
+    }
+
     /// Puts an envelope into a lane below the lane count, by its policy; schedules the actor if it
     /// is idle. Counts what is refused or shed, and buries the latter.
-    #[inline]
     pub(crate) fn offer(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
         let offer = self.mailbox.offer(lane, envelope, || self.config());
         if let Offer::Accepted = offer {
-            if self.state.notify() == Wake::Enqueue {
-                self.enqueue();
-            }
+            self.announce();
             return Ok(());
         }
         self.offered(lane, offer)
@@ -280,9 +285,7 @@ impl Core {
         match offer {
             Offer::Accepted => Ok(()),
             Offer::AcceptedShedding(shed, reason) => {
-                if self.state.notify() == Wake::Enqueue {
-                    self.enqueue();
-                }
+                self.announce();
                 self.shed(lane, shed, reason);
                 Ok(())
             }
@@ -408,11 +411,12 @@ impl Core {
     }
 
     pub(crate) fn snapshot(&self) -> ActorSnapshot {
+        let phase = self.state.phase();
         ActorSnapshot {
             id: self.id.get(),
             name: self.options().name.clone(),
             actor_type: self.type_name().to_owned(),
-            state: match self.state.phase() {
+            state: match phase {
                 Phase::Idle => "idle",
                 Phase::Queued => "queued",
                 Phase::Running => "running",
@@ -421,7 +425,9 @@ impl Core {
             }
             .to_owned(),
             restarts: u64::from(self.restarts()),
-            lanes: self.mailbox.snapshot(self.config()),
+            lanes: self
+                .mailbox
+                .snapshot(self.config(), phase == Phase::Running),
             handling: self.handling.get().map(|times| times.summary()),
         }
     }

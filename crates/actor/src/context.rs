@@ -155,7 +155,21 @@ impl<A: Actor> Context<A> {
     ) -> Result<ActorRef<C>, crate::SpawnError> {
         let parent = CoreRef::of(self.cell().core());
         let system = &self.cell().core().system;
-        system.spawn_with(options, Some(parent), Box::new(factory))
+        system.spawn_with(options, Some(parent), None, Some(Box::new(factory)))
+    }
+
+    /// Spawns a child with options, from a value: it cannot be restarted.
+    ///
+    /// # Errors
+    /// As [`Context::spawn_with`].
+    pub fn spawn_once<C: Actor>(
+        &self,
+        options: SpawnOptions,
+        actor: C,
+    ) -> Result<ActorRef<C>, crate::SpawnError> {
+        let parent = CoreRef::of(self.cell().core());
+        let system = &self.cell().core().system;
+        system.spawn_with(options, Some(parent), Some(actor), None)
     }
 
     /// This actor gets one [`Ended`] when `other` has ended; at once if it has already. It does not

@@ -12,6 +12,7 @@ use std::{
     any::{Any, TypeId},
     marker::PhantomData,
     mem::{MaybeUninit, align_of, size_of},
+    ptr::NonNull,
 };
 
 use freeboard_flow::ShedReason;
@@ -210,24 +211,37 @@ impl Envelope {
         A: Receives<M, K>,
         P: ReplyPort<A::Reply>,
     {
-        let letter = Letter { message, reply };
-        let mut payload = Payload::uninit();
-        if fits_inline::<Letter<M, P>>() {
-            // SAFETY: it fits in size and alignment.
-            unsafe { payload.as_mut_ptr().cast::<Letter<M, P>>().write(letter) };
-        } else {
-            let boxed = Box::into_raw(Box::new(letter));
-            // SAFETY: a pointer fits.
-            unsafe {
-                payload
-                    .as_mut_ptr()
-                    .cast::<*mut Letter<M, P>>()
-                    .write(boxed)
-            };
+        let mut envelope = MaybeUninit::uninit();
+        // SAFETY: `write` initialises it.
+        unsafe {
+            Self::write::<A, M, K, P>(envelope.as_mut_ptr(), message, reply);
+            envelope.assume_init()
         }
-        Self {
-            route: &RouteOf::<A, M, K, P>::ROUTE,
-            payload,
+    }
+
+    /// Makes an envelope in its place, so that a small message is moved once.
+    ///
+    /// # Safety
+    /// `place` is valid for writing an envelope.
+    #[inline(always)]
+    pub(crate) unsafe fn write<A, M, K, P>(place: *mut Self, message: M, reply: P)
+    where
+        M: Message,
+        A: Receives<M, K>,
+        P: ReplyPort<A::Reply>,
+    {
+        let letter = Letter { message, reply };
+        // SAFETY: the caller's promise; an inline letter fits in size and alignment, and a pointer
+        // to a boxed one does as well.
+        unsafe {
+            (&raw mut (*place).route).write(&RouteOf::<A, M, K, P>::ROUTE);
+            let payload = &raw mut (*place).payload;
+            if fits_inline::<Letter<M, P>>() {
+                payload.cast::<Letter<M, P>>().write(letter);
+            } else {
+                let boxed = Box::into_raw(Box::new(letter));
+                payload.cast::<*mut Letter<M, P>>().write(boxed);
+            }
         }
     }
 
@@ -262,6 +276,23 @@ impl Envelope {
         let mut envelope = std::mem::ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
         unsafe { (envelope.route.handle)(&raw mut envelope.payload, actor, context) }
+    }
+
+    /// As [`Envelope::handle`], for an envelope that lies in its lane's slot: takes its payload.
+    ///
+    /// # Safety
+    /// As [`Envelope::handle`]; the envelope is not used any more.
+    #[inline]
+    pub(crate) unsafe fn handle_in_place(
+        envelope: NonNull<Self>,
+        actor: *mut (),
+        context: *mut (),
+    ) -> Handled {
+        // SAFETY: the caller's promise; nobody drops what lies in a slot that the consumer passed.
+        unsafe {
+            let route = envelope.as_ref().route;
+            (route.handle)(&raw mut (*envelope.as_ptr()).payload, actor, context)
+        }
     }
 
     /// The message alone; an asker learns that it will get no reply.

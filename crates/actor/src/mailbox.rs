@@ -4,11 +4,11 @@
 //! whose policy takes from the queue (drop oldest, coalesce) are locked ones, all others are linked
 //! blocks. Which message comes next among several lanes is `flow`'s to say.
 
-use std::sync::OnceLock;
+use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Counter, LaneSnapshot, clock};
-use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Popped, Refused};
+use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Place, Popped, Refused};
 
 use crate::{
     envelope::{CoalesceKey, Envelope},
@@ -40,6 +40,15 @@ enum Queue {
     Locked(Box<LockedLane<Envelope, CoalesceKey>>),
 }
 
+/// What a lane had for its actor.
+pub(crate) enum Taken {
+    /// In its slot still; the payload is the taker's.
+    InPlace(NonNull<Envelope>, u64),
+    Moved(Envelope, u64),
+    Empty,
+    Pending,
+}
+
 pub(crate) struct MailboxLane {
     queue: Queue,
     is_sampling: bool,
@@ -47,7 +56,7 @@ pub(crate) struct MailboxLane {
 }
 
 /// The time of arrival as a mark; the inverse of [`arrived_ns`].
-fn arrival_mark(index: u64) -> u64 {
+pub(crate) fn arrival_mark(index: u64) -> u64 {
     // The last of each run, so that an actor with few messages never pays for histograms.
     if index % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
         clock::now_ns() << 1 | PLAIN_MARK
@@ -135,6 +144,15 @@ impl MailboxLane {
         }
     }
 
+    /// A place in a lane that accepts by its bound alone; `None` if policy has a say.
+    #[inline]
+    fn reserve(&self) -> Option<Place<'_, Envelope>> {
+        match &self.queue {
+            Queue::Linked(lane) if !self.is_sampling => lane.reserve().ok(),
+            _ => None,
+        }
+    }
+
     /// Messages queued now.
     pub(crate) fn depth(&self) -> u64 {
         match &self.queue {
@@ -165,6 +183,28 @@ impl MailboxLane {
             // SAFETY: whoever runs the actor is the only consumer.
             Queue::Linked(lane) => unsafe { lane.pop() },
             Queue::Locked(lane) => lane.pop(),
+        }
+    }
+
+    /// As [`MailboxLane::pop`], but leaves the envelope in its slot, if it lies in one.
+    ///
+    /// # Safety
+    /// The caller runs the actor, and takes the envelope's payload before its next call here.
+    #[inline]
+    pub(crate) unsafe fn pop_in_place(&self) -> Taken {
+        match &self.queue {
+            // SAFETY: whoever runs the actor is the only consumer.
+            Queue::Linked(lane) => match unsafe { lane.pop_in_place() } {
+                Some((envelope, mark)) => Taken::InPlace(envelope, mark),
+                // SAFETY: as above.
+                None if unsafe { lane.is_drained() } => Taken::Empty,
+                None => Taken::Pending,
+            },
+            Queue::Locked(lane) => match lane.pop() {
+                Popped::Value(envelope, mark) => Taken::Moved(envelope, mark),
+                Popped::Empty => Taken::Empty,
+                Popped::Pending => Taken::Pending,
+            },
         }
     }
 
@@ -202,14 +242,15 @@ impl MailboxLane {
         }
     }
 
-    fn snapshot(&self, lane: usize, config: &LaneConfig) -> LaneSnapshot {
+    /// `is_running`: the depth may count what the present batch has handled already.
+    fn snapshot(&self, lane: usize, config: &LaneConfig, is_running: bool) -> LaneSnapshot {
         let depth = self.depth();
-        self.gauges.high_water.raise(depth);
+        let seen = if is_running { 0 } else { depth };
         LaneSnapshot {
             lane,
             bound: config.bound(),
             depth,
-            high_water: self.gauges.high_water.get(),
+            high_water: self.gauges.high_water.get().max(seen),
             accepted: self.accepted(),
             handled: self.gauges.handled.get(),
             shed: self.gauges.shed(),
@@ -281,6 +322,12 @@ impl Mailbox {
         made
     }
 
+    /// The fast path of [`Mailbox::offer`]: a place for a message that nothing speaks against.
+    #[inline]
+    pub(crate) fn reserve(&self, lane: usize) -> Option<Place<'_, Envelope>> {
+        self.used_lane(lane)?.reserve()
+    }
+
     /// `config` is asked only off the fast path.
     #[inline]
     pub(crate) fn offer<'a>(
@@ -340,13 +387,13 @@ impl Mailbox {
         })
     }
 
-    pub(crate) fn snapshot(&self, config: &MailboxConfig) -> Vec<LaneSnapshot> {
+    pub(crate) fn snapshot(&self, config: &MailboxConfig, is_running: bool) -> Vec<LaneSnapshot> {
         config
             .as_slice()
             .iter()
             .enumerate()
             .map(|(index, lane_config)| match self.used_lane(index) {
-                Some(lane) => lane.snapshot(index, lane_config),
+                Some(lane) => lane.snapshot(index, lane_config, is_running),
                 None => LaneSnapshot {
                     lane: index,
                     bound: lane_config.bound(),

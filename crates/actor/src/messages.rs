@@ -1,10 +1,13 @@
 //! Handling messages: notices first, then the lanes in their order, until something says otherwise.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+};
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
-use freeboard_queue::Popped;
 use freeboard_sched::Budget;
 
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
     body::{Body, Handling},
     cell::{Cell, Core},
     envelope::{Envelope, Handled},
-    mailbox::{MailboxLane, arrived_ns},
+    mailbox::{MailboxLane, Taken, arrived_ns},
     quiet,
     supervision::panic_text,
 };
@@ -59,9 +62,11 @@ impl<A: Actor> Body<A> {
         let mut batch = Batch::new(cell.core().mailbox.first());
         loop {
             // SAFETY: this thread runs the actor.
-            match unsafe { batch.lane.pop() } {
-                Popped::Value(envelope, mark) => {
-                    if self.handle(cell, batch.lane, 0, envelope, mark) {
+            match unsafe { batch.lane.pop_in_place() } {
+                Taken::Pending => return Pause::Pending,
+                Taken::Empty => return Pause::Empty,
+                taken => {
+                    if self.handle(cell, batch.lane, 0, taken) {
                         batch.handled += 1;
                     }
                     let goes_on = budget.spend();
@@ -72,14 +77,15 @@ impl<A: Actor> Body<A> {
                         return Pause::BudgetSpent;
                     }
                 }
-                Popped::Empty => return Pause::Empty,
-                Popped::Pending => return Pause::Pending,
             }
         }
     }
 
     fn handle_lanes(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
         let core = cell.core();
+        for lane in core.mailbox.used_lanes() {
+            lane.gauges.high_water.raise(lane.depth());
+        }
         // A panic in a handler loses the place in the round, which then begins anew.
         let rounds = self.rare().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
@@ -99,10 +105,7 @@ impl<A: Actor> Body<A> {
                 };
             };
             // SAFETY: as above.
-            let Popped::Value(envelope, mark) = (unsafe { lane.pop() }) else {
-                unreachable!("a ready lane has a value");
-            };
-            if self.handle(cell, lane, index, envelope, mark) {
+            if self.handle(cell, lane, index, unsafe { lane.pop_in_place() }) {
                 lane.gauges.handled.bump(1);
             }
             let goes_on = budget.spend();
@@ -120,15 +123,18 @@ impl<A: Actor> Body<A> {
     /// Whether the message is handled: not if nobody wanted its reply any more, and not yet if its
     /// handler is a future that is to be polled.
     #[inline]
-    fn handle(
-        &mut self,
-        cell: &Cell<A>,
-        lane: &MailboxLane,
-        index: usize,
-        envelope: Envelope,
-        mark: u64,
-    ) -> bool {
-        let type_name = envelope.type_namer();
+    fn handle(&mut self, cell: &Cell<A>, lane: &MailboxLane, index: usize, taken: Taken) -> bool {
+        let moved;
+        let (envelope, mark) = match taken {
+            Taken::InPlace(envelope, mark) => (envelope, mark),
+            Taken::Moved(envelope, mark) => {
+                moved = ManuallyDrop::new(envelope);
+                (NonNull::from(&*moved), mark)
+            }
+            Taken::Empty | Taken::Pending => unreachable!("a lane that is ready has a message"),
+        };
+        // SAFETY: the envelope lies in its slot, or in `moved`.
+        let type_name = unsafe { envelope.as_ref() }.type_namer();
         self.handling = Some(Handling::message(type_name, index));
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
@@ -136,9 +142,12 @@ impl<A: Actor> Body<A> {
             lane.gauges.record_time_in_queue(waited_ns);
             now_ns
         });
-        // SAFETY: the envelope was made for this actor type; this thread runs the actor, and nothing
-        // else borrows it or its context: no future is held while messages are handled.
-        let handled = unsafe { envelope.handle(cell.actor_pointer(), cell.context().cast()) };
+        // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
+        // this thread runs the actor, and nothing else borrows it or its context: no future is held
+        // while messages are handled.
+        let handled = unsafe {
+            Envelope::handle_in_place(envelope, cell.actor_pointer(), cell.context().cast())
+        };
         if let Some(sampled_ns) = sampled_ns {
             let took_ns = clock::now_ns().saturating_sub(sampled_ns);
             cell.core().record_handling(took_ns);

@@ -169,14 +169,15 @@ impl SystemInner {
         self: &Arc<Self>,
         options: SpawnOptions,
         parent: Option<CoreRef>,
-        factory: Factory<A>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
     ) -> Result<ActorRef<A>, SpawnError> {
         options.validate()?;
         if self.is_shutting_down() {
             return Err(SpawnError::ShuttingDown);
         }
         let Some(name) = options.name.clone() else {
-            return Ok(self.spawn(Some(Box::new(options)), parent, None, Some(factory)));
+            return Ok(self.spawn(Some(Box::new(options)), parent, actor, factory));
         };
         // Claimed for nobody first, so that no second actor is made for a name that is taken.
         let claim = ActorId(0);
@@ -187,7 +188,7 @@ impl SystemInner {
         let make_known = |actor: &ActorRef<A>| {
             self.names.transfer(&name, claim, actor.id(), actor.clone());
         };
-        Ok(self.spawn_known(options, parent, None, Some(factory), make_known))
+        Ok(self.spawn_known(options, parent, actor, factory, make_known))
     }
 
     pub(crate) fn count_end(&self) {
@@ -322,7 +323,20 @@ impl System {
         options: SpawnOptions,
         factory: impl FnMut() -> A + Send + 'static,
     ) -> Result<ActorRef<A>, SpawnError> {
-        self.inner.spawn_with(options, None, Box::new(factory))
+        self.inner
+            .spawn_with(options, None, None, Some(Box::new(factory)))
+    }
+
+    /// Spawns an actor with options, from a value: it cannot be restarted.
+    ///
+    /// # Errors
+    /// As [`System::spawn_with`].
+    pub fn spawn_once<A: Actor>(
+        &self,
+        options: SpawnOptions,
+        actor: A,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        self.inner.spawn_with(options, None, Some(actor), None)
     }
 
     /// Gives an actor a further name. It is freed when the actor ends.

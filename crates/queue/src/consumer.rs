@@ -54,10 +54,47 @@ impl<T> Lane<T> {
     #[inline]
     unsafe fn pop_from(&self, consumer: &mut Consumer<T>) -> Popped<T> {
         // SAFETY: the caller's promise.
-        let Some((slot, mark)) = (unsafe { self.slot_at_head(consumer) }) else {
-            return self.nothing_at(consumer.head);
-        };
-        // SAFETY: a slot of the consumer's own block, which is not freed while it is.
+        match unsafe { self.pass_head(consumer) } {
+            // SAFETY: the value has just been passed, and is moved out at once.
+            Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
+            None => self.nothing_at(consumer.head),
+        }
+    }
+
+    /// As [`Lane::pop`], but leaves the value where it is: the caller moves it out before its next
+    /// consumer call on the lane. `None` for [`Popped::Empty`] and [`Popped::Pending`], see
+    /// [`Lane::is_drained`].
+    ///
+    /// # Safety
+    /// As [`Lane::pop`]; and the value is moved out, once.
+    #[inline]
+    pub unsafe fn pop_in_place(&self) -> Option<(NonNull<T>, u64)> {
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            unsafe { self.pass_head(&mut *consumer) }
+        })
+    }
+
+    /// Whether every index that was drawn has been consumed: tells [`Popped::Empty`] from
+    /// [`Popped::Pending`].
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    pub unsafe fn is_drained(&self) -> bool {
+        // SAFETY: the caller is the only consumer.
+        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
+        self.end() == head
+    }
+
+    /// Passes the value at the head, and returns where it lies.
+    ///
+    /// # Safety
+    /// As [`Lane::pop_in_place`].
+    #[inline]
+    unsafe fn pass_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<T>, u64)> {
+        // SAFETY: the caller's promise.
+        let (slot, mark) = unsafe { self.slot_at_head(consumer) }?;
+        // SAFETY: a slot of the consumer's own block, which is not freed before its next call.
         let slot = unsafe { slot.as_ref() };
         // Ordering: Relaxed: the block is linked again only after its memory was taken anew, and
         // whoever hands it on (a lock, or one thread) orders it.
@@ -67,11 +104,9 @@ impl<T> Lane<T> {
             // Ordering: Release, as in `publish`.
             self.published.head.store(consumer.head, Ordering::Release);
         }
-        // SAFETY: published, and not taken before: the head has just passed it.
-        let value = slot
-            .value
-            .with(|cell| unsafe { (*cell).assume_init_read() });
-        Popped::Value(value, mark)
+        let value = slot.value.with_mut(|cell| cell.cast::<T>());
+        // SAFETY: a slot's value is not null.
+        Some((unsafe { NonNull::new_unchecked(value) }, mark))
     }
 
     /// The slot at the head and its mark, if a value is published there. Steps over holes and into
@@ -108,7 +143,7 @@ impl<T> Lane<T> {
             }
             // SAFETY: in bounds of the consumer's own block.
             let slot = unsafe { NonNull::new_unchecked(Block::slot(consumer.block, offset)) };
-            // SAFETY: as above. Ordering: Acquire pairs with the Release in `publish_slot`.
+            // SAFETY: as above. Ordering: Acquire pairs with the Release in `Place::fill`.
             let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
             match mark {
                 EMPTY => return None,
@@ -200,7 +235,7 @@ impl<T> Lane<T> {
                 while index - current.start < current.length {
                     // SAFETY: in bounds.
                     let slot = unsafe { &*Block::slot(block, index - current.start) };
-                    // Ordering: Acquire pairs with the Release in `publish_slot`.
+                    // Ordering: Acquire pairs with the Release in `Place::fill`.
                     let mark = slot.mark.load(Ordering::Acquire);
                     if mark != EMPTY && mark != HOLE {
                         let is_match = slot

@@ -48,7 +48,7 @@ use std::{
 
 use crate::{
     PLAIN_MARK, Popped,
-    block::{Block, EMPTY, HOLE},
+    block::{Block, EMPTY, HOLE, Slot},
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
@@ -111,6 +111,49 @@ pub struct Lane<T> {
 unsafe impl<T: Send> Send for Lane<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Lane<T> {}
+
+/// A place that was drawn for one value and has to be filled.
+#[must_use = "the consumer waits for it to be filled"]
+pub struct Place<'a, T> {
+    lane: &'a Lane<T>,
+    slot: *mut Slot<T>,
+    index: u64,
+    is_laggard: bool,
+}
+
+impl<T> Place<'_, T> {
+    /// The index that was drawn.
+    #[inline(always)]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Lets `write` initialise the value, and publishes it with `mark` (neither 0 nor `u64::MAX`).
+    ///
+    /// # Safety
+    /// `write` initialises the value it is given, and does not panic.
+    #[inline(always)]
+    pub unsafe fn fill(self, mark: u64, write: impl FnOnce(*mut T)) {
+        debug_assert!(mark != EMPTY, "a mark is not 0");
+        // SAFETY: rules 1 and 2 of the module's text: the block is not freed before we publish.
+        let slot = unsafe { &*self.slot };
+        // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
+        slot.value
+            .with_mut(|cell| unsafe { write((*cell).as_mut_ptr()) });
+        // Ordering: Release pairs with the consumer's Acquire load of the mark.
+        slot.mark.store(mark, Ordering::Release);
+        if self.is_laggard {
+            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
+            self.lane.producers.walkers.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Place<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Place({})", self.index)
+    }
+}
 
 /// Why a value was not accepted; it comes back.
 #[derive(PartialEq, Eq, Clone, Copy)]
@@ -188,81 +231,88 @@ impl<T> Lane<T> {
     /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
     #[inline]
     pub fn push_with(&self, value: T, mark: impl FnOnce(u64) -> u64) -> Result<u64, Refused<T>> {
+        match self.reserve() {
+            Ok(place) => {
+                let index = place.index();
+                // SAFETY: `write` initialises the value.
+                unsafe { place.fill(mark(index), |slot| slot.write(value)) };
+                Ok(index)
+            }
+            Err(Refused::Full(())) => Err(Refused::Full(value)),
+            Err(Refused::Closed(())) => Err(Refused::Closed(value)),
+        }
+    }
+
+    /// Draws a place for one value, which must be filled: until it is, the consumer cannot pass it.
+    /// What [`Lane::push_with`] says of errors and of ordering holds here. For values that are built
+    /// in place.
+    ///
+    /// # Errors
+    /// As [`Lane::push_with`], without a value.
+    #[inline]
+    pub fn reserve(&self) -> Result<Place<'_, T>, Refused<()>> {
         // Ordering: Relaxed, the gate is a hint; the bound itself is kept below.
         if self.published.gate.load(Ordering::Relaxed) == GATE_SHUT
             && self.depth() >= self.published.bound
         {
             return Err(if self.is_closed() {
-                Refused::Closed(value)
+                Refused::Closed(())
             } else {
-                Refused::Full(value)
+                Refused::Full(())
             });
         }
         // Ordering: SeqCst, the drawing of rules 1 and 2, and the producer's half of "publish, then
         // look at the consumer's state" which the caller builds on.
         let index = self.producers.tail.fetch_add(1, Ordering::SeqCst);
         if index & CLOSED != 0 {
-            return Err(Refused::Closed(value));
+            return Err(Refused::Closed(()));
         }
         // Ordering: Acquire pairs with the Release in `publish`: slots below the head are free. An
         // older head only makes the lane look fuller than it is.
         let head = self.published.head.load(Ordering::Acquire);
         if index.wrapping_sub(head) >= self.published.bound {
-            return Err(self.leave_hole(index, value));
+            return Err(self.leave_hole(index));
         }
-        let mark = mark(index);
-        debug_assert!(mark != EMPTY && mark != HOLE, "a mark is neither 0 nor MAX");
-        self.fill(index, Some(value), mark);
-        Ok(index)
+        Ok(self.find(index))
     }
 
     #[cold]
-    fn leave_hole(&self, index: u64, value: T) -> Refused<T> {
+    fn leave_hole(&self, index: u64) -> Refused<()> {
         // Ordering: Relaxed, a statistic.
         self.producers.holes.fetch_add(1, Ordering::Relaxed);
         // Ordering: Relaxed, a hint.
         self.published.gate.store(GATE_SHUT, Ordering::Relaxed);
-        self.fill(index, None, HOLE);
-        Refused::Full(value)
+        let place = self.find(index);
+        // SAFETY: a hole's value is never read.
+        unsafe { place.fill(HOLE, |_| ()) };
+        Refused::Full(())
     }
 
-    /// Writes `value` into the slot of the drawn `index` and publishes it with `mark`.
+    /// The slot of the drawn `index`.
     #[inline]
-    fn fill(&self, index: u64, value: Option<T>, mark: u64) {
+    fn find(&self, index: u64) -> Place<'_, T> {
         // Ordering: SeqCst, rule 1: read after drawing.
         let hint = self.producers.hint.load(Ordering::SeqCst);
-        if let Some(hint) = NonNull::new(hint) {
+        if let Some(block) = NonNull::new(hint) {
             // SAFETY: rule 1: a block the hint pointed to after we drew is not freed before we
             // publish. The header fields are written only before the block is linked.
-            let offset = unsafe { index.wrapping_sub(hint.as_ref().start) };
+            let offset = unsafe { index.wrapping_sub(block.as_ref().start) };
             // SAFETY: as above.
-            if offset < unsafe { hint.as_ref().length } {
-                // SAFETY: in bounds, and index is ours alone.
-                unsafe { Self::publish_slot(hint.as_ptr(), offset, value, mark) };
-                return;
+            if offset < unsafe { block.as_ref().length } {
+                return Place {
+                    lane: self,
+                    // SAFETY: in bounds.
+                    slot: unsafe { Block::slot(hint, offset) },
+                    index,
+                    is_laggard: false,
+                };
             }
         }
-        self.fill_slowly(index, value, mark);
-    }
-
-    /// # Safety
-    /// `block` is live, `offset` is in bounds, and the caller drew the index that it stands for.
-    #[inline(always)]
-    unsafe fn publish_slot(block: *mut Block<T>, offset: u64, value: Option<T>, mark: u64) {
-        // SAFETY: the caller's promise.
-        let slot = unsafe { &*Block::slot(block, offset) };
-        if let Some(value) = value {
-            // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
-            slot.value.with_mut(|cell| unsafe {
-                (*cell).write(value);
-            });
-        }
-        // Ordering: Release pairs with the consumer's Acquire load of the mark.
-        slot.mark.store(mark, Ordering::Release);
+        self.find_slowly(index)
     }
 
     #[cold]
-    fn fill_slowly(&self, index: u64, value: Option<T>, mark: u64) {
+    fn find_slowly(&self, index: u64) -> Place<'_, T> {
         // Ordering: SeqCst, rule 1.
         let mut block = self.producers.hint.load(Ordering::SeqCst);
         if block.is_null() {
@@ -280,9 +330,13 @@ impl<T> Lane<T> {
             let (start, length) = unsafe { ((*block).header.start, (*block).header.length) };
             debug_assert!(start <= index, "a producer never starts past its own index");
             if index - start < length {
-                // SAFETY: in bounds, the index is ours.
-                unsafe { Self::publish_slot(block, index - start, value, mark) };
-                break;
+                return Place {
+                    lane: self,
+                    // SAFETY: in bounds.
+                    slot: unsafe { Block::slot(block, index - start) },
+                    index,
+                    is_laggard,
+                };
             }
             // SAFETY: as above.
             let next = unsafe { Self::next_or_allocate(block) };
@@ -290,10 +344,6 @@ impl<T> Lane<T> {
                 self.advance_hint(block, next);
             }
             block = next;
-        }
-        if is_laggard {
-            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
-            self.producers.walkers.fetch_sub(1, Ordering::Release);
         }
     }
 

@@ -20,7 +20,7 @@ pub mod memory;
 mod sync;
 
 pub use consumer::Popped;
-pub use lane::{Lane, Refused};
+pub use lane::{Lane, Place, Refused};
 pub use locked::LockedLane;
 
 /// The mark of a value that carries no further word.

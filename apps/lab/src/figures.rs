@@ -1,0 +1,60 @@
+//! Figures as people read them.
+
+/// A count with its thousands apart: 1,000,000.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate: whole messages a second, below ten with a decimal.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second < 10.0 {
+        format!("{per_second:.1}")
+    } else {
+        count(per_second.round() as u64)
+    }
+}
+
+/// A time, of which two units are enough: 3 h 52 min, 41 s, 0.23 s.
+pub(crate) fn seconds(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        ..10 => format!("{seconds:.2} s"),
+        10..120 => format!("{whole} s"),
+        120..7_200 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", count(whole / 3_600), whole % 3_600 / 60),
+    }
+}
+
+/// Memory in MiB.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", count(bytes.div_ceil(1 << 20)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_kept_apart() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn times_have_the_units_that_matter() {
+        assert_eq!(seconds(0.231), "0.23 s");
+        assert_eq!(seconds(41.2), "41 s");
+        assert_eq!(seconds(125.0), "2 min 5 s");
+        assert_eq!(seconds(13_920.0), "3 h 52 min");
+    }
+}

@@ -1,0 +1,167 @@
+//! The flood scene: a log server behind a flooded mailbox, and the dam that saves it.
+//!
+//! After an Erlang log server of 2019. Many senders tell lines to one actor; it writes each to a
+//! file and waits for the file's answer. Looked for in the mailbox, that answer costs a walk past all
+//! that is queued, and the server collapses just when it is needed most.
+//!
+//! ```text
+//!   sender ─┐                      ┌────────── port ──▶ file
+//!   sender ─┼──▶ (log_dam) ──▶ log_server ◀── answer: slot | mailbox
+//!   sender ─┘
+//! ```
+
+mod args;
+mod cast;
+mod knobs;
+mod line;
+mod log;
+mod log_server;
+mod monitor;
+mod pace;
+mod page;
+mod plan;
+mod plot;
+mod port;
+mod record;
+mod run;
+mod sender;
+mod source;
+mod table;
+mod tally;
+mod usher;
+mod verdict;
+mod verify;
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    console::{self, Console},
+    interrupt::{self, Interrupt},
+    usage::Usage,
+};
+pub(crate) use args::FloodArgs;
+use record::Record;
+use run::{Ending, Outcome, Stage};
+
+/// Runs the scene as its arguments say, and shows what came of it.
+pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let plans = args.plans()?;
+    let mut outputs = Outputs::open(args)?;
+    let console = Console::new(args.is_json_on_stdout());
+    let stage = Stage {
+        console: &console,
+        interrupt,
+        prints_watch: args.watch().is_some(),
+    };
+    let mut outcomes = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        if interrupt.has_come() {
+            break;
+        }
+        let sink = plan.open_sink()?;
+        console.line(&verdict::opening(plan, index + 1, plans.len()));
+        let outcome = run::run(plan, sink, &stage)?;
+        console.line(&verdict::closing(&outcome));
+        let has_failed = matches!(outcome.ending, Ending::Failed(_));
+        outcomes.push(outcome);
+        if has_failed {
+            break;
+        }
+    }
+    console.line("");
+    console.line(&table::table(&outcomes));
+    console.line(table::LEGEND);
+    console.line("");
+    for text in verdict::verdict(&outcomes) {
+        console.line(&text);
+    }
+    outputs.write(&outcomes)?;
+    exit_code(&outcomes, interrupt)
+}
+
+fn exit_code(outcomes: &[Outcome], interrupt: &Interrupt) -> Result<ExitCode> {
+    for outcome in outcomes {
+        if let Ending::Failed(_) = outcome.ending {
+            anyhow::bail!("{}", verdict::failure(outcome));
+        }
+        if !outcome.verdict.is_whole() {
+            let title = outcome.plan.title();
+            anyhow::bail!("{title}: {}", outcome.verdict.finding());
+        }
+    }
+    Ok(if interrupt.has_come() {
+        ExitCode::from(interrupt::EXIT_CODE)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Files the results go to, opened before the first run: a path that cannot be written is bad usage,
+/// and nobody wants to learn that afterwards.
+struct Outputs {
+    json: Option<Json>,
+    report: Option<(File, std::path::PathBuf)>,
+}
+
+enum Json {
+    Stdout,
+    File(File),
+}
+
+impl Outputs {
+    fn open(args: &FloodArgs) -> Result<Self> {
+        let json = match &args.json {
+            None => None,
+            Some(_) if args.is_json_on_stdout() => Some(Json::Stdout),
+            Some(path) => Some(Json::File(create(path)?)),
+        };
+        let report = match &args.report {
+            None => None,
+            Some(folder) => {
+                fs::create_dir_all(folder).map_err(|error| {
+                    Usage::new(format!("cannot make {}: {error}", folder.display()))
+                })?;
+                let path = folder.join("flood.html");
+                Some((create(&path)?, path))
+            }
+        };
+        Ok(Self { json, report })
+    }
+
+    fn write(&mut self, outcomes: &[Outcome]) -> Result<()> {
+        let record = Record {
+            scene: "flood",
+            runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
+        };
+        let mut json = serde_json::to_string_pretty(&record)?;
+        json.push('\n');
+        match &mut self.json {
+            None => {}
+            Some(Json::Stdout) => {
+                console::write_stdout(&json).context("cannot write to standard output")?;
+            }
+            Some(Json::File(file)) => {
+                file.write_all(json.as_bytes())
+                    .context("cannot write the JSON file")?;
+            }
+        }
+        if let Some((file, path)) = &mut self.report {
+            let page = page::page(outcomes);
+            file.write_all(page.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn create(path: &Path) -> Result<File, Usage> {
+    File::create(path)
+        .map_err(|error| Usage::new(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,213 @@
+//! The scene's command line, and the runs it asks for.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{
+    knobs::{DamRule, Receive, RouteKind, SinkKind, parse_seconds},
+    line::SENDERS_MAX,
+    log::Log,
+    plan::Plan,
+    source::Source,
+};
+use crate::{memory, usage::Usage};
+
+const MESSAGES_DEFAULT: u32 = 10_000;
+const MESSAGES_MAX: i64 = 1_000_000_000;
+const WORKERS_MAX: u64 = 256;
+/// What a queued line takes at the most: a slot of the mailbox, and its place in a dam.
+const LINE_BYTES_MAX: u64 = 160;
+const DAM_ORIGINAL: DamRule = DamRule::Poll {
+    threshold: 10_000,
+    wait: Duration::from_millis(100),
+};
+const DAM_CREDIT: DamRule = DamRule::Credit { window: 1_024 };
+/// A scan behind a million lines would take hours.
+const SCAN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Knobs of `freeboard lab flood`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FloodArgs {
+    /// How many actors send
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(SENDERS_MAX)))]
+    senders: u32,
+
+    /// Lines of each sender [default: 10000]
+    #[arg(long, value_name = "N", conflicts_with = "input",
+          value_parser = clap::value_parser!(u32).range(1..=MESSAGES_MAX))]
+    messages: Option<u32>,
+
+    /// Where the lines go first [default: direct, or dam if --dam is given]
+    #[arg(long, value_enum)]
+    route: Option<RouteKind>,
+
+    /// How the server waits for the answer to each write [default: indexed]
+    #[arg(long, value_enum)]
+    receive: Option<Receive>,
+
+    /// What the server writes to
+    #[arg(long, value_enum, default_value_t = SinkKind::Buffered)]
+    sink: SinkKind,
+
+    /// The dam's rule: poll:THRESHOLD:WAIT (the original's) or credit:N [default: credit:1024]
+    #[arg(long, value_name = "RULE")]
+    dam: Option<DamRule>,
+
+    /// Print both queues' lengths every so many seconds [default when given: 1]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "1", value_parser = parse_seconds)]
+    watch: Option<Duration>,
+
+    /// The server begins to drain only when all is queued
+    #[arg(long)]
+    hold: bool,
+
+    /// Send the lines of this log instead (- reads standard input): line k goes to sender k modulo
+    /// the number of senders
+    #[arg(long, value_name = "FILE|-")]
+    input: Option<PathBuf>,
+
+    /// Write the lines here, overwriting what is there; of several runs the last one's lines stay
+    /// [default: a temporary file]
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+
+    /// Worker threads [default: the cores this process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
+    workers: Option<u64>,
+
+    /// How long the server may drain before the run is stopped [default: 5 for scan, else none]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    limit: Option<Duration>,
+
+    /// Write the results as JSON; - is standard output, to which nothing else goes then
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write an HTML page with plots into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+impl FloodArgs {
+    /// How often the watch prints; `None` if it does not.
+    pub(crate) const fn watch(&self) -> Option<Duration> {
+        self.watch
+    }
+
+    /// Turns the watch on.
+    pub(crate) fn watched(mut self) -> Self {
+        self.watch = self.watch.or(Some(Duration::from_secs(1)));
+        self
+    }
+
+    /// Whether the JSON goes to standard output, and nothing else may.
+    pub(crate) fn is_json_on_stdout(&self) -> bool {
+        self.json
+            .as_ref()
+            .is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    /// The runs that are asked for: one, or without a route the four that are compared.
+    pub(crate) fn plans(&self) -> Result<Vec<Plan>> {
+        self.check()?;
+        let base = self.base()?;
+        check_memory(&base)?;
+        if self.route.is_some() || self.receive.is_some() || self.dam.is_some() {
+            let route = match (self.route, self.dam) {
+                (Some(route), _) => route,
+                (None, Some(_)) => RouteKind::Dam,
+                (None, None) => RouteKind::Direct,
+            };
+            let receive = self.receive.unwrap_or(Receive::Indexed);
+            let dam = (route == RouteKind::Dam).then(|| self.dam.unwrap_or(DAM_CREDIT));
+            return Ok(vec![self.planned(&base, dam, receive, self.hold)]);
+        }
+        Ok(vec![
+            self.planned(&base, None, Receive::Scan, true),
+            self.planned(&base, None, Receive::Indexed, true),
+            self.planned(&base, Some(DAM_ORIGINAL), Receive::Indexed, self.hold),
+            self.planned(&base, Some(DAM_CREDIT), Receive::Indexed, self.hold),
+        ])
+    }
+
+    fn planned(&self, base: &Plan, dam: Option<DamRule>, receive: Receive, hold: bool) -> Plan {
+        let scans = receive == Receive::Scan && self.sink != SinkKind::None;
+        Plan {
+            dam,
+            receive,
+            hold,
+            limit: self.limit.or(scans.then_some(SCAN_LIMIT)),
+            ..base.clone()
+        }
+    }
+
+    fn base(&self) -> Result<Plan> {
+        let source = match &self.input {
+            None => Source::Generated {
+                messages: self.messages.unwrap_or(MESSAGES_DEFAULT),
+            },
+            Some(path) => {
+                let log = Log::read(path).map_err(|error| Usage::new(format!("{error:#}")))?;
+                if log.len() == 0 {
+                    let text = format!("the input {} has no lines", path.display());
+                    return Err(Usage::new(text).into());
+                }
+                Source::Replayed(Arc::new(log))
+            }
+        };
+        Ok(Plan {
+            senders: self.senders,
+            source,
+            receive: Receive::Indexed,
+            sink: self.sink,
+            dam: None,
+            hold: self.hold,
+            file: self.file.clone(),
+            workers: self.workers.map(|workers| workers as usize),
+            limit: None,
+            watch_every: self.watch.unwrap_or(Duration::from_secs(1)),
+        })
+    }
+
+    /// Flags that contradict each other.
+    fn check(&self) -> Result<()> {
+        if self.route == Some(RouteKind::Direct) && self.dam.is_some() {
+            return Err(Usage::new("--route direct has no dam: leave out --dam").into());
+        }
+        if self.file.is_some() && !self.sink.has_file() {
+            let text = "--file needs a sink that writes to a file: --sink raw or buffered";
+            return Err(Usage::new(text).into());
+        }
+        if let (Some(input), Some(file)) = (&self.input, &self.file) {
+            let is_same = match (fs::canonicalize(input), fs::canonicalize(file)) {
+                (Ok(input), Ok(file)) => input == file,
+                _ => false,
+            };
+            if is_same {
+                return Err(Usage::new("--file would overwrite the --input").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A flood that cannot be queued on this machine is a mistake in the numbers.
+fn check_memory(plan: &Plan) -> Result<()> {
+    let needed = plan.total().saturating_mul(LINE_BYTES_MAX);
+    match memory::available_bytes() {
+        Some(available) if needed > available => {
+            let text = format!(
+                "{} lines queued at once may take {} MiB, and {} MiB are available",
+                plan.total(),
+                needed >> 20,
+                available >> 20
+            );
+            Err(Usage::new(text).into())
+        }
+        _ => Ok(()),
+    }
+}

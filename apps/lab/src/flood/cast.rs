@@ -1,0 +1,192 @@
+//! The actors of one run: server, dam and its usher, senders.
+
+use std::{any::type_name, fs::File, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use freeboard::{
+    ActorRef, Dam, SpawnOptions, System,
+    flow::{LaneConfig, ReservoirBound},
+};
+
+use super::{
+    knobs::{DamRule, Receive, SinkKind},
+    line::Line,
+    log_server::{Hold, LogServer, end_when_drained},
+    monitor::WatchedDam,
+    plan::Plan,
+    port::Port,
+    sender::{Flood, Route, Sender},
+    source::Source,
+    tally::{Event, Tally},
+    usher::Usher,
+};
+
+/// Room beside the lines: the hold, a timer's tick.
+const ROOM: u64 = 1_024;
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+/// A system with the flood's actors in it.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    system: System,
+    pub(crate) server: ActorRef<LogServer>,
+    receive: Receive,
+    pub(crate) dam: Option<WatchedDam>,
+    senders: Vec<ActorRef<Sender>>,
+}
+
+impl Cast {
+    /// Builds the system and spawns everybody; nobody sends yet.
+    pub(crate) fn spawn(plan: &Plan, file: Option<File>, tally: &Arc<Tally>) -> Result<Self> {
+        let system = build_system(plan, tally)?;
+        let server = spawn_server(&system, plan, file, tally)?;
+        let dam = match plan.dam {
+            None => None,
+            Some(rule) => Some(spawn_dam(&system, plan, rule, &server)?),
+        };
+        let route = match &dam {
+            None => Route::Direct(server.clone()),
+            Some(dam) => Route::Dam(dam.actor.clone()),
+        };
+        let senders = (0..plan.senders).map(|number| {
+            system.spawn(Sender {
+                number,
+                senders: plan.senders,
+                next: 0,
+                end: plan.source.count(number, plan.senders),
+                route: route.clone(),
+                source: plan.source.clone(),
+                tally: tally.clone(),
+            })
+        });
+        let senders = senders.collect();
+        Ok(Self {
+            system,
+            server,
+            receive: plan.receive,
+            dam,
+            senders,
+        })
+    }
+
+    /// The server handles nothing until what is returned is told, or dropped.
+    pub(crate) fn hold(&self) -> Result<oneshot::Sender<()>> {
+        let (release, released) = oneshot::channel();
+        let (holds, is_held) = oneshot::channel();
+        // Not queued any more when the flood begins: the queue's length is that of the lines.
+        let told = self.server.tell(Hold { holds, released });
+        if told.is_err() || is_held.recv().is_err() {
+            anyhow::bail!("the log server ended before the flood");
+        }
+        Ok(release)
+    }
+
+    /// Lets the senders go; returns at once.
+    pub(crate) fn flood(&self) {
+        for sender in &self.senders {
+            // Refused only if it has ended, and then it has said so itself.
+            let _ = sender.tell(Flood);
+        }
+    }
+
+    /// All is sent: dam and server end once they are empty.
+    pub(crate) fn end_when_drained(&self) {
+        match &self.dam {
+            Some(dam) => dam.actor.stop_when_drained(),
+            None => end_when_drained(&self.server, self.receive),
+        }
+    }
+
+    /// Ends what is left, and says who did not end in time.
+    pub(crate) fn shut_down(&self) -> Option<String> {
+        let report = self.system.shutdown(SHUTDOWN_MAX);
+        (!report.is_clean()).then(|| format!("not everybody ended in time: {report:?}"))
+    }
+}
+
+fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
+    let mut builder = System::builder().name("flood");
+    if let Some(workers) = plan.workers {
+        builder = builder.workers(workers);
+    }
+    let (lost, failed) = (tally.clone(), tally.clone());
+    builder
+        .on_dead_letter(move |letter| {
+            if letter.message_type == type_name::<Line>() {
+                lost.add_lost();
+            }
+        })
+        .on_failure(move |failure| failed.tell(Event::Panicked(failure.to_string())))
+        .build()
+        .context("cannot start the actor system")
+}
+
+fn bound(plan: &Plan) -> usize {
+    usize::try_from(plan.total() + ROOM).unwrap_or(usize::MAX)
+}
+
+fn spawn_server(
+    system: &System,
+    plan: &Plan,
+    file: Option<File>,
+    tally: &Arc<Tally>,
+) -> Result<ActorRef<LogServer>> {
+    let lines = LaneConfig::bounded(bound(plan));
+    let options = match plan.receive {
+        Receive::Indexed => SpawnOptions::new().lane(lines),
+        Receive::Scan => SpawnOptions::new().lanes([lines, LaneConfig::bounded(ROOM as usize)]),
+    };
+    let is_replayed = matches!(plan.source, Source::Replayed(_));
+    let port = file.map(|file| match plan.sink {
+        SinkKind::Buffered => Port::buffered(file),
+        SinkKind::None | SinkKind::Null | SinkKind::Raw => Port::raw(file),
+    });
+    let server = LogServer::new(
+        port,
+        plan.receive,
+        tally.clone(),
+        plan.total(),
+        is_replayed && plan.sink.has_file(),
+    );
+    spawn_named(system, options.name("log_server"), server)
+}
+
+fn spawn_dam(
+    system: &System,
+    plan: &Plan,
+    rule: DamRule,
+    server: &ActorRef<LogServer>,
+) -> Result<WatchedDam> {
+    let builder = match rule {
+        DamRule::Poll { threshold, wait } => Dam::polling(threshold, wait),
+        DamRule::Credit { window } => Dam::credit(window),
+    };
+    let dam = builder
+        .weigh(Line::weight)
+        .reservoir(ReservoirBound {
+            messages: plan.total() + ROOM,
+            bytes: plan.source.weight(plan.senders) + ROOM,
+        })
+        .in_front_of(server.recipient::<Line, _>())?;
+    let gauge = dam.gauge();
+    let lane = LaneConfig::bounded(bound(plan));
+    let options = SpawnOptions::new().name("log_dam").lane(lane);
+    let actor = spawn_named(system, options, dam)?;
+    system.spawn(Usher {
+        dam: actor.clone(),
+        server: server.clone(),
+        receive: plan.receive,
+    });
+    Ok(WatchedDam { actor, gauge })
+}
+
+/// Spawns an actor that is never restarted, so that its factory is called once.
+fn spawn_named<A: freeboard::Actor>(
+    system: &System,
+    options: SpawnOptions,
+    actor: A,
+) -> Result<ActorRef<A>> {
+    let mut actor = Some(actor);
+    let factory = move || actor.take().expect("an actor that is never restarted");
+    Ok(system.spawn_with(options, factory)?)
+}

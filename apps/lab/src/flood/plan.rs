@@ -1,0 +1,92 @@
+//! One run of the flood, fully decided.
+
+use std::{
+    fs::{File, OpenOptions},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    knobs::{DamRule, Receive, RouteKind, SinkKind},
+    source::Source,
+};
+use crate::usage::Usage;
+
+/// What one run does.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) senders: u32,
+    pub(crate) source: Source,
+    pub(crate) receive: Receive,
+    pub(crate) sink: SinkKind,
+    pub(crate) dam: Option<DamRule>,
+    pub(crate) hold: bool,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) watch_every: Duration,
+}
+
+impl Plan {
+    /// Lines of the whole flood.
+    pub(crate) fn total(&self) -> u64 {
+        self.source.total(self.senders)
+    }
+
+    /// Lines of each sender; of a replayed log, of the one that has most.
+    pub(crate) fn messages(&self) -> u64 {
+        self.source.count(0, self.senders)
+    }
+
+    /// Where the lines go first.
+    pub(crate) const fn route(&self) -> RouteKind {
+        match self.dam {
+            None => RouteKind::Direct,
+            Some(_) => RouteKind::Dam,
+        }
+    }
+
+    /// The run in a few words, unique among those that are compared.
+    pub(crate) fn title(&self) -> String {
+        let receive = match self.receive {
+            Receive::Indexed => "",
+            Receive::Scan => " scan",
+        };
+        match (self.dam, self.receive) {
+            (None, Receive::Indexed) => "direct, indexed".to_owned(),
+            (None, Receive::Scan) => "direct, scan".to_owned(),
+            (Some(dam), _) => format!("dam {dam}{receive}"),
+        }
+    }
+
+    /// Opens what the server writes to; `None` if it only counts.
+    pub(crate) fn open_sink(&self) -> Result<Option<File>> {
+        let opened = match (self.sink, &self.file) {
+            (SinkKind::None, _) => return Ok(None),
+            (SinkKind::Null, _) => OpenOptions::new()
+                .write(true)
+                .open("/dev/null")
+                .context("cannot open /dev/null"),
+            (SinkKind::Raw | SinkKind::Buffered, Some(path)) => OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path)
+                .with_context(|| format!("cannot open the sink {}", path.display())),
+            (SinkKind::Raw | SinkKind::Buffered, None) => {
+                // It has no name: nothing is left of it, however this process ends.
+                tempfile::tempfile().with_context(|| {
+                    let folder = std::env::temp_dir();
+                    format!("cannot make a temporary file in {}", folder.display())
+                })
+            }
+        };
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(error) => Err(Usage::new(format!("{error:#}")).into()),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The usher: lets the server end once the dam in front of it is empty and has ended.
+
+use freeboard::{Actor, ActorRef, Context, Dam, Ended, Handler};
+
+use super::{
+    knobs::Receive,
+    line::Line,
+    log_server::{LogServer, end_when_drained},
+};
+
+/// Watches a dam on behalf of its server.
+#[derive(Debug)]
+pub(crate) struct Usher {
+    pub(crate) dam: ActorRef<Dam<Line>>,
+    pub(crate) server: ActorRef<LogServer>,
+    pub(crate) receive: Receive,
+}
+
+impl Actor for Usher {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        cx.watch(&self.dam);
+    }
+}
+
+impl Handler<Ended> for Usher {
+    type Reply = ();
+
+    fn handle(&mut self, _ended: Ended, cx: &mut Context<Self>) {
+        end_when_drained(&self.server, self.receive);
+        cx.stop();
+    }
+}

@@ -1,0 +1,83 @@
+//! Ctrl-C: the first one ends the run in order, the second one the process at once.
+//!
+//! `timeout -s INT` and some shells signal both a process and its group: what comes right behind the
+//! first one is taken for the same.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// What the shell calls "ended by SIGINT".
+pub(crate) const EXIT_CODE: u8 = 130;
+
+/// Within this time a further signal is the same Ctrl-C.
+const SAME: Duration = Duration::from_millis(250);
+
+type Listener = Box<dyn Fn() + Send>;
+
+#[derive(Default)]
+struct State {
+    came_at: OnceLock<Instant>,
+    listener: Mutex<Option<Listener>>,
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Option<Listener>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn come(&self) {
+        let now = Instant::now();
+        let came_at = *self.came_at.get_or_init(|| now);
+        let is_first = came_at == now;
+        if !is_first && now - came_at < SAME {
+            return;
+        }
+        match self.lock().as_ref() {
+            Some(listener) if is_first => listener(),
+            // Nothing runs that could end in order, or the user will not wait for it.
+            _ => std::process::exit(i32::from(EXIT_CODE)),
+        }
+    }
+}
+
+/// Listens for Ctrl-C.
+#[derive(Clone, Default)]
+pub(crate) struct Interrupt(Arc<State>);
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Interrupt({})", self.has_come())
+    }
+}
+
+impl Interrupt {
+    /// Takes over Ctrl-C for the whole process. Once.
+    pub(crate) fn install() -> Result<Self> {
+        let interrupt = Self::default();
+        let state = interrupt.0.clone();
+        ctrlc::set_handler(move || state.come()).context("cannot listen for Ctrl-C")?;
+        Ok(interrupt)
+    }
+
+    /// Whether it has come.
+    pub(crate) fn has_come(&self) -> bool {
+        self.0.came_at.get().is_some()
+    }
+
+    /// Calls `listener` on Ctrl-C until what is returned is dropped.
+    pub(crate) fn listen(&self, listener: impl Fn() + Send + 'static) -> Listening {
+        *self.0.lock() = Some(Box::new(listener));
+        Listening(self.0.clone())
+    }
+}
+
+/// Ends the listening when dropped.
+pub(crate) struct Listening(Arc<State>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
+}

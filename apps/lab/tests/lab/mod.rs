@@ -1,0 +1,174 @@
+//! Runs the built binary, and reads what it prints.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// Far beyond what any of the runs takes.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+
+/// `freeboard` with these arguments, separated by spaces.
+pub(crate) fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freeboard"));
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(arguments: &str) -> Output {
+    let command = command(arguments).stdin(Stdio::null()).output();
+    command.expect("the binary was built")
+}
+
+/// Runs it with this on standard input.
+pub(crate) fn run_with_input(arguments: &str, input: &[u8]) -> Output {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.to_vec();
+    // It may end without reading all.
+    let writer = thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it was started");
+    writer.join().expect("the writer does not panic");
+    output
+}
+
+/// The runs of a `--json -` that succeeded.
+pub(crate) fn runs(output: &Output) -> Vec<Value> {
+    assert_eq!(code(output), 0, "{}", stderr(output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    assert_eq!(json["scene"], "flood");
+    json["runs"].as_array().expect("runs").clone()
+}
+
+/// The only run of `lab flood --json -` with these further arguments.
+pub(crate) fn flood(arguments: &str) -> Value {
+    let mut runs = runs(&run(&format!("lab flood --json - {arguments}")));
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+/// A count of a run.
+pub(crate) fn count(run: &Value, field: &str) -> u64 {
+    run[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{field} is a count in {run}"))
+}
+
+/// Every line that was accepted is written or counted as shed, and the file was found whole.
+pub(crate) fn assert_adds_up(run: &Value) {
+    let (accepted, written) = (count(run, "accepted"), count(run, "written"));
+    assert_eq!(accepted, written + count(run, "shed"), "{run}");
+    assert_eq!(run["verified"], true, "{run}");
+}
+
+/// As [`assert_adds_up`], and the whole flood came through.
+pub(crate) fn assert_whole(run: &Value, lines: u64) {
+    assert_adds_up(run);
+    assert_eq!(count(run, "accepted"), lines, "{run}");
+    assert_eq!(count(run, "written"), lines, "{run}");
+}
+
+/// Exit code; a signal is none.
+pub(crate) fn code(output: &Output) -> i32 {
+    output.status.code().expect("it exits by itself")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A run that goes on while a test looks at what it prints.
+pub(crate) struct Running {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    deadline: Instant,
+}
+
+impl Running {
+    pub(crate) fn start(arguments: &str) -> Self {
+        let mut child = command(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self {
+            child,
+            lines,
+            deadline: Instant::now() + DEADLINE,
+        }
+    }
+
+    /// Waits for a printed line that contains `text`.
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("it printed no {text:?}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends it a Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let kill = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .stderr(Stdio::null())
+            .status();
+        kill.expect("there is a kill(1)");
+    }
+
+    /// The exit code, if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        assert!(Instant::now() < self.deadline, "it does not end");
+        let status = self.child.try_wait().expect("it was started")?;
+        Some(status.code().expect("it exits by itself"))
+    }
+
+    /// Waits for its end; the exit code.
+    pub(crate) fn wait(mut self) -> i32 {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+            }
+        }
+        let status = self.child.wait().expect("it was started");
+        status.code().expect("it exits by itself")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only a test that failed leaves it running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
