@@ -73,10 +73,11 @@ pub(crate) struct Core {
     counts: Counts,
     pub(crate) state: RunState,
     restarts: AtomicU32,
-    pub(crate) mailbox: Mailbox,
     id: ActorId,
     place: Place,
     pub(crate) system: Arc<SystemInner>,
+    /// Begins a cache line: all above is read by senders, and seldom written.
+    pub(crate) mailbox: Mailbox,
     /// `None` for the system's defaults.
     options: Option<Box<SpawnOptions>>,
     type_name: fn() -> &'static str,
@@ -91,6 +92,11 @@ pub(crate) struct Core {
     outbox: UnsafeCell<Option<Box<Outbox>>>,
 }
 
+const _: () = assert!(
+    std::mem::offset_of!(Core, mailbox) == 64,
+    "the first lane begins a cache line"
+);
+
 /// Everything a cell is made of but its actor.
 pub(crate) struct Birth {
     pub(crate) id: ActorId,
@@ -100,7 +106,7 @@ pub(crate) struct Birth {
     pub(crate) parent: Option<CoreRef>,
 }
 
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Cell<A: Actor> {
     core: Core,
     body: UnsafeCell<Body<A>>,

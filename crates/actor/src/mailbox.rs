@@ -35,11 +35,6 @@ pub(crate) enum Offer {
     Closed(Envelope),
 }
 
-enum Queue {
-    Linked(Lane<Envelope>),
-    Locked(Box<LockedLane<Envelope, CoalesceKey>>),
-}
-
 /// What a lane had for its actor.
 pub(crate) enum Taken {
     /// In its slot still; the payload is the taker's.
@@ -49,10 +44,14 @@ pub(crate) enum Taken {
     Pending,
 }
 
+// The lane comes first: the cell puts it at the beginning of a cache line.
+#[repr(C)]
 pub(crate) struct MailboxLane {
-    queue: Queue,
-    is_sampling: bool,
+    /// Unused if there is a locked one.
+    lane: Lane<Envelope>,
+    locked: Option<Box<LockedLane<Envelope, CoalesceKey>>>,
     pub(crate) gauges: LaneGauges,
+    is_sampling: bool,
 }
 
 /// The time of arrival as a mark; the inverse of [`arrived_ns`].
@@ -72,15 +71,15 @@ pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
 
 impl MailboxLane {
     fn new(config: &LaneConfig) -> Self {
-        let bound = config.bound();
-        let queue = match config.overload_policy() {
+        let locked = match config.overload_policy() {
             Overload::DropOldest | Overload::Coalesce => {
-                Queue::Locked(Box::new(LockedLane::new(bound)))
+                Some(Box::new(LockedLane::new(config.bound())))
             }
-            _ => Queue::Linked(Lane::new(bound)),
+            _ => None,
         };
         Self {
-            queue,
+            lane: Lane::new(config.bound()),
+            locked,
             is_sampling: matches!(config.overload_policy(), Overload::Sample { .. }),
             gauges: LaneGauges::new(),
         }
@@ -88,10 +87,8 @@ impl MailboxLane {
 
     #[inline]
     fn offer<'a>(&self, envelope: Envelope, config: impl FnOnce() -> &'a LaneConfig) -> Offer {
-        if let Queue::Linked(lane) = &self.queue
-            && !self.is_sampling
-        {
-            return match lane.push_with(envelope, arrival_mark) {
+        if self.accepts_by_bound() {
+            return match self.lane.push_with(envelope, arrival_mark) {
                 Ok(_) => Offer::Accepted,
                 Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
                 Err(Refused::Full(envelope)) => refuse(config(), envelope),
@@ -100,34 +97,34 @@ impl MailboxLane {
         self.offer_by_policy(config(), envelope)
     }
 
+    /// Whether nothing but the bound speaks against a message.
+    #[inline]
+    fn accepts_by_bound(&self) -> bool {
+        self.locked.is_none() && !self.is_sampling
+    }
+
     fn offer_by_policy(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
-        match &self.queue {
-            Queue::Linked(lane) => self.offer_sampled(config, lane, envelope),
-            Queue::Locked(lane) => {
-                let outcome = if config.overload_policy() == Overload::Coalesce {
-                    let key = envelope.coalesce_key();
-                    lane.push_coalescing(envelope, arrival_mark, key)
-                        .map(|replaced| (replaced, ShedReason::Coalesced))
-                } else {
-                    lane.push_evicting(envelope, arrival_mark)
-                        .map(|evicted| (evicted, ShedReason::DroppedOldest))
-                };
-                match outcome {
-                    Ok((None, _)) => Offer::Accepted,
-                    Ok((Some(shed), reason)) => Offer::AcceptedShedding(shed, reason),
-                    Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-                    Err(Refused::Full(envelope)) => refuse(config, envelope),
-                }
-            }
+        let Some(lane) = &self.locked else {
+            return self.offer_sampled(config, envelope);
+        };
+        let outcome = if config.overload_policy() == Overload::Coalesce {
+            let key = envelope.coalesce_key();
+            lane.push_coalescing(envelope, arrival_mark, key)
+                .map(|replaced| (replaced, ShedReason::Coalesced))
+        } else {
+            lane.push_evicting(envelope, arrival_mark)
+                .map(|evicted| (evicted, ShedReason::DroppedOldest))
+        };
+        match outcome {
+            Ok((None, _)) => Offer::Accepted,
+            Ok((Some(shed), reason)) => Offer::AcceptedShedding(shed, reason),
+            Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+            Err(Refused::Full(envelope)) => refuse(config, envelope),
         }
     }
 
-    fn offer_sampled(
-        &self,
-        config: &LaneConfig,
-        lane: &Lane<Envelope>,
-        envelope: Envelope,
-    ) -> Offer {
+    fn offer_sampled(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
+        let lane = &self.lane;
         let depth = lane.depth();
         if config.is_flooded_at(depth) && !lane.is_closed() {
             let ordinal = self.gauges.offered_above_high();
@@ -147,31 +144,32 @@ impl MailboxLane {
     /// A place in a lane that accepts by its bound alone; `None` if policy has a say.
     #[inline]
     fn reserve(&self) -> Option<Place<'_, Envelope>> {
-        match &self.queue {
-            Queue::Linked(lane) if !self.is_sampling => lane.reserve().ok(),
-            _ => None,
+        if self.accepts_by_bound() {
+            self.lane.reserve().ok()
+        } else {
+            None
         }
     }
 
     /// Messages queued now.
     pub(crate) fn depth(&self) -> u64 {
-        match &self.queue {
-            Queue::Linked(lane) => lane.depth(),
-            Queue::Locked(lane) => lane.depth(),
+        match &self.locked {
+            None => self.lane.depth(),
+            Some(lane) => lane.depth(),
         }
     }
 
     fn accepted(&self) -> u64 {
-        match &self.queue {
-            Queue::Linked(lane) => lane.accepted(),
-            Queue::Locked(lane) => lane.accepted(),
+        match &self.locked {
+            None => self.lane.accepted(),
+            Some(lane) => lane.accepted(),
         }
     }
 
     fn close(&self) {
-        match &self.queue {
-            Queue::Linked(lane) => lane.close(),
-            Queue::Locked(lane) => lane.close(),
+        match &self.locked {
+            None => self.lane.close(),
+            Some(lane) => lane.close(),
         };
     }
 
@@ -179,10 +177,10 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Popped<Envelope> {
-        match &self.queue {
+        match &self.locked {
             // SAFETY: whoever runs the actor is the only consumer.
-            Queue::Linked(lane) => unsafe { lane.pop() },
-            Queue::Locked(lane) => lane.pop(),
+            None => unsafe { self.lane.pop() },
+            Some(lane) => lane.pop(),
         }
     }
 
@@ -192,15 +190,15 @@ impl MailboxLane {
     /// The caller runs the actor, and takes the envelope's payload before its next call here.
     #[inline]
     pub(crate) unsafe fn pop_in_place(&self) -> Taken {
-        match &self.queue {
+        match &self.locked {
             // SAFETY: whoever runs the actor is the only consumer.
-            Queue::Linked(lane) => match unsafe { lane.pop_in_place() } {
+            None => match unsafe { self.lane.pop_in_place() } {
                 Some((envelope, mark)) => Taken::InPlace(envelope, mark),
                 // SAFETY: as above.
-                None if unsafe { lane.is_drained() } => Taken::Empty,
+                None if unsafe { self.lane.is_drained() } => Taken::Empty,
                 None => Taken::Pending,
             },
-            Queue::Locked(lane) => match lane.pop() {
+            Some(lane) => match lane.pop() {
                 Popped::Value(envelope, mark) => Taken::Moved(envelope, mark),
                 Popped::Empty => Taken::Empty,
                 Popped::Pending => Taken::Pending,
@@ -212,10 +210,10 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     unsafe fn is_ready(&self) -> bool {
-        match &self.queue {
+        match &self.locked {
             // SAFETY: whoever runs the actor is the only consumer.
-            Queue::Linked(lane) => unsafe { lane.is_ready() },
-            Queue::Locked(lane) => lane.depth() > 0,
+            None => unsafe { self.lane.is_ready() },
+            Some(lane) => lane.depth() > 0,
         }
     }
 
@@ -225,20 +223,20 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn publish(&self) -> u64 {
-        match &self.queue {
+        match &self.locked {
             // SAFETY: whoever runs the actor is the only consumer.
-            Queue::Linked(lane) => unsafe { lane.publish() },
-            Queue::Locked(lane) => lane.depth(),
+            None => unsafe { self.lane.publish() },
+            Some(lane) => lane.depth(),
         }
     }
 
     /// # Safety
     /// The caller runs the actor.
     unsafe fn take_first(&self, matches: impl FnMut(&Envelope) -> bool) -> Option<Envelope> {
-        match &self.queue {
+        match &self.locked {
             // SAFETY: whoever runs the actor is the only consumer.
-            Queue::Linked(lane) => unsafe { lane.take_first(matches) },
-            Queue::Locked(lane) => lane.take_first(matches),
+            None => unsafe { self.lane.take_first(matches) },
+            Some(lane) => lane.take_first(matches),
         }
     }
 
@@ -268,6 +266,7 @@ fn refuse(config: &LaneConfig, envelope: Envelope) -> Offer {
     }
 }
 
+#[repr(C)]
 pub(crate) struct Mailbox {
     first: MailboxLane,
     /// Lanes 1 and on, made on first use.

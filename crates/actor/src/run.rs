@@ -66,6 +66,16 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
                 Ok(()) => break (After::Done, None),
                 Err(came) => signals = came,
             },
+            // With nobody else to run, the worker would only take it up again.
+            Step::Again(After::BudgetSpent) if !run_context.is_wanted_elsewhere() => {
+                run_context.account(&budget);
+                budget = run_context.budget();
+                signals = if core.state.has_signals() {
+                    core.state.take_signals()
+                } else {
+                    Signals::none()
+                };
+            }
             Step::Again(after) => {
                 core.state.requeue();
                 break (after, None);

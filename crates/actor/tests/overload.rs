@@ -77,7 +77,10 @@ fn check_refusing(overload: Overload) {
     let refused: Vec<_> = tell(&scene.noter, 10 + room);
     if overload == Overload::Coalesce {
         // The later ten replace the earlier of the same digit, where there are such.
-        assert_eq!(shed(&scene.noter, "coalesced") + shed(&scene.noter, "full") , 10);
+        assert_eq!(
+            shed(&scene.noter, "coalesced") + shed(&scene.noter, "full"),
+            10
+        );
         scene.finish();
         return;
     }
@@ -141,9 +144,7 @@ fn coalesce_leaves_questions_alone() {
             thread::spawn(move || noter.ask(5_u64).wait())
         })
         .collect();
-    common::eventually("all have asked", || {
-        lane(&scene.noter, 0).accepted == 4
-    });
+    common::eventually("all have asked", || lane(&scene.noter, 0).accepted == 4);
     scene.noter.tell(5_u64).expect("room");
     scene.noter.tell(15_u64).expect("replaces");
     scene.gate.open();

@@ -12,8 +12,8 @@ use std::{
 };
 
 use common::{
-    Gate, Hold, LIMIT, Noter, Notes, Wakes, block_on, check_balance, ended, eventually, finish, lane,
-    poll_once, system,
+    Gate, Hold, LIMIT, Noter, Notes, Wakes, block_on, check_balance, ended, eventually, finish,
+    lane, poll_once, system,
 };
 use freeboard_actor::{ActorRef, SpawnOptions, System, TellError};
 use freeboard_flow::LaneConfig;
@@ -38,7 +38,10 @@ fn full(system: &System, config: LaneConfig) -> (ActorRef<Noter>, Gate, Notes<u6
 fn tell_from_threads(
     noter: &ActorRef<Noter>,
     numbers: std::ops::Range<u64>,
-) -> (Vec<thread::JoinHandle<Result<(), TellError<u64>>>>, Arc<AtomicU64>) {
+) -> (
+    Vec<thread::JoinHandle<Result<(), TellError<u64>>>>,
+    Arc<AtomicU64>,
+) {
     let through = Arc::new(AtomicU64::new(0));
     let threads = numbers
         .map(|number| {
@@ -89,9 +92,7 @@ fn senders_go_on_at_the_low_watermark_and_not_before() {
         })))
     };
     let mut context = std::task::Context::from_waker(&waker);
-    assert!(
-        std::future::Future::poll(std::pin::Pin::new(&mut send), &mut context).is_pending()
-    );
+    assert!(std::future::Future::poll(std::pin::Pin::new(&mut send), &mut context).is_pending());
     gate.open();
     eventually("it is let go", || {
         depth_at_wake.load(Ordering::SeqCst) != u64::MAX

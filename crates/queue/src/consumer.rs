@@ -145,6 +145,8 @@ impl<T> Lane<T> {
             let slot = unsafe { NonNull::new_unchecked(Block::slot(consumer.block, offset)) };
             // SAFETY: as above. Ordering: Acquire pairs with the Release in `Place::fill`.
             let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
+            // SAFETY: in bounds of the consumer's own block.
+            prefetch(unsafe { slot_ahead(consumer.block, offset) });
             match mark {
                 EMPTY => return None,
                 HOLE => {
@@ -260,4 +262,43 @@ impl<T> Lane<T> {
             None
         })
     }
+}
+
+/// Places ahead of the head whose cache line is fetched early.
+const PREFETCH_AHEAD: u64 = 6;
+
+/// The slot a few places ahead, in this block or the next one.
+///
+/// # Safety
+/// `block` is the consumer's own, and `offset` in bounds.
+#[inline(always)]
+unsafe fn slot_ahead<T>(block: *mut Block<T>, offset: u64) -> *const Slot<T> {
+    // SAFETY: the caller's promise; the next block is not freed before the consumer's own.
+    unsafe {
+        let length = (*block).header.length;
+        let ahead = offset + PREFETCH_AHEAD;
+        if ahead < length {
+            return Block::slot(block, ahead);
+        }
+        // Ordering: Acquire: the next block's header must be visible.
+        let next = (*block).header.next.load(Ordering::Acquire);
+        match NonNull::new(next) {
+            Some(next) => Block::slot(
+                next.as_ptr(),
+                (ahead - length).min(next.as_ref().length - 1),
+            ),
+            None => Block::slot(block, length - 1),
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    // SAFETY: a prefetch reads nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+    }
+    let _ = place;
 }

@@ -54,6 +54,17 @@ impl RunContext<'_> {
         Budget::new(self.worker.shared.settings.budget)
     }
 
+    /// Whether other tasks wait for this worker, so that a task whose budget is spent should make way.
+    #[inline]
+    pub fn is_wanted_elsewhere(&self) -> bool {
+        let shared = &self.worker.shared;
+        let own = &shared.seats[self.worker.index];
+        !own.next_slot.is_empty()
+            || own.queue.len() > 0
+            || shared.injector.len() > 0
+            || shared.is_shut_down()
+    }
+
     /// Tells the worker that the run is over and what the clock said when it was last read.
     #[inline]
     pub fn account(&mut self, budget: &Budget) {

@@ -27,7 +27,7 @@ mod slab;
 pub const CELL_BYTES_MAX: usize = 1_024;
 
 /// Cells are aligned to this, and sized in steps of it.
-pub const CELL_ALIGN_BYTES: usize = 32;
+pub const CELL_ALIGN_BYTES: usize = 64;
 
 /// Blocks are aligned to this: a cache line.
 pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
