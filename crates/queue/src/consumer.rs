@@ -7,6 +7,7 @@ use crate::{
     Lane,
     block::{Block, EMPTY, HOLE, Slot},
     lane::{Consumer, GATE_OPEN, GATE_SHUT, NARROW_BOUND_MAX},
+    prefetch,
     sync::Ordering,
 };
 
@@ -146,7 +147,7 @@ impl<T> Lane<T> {
             // SAFETY: as above. Ordering: Acquire pairs with the Release in `Place::fill`.
             let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
             // SAFETY: in bounds of the consumer's own block.
-            prefetch(unsafe { slot_ahead(consumer.block, offset) });
+            prefetch::for_reading(unsafe { slot_ahead(consumer.block, offset) });
             match mark {
                 EMPTY => return None,
                 HOLE => {
@@ -290,15 +291,4 @@ unsafe fn slot_ahead<T>(block: *mut Block<T>, offset: u64) -> *const Slot<T> {
             None => Block::slot(block, length - 1),
         }
     }
-}
-
-#[inline(always)]
-fn prefetch<T>(place: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    // SAFETY: a prefetch reads nothing.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.cast());
-    }
-    let _ = place;
 }

@@ -17,6 +17,7 @@ mod consumer;
 mod lane;
 mod locked;
 pub mod memory;
+mod prefetch;
 mod sync;
 
 pub use consumer::Popped;
