@@ -159,6 +159,18 @@ impl MailboxLane {
         }
     }
 
+    /// As [`MailboxLane::depth`], exact also within a batch.
+    ///
+    /// # Safety
+    /// The caller runs the actor.
+    pub(crate) unsafe fn queued(&self) -> u64 {
+        match &self.locked {
+            // SAFETY: whoever runs the actor is the only consumer.
+            None => unsafe { self.lane.queued() },
+            Some(lane) => lane.depth(),
+        }
+    }
+
     fn accepted(&self) -> u64 {
         match &self.locked {
             None => self.lane.accepted(),

@@ -36,7 +36,8 @@ impl<A: Actor> Body<A> {
     pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.handle_notices(cell);
-            if must_look(cell) {
+            // Not the outbox: an actor that must not be muted handles with letters waiting in it.
+            if is_called(cell) {
                 return Pause::Look;
             }
             if is_paused(cell) {
@@ -60,6 +61,7 @@ impl<A: Actor> Body<A> {
 
     fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
         let mut batch = Batch::new(cell.core().mailbox.first());
+        let mut is_first = true;
         loop {
             // SAFETY: this thread runs the actor.
             match unsafe { batch.lane.pop_in_place() } {
@@ -68,6 +70,16 @@ impl<A: Actor> Body<A> {
                 taken => {
                     if self.handle(cell, batch.lane, 0, taken) {
                         batch.handled += 1;
+                    }
+                    if is_first {
+                        // What came while one long message was handled.
+                        is_first = false;
+                        // SAFETY: this thread runs the actor.
+                        batch
+                            .lane
+                            .gauges
+                            .high_water
+                            .raise(unsafe { batch.lane.queued() });
                     }
                     let goes_on = budget.spend();
                     if must_look(cell) || is_paused(cell) {
@@ -83,9 +95,8 @@ impl<A: Actor> Body<A> {
 
     fn handle_lanes(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
         let core = cell.core();
-        for lane in core.mailbox.used_lanes() {
-            lane.gauges.high_water.raise(lane.depth());
-        }
+        raise_high_water(core);
+        let mut is_first = true;
         // A panic in a handler loses the place in the round, which then begins anew.
         let rounds = self.rare().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
@@ -107,6 +118,11 @@ impl<A: Actor> Body<A> {
             // SAFETY: as above.
             if self.handle(cell, lane, index, unsafe { lane.pop_in_place() }) {
                 lane.gauges.handled.bump(1);
+            }
+            if is_first {
+                // What came while one long message was handled.
+                is_first = false;
+                raise_high_water(core);
             }
             let goes_on = budget.spend();
             if must_look(cell) || is_paused(cell) {
@@ -165,7 +181,7 @@ impl<A: Actor> Body<A> {
     }
 
     fn handle_notices(&mut self, cell: &Cell<A>) {
-        while self.has_notices && !must_look(cell) {
+        while self.has_notices && !is_called(cell) {
             let notice = cell
                 .core()
                 .lock_relations()
@@ -186,6 +202,14 @@ impl<A: Actor> Body<A> {
     }
 }
 
+/// Call while running the actor.
+fn raise_high_water(core: &Core) {
+    for lane in core.mailbox.used_lanes() {
+        // SAFETY: the caller runs the actor.
+        lane.gauges.high_water.raise(unsafe { lane.queued() });
+    }
+}
+
 /// Counts a message that a handler consumed, or would have, without its being handled.
 pub(crate) fn shed_consumed(
     core: &Core,
@@ -200,9 +224,16 @@ pub(crate) fn shed_consumed(
 /// Whether something needs attention before the next message.
 #[inline]
 fn must_look<A: Actor>(cell: &Cell<A>) -> bool {
-    // SAFETY: this thread runs the actor, and nothing borrows its context or its outbox now.
-    let has_requests =
-        unsafe { (*cell.context()).has_requests() || (*cell.core().outbox()).is_some() };
+    // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
+    let has_letters = unsafe { (*cell.core().outbox()).is_some() };
+    has_letters || is_called(cell)
+}
+
+/// Whether the actor asked something of its run, or was signalled.
+#[inline]
+fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
+    // SAFETY: this thread runs the actor, and nothing borrows its context now.
+    let has_requests = unsafe { (*cell.context()).has_requests() };
     has_requests || cell.core().state.has_signals()
 }
 

@@ -25,16 +25,20 @@ use crate::{
     waiters::Waiter,
 };
 
-struct Outgoing {
+/// Letters for one lane, in order.
+struct Bundle {
     target: CoreRef,
     lane: usize,
-    envelope: Envelope,
+    letters: VecDeque<Envelope>,
 }
 
 /// Letters that wait for room elsewhere.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    letters: VecDeque<Outgoing>,
+    /// One bundle per lane that was full, none of them empty.
+    bundles: Vec<Bundle>,
+    /// Letters in all bundles.
+    length: usize,
     /// Whom the actor waits for, and its key among that one's waiters.
     muted_on: Option<(CoreRef, u64)>,
 }
@@ -62,14 +66,10 @@ pub(crate) fn keep(
     // that could come back here.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
     current::set_has_outbox(true);
-    if outbox.letters.len() >= sender.options().outbox_bound {
+    if outbox.length >= sender.options().outbox_bound {
         return Err(envelope);
     }
-    outbox.letters.push_back(Outgoing {
-        target: CoreRef::of(target),
-        lane,
-        envelope,
-    });
+    outbox.push(target, lane, envelope);
     Ok(())
 }
 
@@ -77,10 +77,9 @@ pub(crate) fn keep(
 pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
     let outbox = unsafe { &*sender.outbox() };
-    outbox.as_ref().is_some_and(|outbox| {
-        let mut letters = outbox.letters.iter();
-        letters.any(|letter| letter.lane == lane && letter.target.id() == target.id())
-    })
+    outbox
+        .as_ref()
+        .is_some_and(|outbox| outbox.bundle(target.id(), lane).is_some())
 }
 
 /// Sends what there is room for; if something is left, mutes the actor.
@@ -96,7 +95,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Settled {
         if outbox.muted_on.is_none() {
             outbox.flush();
         }
-        let Some(first) = outbox.letters.front() else {
+        let Some(first) = outbox.bundles.first() else {
             // SAFETY: as above. Unless something was told during the flush.
             if unsafe { (*core.outbox()).is_some() } {
                 continue;
@@ -128,7 +127,11 @@ pub(crate) unsafe fn settle(core: &Core) -> Settled {
         let place = unsafe { &mut *core.outbox() };
         if let Some(told_meanwhile) = place.take() {
             // By an observer of dead letters, during the flush.
-            outbox.letters.extend(told_meanwhile.letters);
+            for mut bundle in told_meanwhile.bundles {
+                for letter in bundle.letters.drain(..) {
+                    outbox.push(&bundle.target, bundle.lane, letter);
+                }
+            }
         }
         *place = Some(outbox);
         if let Some(settled) = settled {
@@ -166,42 +169,64 @@ pub(crate) unsafe fn abandon(core: &Core) {
         }
     }
     outbox.flush();
-    for letter in outbox.letters {
-        letter
-            .target
-            .shed(letter.lane, letter.envelope, ShedReason::OutboxFull);
+    for bundle in outbox.bundles {
+        for letter in bundle.letters {
+            bundle
+                .target
+                .shed(bundle.lane, letter, ShedReason::OutboxFull);
+        }
     }
 }
 
 impl Outbox {
-    /// Sends in order; what goes to a lane that is full keeps its order behind it.
+    fn bundle(&self, target: ActorId, lane: usize) -> Option<usize> {
+        self.bundles
+            .iter()
+            .position(|bundle| bundle.lane == lane && bundle.target.id() == target)
+    }
+
+    fn push(&mut self, target: &Core, lane: usize, letter: Envelope) {
+        self.length += 1;
+        match self.bundle(target.id(), lane) {
+            Some(known) => self.bundles[known].letters.push_back(letter),
+            None => self.bundles.push(Bundle {
+                target: CoreRef::of(target),
+                lane,
+                letters: VecDeque::from([letter]),
+            }),
+        }
+    }
+
+    /// Sends each bundle's letters in order, as far as its lane has room.
     fn flush(&mut self) {
-        let mut full: Vec<(ActorId, usize)> = Vec::new();
-        let mut kept = VecDeque::new();
-        for letter in self.letters.drain(..) {
-            let core: &Core = &letter.target;
-            let place = (core.id(), letter.lane);
-            if full.contains(&place) {
-                kept.push_back(letter);
-                continue;
-            }
-            match core.offer(letter.lane, letter.envelope) {
+        for bundle in &mut self.bundles {
+            bundle.flush();
+        }
+        self.bundles.retain(|bundle| !bundle.letters.is_empty());
+        self.length = self.bundles.iter().map(|it| it.letters.len()).sum();
+    }
+}
+
+impl Bundle {
+    fn flush(&mut self) {
+        let core: &Core = &self.target;
+        while let Some(letter) = self.letters.pop_front() {
+            match core.offer(self.lane, letter) {
                 Ok(()) => {}
-                Err(Unaccepted::Wait(envelope)) => {
-                    full.push(place);
-                    kept.push_back(Outgoing { envelope, ..letter });
+                Err(Unaccepted::Wait(letter)) => {
+                    self.letters.push_front(letter);
+                    return;
                 }
-                Err(Unaccepted::Full(envelope)) => {
+                Err(Unaccepted::Full(letter)) => {
                     core.system
                         .dead_letters
-                        .bury(core, envelope, ShedReason::Full);
+                        .bury(core, letter, ShedReason::Full);
                 }
-                Err(Unaccepted::Closed(envelope)) => {
-                    core.shed(letter.lane, envelope, ShedReason::Stopped);
+                Err(Unaccepted::Closed(letter)) => {
+                    core.shed(self.lane, letter, ShedReason::Stopped);
                 }
             }
         }
-        self.letters = kept;
     }
 }
 

@@ -283,7 +283,7 @@ impl Handler<Handled> for Link {
 /// A circle in which each message becomes two; returns how many were handled and refused.
 #[track_caller]
 fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
-    const FUEL: u64 = 11;
+    const FUEL: u64 = 8;
     let system = common::system_of(workers);
     let refused = Notes::default();
     let circle: Vec<_> = (0..links)

@@ -87,6 +87,16 @@ impl<T> Lane<T> {
         self.end() == head
     }
 
+    /// Values queued, exactly: [`Lane::depth`] counts from the head as last published.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`].
+    pub unsafe fn queued(&self) -> u64 {
+        // SAFETY: the caller is the only consumer.
+        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
+        self.end().saturating_sub(head).min(self.published.bound)
+    }
+
     /// Passes the value at the head, and returns where it lies.
     ///
     /// # Safety

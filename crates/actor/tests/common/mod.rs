@@ -212,6 +212,13 @@ impl Handler<Hold> for Noter {
     }
 }
 
+impl Handler<Gate> for Noter {
+    type Reply = ();
+    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
+        gate.pass();
+    }
+}
+
 impl Handler<Ping> for Noter {
     type Reply = ();
     fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {}

@@ -42,14 +42,13 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
 }
 
 pub fn start() -> Result<System> {
-    Ok(System::builder().workers(WORKERS_COUNT).budget_messages(16384).build()?)
+    Ok(System::builder().workers(WORKERS_COUNT).build()?)
 }
 
 /// An actor whose mailbox holds what the works queue.
 pub fn spawn_deep<A: Actor>(system: &System, actor: A) -> Result<ActorRef<A>> {
     let options = SpawnOptions::new().lane(LaneConfig::bounded(BOUND));
-    let mut actor = Some(actor);
-    Ok(system.spawn_with(options, move || actor.take().expect("made once"))?)
+    Ok(system.spawn_once(options, actor)?)
 }
 
 /// The receiver of fan-in and backlog.
