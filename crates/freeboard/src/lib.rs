@@ -1,3 +1,5 @@
+//! The face: what users of Freeboard depend on. All floors' public items, and a prelude.
+//!
 #![doc = include_str!("../../../README.md")]
 #![forbid(unsafe_code)]
 

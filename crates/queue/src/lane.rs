@@ -47,8 +47,8 @@ use std::{
 };
 
 use crate::{
-    PLAIN_MARK, Popped,
-    block::{Block, EMPTY, HOLE, Slot},
+    PLAIN_MARK, Place, Popped, Refused,
+    block::{Block, HOLE},
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
@@ -117,76 +117,6 @@ const _: () = assert!(
 unsafe impl<T: Send> Send for Lane<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Lane<T> {}
-
-/// A place that was drawn for one value and has to be filled.
-#[must_use = "the consumer waits for it to be filled"]
-pub struct Place<'a, T> {
-    lane: &'a Lane<T>,
-    slot: *mut Slot<T>,
-    index: u64,
-    is_laggard: bool,
-}
-
-impl<T> Place<'_, T> {
-    /// The index that was drawn.
-    #[inline(always)]
-    pub fn index(&self) -> u64 {
-        self.index
-    }
-
-    /// Lets `write` initialise the value, and publishes it with `mark` (neither 0 nor `u64::MAX`).
-    ///
-    /// # Safety
-    /// `write` initialises the value it is given, and does not panic.
-    #[inline(always)]
-    pub unsafe fn fill(self, mark: u64, write: impl FnOnce(*mut T)) {
-        debug_assert!(mark != EMPTY, "a mark is not 0");
-        // SAFETY: rules 1 and 2 of the module's text: the block is not freed before we publish.
-        let slot = unsafe { &*self.slot };
-        // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
-        slot.value
-            .with_mut(|cell| unsafe { write((*cell).as_mut_ptr()) });
-        // Ordering: Release pairs with the consumer's Acquire load of the mark.
-        slot.mark.store(mark, Ordering::Release);
-        if self.is_laggard {
-            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
-            self.lane.producers.walkers.fetch_sub(1, Ordering::Release);
-        }
-    }
-}
-
-impl<T> fmt::Debug for Place<'_, T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Place({})", self.index)
-    }
-}
-
-/// Why a value was not accepted; it comes back.
-#[derive(PartialEq, Eq, Clone, Copy)]
-pub enum Refused<T> {
-    /// The lane holds as many values as its bound allows.
-    Full(T),
-    /// The lane was closed.
-    Closed(T),
-}
-
-impl<T> Refused<T> {
-    /// The value that was refused.
-    pub fn into_inner(self) -> T {
-        match self {
-            Self::Full(value) | Self::Closed(value) => value,
-        }
-    }
-}
-
-impl<T> fmt::Debug for Refused<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Full(_) => "Full(..)",
-            Self::Closed(_) => "Closed(..)",
-        })
-    }
-}
 
 impl<T> Lane<T> {
     /// An empty lane that holds at most `bound` values. Allocates nothing before the first push.

@@ -17,12 +17,16 @@ mod consumer;
 mod lane;
 mod locked;
 pub mod memory;
+mod place;
 mod prefetch;
+mod refused;
 mod sync;
 
 pub use consumer::Popped;
-pub use lane::{Lane, Place, Refused};
+pub use lane::Lane;
 pub use locked::LockedLane;
+pub use place::Place;
+pub use refused::Refused;
 
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;

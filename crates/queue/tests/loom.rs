@@ -4,6 +4,13 @@
 use freeboard_queue::{Lane, Popped, Refused};
 use loom::{sync::Arc, thread};
 
+/// All interleavings of two preemptions, or of as many as LOOM_MAX_PREEMPTIONS says.
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(2);
+    builder.check(model);
+}
+
 /// Pops until `count` values have come, yielding while a producer is between its two steps.
 fn drain(lane: &Lane<Box<u32>>, count: usize) -> Vec<u32> {
     let mut values = Vec::new();
@@ -20,9 +27,7 @@ fn drain(lane: &Lane<Box<u32>>, count: usize) -> Vec<u32> {
 /// Two producers cross a block's border while the consumer follows and frees behind them.
 #[test]
 fn values_arrive_once_in_each_producers_order() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    check(|| {
         let lane = Arc::new(Lane::new(16));
         let producers: Vec<_> = [10, 20]
             .into_iter()
@@ -55,9 +60,7 @@ fn values_arrive_once_in_each_producers_order() {
 /// A producer that dawdles between drawing and writing while another fills and leaves its block.
 #[test]
 fn a_laggard_finds_its_block() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    check(|| {
         let lane = Arc::new(Lane::new(16));
         let laggard = {
             let lane = lane.clone();
@@ -76,7 +79,7 @@ fn a_laggard_finds_its_block() {
 /// Two producers race for one place: one is refused, and the hole is stepped over.
 #[test]
 fn the_bound_is_hard() {
-    loom::model(|| {
+    check(|| {
         let lane = Arc::new(Lane::new(1));
         let other = {
             let lane = lane.clone();
@@ -101,7 +104,7 @@ fn the_bound_is_hard() {
 /// What was accepted before the close is drained, all else comes back: nothing is lost between.
 #[test]
 fn closing_loses_nothing() {
-    loom::model(|| {
+    check(|| {
         let lane = Arc::new(Lane::new(8));
         let producer = {
             let lane = lane.clone();

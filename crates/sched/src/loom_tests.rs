@@ -19,7 +19,8 @@ use crate::{
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    // Unless LOOM_MAX_PREEMPTIONS says otherwise.
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.check(model);
 }
 
@@ -125,6 +126,9 @@ fn loom_no_signal_is_left_behind() {
 }
 
 /// The scheduler never runs a test's tasks: only their addresses matter.
+///
+/// # Safety
+/// Safe to call, and never called.
 unsafe fn never_run(_: Task, _: &mut RunContext<'_>) -> After {
     unreachable!("queues do not run tasks")
 }

@@ -202,7 +202,10 @@ impl Scheduler {
                 // Those that will not be started need not be waited for.
                 let missing = workers - index - 1;
                 // Ordering: Relaxed, the failed one has not left yet and orders it.
-                scheduler.shared.running.fetch_sub(missing, Ordering::Relaxed);
+                scheduler
+                    .shared
+                    .running
+                    .fetch_sub(missing, Ordering::Relaxed);
                 scheduler.shared.leave(index);
                 scheduler.request_shutdown();
                 return Err(error.into());

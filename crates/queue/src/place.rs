@@ -1,0 +1,52 @@
+//! A place in a lane, between its drawing and its publication.
+
+use std::fmt;
+
+use crate::{
+    Lane,
+    block::{EMPTY, Slot},
+    sync::Ordering,
+};
+
+/// A place that was drawn for one value and has to be filled.
+#[must_use = "the consumer waits for it to be filled"]
+pub struct Place<'a, T> {
+    pub(crate) lane: &'a Lane<T>,
+    pub(crate) slot: *mut Slot<T>,
+    pub(crate) index: u64,
+    pub(crate) is_laggard: bool,
+}
+
+impl<T> Place<'_, T> {
+    /// The index that was drawn.
+    #[inline(always)]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Lets `write` initialise the value, and publishes it with `mark` (neither 0 nor `u64::MAX`).
+    ///
+    /// # Safety
+    /// `write` initialises the value it is given, and does not panic.
+    #[inline(always)]
+    pub unsafe fn fill(self, mark: u64, write: impl FnOnce(*mut T)) {
+        debug_assert!(mark != EMPTY, "a mark is not 0");
+        // SAFETY: rules 1 and 2 of `lane`: the block is not freed before we publish.
+        let slot = unsafe { &*self.slot };
+        // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
+        slot.value
+            .with_mut(|cell| unsafe { write((*cell).as_mut_ptr()) });
+        // Ordering: Release pairs with the consumer's Acquire load of the mark.
+        slot.mark.store(mark, Ordering::Release);
+        if self.is_laggard {
+            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
+            self.lane.producers.walkers.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Place<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Place({})", self.index)
+    }
+}
