@@ -144,7 +144,7 @@ fn many_producers_share_a_small_lane() {
         .collect();
     for (sender, producer) in (0..).zip(&producers) {
         for round in 0..20 {
-            let first = sender << 32 | round * 25;
+            let first = (sender << 32) | (round * 25);
             producer.tell(first..first + 25).expect("alive");
         }
     }
