@@ -129,8 +129,7 @@ fn each_lane_has_its_own_bound_and_policy() {
         LaneConfig::bounded(40),
     ];
     let (system, noter, gate, _) = held(&lanes);
-    for rank in 0..4 {
-        let config = lanes[rank];
+    for (rank, config) in lanes.iter().enumerate() {
         let depth = lane(&noter, rank).depth;
         let room = config.bound() - depth;
         for count in 0..room {

@@ -284,7 +284,6 @@ fn a_future_whose_drop_panics_is_let_go() {
 /// A message whose clone panics, for timers that repeat.
 struct BadClone;
 
-#[expect(clippy::non_canonical_clone_impl, reason = "it does not clone")]
 impl Clone for BadClone {
     fn clone(&self) -> Self {
         panic!("a clone, on purpose");

@@ -34,14 +34,14 @@ fn full(system: &System, config: LaneConfig) -> (ActorRef<Noter>, Gate, Notes<u6
     (noter, gate, notes)
 }
 
+/// A thread that tells one number, and what became of it.
+type Teller = thread::JoinHandle<Result<(), TellError<u64>>>;
+
 /// Tells each number from a thread of its own; counts those that are through.
 fn tell_from_threads(
     noter: &ActorRef<Noter>,
     numbers: std::ops::Range<u64>,
-) -> (
-    Vec<thread::JoinHandle<Result<(), TellError<u64>>>>,
-    Arc<AtomicU64>,
-) {
+) -> (Vec<Teller>, Arc<AtomicU64>) {
     let through = Arc::new(AtomicU64::new(0));
     let threads = numbers
         .map(|number| {
