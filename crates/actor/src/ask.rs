@@ -72,7 +72,7 @@ impl<A: Receives<M, K>, M: Message, K> Ask<A, M, K> {
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it.
     pub fn wait(self) -> Result<A::Reply, AskError<M>> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = self.timeout.and_then(deadline_after);
         let (slot, receiver) = reply_slot(self.timeout);
         self.to
             .offer(self.lane, self.msg, slot, Patience::Block(deadline))?;
@@ -88,6 +88,11 @@ impl<A: Receives<M, K>, M: Message, K> Ask<A, M, K> {
             }),
         }
     }
+}
+
+/// `None` for a time beyond what the clock can tell: that is no deadline.
+fn deadline_after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }
 
 fn reply_slot<R>(timeout: Option<Duration>) -> (ReplySlot<R>, oneshot::Receiver<R>) {
@@ -108,7 +113,7 @@ impl<A: Receives<M, K>, M: Message, K> IntoFuture for Ask<A, M, K> {
 
     fn into_future(self) -> Self::IntoFuture {
         // Before the slot's: the asker must not be more patient than the one it asks.
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = self.timeout.and_then(deadline_after);
         let (slot, receiver) = reply_slot(self.timeout);
         let envelope = Envelope::new::<A, M, K, _>(self.msg, slot);
         Asking {

@@ -375,9 +375,14 @@ impl Core {
         }
     }
 
+    /// Takes no further message.
+    pub(crate) fn close_mailbox(&self) {
+        self.mailbox.close(self.config());
+    }
+
     /// Takes no further message, and ends once those it has are handled.
     pub(crate) fn drain(&self) {
-        self.mailbox.close();
+        self.close_mailbox();
         self.signal(DRAIN);
     }
 

@@ -24,7 +24,7 @@ use freeboard_queue::memory::{self, CELL_ALIGN_BYTES, IS_POOLED, Kind};
 use crate::{
     actor::Actor,
     cell::{self, Cell, Core},
-    life,
+    life, quiet,
     sync::{AtomicU32, Ordering, fence},
 };
 
@@ -160,7 +160,7 @@ impl Drop for CoreRef {
         // SAFETY: that was the last strong reference; the weak one of all strong ones, given back
         // below, keeps the memory until then.
         unsafe {
-            (disposal.drop_contents)(self.0);
+            quiet::call(|| (disposal.drop_contents)(self.0));
             release_weak(self.0);
         }
     }

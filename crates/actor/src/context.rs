@@ -299,6 +299,7 @@ impl<A: Actor> Context<A> {
     /// Takes the first queued message of type `M` that `matches` out of the mailbox, wherever it is;
     /// `None` if none is queued now. This is a selective receive: its cost grows with the depth, and
     /// an actor that does it per message collapses behind a long mailbox. To wait for a reply, ask.
+    /// `matches` must look at the message alone: it may be called under the lane's lock.
     pub fn take_first<M: Message>(&mut self, mut matches: impl FnMut(&M) -> bool) -> Option<M> {
         let mailbox = &self.cell().core().mailbox;
         let is_match = |envelope: &Envelope| envelope.message_ref::<M>().is_some_and(&mut matches);

@@ -208,8 +208,10 @@ pub struct Dam<M: Message> {
 }
 
 enum Passage {
-    /// The receiver cannot take it now.
+    /// By the dam's own rule: too many are queued behind, or there is no credit.
     Barred,
+    /// The receiver refused it, though the rule let it pass: others fill its mailbox.
+    Refused,
     /// The receiver will never take it.
     Gone,
 }
@@ -258,7 +260,7 @@ impl<M: Message> Dam<M> {
                 self.gauge.0.forwarded.add(1);
                 Ok(())
             }
-            Err(TellError::Full(msg)) => Err((msg, Passage::Barred)),
+            Err(TellError::Full(msg)) => Err((msg, Passage::Refused)),
             Err(TellError::Closed(msg) | TellError::NoLane(msg)) => Err((msg, Passage::Gone)),
         }
     }
@@ -306,16 +308,16 @@ impl<M: Message> Dam<M> {
         while let Some(msg) = self.pop() {
             match self.forward(msg) {
                 Ok(()) => {}
-                Err((msg, Passage::Barred)) => {
-                    self.bytes += (self.weigh)(&msg);
-                    self.reservoir.push_front(msg);
-                    if self.wait_for_room(cx) {
-                        break;
-                    }
-                }
                 Err((msg, Passage::Gone)) => {
                     drop(msg);
                     self.lose_receiver(cx);
+                }
+                Err((msg, barred)) => {
+                    self.bytes += (self.weigh)(&msg);
+                    self.reservoir.push_front(msg);
+                    if self.wait_for_room(&barred, cx) {
+                        break;
+                    }
                 }
             }
         }
@@ -342,21 +344,24 @@ impl<M: Message> Dam<M> {
     }
 
     /// `false` if there is room by now.
-    fn wait_for_room(&mut self, cx: &mut Context<Self>) -> bool {
+    fn wait_for_room(&mut self, barred: &Passage, cx: &mut Context<Self>) -> bool {
         if self.is_waiting {
             return true;
         }
-        let delay = match (self.rule, &self.line) {
-            (Rule::Polling { wait, .. }, _) => wait,
-            (Rule::Credit { .. }, Some(line)) if self.credit == 0 => {
+        let delay = match (self.rule, &self.line, barred) {
+            (Rule::Credit { .. }, Some(line), Passage::Barred) => {
                 self.is_waiting = line.wait_for_refill(|| cx.notifier(Self::look));
                 return self.is_waiting;
             }
-            // There is credit, and yet the receiver refused: others fill its mailbox.
-            (Rule::Credit { .. }, _) => RETRY,
+            (Rule::Polling { wait, .. }, _, Passage::Barred) => wait,
+            _ => RETRY,
         };
-        self.is_waiting = cx.notice_after(delay, Self::look).is_ok();
-        self.is_waiting
+        if let Err(error) = cx.notice_after(delay, Self::look) {
+            // The system is about to end, or out of threads; trying on at once would only spin.
+            tracing::error!("a dam cannot wait: {error}");
+        }
+        self.is_waiting = true;
+        true
     }
 }
 
@@ -381,15 +386,15 @@ impl<M: Message> Handler<M> for Dam<M> {
         }
         match self.forward(msg) {
             Ok(()) => {}
-            Err((msg, Passage::Barred)) => {
-                self.keep(msg, cx);
-                if !self.wait_for_room(cx) {
-                    self.release(cx);
-                }
-            }
             Err((msg, Passage::Gone)) => {
                 drop(msg);
                 self.lose_receiver(cx);
+            }
+            Err((msg, barred)) => {
+                self.keep(msg, cx);
+                if !self.wait_for_room(&barred, cx) {
+                    self.release(cx);
+                }
             }
         }
     }

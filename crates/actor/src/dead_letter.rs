@@ -1,16 +1,13 @@
 //! Dead letters: messages that no handler will see, counted by reason and shown to an observer.
 
-use std::{
-    any::Any,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::{any::Any, fmt};
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, ReasonCount};
 
 use crate::{
     cell::Core, envelope::Envelope, gauges::reason_counts, id::ActorId, mailbox::ShedCounters,
+    quiet,
 };
 
 /// A message that was shed, or was left in the mailbox of an actor that ended.
@@ -65,18 +62,13 @@ impl DeadLetters {
     pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
         self.counters[reason.index()].add(1);
         let Some(observer) = &self.observer else {
-            // A message's own drop may panic; that must not take a worker down.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(envelope)));
+            quiet::drop(envelope);
             return;
         };
         let message_type = envelope.message_type_name();
-        self.show(
-            observer,
-            core,
-            message_type,
-            Some(envelope.into_message()),
-            reason,
-        );
+        // It drops the reply port, which wakes an asker.
+        let message = quiet::call(|| envelope.into_message());
+        self.show(observer, core, message_type, message, reason);
     }
 
     /// A message that has been consumed without being handled to the end.
@@ -102,7 +94,7 @@ impl DeadLetters {
             reason,
             message,
         };
-        if catch_unwind(AssertUnwindSafe(|| observer(letter))).is_err() {
+        if quiet::call(|| observer(letter)).is_none() {
             tracing::error!("the observer of dead letters panicked");
         }
     }

@@ -106,7 +106,8 @@ where
         // SAFETY: the caller's promise.
         let (actor, context) =
             unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
-        actor.receive(letter.message, context, letter.reply);
+        // SAFETY: they are the cell's own, lent by its run.
+        unsafe { actor.receive(letter.message, context, letter.reply) };
         Handled::Done
     }
 

@@ -1,6 +1,10 @@
 //! The end of an actor: everybody who has to know is told, once, in this order: those who wait for
 //! room, the parent, the watchers.
 
+use std::collections::HashSet;
+
+use freeboard_sched::TimerKey;
+
 use crate::{
     cell::{CHILDREN_ENDED, Core},
     ended::EndReason,
@@ -32,9 +36,7 @@ pub(crate) fn end(core: &Core, reason: EndReason) {
         }
     }
     if let Some(relations) = relations {
-        for timer in relations.timers {
-            quiet::call(|| core.system.timers.cancel(timer));
-        }
+        cancel(core, relations.timers);
         for (_, on_end) in relations.watchers {
             quiet::call(|| on_end(core.ended(reason)));
         }
@@ -42,4 +44,23 @@ pub(crate) fn end(core: &Core, reason: EndReason) {
     }
     core.state.end();
     core.system.count_end();
+}
+
+/// The timers and the unhandled notices of an actor that is to be made anew: the new one sets its own.
+pub(crate) fn forget_timers(core: &Core) {
+    let forgotten = core.lock_relations().as_mut().map(|relations| {
+        let timers = std::mem::take(&mut relations.timers);
+        (timers, std::mem::take(&mut relations.notices))
+    });
+    if let Some((timers, notices)) = forgotten {
+        cancel(core, timers);
+        quiet::drop(notices);
+    }
+}
+
+fn cancel(core: &Core, timers: HashSet<TimerKey>) {
+    for timer in timers {
+        // It drops the message.
+        quiet::call(|| core.system.timers.cancel(timer));
+    }
 }

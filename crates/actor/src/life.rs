@@ -105,6 +105,8 @@ impl<A: Actor> Body<A> {
         let attempt = (history.len() as u32).saturating_sub(1);
         let delay_ns = supervision.backoff.delay_ns(attempt);
         self.drop_actor(cell);
+        self.has_notices = false;
+        funeral::forget_timers(core);
         for child in children(core) {
             child.signal(cell::STOP);
         }
@@ -137,6 +139,8 @@ impl<A: Actor> Body<A> {
     fn drop_actor(&mut self, cell: &Cell<A>) {
         // The future borrows the actor and the context: it goes first.
         self.drop_held();
+        // SAFETY: this thread runs the actor, and no handler borrows the context now.
+        quiet::drop(unsafe { (*cell.context()).clear_requests() });
         // SAFETY: this thread runs the actor, and nothing borrows it any more.
         let actor = unsafe { (*cell.actor()).take() };
         quiet::drop(actor);
@@ -149,7 +153,7 @@ impl<A: Actor> Body<A> {
         }
         self.life = Life::Stopping(reason);
         core.take_no_children();
-        core.mailbox.close();
+        core.close_mailbox();
         self.drop_held();
         if let Some(handling) = self.handling.take()
             && let Some(lane) = handling.lane()
@@ -211,7 +215,7 @@ impl<A: Actor> Body<A> {
 /// No worker of the system runs any more, and the caller is the only one who abandons this actor.
 pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     let core = cell.core();
-    core.mailbox.close();
+    core.close_mailbox();
     // SAFETY: the caller's promise makes this thread the one that runs the actor. A message that is
     // just being sent is left: its sender finds the actor ended.
     unsafe {

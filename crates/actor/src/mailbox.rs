@@ -13,7 +13,6 @@ use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Place, Popped, Refused};
 use crate::{
     envelope::{CoalesceKey, Envelope},
     gauges::LaneGauges,
-    sync::{AtomicBool, Ordering, fence},
 };
 
 /// One message in so many carries its time of arrival and has its handling timed.
@@ -283,7 +282,6 @@ pub(crate) struct Mailbox {
     first: MailboxLane,
     /// Lanes 1 and on, made on first use.
     others: Box<[OnceLock<Box<MailboxLane>>]>,
-    is_closed: AtomicBool,
 }
 
 impl Mailbox {
@@ -292,7 +290,6 @@ impl Mailbox {
         Self {
             first: MailboxLane::new(&lanes[0]),
             others: lanes[1..].iter().map(|_| OnceLock::new()).collect(),
-            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -320,17 +317,7 @@ impl Mailbox {
     /// Lane 1 or above, below the lane count; made if this is its first use.
     fn other_lane(&self, lane: usize, config: &LaneConfig) -> &MailboxLane {
         let slot = &self.others[lane - 1];
-        if let Some(lane) = slot.get() {
-            return lane;
-        }
-        let made = slot.get_or_init(|| Box::new(MailboxLane::new(config)));
-        // Ordering: SeqCst fence pairs with the one in `close`: either we see that the mailbox was
-        // closed, or the closer sees our lane.
-        fence(Ordering::SeqCst);
-        if self.is_closed.load(Ordering::Relaxed) {
-            made.close();
-        }
-        made
+        slot.get_or_init(|| Box::new(MailboxLane::new(config)))
     }
 
     /// The fast path of [`Mailbox::offer`]: a place for a message that nothing speaks against.
@@ -356,13 +343,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes no further messages; what was accepted stays.
-    pub(crate) fn close(&self) {
-        // Ordering: Relaxed store and SeqCst fence, see `other_lane`.
-        self.is_closed.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        for lane in self.used_lanes() {
-            lane.close();
+    /// Takes no further messages; what was accepted stays. Lanes that were never used are made, so
+    /// that whoever uses them first finds them closed.
+    pub(crate) fn close(&self, config: &MailboxConfig) {
+        self.first.close();
+        for (lane, lane_config) in config.as_slice().iter().enumerate().skip(1) {
+            self.other_lane(lane, lane_config).close();
         }
     }
 

@@ -12,6 +12,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Mutex, PoisonError},
+    task::Waker,
 };
 
 use freeboard_flow::ShedReason;
@@ -22,6 +23,7 @@ use crate::{
     current,
     envelope::Envelope,
     id::ActorId,
+    quiet,
     waiters::Waiter,
 };
 
@@ -41,6 +43,8 @@ pub(crate) struct Outbox {
     length: usize,
     /// Whom the actor waits for, and its key among that one's waiters.
     muted_on: Option<(CoreRef, u64)>,
+    /// Of the actor's own futures that send behind these letters.
+    wakers: Vec<Waker>,
 }
 
 /// What became of an outbox.
@@ -73,6 +77,14 @@ pub(crate) fn keep(
     Ok(())
 }
 
+/// Wakes a future of the actor `sender`, which this thread runs, once its outbox is empty.
+pub(crate) fn wake_when_settled(sender: &Core, waker: &Waker) {
+    // SAFETY: this thread runs the sender; the borrow ends here.
+    if let Some(outbox) = unsafe { (*sender.outbox()).as_mut() } {
+        outbox.wakers.push(waker.clone());
+    }
+}
+
 /// Whether the actor has letters for this lane, which a further one must not overtake.
 pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
@@ -97,10 +109,12 @@ pub(crate) unsafe fn settle(core: &Core) -> Settled {
         }
         let Some(first) = outbox.bundles.first() else {
             // SAFETY: as above. Unless something was told during the flush.
-            if unsafe { (*core.outbox()).is_some() } {
+            if let Some(told_meanwhile) = unsafe { (*core.outbox()).as_mut() } {
+                told_meanwhile.wakers.append(&mut outbox.wakers);
                 continue;
             }
             current::set_has_outbox(false);
+            outbox.wake();
             return Settled::Empty;
         };
         let settled = if outbox.muted_on.is_some() {
@@ -127,6 +141,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Settled {
         let place = unsafe { &mut *core.outbox() };
         if let Some(told_meanwhile) = place.take() {
             // By an observer of dead letters, during the flush.
+            outbox.wakers.extend(told_meanwhile.wakers);
             for mut bundle in told_meanwhile.bundles {
                 for letter in bundle.letters.drain(..) {
                     outbox.push(&bundle.target, bundle.lane, letter);
@@ -169,6 +184,7 @@ pub(crate) unsafe fn abandon(core: &Core) {
         }
     }
     outbox.flush();
+    outbox.wake();
     for bundle in outbox.bundles {
         for letter in bundle.letters {
             bundle
@@ -194,6 +210,12 @@ impl Outbox {
                 lane,
                 letters: VecDeque::from([letter]),
             }),
+        }
+    }
+
+    fn wake(&mut self) {
+        for waker in self.wakers.drain(..) {
+            quiet::call(|| waker.wake());
         }
     }
 

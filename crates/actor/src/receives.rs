@@ -27,8 +27,16 @@ pub trait Receives<M: Message, K>: Actor {
     /// What an ask gets.
     type Reply: Send + 'static;
 
+    /// # Safety
+    /// `self` and `cx` are an actor and its context in their cell, of which the caller is the run: a
+    /// future that is held keeps pointers to both.
     #[doc(hidden)]
-    fn receive<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P);
+    unsafe fn receive<P: ReplyPort<Self::Reply>>(
+        &mut self,
+        msg: M,
+        cx: &mut Context<Self>,
+        reply: P,
+    );
 
     #[doc(hidden)]
     fn coalesce_key_of(msg: &M) -> Option<u64>;
@@ -38,7 +46,12 @@ impl<M: Message, A: Handler<M>> Receives<M, ByHandler> for A {
     type Reply = <A as Handler<M>>::Reply;
 
     #[inline]
-    fn receive<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+    unsafe fn receive<P: ReplyPort<Self::Reply>>(
+        &mut self,
+        msg: M,
+        cx: &mut Context<Self>,
+        reply: P,
+    ) {
         reply.reply(self.handle(msg, cx));
     }
 
@@ -60,14 +73,19 @@ unsafe impl<A: Actor> Send for Borrowed<A> {}
 impl<M: Message, A: AsyncHandler<M>> Receives<M, ByAsyncHandler> for A {
     type Reply = <A as AsyncHandler<M>>::Reply;
 
-    fn receive<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+    unsafe fn receive<P: ReplyPort<Self::Reply>>(
+        &mut self,
+        msg: M,
+        cx: &mut Context<Self>,
+        reply: P,
+    ) {
         let borrowed = Borrowed::<A> {
             actor: self,
             cx: &raw mut *cx,
         };
         let future = async move {
             let borrowed = borrowed;
-            // SAFETY: actor and context stay at their place in the cell for as long as the cell
+            // SAFETY: (the caller's promise) actor and context stay at their place in the cell for as long as the cell
             // holds this future, which it drops before either; while it holds it, nothing else
             // borrows them (the run loop polls the future and handles no message).
             let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };

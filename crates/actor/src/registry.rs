@@ -99,17 +99,24 @@ impl Registry {
     /// # Safety
     /// No worker of the system runs any more.
     pub(crate) unsafe fn close(&self) {
+        let mut left = Vec::new();
         for shard in 0..SHARDS {
-            let cells = {
-                let mut shard = self.lock(shard);
-                shard.is_closed = true;
+            let mut shard = self.lock(shard);
+            shard.is_closed = true;
+            left.extend(
                 std::mem::take(&mut shard.cells)
-            };
-            // Without the lock: an actor's drop may look into the registry.
-            for (_, cell) in cells {
-                // SAFETY: the caller's promise; the registry gives each cell out once.
-                unsafe { cell.abandon() };
-            }
+                    .into_iter()
+                    .map(|(_, cell)| cell),
+            );
+        }
+        // All of them before any: an actor's drop may send to another one, which must not wait.
+        for cell in &left {
+            cell.close_mailbox();
+            cell.waiters.close();
+        }
+        for cell in left {
+            // SAFETY: the caller's promise; the registry gives each cell out once.
+            unsafe { cell.abandon() };
         }
     }
 }

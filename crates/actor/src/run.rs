@@ -98,6 +98,8 @@ unsafe fn step<A: Actor>(
     budget: &mut Budget,
 ) -> Step {
     let core = cell.core();
+    // First, so that a stop finds the future where it drops it.
+    body.adopt_held(cell);
     if !signals.is_empty() {
         body.obey(cell, signals);
     }
@@ -114,7 +116,7 @@ unsafe fn step<A: Actor>(
     if body.life != Life::Active {
         return Step::Continue;
     }
-    if let Some(step) = body.wait_if_needed(cell) {
+    if let Some(step) = body.wait_if_needed(cell, budget) {
         return step;
     }
     if body.life != Life::Active {
@@ -179,18 +181,23 @@ impl<A: Actor> Body<A> {
         }
     }
 
+    /// Takes over the future of an async handler that has just returned it.
+    fn adopt_held(&mut self, cell: &Cell<A>) {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        if let Some(held) = unsafe { (*cell.context()).held.take() } {
+            self.held = Some(held);
+        }
+    }
+
     /// Takes over what the actor asked of its context.
     fn adopt_requests(&mut self, cell: &Cell<A>) {
+        self.adopt_held(cell);
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
-        let (held, stop) =
-            unsafe { ((*cell.context()).held.take(), (*cell.context()).stop.take()) };
-        if held.is_some() {
-            self.held = held;
-        }
+        let stop = unsafe { (*cell.context()).stop.take() };
         match stop {
             Some(StopRequest::Now) => self.stop(cell.core(), EndReason::Stopped),
             Some(StopRequest::Drained) => {
-                cell.core().mailbox.close();
+                cell.core().close_mailbox();
                 self.is_draining = true;
             }
             None => {}
@@ -198,7 +205,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// Settles the outbox and polls the held future; a step if the actor has to wait.
-    fn wait_if_needed(&mut self, cell: &Cell<A>) -> Option<Step> {
+    fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Option<Step> {
         let core = cell.core();
         // First the outbox: what the future sends next must not overtake what was told before.
         // SAFETY: this thread runs the actor.
@@ -220,7 +227,12 @@ impl<A: Actor> Body<A> {
                     self.publish(core);
                     // SAFETY: this thread runs the actor.
                     let _ = unsafe { outbox::settle(core) };
-                    return Some(Step::Rest(Rest::Held));
+                    // A future that wakes itself at once must not keep the worker to itself.
+                    return Some(if budget.spend() {
+                        Step::Rest(Rest::Held)
+                    } else {
+                        Step::Again(After::BudgetSpent)
+                    });
                 }
                 Err(panic) => {
                     self.drop_held();
@@ -248,8 +260,8 @@ impl<A: Actor> Body<A> {
         };
         let waker = CoreRef::of(cell.core()).into_waker();
         let mut task_context = TaskContext::from_waker(&waker);
-        let _runtime = cell.core().system.enter_runtime();
         catch_unwind(AssertUnwindSafe(|| {
+            let _runtime = cell.core().system.enter_runtime();
             future.as_mut().poll(&mut task_context).is_ready()
         }))
     }

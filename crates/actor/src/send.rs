@@ -106,10 +106,15 @@ impl<A: Actor> Delivery<A> {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
         }
         let is_behind_outbox = current::has_outbox()
-            && current::with(|sender| outbox::has_letters_for(sender, core, self.lane))
-                == Some(true);
+            && current::with(|sender| {
+                let is_behind = outbox::has_letters_for(sender, core, self.lane);
+                if is_behind {
+                    outbox::wake_when_settled(sender, context.waker());
+                }
+                is_behind
+            }) == Some(true);
         if is_behind_outbox {
-            // What this actor told before goes first; it polls us again once that has left.
+            // What this actor told before goes first.
             self.envelope = Some(envelope);
             return Poll::Pending;
         }

@@ -15,6 +15,12 @@ use crate::{
 /// What is left to actors that were stopped at the deadline, at the most.
 const GRACE_MAX: Duration = Duration::from_millis(100);
 
+/// How long idle workers may take to end.
+const WORKERS_END_MAX: Duration = Duration::from_secs(30);
+
+/// What a longer timeout is taken for: a hundred years.
+const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// An actor that a shutdown could not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,7 +58,8 @@ impl ShutdownReport {
 
 pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownReport {
     system.begin_shutdown();
-    let deadline = Instant::now() + timeout;
+    let now = Instant::now();
+    let deadline = now.checked_add(timeout).unwrap_or(now + TIMEOUT_MAX);
     let mut cells = system.registry.cells();
     cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
@@ -65,17 +72,23 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     // Whoever is left: out of time, or a child whose parent is.
     let left = living(system);
     for cell in &left {
-        cell.mailbox.close();
+        cell.close_mailbox();
         cell.signal(cell::STOP);
     }
     let grace = Instant::now() + GRACE_MAX.min(timeout);
     for cell in &left {
         wait_ended(cell, grace);
     }
-    let unfinished = living(system).iter().map(describe).collect();
+    let unfinished: Vec<_> = living(system).iter().map(describe).collect();
     let stopped_at_deadline = left.len();
     drop(left);
-    let stuck_workers = system.scheduler.shutdown(GRACE_MAX);
+    // With every actor ended no handler can hold a worker: only the machine's load can.
+    let patience = if unfinished.is_empty() {
+        WORKERS_END_MAX
+    } else {
+        GRACE_MAX
+    };
+    let stuck_workers = system.scheduler.shutdown(patience);
     system.timers.shutdown();
     ShutdownReport {
         stopped_at_deadline,

@@ -21,6 +21,7 @@ use crate::{
     life,
     names::Names,
     options::SpawnOptions,
+    quiet,
     registry::Registry,
     shutdown::{self, ShutdownReport},
     supervision::Failure,
@@ -158,7 +159,7 @@ impl SystemInner {
         let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
         if !is_wanted || self.is_shutting_down() {
             // Nobody would wait for it any more: it is born stopped. Its first run ends it.
-            core.mailbox.close();
+            core.close_mailbox();
             let _ = core.state.signal(crate::cell::STOP);
         }
         self.scheduler.schedule(core.task());
@@ -218,12 +219,10 @@ impl SystemInner {
             message_type = failure.message_type,
             "{failure}"
         );
-        if let Some(observer) = self.on_failure.get() {
-            let shown =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| observer(failure)));
-            if shown.is_err() {
-                tracing::error!("the observer of failures panicked");
-            }
+        if let Some(observer) = self.on_failure.get()
+            && quiet::call(|| observer(failure)).is_none()
+        {
+            tracing::error!("the observer of failures panicked");
         }
     }
 

@@ -122,27 +122,29 @@ impl Waiters {
     /// Takes a waiter out. `false` if it has been let go already, so that its place in the lane must
     /// be offered to the next one.
     pub(crate) fn unregister(&self, key: u64) -> bool {
-        let mut list = self.lock();
-        let Some(list) = list.as_mut() else {
-            return false;
+        // Dropped without the lock: a waker's drop may run what it likes.
+        let removed = {
+            let mut list = self.lock();
+            list.as_mut().and_then(|list| {
+                let place = list.entries.iter().position(|entry| entry.key == key)?;
+                list.entries.remove(place)
+            })
         };
-        let place = list.entries.iter().position(|entry| entry.key == key);
-        place.is_some_and(|place| list.entries.remove(place).is_some())
+        removed.is_some()
     }
 
     /// Puts a new waker in the place of an async sender's old one. `false` if it has been let go.
     pub(crate) fn renew(&self, key: u64, waker: &Waker) -> bool {
-        let mut list = self.lock();
-        let entry = list
-            .as_mut()
-            .and_then(|list| list.entries.iter_mut().find(|entry| entry.key == key));
-        match entry {
-            Some(entry) => {
-                entry.waiter = Waiter::Task(waker.clone());
-                true
-            }
-            None => false,
-        }
+        let renewed = Waiter::Task(waker.clone());
+        // Dropped without the lock, as above.
+        let replaced = {
+            let mut list = self.lock();
+            list.as_mut().and_then(|list| {
+                let entry = list.entries.iter_mut().find(|entry| entry.key == key)?;
+                Some(std::mem::replace(&mut entry.waiter, renewed))
+            })
+        };
+        replaced.is_some()
     }
 
     /// Lets go as many as there is room for in lanes at or below their low watermark. Returns

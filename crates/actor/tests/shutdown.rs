@@ -182,10 +182,13 @@ fn a_slow_actor_is_stopped_at_the_deadline() {
     });
     gate.open();
     let report = report.join().expect("no panic");
-    assert_eq!(report.stopped_at_deadline, 1, "{report:?}");
     assert_eq!(ended(&noter).actor, noter.id());
     // Either the deadline's stop came in time to shed them, or the drain was quicker than it.
     let stopped = common::shed(&noter, "stopped");
+    assert!(
+        report.stopped_at_deadline == 1 || stopped == 0,
+        "{report:?}"
+    );
     assert_eq!(notes.len() as u64 + stopped, 10);
 }
 

@@ -126,6 +126,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     }
 
     /// Takes the first value that `matches`, wherever it is queued; time proportional to the depth.
+    /// `matches` is called under the lane's lock: it must not use the lane.
     pub fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
         let mut state = self.lock();
         let found = state

@@ -33,6 +33,7 @@ pub struct Budget {
     /// Messages accounted for when the clock was first read.
     started_at: u32,
     looked_ns: u64,
+    is_time_up: bool,
 }
 
 impl Budget {
@@ -45,6 +46,7 @@ impl Budget {
             started_ns: 0,
             started_at: 0,
             looked_ns: 0,
+            is_time_up: false,
         }
     }
 
@@ -66,6 +68,7 @@ impl Budget {
         self.looked_ns = now_ns;
         let elapsed_ns = now_ns.saturating_sub(self.started_ns);
         if elapsed_ns >= self.limits.time_ns {
+            self.is_time_up = true;
             return false;
         }
         // Half of what fits at the pace so far, and at most as many as were handled already.
@@ -76,9 +79,9 @@ impl Budget {
         true
     }
 
-    /// Whether the messages of the budget are used up.
+    /// Whether the messages or the time of the budget are used up.
     pub fn is_spent(&self) -> bool {
-        self.spent >= self.limits.messages
+        self.is_time_up || self.spent >= self.limits.messages
     }
 
     /// Messages accounted for.

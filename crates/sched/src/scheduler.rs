@@ -118,6 +118,18 @@ impl Shared {
     }
 }
 
+/// Says that a worker's thread ends, when it is dropped.
+struct Leaving<'a> {
+    shared: &'a Shared,
+    index: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.shared.leave(self.index);
+    }
+}
+
 /// Threads that have not ended yet, for a shutdown that does not wait for ever.
 #[derive(Default)]
 struct Living {
@@ -232,8 +244,13 @@ impl Scheduler {
         thread::Builder::new()
             .name(format!("{}-{index}", shared.settings.name))
             .spawn(move || {
+                // A task must not panic, and the actor floor's do not; should one all the same, the
+                // others still learn that this thread has ended.
+                let _leaving = Leaving {
+                    shared: &shared,
+                    index,
+                };
                 Worker::new(index, shared.clone()).work();
-                shared.leave(index);
             })
     }
 

@@ -190,8 +190,14 @@ fn serve(inner: &Inner) {
             };
             state.moved.insert(key.number, next);
             state.calls.insert(next, call);
-        } else {
-            state.moved.remove(&key.number);
+            continue;
         }
+        state.moved.remove(&key.number);
+        // Without the lock: what the call owns may cancel timers when it goes.
+        drop(state);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(call))) {
+            std::mem::forget(panic);
+        }
+        state = inner.lock();
     }
 }

@@ -72,6 +72,22 @@ impl RunContext<'_> {
     }
 }
 
+/// Marks the thread as a worker's, until it is dropped, also by a panic.
+struct Current(());
+
+impl Current {
+    fn enter(worker: &Worker) -> Self {
+        CURRENT.with(|current| current.set(worker));
+        Self(())
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(std::ptr::null()));
+    }
+}
+
 pub(crate) struct Worker {
     index: usize,
     shared: Arc<Shared>,
@@ -113,7 +129,7 @@ impl Worker {
 
     /// The thread's life: until the scheduler shuts down.
     pub(crate) fn work(&self) {
-        CURRENT.with(|current| current.set(self));
+        let _current = Current::enter(self);
         let mut is_searching = false;
         while !self.shared.is_shut_down() {
             if !is_searching {
@@ -133,7 +149,6 @@ impl Worker {
             // Whoever comes back from rest is a searcher.
             is_searching = true;
         }
-        CURRENT.with(|current| current.set(std::ptr::null()));
     }
 
     fn rest(&self, was_searching: bool) {
