@@ -155,18 +155,22 @@ impl<A: Actor> Body<A> {
         core.take_no_children();
         core.close_mailbox();
         self.drop_held();
-        if let Some(handling) = self.handling.take()
-            && let Some(lane) = handling.lane()
-        {
-            // An async handler's message, stopped at an await.
-            shed_consumed(core, lane, handling.type_name, ShedReason::Stopped);
-        }
+        self.shed_handling(core);
         for child in children(core) {
             if reason == EndReason::Drained {
                 child.drain();
             } else {
                 child.signal(cell::STOP);
             }
+        }
+    }
+
+    /// An async handler's message, stopped at an await, is shed.
+    fn shed_handling(&mut self, core: &Core) {
+        if let Some(handling) = self.handling.take()
+            && let Some(lane) = handling.lane()
+        {
+            shed_consumed(core, lane, handling.type_name, ShedReason::Stopped);
         }
     }
 
@@ -216,10 +220,13 @@ impl<A: Actor> Body<A> {
 pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     let core = cell.core();
     core.close_mailbox();
-    // SAFETY: the caller's promise makes this thread the one that runs the actor. A message that is
-    // just being sent is left: its sender finds the actor ended.
+    // SAFETY: the caller's promise makes this thread the one that runs the actor.
     unsafe {
-        shed_mailbox(core);
+        // A sender may be between its two steps, on another thread: it takes no further one to start.
+        while !shed_mailbox(core) {
+            std::thread::yield_now();
+        }
+        (*cell.body()).shed_handling(core);
         (*cell.body()).drop_actor(cell);
         quiet::drop((*cell.body()).factory.take());
         outbox::abandon(core);

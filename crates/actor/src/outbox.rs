@@ -79,9 +79,13 @@ pub(crate) fn keep(
 
 /// Wakes a future of the actor `sender`, which this thread runs, once its outbox is empty.
 pub(crate) fn wake_when_settled(sender: &Core, waker: &Waker) {
+    // Before the outbox is borrowed: cloning a waker may run what it likes.
+    let waker = waker.clone();
     // SAFETY: this thread runs the sender; the borrow ends here.
-    if let Some(outbox) = unsafe { (*sender.outbox()).as_mut() } {
-        outbox.wakers.push(waker.clone());
+    if let Some(outbox) = unsafe { (*sender.outbox()).as_mut() }
+        && !outbox.wakers.iter().any(|known| known.will_wake(&waker))
+    {
+        outbox.wakers.push(waker);
     }
 }
 

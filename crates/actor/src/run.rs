@@ -228,10 +228,11 @@ impl<A: Actor> Body<A> {
                     // SAFETY: this thread runs the actor.
                     let _ = unsafe { outbox::settle(core) };
                     // A future that wakes itself at once must not keep the worker to itself.
-                    return Some(if budget.spend() {
-                        Step::Rest(Rest::Held)
-                    } else {
+                    let is_spent = !budget.spend();
+                    return Some(if is_spent && core.state.has_signals() {
                         Step::Again(After::BudgetSpent)
+                    } else {
+                        Step::Rest(Rest::Held)
                     });
                 }
                 Err(panic) => {
