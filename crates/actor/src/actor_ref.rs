@@ -127,6 +127,9 @@ impl<A: Actor> ActorRef<A> {
 
     /// Sends a message; the future waits while the lane is full and its policy is to wait. Dropped
     /// before it is done, it has sent nothing.
+    ///
+    /// An async handler that awaits this holds its own mailbox: actors that await room in each other,
+    /// in a circle, wait for ever. [`ActorRef::tell`] does not: it mutes without closing circles.
     pub fn send<M: Message, K>(&self, msg: M) -> SendFuture<A, M>
     where
         A: Receives<M, K>,

@@ -85,9 +85,10 @@ impl<M: Message, A: AsyncHandler<M>> Receives<M, ByAsyncHandler> for A {
         };
         let future = async move {
             let borrowed = borrowed;
-            // SAFETY: (the caller's promise) actor and context stay at their place in the cell for as long as the cell
-            // holds this future, which it drops before either; while it holds it, nothing else
-            // borrows them (the run loop polls the future and handles no message).
+            // SAFETY: the caller of `receive` promises that actor and context are a cell's own. They
+            // stay at their place for as long as the cell holds this future, which it drops before
+            // either; while it holds it, nothing else borrows them: the run loop polls the future
+            // and handles no message.
             let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };
             reply.reply(AsyncHandler::handle(actor, msg, cx).await);
         };

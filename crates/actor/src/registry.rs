@@ -1,4 +1,5 @@
-//! All living actors of a system, in sixteen shards, so that spawning threads rarely meet.
+//! All living actors of a system, in sixteen shards in turn, so that those who spawn and those who
+//! end rarely meet.
 //!
 //! The registry's reference keeps a cell alive while it may be in a run queue.
 
@@ -10,7 +11,7 @@ use crate::{
     actor::Actor,
     cell::Cell,
     cell_ref::{CellRef, CoreRef},
-    sync::{AtomicUsize, Ordering},
+    id::ActorId,
 };
 
 const SHARDS: usize = 16;
@@ -32,14 +33,6 @@ pub(crate) struct Registry {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-thread_local! {
-    static SHARD: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Ordering: Relaxed, it only spreads threads over shards.
-        NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS
-    };
-}
-
 impl Registry {
     pub(crate) fn new() -> Self {
         Self {
@@ -57,9 +50,10 @@ impl Registry {
     /// nobody will run the cell.
     pub(crate) fn insert<A: Actor>(
         &self,
+        id: ActorId,
         make: impl FnOnce(Place) -> Cell<A>,
     ) -> (CellRef<A>, bool) {
-        let shard_index = SHARD.with(|shard| *shard);
+        let shard_index = id.get() as usize % SHARDS;
         let mut shard = self.lock(shard_index);
         let is_open = !shard.is_closed;
         let entry = shard.cells.vacant_entry();

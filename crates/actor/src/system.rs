@@ -137,7 +137,7 @@ impl SystemInner {
     ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
         let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
-        let (cell, is_kept) = self.registry.insert(|place| {
+        let (cell, is_kept) = self.registry.insert(id, |place| {
             let birth = Birth {
                 id,
                 place,

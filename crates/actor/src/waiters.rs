@@ -1,7 +1,7 @@
 //! Who waits for room in a full lane: blocked threads, async senders, muted actors.
 //!
-//! A sender that finds a lane full registers here, signals the receiver
-//! ([`crate::cell::WAITERS`]) and tries once more. The receiver, after each batch, lets as many go as
+//! A sender that finds a lane full registers here and signals the receiver
+//! ([`crate::cell::WAITERS`]). The receiver, after each batch, lets as many go as
 //! there is room for once the lane is at or below its low watermark. Because the signal is part of
 //! the receiver's state word, a receiver that goes to rest cannot miss it; and a receiver at rest
 //! runs once, sees that there is room, and lets them go.

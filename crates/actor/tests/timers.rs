@@ -96,9 +96,11 @@ fn a_timer_sends_once_and_not_early() {
 fn timers_fire_in_the_order_of_their_deadlines() {
     let system = system();
     let (actor, notes) = spawn(&system);
-    for number in (1..=20).rev() {
-        let delay = Duration::from_millis(100 + 2 * number);
-        actor.ask(After(delay, number)).wait().expect("a timer");
+    // Within each half later ones are due later, however slowly they are set.
+    for number in (11..=20).chain(1..=10) {
+        let delay = if number > 10 { 500 * MS } else { MS };
+        let after = After(delay + Duration::from_micros(number), number);
+        actor.ask(after).wait().expect("a timer");
     }
     assert!(notes.wait_len(20).into_iter().eq(1..=20));
     finish(&system);

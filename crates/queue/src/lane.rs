@@ -48,7 +48,7 @@ use std::{
 
 use crate::{
     PLAIN_MARK, Place, Popped, Refused,
-    block::{Block, HOLE},
+    block::Block,
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
@@ -213,13 +213,9 @@ impl<T> Lane<T> {
 
     #[cold]
     fn leave_hole(&self, index: u64) -> Refused<()> {
-        // Ordering: Relaxed, a statistic.
-        self.producers.holes.fetch_add(1, Ordering::Relaxed);
         // Ordering: Relaxed, a hint.
         self.published.gate.store(GATE_SHUT, Ordering::Relaxed);
-        let place = self.find(index);
-        // SAFETY: a hole's value is never read.
-        unsafe { place.fill(HOLE, |_| ()) };
+        drop(self.find(index));
         Refused::Full(())
     }
 

@@ -138,6 +138,10 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         if let Some(key) = entry.key {
             state.keys.remove(&key);
         }
+        while let Some(None) = state.queue.front() {
+            state.queue.pop_front();
+            state.head += 1;
+        }
         Some(entry.value)
     }
 

@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::{
     Lane,
-    block::{EMPTY, Slot},
+    block::{EMPTY, HOLE, Slot},
     sync::Ordering,
 };
 
-/// A place that was drawn for one value and has to be filled.
+/// A place that was drawn for one value and has to be filled; dropped instead, it is a hole.
 #[must_use = "the consumer waits for it to be filled"]
 pub struct Place<'a, T> {
     pub(crate) lane: &'a Lane<T>,
@@ -27,21 +27,38 @@ impl<T> Place<'_, T> {
     /// Lets `write` initialise the value, and publishes it with `mark` (neither 0 nor `u64::MAX`).
     ///
     /// # Safety
-    /// `write` initialises the value it is given, and does not panic.
+    /// `write` initialises the value it is given, unless it panics.
     #[inline(always)]
-    pub unsafe fn fill(self, mark: u64, write: impl FnOnce(*mut T)) {
+    pub unsafe fn fill(mut self, mark: u64, write: impl FnOnce(*mut T)) {
         debug_assert!(mark != EMPTY, "a mark is not 0");
         // SAFETY: rules 1 and 2 of `lane`: the block is not freed before we publish.
         let slot = unsafe { &*self.slot };
         // SAFETY: nobody reads the value before the mark is published, nobody else writes it.
         slot.value
             .with_mut(|cell| unsafe { write((*cell).as_mut_ptr()) });
+        self.publish(mark);
+        std::mem::forget(self);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, mark: u64) {
+        // SAFETY: as in `fill`.
+        let slot = unsafe { &*self.slot };
         // Ordering: Release pairs with the consumer's Acquire load of the mark.
         slot.mark.store(mark, Ordering::Release);
         if self.is_laggard {
             // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
             self.lane.producers.walkers.fetch_sub(1, Ordering::Release);
         }
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    /// Given up, or its writer panicked: the consumer steps over it.
+    fn drop(&mut self) {
+        // Ordering: Relaxed, a statistic.
+        self.lane.producers.holes.fetch_add(1, Ordering::Relaxed);
+        self.publish(HOLE);
     }
 }
 

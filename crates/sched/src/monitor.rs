@@ -1,7 +1,8 @@
 //! The monitor: a thread that looks each millisecond whether a worker is stuck in one run.
 //!
-//! First part: tasks that wait behind a worker which has been in the same run for a whole tick are
-//! given to a sleeping worker, its next slot included, which nobody may touch otherwise.
+//! First part: a task in the next slot of a worker that has been in the same run for a whole tick is
+//! given to a sleeping worker; nobody may touch it otherwise. (Tasks in the worker's ring need no
+//! monitor: who put the second one there woke a thief.)
 
 use std::{io, sync::Arc, sync::Weak, thread, time::Duration};
 

@@ -93,6 +93,8 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     runs_since_injector: Cell<u32>,
     injector_looked_ns: Cell<u64>,
+    /// Whether the last task came from the injector because it was its turn.
+    has_just_looked: Cell<bool>,
     next_slot_uses: Cell<u32>,
     random: Cell<u32>,
 }
@@ -110,6 +112,7 @@ impl Worker {
             shared,
             runs_since_injector: Cell::new(0),
             injector_looked_ns: Cell::new(0),
+            has_just_looked: Cell::new(false),
             next_slot_uses: Cell::new(0),
             random: Cell::new(0x9e37_79b9 ^ (index as u32 + 1)),
         }
@@ -216,9 +219,12 @@ impl Worker {
         let own = &self.shared.seats[self.index];
         let runs = self.runs_since_injector.get() + 1;
         self.runs_since_injector.set(runs);
+        // Not twice in a row: a task that uses up its time each run would be taken for ever.
         if runs > INJECTOR_EVERY_RUNS
+            && !self.has_just_looked.replace(false)
             && let Some(task) = self.take_injected(0)
         {
+            self.has_just_looked.set(true);
             return Some(task);
         }
         let uses = self.next_slot_uses.get();
