@@ -45,6 +45,8 @@ pub trait Receives<M: Message, K>: Actor {
 impl<M: Message, A: Handler<M>> Receives<M, ByHandler> for A {
     type Reply = <A as Handler<M>>::Reply;
 
+    /// # Safety
+    /// As [`Receives::receive`]; nothing is kept here.
     #[inline]
     unsafe fn receive<P: ReplyPort<Self::Reply>>(
         &mut self,
@@ -73,6 +75,8 @@ unsafe impl<A: Actor> Send for Borrowed<A> {}
 impl<M: Message, A: AsyncHandler<M>> Receives<M, ByAsyncHandler> for A {
     type Reply = <A as AsyncHandler<M>>::Reply;
 
+    /// # Safety
+    /// As [`Receives::receive`].
     unsafe fn receive<P: ReplyPort<Self::Reply>>(
         &mut self,
         msg: M,
