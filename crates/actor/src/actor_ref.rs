@@ -323,7 +323,8 @@ impl<A: Actor> ActorRef<A> {
         self.cell.core().signal(cell::STOP);
     }
 
-    /// Ends the actor once everything accepted so far is handled; from here on nothing more is.
+    /// Ends the actor once everything accepted so far is handled; from here on nothing more is, also
+    /// not from the actor itself.
     pub fn stop_when_drained(&self) {
         self.cell.core().drain();
     }

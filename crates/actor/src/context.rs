@@ -27,6 +27,13 @@ pub(crate) enum StopRequest {
     Drained,
 }
 
+/// Whether a timer goes on after it has fired.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    No,
+    Yes,
+}
+
 /// An actor's way to itself and its system, given to each of its handlers and hooks.
 pub struct Context<A: Actor> {
     /// Set by the first run, before any user code sees the context.
@@ -132,7 +139,8 @@ impl<A: Actor> Context<A> {
         self.stop = Some(StopRequest::Now);
     }
 
-    /// Ends the actor once everything queued now is handled; nothing more is accepted.
+    /// Ends the actor once everything queued now is handled; nothing more is accepted, also not from
+    /// the actor itself.
     pub fn stop_when_drained(&mut self) {
         self.stop.get_or_insert(StopRequest::Drained);
     }
@@ -207,7 +215,7 @@ impl<A: Actor> Context<A> {
         A: Receives<M, K>,
     {
         let mut msg = Some(msg);
-        self.start_timer(delay, move |to| {
+        self.start_timer(delay, Repeats::No, move |to| {
             if let Some(msg) = msg.take() {
                 to.tell_from_timer(msg);
             }
@@ -228,7 +236,7 @@ impl<A: Actor> Context<A> {
     where
         A: Receives<M, K>,
     {
-        self.start_timer(period, move |to| {
+        self.start_timer(period, Repeats::Yes, move |to| {
             to.tell_from_timer(msg.clone());
             Some(period)
         })
@@ -237,6 +245,7 @@ impl<A: Actor> Context<A> {
     fn start_timer(
         &self,
         delay: Duration,
+        repeats: Repeats,
         mut fire: impl FnMut(&ActorRef<A>) -> Option<Duration> + Send + 'static,
     ) -> io::Result<TimerKey> {
         let core = self.cell().core();
@@ -245,11 +254,11 @@ impl<A: Actor> Context<A> {
         let mut relations = core.lock_relations();
         let key = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
-            let again = fire(&to);
-            if again.is_none() {
+            if repeats == Repeats::No {
+                // Before its message is there: who cancels it then is too late, and is told so.
                 to.forget_timer(key);
             }
-            again
+            fire(&to)
         })?;
         relations.get_or_insert_default().timers.insert(key);
         Ok(key)
@@ -275,7 +284,7 @@ impl<A: Actor> Context<A> {
         delay: Duration,
         action: fn(&mut A, &mut Self),
     ) -> io::Result<TimerKey> {
-        self.start_timer(delay, move |to| {
+        self.start_timer(delay, Repeats::No, move |to| {
             to.cell().core().notify(Envelope::action::<A>(action));
             None
         })
@@ -290,10 +299,11 @@ impl<A: Actor> Context<A> {
     /// Drops a timer. `false` if it has fired for the last time.
     pub fn cancel(&self, timer: TimerKey) -> bool {
         let core = self.cell().core();
-        if let Some(relations) = core.lock_relations().as_mut() {
-            relations.timers.remove(&timer);
-        }
-        core.system.timers.cancel(timer)
+        let is_set = core
+            .lock_relations()
+            .as_mut()
+            .is_some_and(|relations| relations.timers.remove(&timer));
+        is_set && core.system.timers.cancel(timer)
     }
 
     /// Takes the first queued message of type `M` that `matches` out of the mailbox, wherever it is;
