@@ -148,7 +148,7 @@ fn spawn_server(
         plan.total(),
         is_replayed && plan.sink.has_file(),
     );
-    spawn_named(system, options.name("log_server"), server)
+    Ok(system.spawn_once(options.name("log_server"), server)?)
 }
 
 fn spawn_dam(
@@ -171,22 +171,11 @@ fn spawn_dam(
     let gauge = dam.gauge();
     let lane = LaneConfig::bounded(bound(plan));
     let options = SpawnOptions::new().name("log_dam").lane(lane);
-    let actor = spawn_named(system, options, dam)?;
+    let actor = system.spawn_once(options, dam)?;
     system.spawn(Usher {
         dam: actor.clone(),
         server: server.clone(),
         receive: plan.receive,
     });
     Ok(WatchedDam { actor, gauge })
-}
-
-/// Spawns an actor that is never restarted, so that its factory is called once.
-fn spawn_named<A: freeboard::Actor>(
-    system: &System,
-    options: SpawnOptions,
-    actor: A,
-) -> Result<ActorRef<A>> {
-    let mut actor = Some(actor);
-    let factory = move || actor.take().expect("an actor that is never restarted");
-    Ok(system.spawn_with(options, factory)?)
 }
