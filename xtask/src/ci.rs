@@ -12,8 +12,8 @@ use crate::step::Steps;
 use crate::workspace::Package;
 use crate::{loom, test, tidy, workspace};
 
-/// Enough to find every bug we have provoked on purpose, and done in minutes on two cores.
-const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "3";
+/// Enough to find every bug we have provoked on purpose, and done in seconds; `soak` takes more.
+const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
 
 pub(crate) fn run() -> Result<()> {
     let root = workspace::root()?;

@@ -32,6 +32,7 @@ pub const CELL_ALIGN_BYTES: usize = 64;
 /// Blocks are aligned to this: a cache line.
 pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
 
+#[cfg(all(unix, not(loom)))]
 const CELL_KINDS: usize = CELL_BYTES_MAX / CELL_ALIGN_BYTES;
 
 /// Number of kinds: blocks, first blocks, and cells by size.
