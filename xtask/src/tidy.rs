@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of STYLE.md that a program can check, as a test.
+//! `cargo xtask tidy`: the rules of CONTRIBUTING.md that a program can check, as a test.
 //!
 //! A rule is a function from a [`source::Source`] (or from the manifests, for the floors) to
 //! findings; each finding names file, line and rule, so that an editor can jump to it.

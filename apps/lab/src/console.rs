@@ -19,6 +19,8 @@ const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} %, {msg} queued";
 struct State {
     is_to_stderr: bool,
     bar: Mutex<Option<ProgressBar>>,
+    /// The first write that failed for another reason than a reader who went away.
+    failed: Mutex<Option<io::Error>>,
 }
 
 /// Cheap to clone; every clone writes to the same place.
@@ -31,6 +33,7 @@ impl Console {
         Self(Arc::new(State {
             is_to_stderr,
             bar: Mutex::new(None),
+            failed: Mutex::new(None),
         }))
     }
 
@@ -41,17 +44,27 @@ impl Console {
     /// One line, above the bar.
     pub(crate) fn line(&self, text: &str) {
         let write = || {
-            let _ = if self.0.is_to_stderr {
-                writeln!(io::stderr().lock(), "{text}")
-            } else {
-                let mut stdout = io::stdout().lock();
-                writeln!(stdout, "{text}").and_then(|()| stdout.flush())
-            };
+            if self.0.is_to_stderr {
+                // Nobody may be there to read it.
+                let _ = writeln!(io::stderr().lock(), "{text}");
+            } else if let Err(error) = write_stdout(&format!("{text}\n")) {
+                let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error);
+            }
         };
         match self.bar().as_ref() {
             Some(bar) => bar.suspend(write),
             None => write(),
         }
+    }
+
+    /// Whether all lines could be written.
+    ///
+    /// # Errors
+    /// The first failure, but for a reader that went away.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
     }
 
     /// Shows a bar, if standard error is a terminal.

@@ -60,6 +60,10 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
         interrupt,
         prints_watch: args.watch().is_some(),
     };
+    console.line(
+        "A log server behind a flooded mailbox, as an Erlang system met it in 2019 (\"the original\" \
+         below):\nmany senders, one server that writes each line to a file, and a dam in between.\n",
+    );
     let mut outcomes = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         if interrupt.has_come() {
@@ -83,6 +87,7 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
         console.line(&text);
     }
     outputs.write(&outcomes)?;
+    console.check().context("cannot write the results")?;
     exit_code(&outcomes, interrupt)
 }
 

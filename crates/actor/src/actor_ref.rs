@@ -398,7 +398,8 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
-    /// A reference for one message type, whatever the actor.
+    /// A reference for one message type, whatever the actor. Where the type is not clear from its use,
+    /// write `recipient::<M, _>()`.
     pub fn recipient<M: Message, K: 'static>(&self) -> Recipient<M>
     where
         A: Receives<M, K>,

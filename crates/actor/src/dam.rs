@@ -3,30 +3,7 @@
 //! What cannot go on waits in the dam's *reservoir*, bounded in messages and in bytes, so that the
 //! mailbox behind it stays short: whatever that actor does per queued message stays cheap.
 //!
-//! - [`Dam::polling`] is the original rule (an Erlang log server's, 2019): look at the length of the
-//!   queue behind; if it is above the threshold, sleep and look again.
-//! - [`Dam::credit`] neither polls nor sleeps: each message that goes on takes a credit of a window,
-//!   and gives it back once it has been handled (or shed).
-//!
-//! ```
-//! use freeboard_actor::{Actor, Context, Dam, Handler, System};
-//!
-//! struct Writer(u64);
-//! impl Actor for Writer {}
-//! impl Handler<String> for Writer {
-//!     type Reply = ();
-//!     fn handle(&mut self, _line: String, _cx: &mut Context<Self>) {
-//!         self.0 += 1;
-//!     }
-//! }
-//!
-//! let system = System::builder().workers(1).build()?;
-//! let writer = system.spawn(Writer(0));
-//! let dam = system.spawn(Dam::credit(1_024).in_front_of(writer.recipient::<String, _>())?);
-//! dam.tell("a line".to_owned())?;
-//! # system.shutdown(std::time::Duration::from_secs(5));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Its two rules are at [`Dam`].
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
@@ -190,7 +167,32 @@ impl DamGauge {
 }
 
 /// An actor that lets messages of one type through to another actor, as fast as that one takes
-/// them. See the module's text for its two rules.
+/// them. What cannot go on waits in its reservoir, bounded in messages and in bytes.
+///
+/// - [`Dam::polling`] is the original rule (an Erlang log server's, 2019): look at the length of the
+///   queue behind; if it is above the threshold, sleep and look again.
+/// - [`Dam::credit`] neither polls nor sleeps: each message that goes on takes a credit of a window,
+///   and gives it back once it has been handled (or shed).
+///
+/// ```
+/// use freeboard_actor::{Actor, Context, Dam, Handler, System};
+///
+/// struct Writer(u64);
+/// impl Actor for Writer {}
+/// impl Handler<String> for Writer {
+///     type Reply = ();
+///     fn handle(&mut self, _line: String, _cx: &mut Context<Self>) {
+///         self.0 += 1;
+///     }
+/// }
+///
+/// let system = System::builder().workers(1).build()?;
+/// let writer = system.spawn(Writer(0));
+/// let dam = system.spawn(Dam::credit(1_024).in_front_of(writer.recipient::<String, _>())?);
+/// dam.tell("a line".to_owned())?;
+/// # system.shutdown(std::time::Duration::from_secs(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Dam<M: Message> {
     receiver: Recipient<M>,
     rule: Rule,

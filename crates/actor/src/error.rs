@@ -59,6 +59,16 @@ pub enum AskError<M> {
     Shed,
 }
 
+impl<M> AskError<M> {
+    /// The message, if it was not accepted.
+    pub fn into_inner(self) -> Option<M> {
+        match self {
+            Self::Full(msg) | Self::Closed(msg) | Self::NoLane(msg) => Some(msg),
+            Self::Expired | Self::Shed => None,
+        }
+    }
+}
+
 impl<M> fmt::Debug for AskError<M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

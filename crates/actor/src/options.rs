@@ -41,7 +41,8 @@ impl SpawnOptions {
         self
     }
 
-    /// One lane with this bound and policy.
+    /// One lane with this bound and policy, in place of what was there; for several see
+    /// [`SpawnOptions::lanes`].
     #[must_use]
     pub fn lane(mut self, lane: LaneConfig) -> Self {
         self.mailbox = MailboxConfig::single(lane);

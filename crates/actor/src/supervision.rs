@@ -107,7 +107,9 @@ impl Supervision {
         Self::new(Decision::Always(Directive::Stop))
     }
 
-    /// A failed actor is made anew, after 10 ms to 10 s of back-off, at most 3 times in 5 s.
+    /// A failed actor is made anew, after 10 ms to 10 s of back-off, at most 3 times in 5 s; after that
+    /// it ends. Each failure is a `tracing` error, and shown to
+    /// [`crate::SystemBuilder::on_failure`].
     pub fn restart() -> Self {
         Self::new(Decision::Always(Directive::Restart))
     }

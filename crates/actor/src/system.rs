@@ -369,7 +369,8 @@ impl System {
         self.inner.names.find(name)
     }
 
-    /// All gauges as of now, as plain data. Reading it never blocks the message path.
+    /// All gauges as of now, as plain data; [`freeboard_meter::render`] makes Prometheus text of it.
+    /// Reading it never blocks the message path.
     pub fn snapshot(&self) -> SystemSnapshot {
         self.inner.snapshot()
     }

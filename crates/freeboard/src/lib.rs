@@ -13,7 +13,8 @@ pub use freeboard_meter as meter;
 /// What most programs need.
 pub mod prelude {
     pub use freeboard_actor::{
-        Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, Supervision, System,
+        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Ended, Handler, Recipient,
+        SpawnOptions, Supervision, System, TellError,
     };
     pub use freeboard_flow::{LaneConfig, Overload};
 }

@@ -1,4 +1,4 @@
-//! What we are out to beat: the thresholds of GOALS.md, by the label of the figure they judge.
+//! What we are out to beat: the thresholds of the project's goals, by the label of the figure they judge.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub(crate) enum Goal {
     },
 }
 
-/// All goals; rows of GOALS.md that say more than one thing have more than one line.
+/// All goals; goals that say more than one thing have more than one line.
 const GOALS: &[(&str, Goal)] = &[
     ("fan-in 2 x 2 M", Goal::AtMost(25.0)),
     ("fan-in 2 x 2 M", Goal::TimesBestCrate(8.0)),

@@ -1,6 +1,6 @@
 //! Invariant 1 of the design: dependencies run down the floors.
 //!
-//! The table is the house of DESIGN.md. A package that is not in it has no place yet, and that is a
+//! The table is the house, as ARCHITECTURE.md draws it. A package that is not in it has no place yet, and that is a
 //! finding too: the house is decided, not grown by accident.
 
 use std::fs;

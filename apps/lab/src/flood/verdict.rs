@@ -133,12 +133,18 @@ fn of_scan(scan: &Outcome, outcomes: &[Outcome]) -> String {
         .find(|other| other.plan.dam.is_none() && other.plan.receive == Receive::Indexed);
     if let Some(indexed) = indexed.and_then(|indexed| indexed.record.drain_rate_deep) {
         text += &format!(
-            ". Indexed wrote {} behind the same queue: {} times as fast",
+            ". Indexed wrote {} behind the same queue: about {} times as fast",
             rate(indexed),
-            rate(indexed / deep)
+            rate(two_figures(indexed / deep))
         );
     }
     text + "."
+}
+
+/// Rounded to two figures: more would promise what a run of seconds cannot tell.
+fn two_figures(value: f64) -> f64 {
+    let scale = 10_f64.powf(value.abs().max(1.0).log10().floor() - 1.0);
+    (value / scale).round() * scale
 }
 
 fn of_indexed(outcome: &Outcome) -> String {
@@ -146,8 +152,8 @@ fn of_indexed(outcome: &Outcome) -> String {
     let total = outcome.plan.total();
     match (record.drain_rate_deep, record.drain_rate_shallow) {
         (Some(deep), Some(shallow)) if outcome.plan.hold => format!(
-            "indexed: {} lines/s with more than {} queued, {} with less than {}: {:.2} x. The \
-             length of the queue {}.",
+            "indexed: {} lines/s with more than {} queued, {} with less than {}: deep over shallow \
+             {:.2}. The length of the queue {}.",
             rate(deep),
             count(total * 9 / 10),
             rate(shallow),
@@ -189,7 +195,7 @@ fn of_dam(outcome: &Outcome, rule: DamRule) -> String {
                     rate(at_most)
                 )
             } else {
-                "now and then the dam slept while the server had nothing to do".to_owned()
+                "at times the dam slept while the server had nothing to do".to_owned()
             };
             format!(
                 "{title}: {peaks}; {} in all: {why}.",
