@@ -50,6 +50,12 @@ pub(crate) use args::FloodArgs;
 use record::Record;
 use run::{Ending, Outcome, Stage};
 
+/// What the scene is, for who meets it for the first time.
+const SCENE: &str = "\
+A log server behind a flooded mailbox, as an Erlang system met it in 2019 (\"the original\" below):
+many senders, one server that writes each line to a file, and a dam in between.
+";
+
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let plans = args.plans()?;
@@ -60,16 +66,15 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
         interrupt,
         prints_watch: args.watch().is_some(),
     };
-    console.line(
-        "A log server behind a flooded mailbox, as an Erlang system met it in 2019 (\"the original\" \
-         below):\nmany senders, one server that writes each line to a file, and a dam in between.\n",
-    );
     let mut outcomes = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         if interrupt.has_come() {
             break;
         }
         let sink = plan.open_sink()?;
+        if index == 0 {
+            console.line(SCENE);
+        }
         console.line(&verdict::opening(plan, index + 1, plans.len()));
         let outcome = run::run(plan, sink, &stage)?;
         console.line(&verdict::closing(&outcome));
