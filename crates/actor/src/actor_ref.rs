@@ -273,7 +273,9 @@ impl<A: Actor> ActorRef<A> {
         let core = self.cell.core();
         loop {
             let gate = Arc::new(ThreadGate::default());
-            let key = core.waiters.register(lane, Waiter::Thread(gate.clone()));
+            let key = core
+                .waiters
+                .register(core, lane, Waiter::Thread(gate.clone()));
             if key.is_some() {
                 core.signal(cell::WAITERS);
                 if !gate.wait_until(deadline) {

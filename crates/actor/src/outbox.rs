@@ -128,7 +128,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Settled {
         } else {
             let target = first.target.clone();
             let waiter = Waiter::Actor(CoreRef::of(core));
-            match target.waiters.register(first.lane, waiter) {
+            match target.waiters.register(&target, first.lane, waiter) {
                 Some(key) => {
                     target.signal(cell::WAITERS);
                     outbox.muted_on = Some((target, key));

@@ -127,7 +127,7 @@ impl<A: Actor> Delivery<A> {
             };
             let waiter = Waiter::Task(context.waker().clone());
             // If it cannot be registered the actor has just ended, and the next offer says so.
-            if let Some(key) = core.waiters.register(self.lane, waiter) {
+            if let Some(key) = core.waiters.register(core, self.lane, waiter) {
                 self.waiting = Some(key);
                 self.envelope = Some(envelope);
                 // The signal makes the actor look at its waiters, however little room it made since.

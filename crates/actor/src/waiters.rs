@@ -16,7 +16,7 @@ use std::{
 use freeboard_flow::MailboxConfig;
 
 use crate::{
-    cell,
+    cell::{self, Core},
     cell_ref::CoreRef,
     mailbox::{Mailbox, MailboxLane},
     outbox, quiet,
@@ -93,7 +93,6 @@ struct Entry {
 struct WaitList {
     entries: VecDeque<Entry>,
     next_key: u64,
-    is_closed: bool,
 }
 
 /// The waiters of one mailbox. Empty, and without an allocation, until somebody waits.
@@ -105,14 +104,15 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers; the key takes it out again. `None` if the actor has ended. The caller signals the
-    /// actor afterwards.
-    pub(crate) fn register(&self, lane: usize, waiter: Waiter) -> Option<u64> {
+    /// Registers; the key takes it out again. `None` if the actor, whose waiters these are, has ended.
+    /// The caller signals the actor afterwards.
+    pub(crate) fn register(&self, core: &Core, lane: usize, waiter: Waiter) -> Option<u64> {
         let mut list = self.lock();
-        let list = list.get_or_insert_default();
-        if list.is_closed {
+        // Under the lock: whoever ends the actor says so first, then lets everybody go.
+        if core.end_reason().is_some() {
             return None;
         }
+        let list = list.get_or_insert_default();
         let key = list.next_key;
         list.next_key += 1;
         list.entries.push_back(Entry { key, lane, waiter });
@@ -176,15 +176,10 @@ impl Waiters {
         is_waited_for
     }
 
-    /// The actor has ended: lets everybody go, and nobody in.
+    /// The actor has ended: lets everybody go.
     pub(crate) fn close(&self) {
-        let entries = {
-            let mut list = self.lock();
-            let list = list.get_or_insert_default();
-            list.is_closed = true;
-            std::mem::take(&mut list.entries)
-        };
-        for entry in entries {
+        let list = self.lock().take();
+        for entry in list.into_iter().flat_map(|list| list.entries) {
             entry.waiter.release();
         }
     }
