@@ -65,10 +65,10 @@ pub trait Handler<M: Message>: Actor {
 
 /// Handles messages of type `M` with a future; the mailbox waits until it is done.
 ///
-/// The future may await anything; with an attached tokio runtime it is polled inside that runtime's
-/// context. Without one, tokio's own timers and sockets panic: build the system inside the runtime, or
-/// with [`crate::SystemBuilder::tokio`]. Per message type an actor has a [`Handler`] or an
-/// `AsyncHandler`, not both. No other message is handled meanwhile, so `&mut self` may be held across an await.
+/// The future may await anything; it is boxed, one allocation a message. With an attached tokio runtime
+/// it is polled inside that runtime's context. Without one, tokio's own timers and sockets panic: build
+/// the system inside the runtime, or with [`crate::SystemBuilder::tokio`]. Per message type an actor has
+/// a [`Handler`] or an `AsyncHandler`, not both.
 ///
 /// ```
 /// use freeboard_actor::{Actor, AsyncHandler, Context};
