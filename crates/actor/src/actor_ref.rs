@@ -273,14 +273,12 @@ impl<A: Actor> ActorRef<A> {
         let core = self.cell.core();
         loop {
             let gate = Arc::new(ThreadGate::default());
-            let key = core
-                .waiters
-                .register(core, lane, Waiter::Thread(gate.clone()));
-            if key.is_some() {
+            let waiter = Waiter::Thread(gate.clone());
+            // If it cannot be registered the actor has just ended, and the next offer says so.
+            if let Some(key) = core.waiters.register(core, lane, waiter) {
                 core.signal(cell::WAITERS);
                 if !gate.wait_until(deadline) {
-                    let was_waiting = key.is_some_and(|key| core.waiters.unregister(key));
-                    if !was_waiting {
+                    if !core.waiters.unregister(key) {
                         // Let go at the last moment: another one may have our place.
                         core.signal(cell::WAITERS);
                     }
@@ -302,15 +300,8 @@ impl<A: Actor> ActorRef<A> {
     {
         let core = self.cell.core();
         let envelope = Envelope::new::<A, M, K, NoReply>(msg, NoReply);
-        match core.offer(0, envelope) {
-            Ok(()) => {}
-            Err(Unaccepted::Wait(envelope)) => core.shed(0, envelope, ShedReason::Full),
-            Err(Unaccepted::Full(envelope)) => {
-                core.system
-                    .dead_letters
-                    .bury(core, envelope, ShedReason::Full);
-            }
-            Err(Unaccepted::Closed(envelope)) => core.shed(0, envelope, ShedReason::Stopped),
+        if let Err(refused) = core.offer(0, envelope) {
+            core.shed_refused(0, refused);
         }
     }
 

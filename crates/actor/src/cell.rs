@@ -320,6 +320,20 @@ impl Core {
         self.system.dead_letters.bury(self, envelope, reason);
     }
 
+    /// What [`Core::offer`] did not accept, and no sender is there to take back.
+    pub(crate) fn shed_refused(&self, lane: usize, refused: Unaccepted) {
+        match refused {
+            Unaccepted::Wait(envelope) => self.shed(lane, envelope, ShedReason::Full),
+            // Counted when it was refused.
+            Unaccepted::Full(envelope) => {
+                self.system
+                    .dead_letters
+                    .bury(self, envelope, ShedReason::Full);
+            }
+            Unaccepted::Closed(envelope) => self.shed(lane, envelope, ShedReason::Stopped),
+        }
+    }
+
     pub(crate) fn lock_relations(&self) -> MutexGuard<'_, Option<Box<Relations>>> {
         self.relations
             .lock()

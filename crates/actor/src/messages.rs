@@ -75,11 +75,8 @@ impl<A: Actor> Body<A> {
                         // What came while one long message was handled.
                         is_first = false;
                         // SAFETY: this thread runs the actor.
-                        batch
-                            .lane
-                            .gauges
-                            .high_water
-                            .raise(unsafe { batch.lane.queued() });
+                        let queued = unsafe { batch.lane.queued() };
+                        batch.lane.gauges.high_water.raise(queued);
                     }
                     let goes_on = budget.spend();
                     if must_look(cell) || is_paused(cell) {
@@ -140,12 +137,12 @@ impl<A: Actor> Body<A> {
     /// handler is a future that is to be polled.
     #[inline]
     fn handle(&mut self, cell: &Cell<A>, lane: &MailboxLane, index: usize, taken: Taken) -> bool {
-        let moved;
+        let mut moved;
         let (envelope, mark) = match taken {
             Taken::InPlace(envelope, mark) => (envelope, mark),
             Taken::Moved(envelope, mark) => {
                 moved = ManuallyDrop::new(envelope);
-                (NonNull::from(&*moved), mark)
+                (NonNull::from(&mut *moved), mark)
             }
             Taken::Empty | Taken::Pending => unreachable!("a lane that is ready has a message"),
         };

@@ -243,14 +243,7 @@ impl Bundle {
                     self.letters.push_front(letter);
                     return;
                 }
-                Err(Unaccepted::Full(letter)) => {
-                    core.system
-                        .dead_letters
-                        .bury(core, letter, ShedReason::Full);
-                }
-                Err(Unaccepted::Closed(letter)) => {
-                    core.shed(self.lane, letter, ShedReason::Stopped);
-                }
+                Err(refused) => core.shed_refused(self.lane, refused),
             }
         }
     }

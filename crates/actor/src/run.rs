@@ -24,7 +24,7 @@ use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task, Vtable};
 use crate::{
     actor::Actor,
     body::{Body, Life},
-    cell::{self, Cell},
+    cell::{self, Cell, Core},
     cell_ref::CoreRef,
     context::StopRequest,
     current::Running,
@@ -189,9 +189,8 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Takes over what the actor asked of its context.
+    /// Does what the actor asked of its context.
     fn adopt_requests(&mut self, cell: &Cell<A>) {
-        self.adopt_held(cell);
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         let stop = unsafe { (*cell.context()).stop.take() };
         match stop {
@@ -268,7 +267,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// The async handler's message is handled.
-    fn end_held(&mut self, core: &crate::cell::Core) {
+    fn end_held(&mut self, core: &Core) {
         self.drop_held();
         let lane = self.handling.take().and_then(|handling| handling.lane());
         if let Some(lane) = lane.and_then(|lane| core.mailbox.used_lane(lane)) {
