@@ -250,6 +250,7 @@ impl SystemInner {
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
             actors,
+            ..SystemSnapshot::default()
         }
     }
 }

@@ -14,19 +14,25 @@
 
 #![forbid(unsafe_code)]
 
+mod balance;
 mod buckets;
 pub mod clock;
 pub mod counter;
 pub mod histogram;
 pub mod peak;
 pub mod prometheus;
+pub mod scheduler;
 pub mod snapshot;
 mod sync;
 mod tally;
 
+pub use balance::{Balance, BalanceClass};
 pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use peak::Peak;
 pub use prometheus::{Exposition, FamilyKind, render};
-pub use snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot, WorkerSnapshot};
+pub use scheduler::{
+    CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
+};
+pub use snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot};

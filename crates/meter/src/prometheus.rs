@@ -9,10 +9,11 @@
 //! to those of interest first.
 
 mod exposition;
+mod workers;
 
 pub use exposition::{Exposition, FamilyKind};
 
-use crate::snapshot::{ActorSnapshot, SystemSnapshot, WorkerSnapshot};
+use crate::snapshot::{ActorSnapshot, SystemSnapshot};
 use crate::tally::HistogramSummary;
 
 /// The labels of one actor's series, as text.
@@ -61,7 +62,8 @@ impl<'a> ActorLabels<'a> {
 pub fn render(snapshot: &SystemSnapshot) -> String {
     let mut text = Exposition::new();
     render_system(&mut text, snapshot);
-    render_workers(&mut text, &snapshot.workers);
+    workers::render_workers(&mut text, &snapshot.workers);
+    workers::render_scheduler(&mut text, &snapshot.scheduler);
     let actors: Vec<_> = snapshot.actors.iter().map(ActorLabels::new).collect();
     render_actors(&mut text, &actors);
     render_lanes(&mut text, &actors);
@@ -123,56 +125,6 @@ fn render_system(text: &mut Exposition, snapshot: &SystemSnapshot) {
     );
     for letters in &snapshot.dead_letters {
         text.sample(name, &[("reason", &letters.reason)], letters.count as f64);
-    }
-}
-
-fn render_workers(text: &mut Exposition, workers: &[WorkerSnapshot]) {
-    use FamilyKind::{Counter, Gauge};
-    type Field = fn(&WorkerSnapshot) -> u64;
-    let families: [(&str, FamilyKind, &str, Field); 6] = [
-        (
-            "freeboard_worker_queue_depth",
-            Gauge,
-            "Runnable actors in the worker's own queue.",
-            |worker| worker.queue_depth,
-        ),
-        (
-            "freeboard_worker_runs_total",
-            Counter,
-            "Runs of an actor.",
-            |worker| worker.runs,
-        ),
-        (
-            "freeboard_worker_steals_total",
-            Counter,
-            "Times the worker took work from another.",
-            |worker| worker.steals,
-        ),
-        (
-            "freeboard_worker_wakes_total",
-            Counter,
-            "Times the worker woke another.",
-            |worker| worker.wakes,
-        ),
-        (
-            "freeboard_worker_parks_total",
-            Counter,
-            "Times the worker went to sleep.",
-            |worker| worker.parks,
-        ),
-        (
-            "freeboard_worker_budget_expiries_total",
-            Counter,
-            "Runs that ended because the budget was spent.",
-            |worker| worker.budget_expiries,
-        ),
-    ];
-    for (name, kind, help, field) in families {
-        text.family(name, kind, help);
-        for worker in workers {
-            let index = worker.index.to_string();
-            text.sample(name, &[("worker", &index)], field(worker) as f64);
-        }
     }
 }
 

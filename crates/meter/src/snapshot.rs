@@ -6,7 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tally::HistogramSummary;
+use crate::{
+    scheduler::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot},
+    tally::HistogramSummary,
+};
 
 /// One system: its workers and its actors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,10 @@ pub struct SystemSnapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// How many runnable actors wait in the global queue.
     pub injector_depth: u64,
+    /// The scheduler as a whole.
+    pub scheduler: SchedulerSnapshot,
+    /// The latest runs that were longer than the threshold, oldest first.
+    pub long_runs: Vec<LongRunSnapshot>,
     /// How many actors are alive now.
     pub actors_alive: u64,
     /// How many actors were ever spawned.
@@ -32,26 +39,6 @@ pub struct SystemSnapshot {
     pub dead_letters: Vec<ReasonCount>,
     /// The actors alive now.
     pub actors: Vec<ActorSnapshot>,
-}
-
-/// One worker thread of the scheduler.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WorkerSnapshot {
-    /// The worker's place among the workers.
-    pub index: usize,
-    /// How many runnable actors wait in its own queue.
-    pub queue_depth: u64,
-    /// How many times it ran an actor.
-    pub runs: u64,
-    /// How many times it took work from another worker.
-    pub steals: u64,
-    /// How many times it woke another worker.
-    pub wakes: u64,
-    /// How many times it went to sleep.
-    pub parks: u64,
-    /// How many runs ended because the budget was spent.
-    pub budget_expiries: u64,
 }
 
 /// One actor.

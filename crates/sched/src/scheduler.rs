@@ -295,6 +295,7 @@ impl Scheduler {
                 wakes: seat.wakes.get(),
                 parks: seat.parks.get(),
                 budget_expiries: seat.budget_expiries.get(),
+                ..WorkerSnapshot::default()
             })
             .collect()
     }

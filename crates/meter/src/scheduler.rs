@@ -1,0 +1,243 @@
+//! The state of a scheduler as plain data: its workers, where their time went, and what its monitor
+//! had to do.
+//!
+//! A *worker* is here one of the scheduler's places, of which so many run at once as were asked for.
+//! Which thread sits in a place changes when a call blocks; the figures stay with the place.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tally::HistogramSummary;
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerState {
+    /// It runs an actor, or takes the next one from its queue.
+    Run,
+    /// It looks through the queues of others.
+    Search,
+    /// It found nothing and spins for a moment before it looks again.
+    Spin,
+    /// It looks for I/O events.
+    Poll,
+    /// It sleeps until it is woken.
+    Park,
+    /// A call of the actor it runs blocks the thread.
+    Blocked,
+    /// It was taken off-line.
+    #[default]
+    Offline,
+}
+
+impl WorkerState {
+    /// All states, in the order of their declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Run,
+        Self::Search,
+        Self::Spin,
+        Self::Poll,
+        Self::Park,
+        Self::Blocked,
+        Self::Offline,
+    ];
+
+    /// The state's name, as in JSON and Prometheus text.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Search => "search",
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+            Self::Park => "park",
+            Self::Blocked => "blocked",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// Wall time that a worker spent in each state, in nanoseconds, up to the moment of the snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StateTimes {
+    /// [`WorkerState::Run`].
+    pub run_ns: u64,
+    /// [`WorkerState::Search`].
+    pub search_ns: u64,
+    /// [`WorkerState::Spin`].
+    pub spin_ns: u64,
+    /// [`WorkerState::Poll`].
+    pub poll_ns: u64,
+    /// [`WorkerState::Park`].
+    pub park_ns: u64,
+    /// [`WorkerState::Blocked`].
+    pub blocked_ns: u64,
+    /// [`WorkerState::Offline`].
+    pub offline_ns: u64,
+}
+
+impl StateTimes {
+    /// The time spent in `state`.
+    #[must_use]
+    pub const fn of(&self, state: WorkerState) -> u64 {
+        match state {
+            WorkerState::Run => self.run_ns,
+            WorkerState::Search => self.search_ns,
+            WorkerState::Spin => self.spin_ns,
+            WorkerState::Poll => self.poll_ns,
+            WorkerState::Park => self.park_ns,
+            WorkerState::Blocked => self.blocked_ns,
+            WorkerState::Offline => self.offline_ns,
+        }
+    }
+
+    /// The time spent in `state`, to be changed.
+    pub const fn of_mut(&mut self, state: WorkerState) -> &mut u64 {
+        match state {
+            WorkerState::Run => &mut self.run_ns,
+            WorkerState::Search => &mut self.search_ns,
+            WorkerState::Spin => &mut self.spin_ns,
+            WorkerState::Poll => &mut self.poll_ns,
+            WorkerState::Park => &mut self.park_ns,
+            WorkerState::Blocked => &mut self.blocked_ns,
+            WorkerState::Offline => &mut self.offline_ns,
+        }
+    }
+
+    /// Time in all states together.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        WorkerState::ALL.iter().map(|&state| self.of(state)).sum()
+    }
+
+    /// What was added since `earlier`, of the same worker.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut times = Self::default();
+        for state in WorkerState::ALL {
+            *times.of_mut(state) = self.of(state).saturating_sub(earlier.of(state));
+        }
+        times
+    }
+
+    /// Share of the on-line time in which the worker ran actors, 0 to 1; 0 if it never was on-line.
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        let online_ns = self.total_ns() - self.offline_ns;
+        if online_ns == 0 {
+            return 0.0;
+        }
+        self.run_ns as f64 / online_ns as f64
+    }
+}
+
+/// One worker of the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerSnapshot {
+    /// The worker's place among the workers.
+    pub index: usize,
+    /// What it is doing.
+    pub state: WorkerState,
+    /// How many runnable actors wait in its own queue.
+    pub queue_depth: u64,
+    /// How many times it ran an actor.
+    pub runs: u64,
+    /// How many times it took work from another worker.
+    pub steals: u64,
+    /// How many times it woke another worker.
+    pub wakes: u64,
+    /// How many times it went to sleep.
+    pub parks: u64,
+    /// How many runs ended because the budget was spent.
+    pub budget_expiries: u64,
+    /// Where its time went.
+    pub times: StateTimes,
+    /// The actor it runs now.
+    pub current: Option<CurrentRun>,
+}
+
+impl WorkerSnapshot {
+    /// Whether the worker takes part.
+    #[must_use]
+    pub fn is_online(&self) -> bool {
+        self.state != WorkerState::Offline
+    }
+
+    /// Whether the worker neither runs an actor nor is on its way to one.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, WorkerState::Spin | WorkerState::Park)
+    }
+}
+
+/// The actor that a worker runs at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CurrentRun {
+    /// The actor's number.
+    pub actor: u64,
+    /// The type of the actor.
+    pub actor_type: String,
+    /// The type of the message it handles, empty if it handles none.
+    pub message_type: String,
+}
+
+/// What the scheduler as a whole has, and what its monitor had to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SchedulerSnapshot {
+    /// Workers that take part.
+    pub workers_online: u64,
+    /// Worker threads, spare and displaced ones among them.
+    pub threads: u64,
+    /// Threads parked to take a blocked worker's place.
+    pub threads_spare: u64,
+    /// Threads in a run that lost their place to a spare.
+    pub threads_displaced: u64,
+    /// The most worker threads there may be.
+    pub threads_max: u64,
+    /// Times the monitor woke a worker that a producer should have woken, or moved what was stuck
+    /// behind a long run.
+    pub forced_wakes: u64,
+    /// Times a worker's place was given to a spare by the monitor because its run did not return.
+    pub rescues: u64,
+    /// Runnable actors taken from the queues of workers that were stuck in a run.
+    pub rescued_tasks: u64,
+    /// From the latest moment at which the stuck run may have begun until a spare was at work.
+    pub rescue_delay: Option<HistogramSummary>,
+    /// Calls that announced that they block.
+    pub blocking_calls: u64,
+    /// Times a place could not be given to a spare because all threads allowed were in use.
+    pub spares_exhausted: u64,
+    /// Times workers slept while there was work for them.
+    pub collapses: u64,
+    /// The longest time from a collapse to its being seen, in nanoseconds.
+    pub collapse_detect_ns_max: u64,
+    /// Time that workers slept while there was work for them, in nanoseconds.
+    pub wasted_core_ns: u64,
+    /// Runs that were longer than the threshold.
+    pub long_runs: u64,
+    /// Those of them that were not reported, so as not to flood the log.
+    pub long_runs_unreported: u64,
+}
+
+/// A run that was longer than the threshold, as it was reported.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LongRunSnapshot {
+    /// The worker whose place it had.
+    pub worker: usize,
+    /// Which actor, and which message.
+    pub run: CurrentRun,
+    /// How long it had lasted when it was seen, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Share of that time on a processor, 0 to 1; `None` where the system does not tell.
+    pub cpu_share: Option<f64>,
+    /// Whether it was blocked rather than computing.
+    pub is_blocked: bool,
+    /// The call stack, if stacks were asked for and could be read.
+    pub stack: Option<String>,
+    /// Nanoseconds from the start of the system until it was seen.
+    pub seen_ns: u64,
+}
