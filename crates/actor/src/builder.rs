@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use freeboard_sched::{BudgetLimits, Scheduler, SchedulerSettings};
+use freeboard_meter::LongRunSnapshot;
+use freeboard_sched::{BudgetLimits, Collapse, Fault, Scheduler, SchedulerSettings};
 
 use crate::{
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
     names::Names,
+    observer::Observers,
     registry::Registry,
     supervision::{Failure, saturating_ns},
     system::{BuildError, FailureObserver, Foundation, System, SystemInner},
@@ -18,6 +20,7 @@ pub struct SystemBuilder {
     settings: SchedulerSettings,
     on_dead_letter: Option<DeadLetterObserver>,
     on_failure: Option<FailureObserver>,
+    observers: Observers,
     #[cfg(feature = "tokio")]
     runtime: Option<tokio::runtime::Handle>,
 }
@@ -37,6 +40,7 @@ impl SystemBuilder {
             settings: SchedulerSettings::default(),
             on_dead_letter: None,
             on_failure: None,
+            observers: Observers::default(),
             #[cfg(feature = "tokio")]
             runtime: None,
         }
@@ -48,7 +52,7 @@ impl SystemBuilder {
         self
     }
 
-    /// Number of worker threads; default: the cores this process may use.
+    /// Number of workers; default: the cores this process may use.
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
         self
@@ -73,6 +77,43 @@ impl SystemBuilder {
     /// How long an idle worker looks for work before it sleeps; default 30 us.
     pub fn spin(mut self, time: Duration) -> Self {
         self.settings.spin_ns = saturating_ns(time);
+        self
+    }
+
+    /// The most worker threads. Each call that blocks a worker needs one beyond the workers; when all
+    /// are in use, a blocked worker keeps its place until it returns. Default: 256 more than workers.
+    pub fn threads_max(mut self, threads: usize) -> Self {
+        self.settings.threads_max = Some(threads);
+        self
+    }
+
+    /// Runs of a handler longer than this are reported: as a `tracing` event, to
+    /// [`SystemBuilder::on_long_run`] and in [`System::snapshot`], at most five a minute; default
+    /// 100 ms.
+    pub fn long_run(mut self, time: Duration) -> Self {
+        self.settings.long_run_ns = saturating_ns(time);
+        self
+    }
+
+    /// Shown every long run that is reported, on the monitor's thread, so it should be quick.
+    pub fn on_long_run(
+        mut self,
+        observer: impl Fn(&LongRunSnapshot) + Send + Sync + 'static,
+    ) -> Self {
+        self.observers.on_long_run = Some(Box::new(observer));
+        self
+    }
+
+    /// Shown every time that workers were found asleep while there was work, as
+    /// [`SystemBuilder::on_long_run`]. None is expected: it would be a fault of this runtime.
+    pub fn on_collapse(mut self, observer: impl Fn(&Collapse) + Send + Sync + 'static) -> Self {
+        self.observers.on_collapse = Some(Box::new(observer));
+        self
+    }
+
+    /// Makes the scheduler do something wrong, to see it found. For tests.
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.settings.fault = Some(fault);
         self
     }
 
@@ -104,7 +145,11 @@ impl SystemBuilder {
         let registry = Arc::new(Registry::new());
         let names = Arc::new(Names::default());
         let name = self.settings.name.clone();
-        let scheduler = Scheduler::start(self.settings, {
+        let settings = SchedulerSettings {
+            observer: Arc::new(self.observers),
+            ..self.settings
+        };
+        let scheduler = Scheduler::start(settings, {
             let (registry, names) = (registry.clone(), names.clone());
             move || {
                 // SAFETY: the scheduler calls this when no worker runs any more.

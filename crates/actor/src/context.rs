@@ -124,6 +124,19 @@ impl<A: Actor> Context<A> {
         System::within(self.cell().core().system.clone())
     }
 
+    /// Calls `block`, which may block the thread for long (a file, a lock, a library without an
+    /// asynchronous face). The worker's place and its queue go to a spare thread at once; without this
+    /// the monitor finds out by itself, within some three milliseconds. The actor handles nothing
+    /// else meanwhile.
+    pub fn blocking<R>(&mut self, block: impl FnOnce() -> R) -> R {
+        self.cell().core().system.scheduler.blocking(block)
+    }
+
+    /// The number of the worker that runs this handler; `None` on a thread that is none.
+    pub fn worker_index(&self) -> Option<usize> {
+        self.cell().core().system.scheduler.current_worker()
+    }
+
     /// Messages queued for this actor in all lanes, without the present one.
     pub fn depth(&mut self) -> u64 {
         let mailbox = &self.cell().core().mailbox;

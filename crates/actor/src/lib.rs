@@ -53,6 +53,7 @@ mod life;
 mod mailbox;
 mod messages;
 mod names;
+mod observer;
 mod options;
 mod outbox;
 #[cfg(feature = "tokio")]
@@ -81,7 +82,7 @@ pub use dead_letter::DeadLetter;
 pub use ended::{EndReason, Ended};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
-pub use freeboard_sched::TimerKey;
+pub use freeboard_sched::{Collapse, Fault, OnlineError, TimerKey};
 pub use id::ActorId;
 pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
 pub use receives::{ByAsyncHandler, ByHandler, Receives};

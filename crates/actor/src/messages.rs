@@ -8,7 +8,7 @@ use std::{
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
-use freeboard_sched::Budget;
+use freeboard_sched::{Budget, RunLabel};
 
 use crate::{
     actor::Actor,
@@ -33,9 +33,9 @@ pub(crate) enum Pause {
 }
 
 impl<A: Actor> Body<A> {
-    pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+    pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.handle_notices(cell);
+            self.handle_notices(cell, budget.label());
             // Not the outbox: an actor that must not be muted handles with letters waiting in it.
             if is_called(cell) {
                 return Pause::Look;
@@ -59,7 +59,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+    fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
         let mut batch = Batch::new(cell.core().mailbox.first());
         let mut is_first = true;
         loop {
@@ -68,7 +68,7 @@ impl<A: Actor> Body<A> {
                 Taken::Pending => return Pause::Pending,
                 Taken::Empty => return Pause::Empty,
                 taken => {
-                    if self.handle(cell, batch.lane, 0, taken) {
+                    if self.handle(cell, budget.label(), batch.lane, 0, taken) {
                         batch.handled += 1;
                     }
                     if is_first {
@@ -90,7 +90,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    fn handle_lanes(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Pause {
+    fn handle_lanes(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
         let core = cell.core();
         raise_high_water(core);
         let mut is_first = true;
@@ -113,7 +113,9 @@ impl<A: Actor> Body<A> {
                 };
             };
             // SAFETY: as above.
-            if self.handle(cell, lane, index, unsafe { lane.pop_in_place() }) {
+            if self.handle(cell, budget.label(), lane, index, unsafe {
+                lane.pop_in_place()
+            }) {
                 lane.gauges.handled.bump(1);
             }
             if is_first {
@@ -136,7 +138,14 @@ impl<A: Actor> Body<A> {
     /// Whether the message is handled: not if nobody wanted its reply any more, and not yet if its
     /// handler is a future that is to be polled.
     #[inline]
-    fn handle(&mut self, cell: &Cell<A>, lane: &MailboxLane, index: usize, taken: Taken) -> bool {
+    fn handle(
+        &mut self,
+        cell: &Cell<A>,
+        label: &RunLabel,
+        lane: &MailboxLane,
+        index: usize,
+        taken: Taken,
+    ) -> bool {
         let mut moved;
         let (envelope, mark) = match taken {
             Taken::InPlace(envelope, mark) => (envelope, mark),
@@ -148,6 +157,7 @@ impl<A: Actor> Body<A> {
         };
         // SAFETY: the envelope lies in its slot, or in `moved`.
         let type_name = unsafe { envelope.as_ref() }.type_namer();
+        label.handling(type_name);
         self.handling = Some(Handling::message(type_name, index));
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
@@ -177,7 +187,7 @@ impl<A: Actor> Body<A> {
         true
     }
 
-    fn handle_notices(&mut self, cell: &Cell<A>) {
+    fn handle_notices(&mut self, cell: &Cell<A>, label: &RunLabel) {
         while self.has_notices && !is_called(cell) {
             let notice = cell
                 .core()
@@ -188,6 +198,7 @@ impl<A: Actor> Body<A> {
                 self.has_notices = false;
                 return;
             };
+            label.handling(notice.type_namer());
             self.handling = Some(Handling::notice(notice.type_namer()));
             // SAFETY: as in `handle`; a notice is always wanted.
             let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };

@@ -55,6 +55,9 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
     let cell = unsafe { Cell::<A>::from_task(task) };
     let core = cell.core();
     let running = Running::enter(core);
+    run_context
+        .label()
+        .begin(core.id().get(), std::any::type_name::<A>);
     let mut budget = run_context.budget();
     let mut signals = core.state.start();
     let (after, last) = loop {
@@ -69,7 +72,7 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
             // With nobody else to run, the worker would only take it up again.
             Step::Again(After::BudgetSpent) if !run_context.is_wanted_elsewhere() => {
                 run_context.account(&budget);
-                budget = run_context.budget();
+                budget = run_context.renew();
                 signals = if core.state.has_signals() {
                     core.state.take_signals()
                 } else {
@@ -95,7 +98,7 @@ unsafe fn step<A: Actor>(
     cell: &Cell<A>,
     body: &mut Body<A>,
     signals: Signals,
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Step {
     let core = cell.core();
     // First, so that a stop finds the future where it drops it.
@@ -204,7 +207,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// Settles the outbox and polls the held future; a step if the actor has to wait.
-    fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget) -> Option<Step> {
+    fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
         // First the outbox: what the future sends next must not overtake what was told before.
         // SAFETY: this thread runs the actor.

@@ -6,8 +6,10 @@ use std::{
 };
 
 use freeboard_flow::ConfigError;
-use freeboard_meter::{Counter, ReasonCount, SystemSnapshot, clock};
-use freeboard_sched::{Scheduler, StartError, Timers};
+use freeboard_meter::{
+    Counter, ReasonCount, SchedulerSnapshot, SystemSnapshot, WorkerSnapshot, clock,
+};
+use freeboard_sched::{OnlineError, Scheduler, StartError, Timers};
 
 use crate::{
     actor::Actor,
@@ -242,7 +244,9 @@ impl SystemInner {
         SystemSnapshot {
             name: self.name.clone(),
             uptime_ns: clock::now_ns() - self.started_ns,
-            workers: self.scheduler.snapshot(),
+            workers: self.scheduler.workers_snapshot(),
+            scheduler: self.scheduler.snapshot(),
+            long_runs: self.scheduler.long_runs(),
             injector_depth: self.scheduler.injector_depth() as u64,
             actors_alive: actors.len() as u64,
             actors_spawned: actors.len() as u64 + ended,
@@ -250,7 +254,6 @@ impl SystemInner {
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
             actors,
-            ..SystemSnapshot::default()
         }
     }
 }
@@ -386,9 +389,35 @@ impl System {
         self.inner.registry.len() as u64
     }
 
-    /// Number of worker threads.
+    /// Number of workers, on-line or not.
     pub fn workers(&self) -> usize {
         self.inner.scheduler.workers()
+    }
+
+    /// Number of workers that are on-line.
+    pub fn workers_online(&self) -> usize {
+        self.inner.scheduler.workers_online()
+    }
+
+    /// Takes workers off-line or brings them back, while everything runs: from now on the first
+    /// `online` take part. One that is in a handler finishes its run first; actors that waited for it
+    /// go to the others.
+    ///
+    /// # Errors
+    /// [`OnlineError`] for none, or more than the system has.
+    pub fn set_workers_online(&self, online: usize) -> Result<(), OnlineError> {
+        self.inner.scheduler.set_workers_online(online)
+    }
+
+    /// The workers alone, as of now: a part of [`System::snapshot`] that costs the same however many
+    /// actors there are.
+    pub fn workers_snapshot(&self) -> Vec<WorkerSnapshot> {
+        self.inner.scheduler.workers_snapshot()
+    }
+
+    /// The scheduler's counters alone, as of now; see [`System::workers_snapshot`].
+    pub fn scheduler_snapshot(&self) -> SchedulerSnapshot {
+        self.inner.scheduler.snapshot()
     }
 
     /// Ends the system in order: top-level actors in the reverse order of their spawning (those who

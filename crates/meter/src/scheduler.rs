@@ -200,11 +200,13 @@ pub struct SchedulerSnapshot {
     /// Times the monitor woke a worker that a producer should have woken, or moved what was stuck
     /// behind a long run.
     pub forced_wakes: u64,
-    /// Times a worker's place was given to a spare by the monitor because its run did not return.
+    /// Times the monitor gave a worker's place to a spare because a call blocked it.
     pub rescues: u64,
+    /// Times the monitor gave a worker's place to a spare because all workers computed for long.
+    pub reliefs: u64,
     /// Runnable actors taken from the queues of workers that were stuck in a run.
     pub rescued_tasks: u64,
-    /// From the latest moment at which the stuck run may have begun until a spare was at work.
+    /// From the earliest moment at which the blocked run may have begun until a spare was at work.
     pub rescue_delay: Option<HistogramSummary>,
     /// Calls that announced that they block.
     pub blocking_calls: u64,
@@ -226,8 +228,8 @@ pub struct SchedulerSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LongRunSnapshot {
-    /// The worker whose place it had.
-    pub worker: usize,
+    /// The worker whose place it had; none if that had been given to a spare.
+    pub worker: Option<usize>,
     /// Which actor, and which message.
     pub run: CurrentRun,
     /// How long it had lasted when it was seen, in nanoseconds.

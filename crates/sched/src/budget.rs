@@ -5,6 +5,8 @@
 
 use freeboard_meter::clock;
 
+use crate::label::RunLabel;
+
 /// What a task may use in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLimits {
@@ -25,8 +27,9 @@ impl Default for BudgetLimits {
 
 /// What is left of a run's budget.
 #[derive(Debug)]
-pub struct Budget {
+pub struct Budget<'a> {
     limits: BudgetLimits,
+    label: &'a RunLabel,
     spent: u32,
     look_at: u32,
     started_ns: u64,
@@ -36,11 +39,12 @@ pub struct Budget {
     is_time_up: bool,
 }
 
-impl Budget {
-    /// A whole budget.
-    pub fn new(limits: BudgetLimits) -> Self {
+impl<'a> Budget<'a> {
+    /// A whole budget of a run with this label.
+    pub(crate) fn new(limits: BudgetLimits, label: &'a RunLabel) -> Self {
         Self {
             limits,
+            label,
             spent: 0,
             look_at: 2,
             started_ns: 0,
@@ -79,6 +83,12 @@ impl Budget {
         true
     }
 
+    /// The run's label, to be told which message is handled.
+    #[inline]
+    pub fn label(&self) -> &'a RunLabel {
+        self.label
+    }
+
     /// Whether the messages or the time of the budget are used up.
     pub fn is_spent(&self) -> bool {
         self.is_time_up || self.spent >= self.limits.messages
@@ -106,7 +116,8 @@ mod tests {
 
     /// Messages that a run handles when each takes `message_ns`, and clock reads it makes.
     fn run(message_ns: u64) -> (u32, u32) {
-        let mut budget = Budget::new(LIMITS);
+        let label = RunLabel::new();
+        let mut budget = Budget::new(LIMITS, &label);
         let (mut now_ns, mut looks) = (1, 0);
         loop {
             now_ns += message_ns;

@@ -11,17 +11,27 @@
 //! Sources: Tokio's multi-thread scheduler and Go's (per-worker rings, stealing of half, a next
 //! slot), rayon's sleep protocol (announce, look once more, then sleep).
 
+mod accounting;
 mod budget;
+mod fault;
+mod gauges;
 mod injector;
+mod label;
+mod living;
 mod local;
 mod monitor;
 mod parker;
+mod places;
 mod scheduler;
 mod seat;
+mod settings;
+mod shared;
 mod sleep;
 mod state;
 mod sync;
+mod tally;
 mod task;
+mod thread_stat;
 mod timer;
 mod worker;
 
@@ -29,7 +39,12 @@ mod worker;
 mod loom_tests;
 
 pub use budget::{Budget, BudgetLimits};
-pub use scheduler::{Scheduler, SchedulerSettings, StartError, WORKERS_MAX};
+pub use fault::Fault;
+pub use label::{RunLabel, TypeNamer};
+pub use scheduler::{OnlineError, Scheduler, StartError};
+pub use settings::{
+    Collapse, Observer, SPARE_THREADS_DEFAULT, SchedulerSettings, THREADS_MAX, WORKERS_MAX,
+};
 pub use state::{Phase, Rest, RunState, Signals, Wake};
 pub use task::{After, Header, Task, Vtable};
 pub use timer::{TimerKey, Timers};

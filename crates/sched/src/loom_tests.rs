@@ -1,5 +1,5 @@
 //! The scheduler's protocols under loom: the state word with a lane, the local ring against a
-//! thief, the sleep protocol.
+//! thief, the sleep protocol, places that change hands.
 
 use std::ptr::NonNull;
 
@@ -13,8 +13,12 @@ use loom::{
 };
 
 use crate::{
-    After, Header, Rest, RunContext, RunState, Signals, Task, Vtable, Wake, injector::Injector,
-    local::LocalQueue, sleep::Sleep,
+    After, Header, Rest, RunContext, RunState, Signals, Task, Vtable, Wake,
+    injector::Injector,
+    local::LocalQueue,
+    places::{HandOver, Places, Rested, Standing, Stuck},
+    sleep::Sleep,
+    tally::Tally,
 };
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -182,14 +186,15 @@ fn loom_ring_loses_and_doubles_nothing() {
 fn loom_no_task_waits_while_workers_sleep() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(2));
+        let sleep = Arc::new(Sleep::new(2, None));
+        (0..2).for_each(|_| sleep.join());
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
         let workers: Vec<_> = (0..2)
             .map(|worker| {
                 let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
                 thread::spawn(move || {
-                    let mut is_searching = false;
+                    let mut is_searching = true;
                     while left.load(Ordering::SeqCst) > 0 {
                         if !is_searching {
                             is_searching = sleep.try_start_searching();
@@ -219,6 +224,78 @@ fn loom_no_task_waits_while_workers_sleep() {
         for worker in workers {
             worker.join().unwrap();
         }
+        drop(headers);
+    });
+}
+
+/// One worker's place, two threads, two tasks. Whoever has the place is displaced at some moment, in a
+/// run, searching or asleep. Both tasks are taken, and both threads come to their end.
+#[test]
+fn loom_a_place_changes_hands_and_no_task_waits() {
+    check(2, || {
+        let (tasks, headers) = leak_tasks::<2>();
+        let sleep = Arc::new(Sleep::new(2, None));
+        let places = Arc::new(Places::new(1, 2));
+        let injector = Arc::new(Injector::new());
+        let left = Arc::new(AtomicUsize::new(tasks.len()));
+        let live = |_: usize| Tally::default();
+        let threads: Vec<_> = (0..2)
+            .map(|_| places.take_seat(|_| ()).unwrap())
+            .map(|seat| {
+                let (sleep, places) = (sleep.clone(), places.clone());
+                let (injector, left) = (injector.clone(), left.clone());
+                thread::spawn(move || {
+                    let is_over = || left.load(Ordering::SeqCst) == 0;
+                    let leave_search = || {
+                        if sleep.stop_searching() && injector.len() > 0 {
+                            sleep.wake_one();
+                        }
+                    };
+                    let is_seated = || matches!(places.standing(seat), Standing::Seated(_));
+                    let mut is_searching = false;
+                    while !is_over() {
+                        if !is_seated() {
+                            if is_searching {
+                                leave_search();
+                            }
+                            if places.rest(seat, &sleep, &live) == Rested::Ended {
+                                return;
+                            }
+                            is_searching = true;
+                        }
+                        if !is_searching {
+                            is_searching = sleep.try_start_searching();
+                        }
+                        if injector.pop_batch(0, |_| ()).is_some() {
+                            if is_searching {
+                                leave_search();
+                            }
+                            is_searching = false;
+                            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                                places.close();
+                                sleep.wake_all();
+                            }
+                            continue;
+                        }
+                        sleep.sleep(seat, is_searching, || {
+                            injector.len() > 0 || is_over() || !is_seated()
+                        });
+                        is_searching = true;
+                    }
+                })
+            })
+            .collect();
+        for (seat, task) in tasks.into_iter().enumerate() {
+            if places.hand_over(seat, Stuck::Announced, &sleep, &live) != HandOver::NotSeated {
+                sleep.wake_seat(seat);
+            }
+            injector.push(task);
+            sleep.wake_one();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(injector.len(), 0);
         drop(headers);
     });
 }

@@ -1,11 +1,20 @@
-//! A seat: what other threads see of a worker. Its queue, its next slot, its counters.
+//! A seat: what other threads see of a worker thread. Its queue, its next slot, its counters.
+//!
+//! A thread keeps its seat for life; the worker's *place* that it has is another thing, and can be
+//! taken from it (see `places/README.md`).
 
-use freeboard_meter::OwnedCounter;
+use std::sync::{Mutex as StdMutex, OnceLock, PoisonError};
+
+use freeboard_meter::{OwnedCounter, WorkerState};
 
 use crate::{
+    accounting::Accounting,
+    label::RunLabel,
     local::LocalQueue,
-    sync::{AtomicBool, AtomicPtr, Ordering},
+    sync::{AtomicPtr, AtomicUsize, Ordering},
+    tally::Tally,
     task::{Header, Task},
+    thread_stat::{ThreadStat, ThreadTimes},
 };
 
 // A seat of its own cache lines, so that neighbours' counters do not share one.
@@ -13,27 +22,101 @@ use crate::{
 pub(crate) struct Seat {
     pub(crate) queue: LocalQueue,
     pub(crate) next_slot: NextSlot,
-    /// Set by the monitor while the worker has been in one run for a tick.
-    pub(crate) is_stuck: AtomicBool,
+    pub(crate) label: RunLabel,
+    pub(crate) accounting: Accounting,
     pub(crate) runs: OwnedCounter,
     pub(crate) steals: OwnedCounter,
     pub(crate) wakes: OwnedCounter,
     pub(crate) parks: OwnedCounter,
     pub(crate) budget_expiries: OwnedCounter,
+    /// Of the thread that has the seat; set when it starts.
+    thread: StdMutex<Option<ThreadStat>>,
 }
 
 impl Seat {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             queue: LocalQueue::new(),
             next_slot: NextSlot::new(),
-            is_stuck: AtomicBool::new(false),
+            label: RunLabel::new(),
+            accounting: Accounting::new(WorkerState::Park),
             runs: OwnedCounter::new(),
             steals: OwnedCounter::new(),
             wakes: OwnedCounter::new(),
             parks: OwnedCounter::new(),
             budget_expiries: OwnedCounter::new(),
+            thread: StdMutex::new(None),
         }
+    }
+
+    /// Tasks in its ring and its next slot.
+    pub(crate) fn depth(&self) -> u64 {
+        u64::from(self.queue.len()) + u64::from(!self.next_slot.is_empty())
+    }
+
+    /// The thread that has the seat from now on says so.
+    pub(crate) fn take(&self, thread: ThreadStat) {
+        let mut place = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(thread);
+    }
+
+    /// How the thread spent its time, where the system tells.
+    pub(crate) fn thread_times(&self) -> Option<ThreadTimes> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref()?.read()
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            times: self.accounting.times(),
+            runs: self.runs.get(),
+            steals: self.steals.get(),
+            wakes: self.wakes.get(),
+            parks: self.parks.get(),
+            budget_expiries: self.budget_expiries.get(),
+        }
+    }
+}
+
+/// All seats, made one after the other as threads start.
+pub(crate) struct Seats {
+    seats: Box<[OnceLock<Box<Seat>>]>,
+    used: AtomicUsize,
+}
+
+impl Seats {
+    pub(crate) fn new(seats_max: usize) -> Self {
+        Self {
+            seats: (0..seats_max).map(|_| OnceLock::new()).collect(),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    /// Seats that were ever taken.
+    pub(crate) fn used(&self) -> usize {
+        // Ordering: Acquire pairs with the Release in `make`: those seats are there.
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Makes the seat with the next number, which the caller, under its lock, has drawn.
+    pub(crate) fn make(&self, index: usize) {
+        self.seats[index].get_or_init(|| Box::new(Seat::new()));
+        // Ordering: Release, as in `used`.
+        self.used.store(index + 1, Ordering::Release);
+    }
+
+    /// # Panics
+    /// If the seat was never taken.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &Seat {
+        self.seats[index].get().expect("a seat in use was made")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat> {
+        self.seats[..self.used()]
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(Box::as_ref)
     }
 }
 

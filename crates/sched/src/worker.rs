@@ -11,14 +11,17 @@
 //! actors stays on one core and in its cache; what it displaces goes to the local ring. A task whose
 //! budget expired goes to the injector, behind everybody else's.
 
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, ptr::NonNull, sync::Arc};
 
-use freeboard_meter::clock;
+use freeboard_meter::{WorkerState, clock};
 
 use crate::{
     budget::Budget,
-    scheduler::Shared,
-    sync::Ordering,
+    label::RunLabel,
+    local::LocalQueue,
+    places::{HandOver, Rested, Standing, Stuck},
+    seat::Seat,
+    shared::Shared,
     task::{After, Task},
 };
 
@@ -42,32 +45,39 @@ pub struct RunContext<'a> {
     looked_ns: u64,
 }
 
-impl RunContext<'_> {
-    /// Number of the worker within its scheduler.
-    pub fn worker_index(&self) -> usize {
-        self.worker.index
-    }
-
+impl<'a> RunContext<'a> {
     /// A whole budget under the scheduler's limits.
     #[inline]
-    pub fn budget(&self) -> Budget {
-        Budget::new(self.worker.shared.settings.budget)
+    pub fn budget(&self) -> Budget<'a> {
+        let worker = self.worker;
+        Budget::new(worker.shared.settings.budget, &worker.seat().label)
+    }
+
+    /// A further budget for a task that need not make way. To those who watch it is a new run.
+    pub fn renew(&self) -> Budget<'a> {
+        self.worker.seat().runs.bump(1);
+        self.budget()
+    }
+
+    /// The label that says what runs here.
+    #[inline]
+    pub fn label(&self) -> &'a RunLabel {
+        &self.worker.seat().label
     }
 
     /// Whether other tasks wait for this worker, so that a task whose budget is spent should make way.
     #[inline]
     pub fn is_wanted_elsewhere(&self) -> bool {
         let shared = &self.worker.shared;
-        let own = &shared.seats[self.worker.index];
-        !own.next_slot.is_empty()
-            || own.queue.len() > 0
+        self.worker.seat().depth() > 0
             || shared.injector.len() > 0
+            || !self.worker.is_seated()
             || shared.is_shut_down()
     }
 
     /// Tells the worker that the run is over and what the clock said when it was last read.
     #[inline]
-    pub fn account(&mut self, budget: &Budget) {
+    pub fn account(&mut self, budget: &Budget<'_>) {
         self.looked_ns = self.looked_ns.max(budget.looked_ns());
     }
 }
@@ -89,8 +99,13 @@ impl Drop for Current {
 }
 
 pub(crate) struct Worker {
-    index: usize,
+    /// The thread's seat.
+    number: usize,
+    own: NonNull<Seat>,
     shared: Arc<Shared>,
+    /// The worker that the thread is, or was last.
+    index: Cell<usize>,
+    state: Cell<WorkerState>,
     runs_since_injector: Cell<u32>,
     injector_looked_ns: Cell<u64>,
     /// Whether the last task came from the injector because it was its turn.
@@ -101,21 +116,50 @@ pub(crate) struct Worker {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Worker({})", self.index)
+        write!(formatter, "Worker({})", self.number)
     }
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Self {
         Self {
-            index,
+            number,
+            own: NonNull::from(shared.seats.get(number)),
             shared,
+            index: Cell::new(0),
+            state: Cell::new(WorkerState::Park),
             runs_since_injector: Cell::new(0),
             injector_looked_ns: Cell::new(0),
             has_just_looked: Cell::new(false),
             next_slot_uses: Cell::new(0),
-            random: Cell::new(0x9e37_79b9 ^ (index as u32 + 1)),
+            random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
         }
+    }
+
+    #[inline]
+    fn seat(&self) -> &Seat {
+        // SAFETY: a seat stays where it was made as long as `shared` lives.
+        unsafe { self.own.as_ref() }
+    }
+
+    /// The worker that the thread is, or was last.
+    pub(crate) fn index(&self) -> usize {
+        self.index.get()
+    }
+
+    #[inline]
+    fn is_seated(&self) -> bool {
+        matches!(
+            self.shared.places.standing(self.number),
+            Standing::Seated(_)
+        )
+    }
+
+    fn enter_state(&self, state: WorkerState, now_ns: u64) {
+        if self.state.replace(state) == WorkerState::Run {
+            self.seat().label.clear();
+        }
+        self.seat().accounting.enter(state, now_ns);
     }
 
     /// Calls `use_worker` with the worker of `shared` that this thread is, if it is one.
@@ -130,11 +174,20 @@ impl Worker {
         Arc::ptr_eq(&worker.shared, shared).then(|| use_worker(worker))
     }
 
-    /// The thread's life: until the scheduler shuts down.
+    /// The thread's life: until it is retired or the scheduler shuts down.
     pub(crate) fn work(&self) {
         let _current = Current::enter(self);
         let mut is_searching = false;
         while !self.shared.is_shut_down() {
+            if !self.is_seated() {
+                if is_searching {
+                    self.leave_search();
+                }
+                if !self.wait_for_place() {
+                    return;
+                }
+                is_searching = true;
+            }
             if !is_searching {
                 if let Some(task) = self.next_task() {
                     self.run(task);
@@ -154,23 +207,75 @@ impl Worker {
         }
     }
 
+    /// Gives what is queued here to the others, and waits for a place. `false` if none will come.
+    fn wait_for_place(&self) -> bool {
+        self.give_queue_away();
+        self.enter_state(WorkerState::Park, clock::now_ns());
+        match self.shared.rest(self.number) {
+            Rested::Ended => false,
+            Rested::Seated { stuck_since_ns } => {
+                if let Standing::Seated(index) = self.shared.places.standing(self.number) {
+                    self.index.set(index);
+                }
+                if let Some(since_ns) = stuck_since_ns {
+                    let delay_ns = clock::now_ns().saturating_sub(since_ns);
+                    self.shared.gauges.rescue_delay.record(delay_ns);
+                }
+                true
+            }
+        }
+    }
+
+    fn give_queue_away(&self) {
+        let own = self.seat();
+        let mut left: Vec<Task> = own.next_slot.take().into_iter().collect();
+        left.extend(std::iter::from_fn(|| own.queue.pop()));
+        if !left.is_empty() {
+            self.shared.injector.push_batch(&left);
+            self.shared.wake_one(self.number);
+        }
+    }
+
+    /// The run that is under way is about to block: the place and the queue go to a spare.
+    pub(crate) fn announce_blocking(&self) {
+        let shared = &self.shared;
+        shared.gauges.blocking_calls.add(1);
+        if !self.is_seated() {
+            return;
+        }
+        match shared.hand_over(self.number, Stuck::Announced) {
+            HandOver::ToSpare | HandOver::NotSeated => {}
+            HandOver::Vacated => {
+                // Should none start, the place is ours again after the run.
+                let _ = shared.start_thread();
+            }
+            HandOver::Exhausted => shared.gauges.spares_exhausted.add(1),
+        }
+        self.give_queue_away();
+    }
+
     fn rest(&self, was_searching: bool) {
-        let own = &self.shared.seats[self.index];
+        let own = self.seat();
         own.parks.bump(1);
-        self.shared
-            .sleep
-            .sleep(self.index, was_searching, || self.shared.has_work());
+        self.enter_state(WorkerState::Park, clock::now_ns());
+        let sleep = &self.shared.sleep;
+        sleep.sleep(self.number, was_searching, || {
+            self.shared.has_work() || !self.is_seated()
+        });
     }
 
     /// F1 and F2 of the sleep protocol.
     fn leave_search(&self) {
         if self.shared.sleep.stop_searching() && self.shared.has_work() {
-            self.shared.wake_one(self.index);
+            self.shared.wake_one(self.number);
         }
     }
 
     fn run(&self, task: Task) {
-        let own = &self.shared.seats[self.index];
+        if self.state.get() != WorkerState::Run {
+            self.enter_state(WorkerState::Run, clock::now_ns());
+        }
+        let own = self.seat();
         own.runs.bump(1);
         let mut context = RunContext {
             worker: self,
@@ -188,8 +293,8 @@ impl Worker {
                 self.shared.injector.push(task);
                 // With nothing else to do this worker takes it up again at once: waking another one
                 // would only move the task from core to core.
-                if own.queue.len() > 0 || !own.next_slot.is_empty() {
-                    self.shared.wake_one(self.index);
+                if own.depth() > 0 || self.shared.injector.len() > 1 || !self.is_seated() {
+                    self.shared.wake_one(self.number);
                 }
             }
             After::Yield => {
@@ -202,21 +307,24 @@ impl Worker {
     /// A task was woken by what runs on this worker.
     #[inline]
     pub(crate) fn schedule(&self, task: Task) {
-        let own = &self.shared.seats[self.index];
-        if let Some(displaced) = own.next_slot.replace(task) {
+        if !self.is_seated() {
+            self.shared.inject(task);
+            return;
+        }
+        if let Some(displaced) = self.seat().next_slot.replace(task) {
             self.push_local(displaced);
         }
     }
 
     fn push_local(&self, task: Task) {
-        let own = &self.shared.seats[self.index];
+        let own = self.seat();
         own.queue
             .push(task, |overflow| self.shared.injector.push_batch(overflow));
-        self.shared.wake_one(self.index);
+        self.shared.wake_one(self.number);
     }
 
     fn next_task(&self) -> Option<Task> {
-        let own = &self.shared.seats[self.index];
+        let own = self.seat();
         let runs = self.runs_since_injector.get() + 1;
         self.runs_since_injector.set(runs);
         // Not twice in a row: a task that uses up its time each run would be taken for ever.
@@ -255,8 +363,8 @@ impl Worker {
             return None;
         }
         self.injector_looked_ns.set(clock::now_ns());
-        let share = (length / self.shared.seats.len()).min(extra_max);
-        let own = &self.shared.seats[self.index];
+        let share = (length / self.shared.settings.workers).min(extra_max);
+        let own = self.seat();
         let mut spill = Vec::new();
         let task = self.shared.injector.pop_batch(share, |task| {
             own.queue
@@ -266,7 +374,7 @@ impl Worker {
             self.shared.injector.push_batch(&spill);
         }
         if share > 0 && task.is_some() {
-            self.shared.wake_one(self.index);
+            self.shared.wake_one(self.number);
         }
         task
     }
@@ -274,28 +382,31 @@ impl Worker {
     /// Looks for work everywhere, for as long as the settings say.
     fn search(&self) -> Option<Task> {
         let started_ns = clock::now_ns();
+        self.enter_state(WorkerState::Search, started_ns);
         let seats = &self.shared.seats;
         loop {
             if let Some(task) = self.take_injected(INJECTOR_BATCH_MAX) {
                 return Some(task);
             }
-            let first = self.next_random() as usize % seats.len();
-            for offset in 0..seats.len() {
-                let victim = (first + offset) % seats.len();
-                if victim != self.index
-                    && let Some(task) = seats[victim].queue.steal_into(&seats[self.index].queue)
+            let used = seats.used();
+            let first = self.next_random() as usize % used;
+            for offset in 0..used {
+                let victim = (first + offset) % used;
+                if victim != self.number
+                    && let Some(task) = self.steal_from(&seats.get(victim).queue)
                 {
-                    seats[self.index].steals.bump(1);
                     return Some(task);
                 }
             }
-            if let Some(task) = self.take_next_of_stuck() {
-                return Some(task);
-            }
+            let now_ns = clock::now_ns();
             if self.shared.is_shut_down()
-                || clock::now_ns() - started_ns >= self.shared.settings.spin_ns
+                || !self.is_seated()
+                || now_ns - started_ns >= self.shared.settings.spin_ns
             {
                 return None;
+            }
+            if self.state.get() == WorkerState::Search {
+                self.enter_state(WorkerState::Spin, now_ns);
             }
             for _ in 0..32 {
                 std::hint::spin_loop();
@@ -303,15 +414,11 @@ impl Worker {
         }
     }
 
-    /// The next slot of a worker that the monitor found in one and the same run for a whole tick.
-    fn take_next_of_stuck(&self) -> Option<Task> {
-        let seats = &self.shared.seats;
-        (0..seats.len())
-            .filter(|&victim| victim != self.index)
-            // Ordering: Relaxed, advice from the monitor.
-            .filter(|&victim| seats[victim].is_stuck.load(Ordering::Relaxed))
-            .find_map(|victim| seats[victim].next_slot.take())
-            .inspect(|_| seats[self.index].steals.bump(1))
+    fn steal_from(&self, victim: &LocalQueue) -> Option<Task> {
+        let own = self.seat();
+        victim
+            .steal_into(&own.queue)
+            .inspect(|_| own.steals.bump(1))
     }
 
     /// Marsaglia's xorshift: only spreads thieves over victims, no result depends on it.

@@ -130,8 +130,14 @@ pub(super) fn render_scheduler(text: &mut Exposition, scheduler: &SchedulerSnaps
         (
             "freeboard_rescues_total",
             Counter,
-            "Times a stuck worker's place was given to a spare.",
+            "Times a blocked worker's place was given to a spare.",
             whole(scheduler.rescues),
+        ),
+        (
+            "freeboard_reliefs_total",
+            Counter,
+            "Times a spare was added because all workers computed for long.",
+            whole(scheduler.reliefs),
         ),
         (
             "freeboard_rescued_actors_total",
@@ -186,7 +192,7 @@ pub(super) fn render_scheduler(text: &mut Exposition, scheduler: &SchedulerSnaps
         text.sample(name, &[], value);
     }
     let name = "freeboard_rescue_delay_seconds";
-    let help = "From the latest start of a stuck run until a spare was at work.";
+    let help = "From the start of a blocked run until a spare was at work.";
     text.family(name, FamilyKind::Summary, help);
     if let Some(delay) = &scheduler.rescue_delay {
         render_summary(text, name, &[], delay);

@@ -4,39 +4,81 @@
 //! F1, F2 and S1..S4 below are its steps.
 
 use crate::{
+    fault::Fault,
     parker::Parker,
-    sync::{AtomicU64, Mutex, Ordering, fence},
+    sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
 };
 
 const SEARCHING_ONE: u64 = 1;
-const AWAKE_ONE: u64 = 1 << 32;
+const SLEEPING_ONE: u64 = 1 << 32;
 
 #[derive(Clone, Copy)]
 struct Counts(u64);
 
 impl Counts {
     fn searching(self) -> u64 {
-        self.0 & (AWAKE_ONE - 1)
+        self.0 & (SLEEPING_ONE - 1)
     }
 
-    fn awake(self) -> u64 {
+    fn sleeping(self) -> u64 {
         self.0 >> 32
     }
 }
 
+#[derive(Default)]
+struct Sleepers {
+    seats: Vec<usize>,
+    /// Changes of the list.
+    generation: u64,
+}
+
 pub(crate) struct Sleep {
     counts: AtomicU64,
-    sleepers: Mutex<Vec<usize>>,
+    sleepers: Mutex<Sleepers>,
+    /// By seat.
     parkers: Box<[Parker]>,
+    drops_wakes: bool,
+}
+
+/// What the monitor sees of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SleepReading {
+    pub(crate) sleeping: u64,
+    pub(crate) searching: u64,
+    /// The same at two readings: nobody was woken or went to sleep between them.
+    pub(crate) generation: u64,
 }
 
 impl Sleep {
-    /// All workers begin awake and not searching.
-    pub(crate) fn new(workers: usize) -> Self {
+    /// For threads in up to `seats` seats; each comes in as a searcher, see [`Sleep::join`].
+    pub(crate) fn new(seats: usize, fault: Option<Fault>) -> Self {
         Self {
-            counts: AtomicU64::new(workers as u64 * AWAKE_ONE),
-            sleepers: Mutex::new(Vec::with_capacity(workers)),
-            parkers: (0..workers).map(|_| Parker::new()).collect(),
+            counts: AtomicU64::new(0),
+            sleepers: Mutex::new(Sleepers::default()),
+            parkers: (0..seats).map(|_| Parker::new()).collect(),
+            drops_wakes: fault == Some(Fault::DropWakes),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers
+            .lock()
+            .expect("nothing panics under this lock")
+    }
+
+    /// A thread takes a worker's place, and begins as a searcher (J of the protocol).
+    pub(crate) fn join(&self) {
+        // Ordering: SeqCst, one order of all changes of `counts`.
+        self.counts.fetch_add(SEARCHING_ONE, Ordering::SeqCst);
+    }
+
+    pub(crate) fn read(&self) -> SleepReading {
+        let sleepers = self.lock();
+        let counts = self.counts();
+        SleepReading {
+            sleeping: counts.sleeping(),
+            searching: counts.searching(),
+            generation: sleepers.generation,
         }
     }
 
@@ -47,58 +89,68 @@ impl Sleep {
 
     fn needs_nobody(&self) -> bool {
         let counts = self.counts();
-        counts.searching() > 0 || counts.awake() == self.parkers.len() as u64
-    }
-
-    /// Whether any worker is awake.
-    pub(crate) fn is_anybody_awake(&self) -> bool {
-        self.counts().awake() > 0
+        counts.searching() > 0 || counts.sleeping() == 0
     }
 
     /// P2 to P4. `true` if a worker was woken.
     pub(crate) fn wake_one(&self) -> bool {
         // Ordering: SeqCst, P2.
         fence(Ordering::SeqCst);
-        if self.needs_nobody() {
+        if self.drops_wakes || self.needs_nobody() {
             return false;
         }
+        self.wake_if(|| !self.needs_nobody())
+    }
+
+    /// Wakes a worker that a producer should have woken.
+    pub(crate) fn force_wake(&self) -> bool {
+        self.wake_if(|| true)
+    }
+
+    #[cold]
+    fn wake_if(&self, is_wanted: impl FnOnce() -> bool) -> bool {
         let woken = {
-            let mut sleepers = self
-                .sleepers
-                .lock()
-                .expect("nothing panics under this lock");
-            if self.needs_nobody() {
+            let mut sleepers = self.lock();
+            if !is_wanted() {
                 return false;
             }
-            let Some(woken) = sleepers.pop() else {
+            let Some(woken) = sleepers.seats.pop() else {
                 return false;
             };
-            // Ordering: SeqCst, P4.
-            self.counts
-                .fetch_add(AWAKE_ONE + SEARCHING_ONE, Ordering::SeqCst);
+            self.leave_list(&mut sleepers, 1);
             woken
         };
         self.parkers[woken].unpark();
         true
     }
 
+    /// P4, after `count` seats were taken off the list.
+    fn leave_list(&self, sleepers: &mut Sleepers, count: u64) {
+        sleepers.generation += 1;
+        // Ordering: SeqCst, P4: from sleeping to searching.
+        self.counts.fetch_sub(
+            count.wrapping_mul(SLEEPING_ONE - SEARCHING_ONE),
+            Ordering::SeqCst,
+        );
+    }
+
+    /// Wakes the worker in this seat, if it sleeps.
+    pub(crate) fn wake_seat(&self, seat: usize) {
+        if self.take_off(seat) {
+            self.parkers[seat].unpark();
+        }
+    }
+
     /// Wakes every worker, for shutdown.
     pub(crate) fn wake_all(&self) {
         let woken = {
-            let mut sleepers = self
-                .sleepers
-                .lock()
-                .expect("nothing panics under this lock");
-            let woken = std::mem::take(&mut *sleepers);
-            // Ordering: SeqCst, P4.
-            self.counts.fetch_add(
-                woken.len() as u64 * (AWAKE_ONE + SEARCHING_ONE),
-                Ordering::SeqCst,
-            );
+            let mut sleepers = self.lock();
+            let woken = std::mem::take(&mut sleepers.seats);
+            self.leave_list(&mut sleepers, woken.len() as u64);
             woken
         };
-        for worker in woken {
-            self.parkers[worker].unpark();
+        for seat in woken {
+            self.parkers[seat].unpark();
         }
     }
 
@@ -130,43 +182,35 @@ impl Sleep {
 
     /// S1 to S4. Returns once the worker has been woken, or found work at its last look; it is
     /// searching then.
-    pub(crate) fn sleep(
-        &self,
-        worker: usize,
-        was_searching: bool,
-        has_work: impl FnOnce() -> bool,
-    ) {
+    pub(crate) fn sleep(&self, seat: usize, was_searching: bool, has_work: impl FnOnce() -> bool) {
         {
-            let mut sleepers = self
-                .sleepers
-                .lock()
-                .expect("nothing panics under this lock");
-            sleepers.push(worker);
-            let leaving = AWAKE_ONE + if was_searching { SEARCHING_ONE } else { 0 };
+            let mut sleepers = self.lock();
+            sleepers.seats.push(seat);
+            sleepers.generation += 1;
+            let change = if was_searching {
+                SLEEPING_ONE - SEARCHING_ONE
+            } else {
+                SLEEPING_ONE
+            };
             // Ordering: SeqCst, S1.
-            self.counts.fetch_sub(leaving, Ordering::SeqCst);
+            self.counts.fetch_add(change, Ordering::SeqCst);
         }
         // Ordering: SeqCst, S2.
         fence(Ordering::SeqCst);
-        if has_work() && self.cancel_sleep(worker) {
+        if has_work() && self.take_off(seat) {
             return;
         }
-        self.parkers[worker].park();
+        self.parkers[seat].park();
     }
 
     /// S3: takes the worker off the list; `false` if a producer was quicker.
-    fn cancel_sleep(&self, worker: usize) -> bool {
-        let mut sleepers = self
-            .sleepers
-            .lock()
-            .expect("nothing panics under this lock");
-        let Some(place) = sleepers.iter().position(|&sleeper| sleeper == worker) else {
+    fn take_off(&self, seat: usize) -> bool {
+        let mut sleepers = self.lock();
+        let Some(place) = sleepers.seats.iter().position(|&sleeper| sleeper == seat) else {
             return false;
         };
-        sleepers.swap_remove(place);
-        // Ordering: SeqCst, as P4.
-        self.counts
-            .fetch_add(AWAKE_ONE + SEARCHING_ONE, Ordering::SeqCst);
+        sleepers.seats.swap_remove(place);
+        self.leave_list(&mut sleepers, 1);
         true
     }
 }

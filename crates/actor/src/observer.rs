@@ -1,0 +1,49 @@
+//! What the scheduler's monitor finds, on its way to the log and to the user's observers.
+
+use freeboard_meter::LongRunSnapshot;
+use freeboard_sched::{Collapse, Observer};
+
+use crate::quiet;
+
+type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
+
+/// Writes `tracing` events, and tells whoever asked to be told.
+#[derive(Default)]
+pub(crate) struct Observers {
+    pub(crate) on_long_run: Option<Told<LongRunSnapshot>>,
+    pub(crate) on_collapse: Option<Told<Collapse>>,
+}
+
+impl Observer for Observers {
+    fn long_run(&self, run: &LongRunSnapshot) {
+        tracing::warn!(
+            actor = run.run.actor,
+            actor_type = run.run.actor_type,
+            message_type = run.run.message_type,
+            elapsed_ns = run.elapsed_ns,
+            cpu_share = run.cpu_share,
+            stack = run.stack,
+            "a handler {} for long",
+            if run.is_blocked { "blocks" } else { "computes" },
+        );
+        tell(self.on_long_run.as_ref(), run);
+    }
+
+    fn collapse(&self, collapse: &Collapse) {
+        tracing::error!(
+            sleeping = collapse.sleeping,
+            queued = collapse.queued,
+            detect_ns = collapse.detect_ns,
+            "workers slept while there was work; one was woken",
+        );
+        tell(self.on_collapse.as_ref(), collapse);
+    }
+}
+
+fn tell<T>(observer: Option<&Told<T>>, what: &T) {
+    if let Some(observer) = observer
+        && quiet::call(|| observer(what)).is_none()
+    {
+        tracing::error!("an observer of the scheduler panicked");
+    }
+}

@@ -1,0 +1,83 @@
+//! What the monitor, and the threads it moves, count.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex as StdMutex, MutexGuard, PoisonError},
+};
+
+use freeboard_meter::{Counter, Histogram, LongRunSnapshot, Peak, SchedulerSnapshot};
+
+/// Long runs that are kept to be looked at.
+const LONG_RUNS_KEPT: usize = 32;
+
+pub(crate) struct Gauges {
+    pub(crate) forced_wakes: Counter,
+    pub(crate) rescues: Counter,
+    pub(crate) reliefs: Counter,
+    pub(crate) rescued_tasks: Counter,
+    pub(crate) rescue_delay: Histogram,
+    pub(crate) blocking_calls: Counter,
+    pub(crate) spares_exhausted: Counter,
+    pub(crate) collapses: Counter,
+    pub(crate) collapse_detect_ns: Peak,
+    pub(crate) wasted_core_ns: Counter,
+    pub(crate) long_runs: Counter,
+    pub(crate) long_runs_unreported: Counter,
+    latest: StdMutex<VecDeque<LongRunSnapshot>>,
+}
+
+impl Gauges {
+    pub(crate) fn new() -> Self {
+        Self {
+            forced_wakes: Counter::new(),
+            rescues: Counter::new(),
+            reliefs: Counter::new(),
+            rescued_tasks: Counter::new(),
+            rescue_delay: Histogram::new(),
+            blocking_calls: Counter::new(),
+            spares_exhausted: Counter::new(),
+            collapses: Counter::new(),
+            collapse_detect_ns: Peak::new(),
+            wasted_core_ns: Counter::new(),
+            long_runs: Counter::new(),
+            long_runs_unreported: Counter::new(),
+            latest: StdMutex::new(VecDeque::new()),
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, VecDeque<LongRunSnapshot>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn keep(&self, run: LongRunSnapshot) {
+        let mut latest = self.latest();
+        if latest.len() == LONG_RUNS_KEPT {
+            latest.pop_front();
+        }
+        latest.push_back(run);
+    }
+
+    pub(crate) fn long_runs(&self) -> Vec<LongRunSnapshot> {
+        self.latest().iter().cloned().collect()
+    }
+
+    /// All but the numbers of threads.
+    pub(crate) fn snapshot(&self) -> SchedulerSnapshot {
+        let delay = self.rescue_delay.summary();
+        SchedulerSnapshot {
+            forced_wakes: self.forced_wakes.get(),
+            rescues: self.rescues.get(),
+            reliefs: self.reliefs.get(),
+            rescued_tasks: self.rescued_tasks.get(),
+            rescue_delay: (delay.count > 0).then_some(delay),
+            blocking_calls: self.blocking_calls.get(),
+            spares_exhausted: self.spares_exhausted.get(),
+            collapses: self.collapses.get(),
+            collapse_detect_ns_max: self.collapse_detect_ns.get(),
+            wasted_core_ns: self.wasted_core_ns.get(),
+            long_runs: self.long_runs.get(),
+            long_runs_unreported: self.long_runs_unreported.get(),
+            ..SchedulerSnapshot::default()
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Whom a thread runs at the moment, readable from outside without touching the one it runs.
+//!
+//! The names are functions of static types, so a reader never follows a pointer into an actor that
+//! may be gone. The fields are stored one by one: a reader may see the actor of one run with the
+//! message of the next.
+
+use freeboard_meter::CurrentRun;
+
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+
+/// Says the name of a type.
+pub type TypeNamer = fn() -> &'static str;
+
+/// The present run's actor and message type. Stored by the thread that runs, once a run and once a
+/// message, without a locked instruction.
+#[derive(Debug)]
+pub struct RunLabel {
+    /// 0 between runs.
+    id: AtomicU64,
+    task_type: AtomicPtr<()>,
+    message_type: AtomicPtr<()>,
+}
+
+impl RunLabel {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: AtomicU64::new(0),
+            task_type: AtomicPtr::new(std::ptr::null_mut()),
+            message_type: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// A run of the task with this number begins.
+    #[inline]
+    pub fn begin(&self, id: u64, task_type: TypeNamer) {
+        // Ordering: Relaxed throughout, a label for people; see the module.
+        self.message_type
+            .store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.task_type
+            .store(task_type as *mut (), Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// A message of this type is handled now.
+    #[inline]
+    pub fn handling(&self, message_type: TypeNamer) {
+        // Ordering: Relaxed, as in `begin`.
+        self.message_type
+            .store(message_type as *mut (), Ordering::Relaxed);
+    }
+
+    /// The run is over.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        // Ordering: Relaxed, as in `begin`.
+        self.id.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Option<CurrentRun> {
+        // Ordering: Relaxed, as in `begin`.
+        let actor = self.id.load(Ordering::Relaxed);
+        (actor != 0).then(|| CurrentRun {
+            actor,
+            actor_type: name(&self.task_type),
+            message_type: name(&self.message_type),
+        })
+    }
+}
+
+fn name(namer: &AtomicPtr<()>) -> String {
+    // Ordering: Relaxed: a function is there before the program starts.
+    let namer = namer.load(Ordering::Relaxed);
+    if namer.is_null() {
+        return String::new();
+    }
+    // SAFETY: only `TypeNamer`s are stored, whole.
+    let namer = unsafe { std::mem::transmute::<*mut (), TypeNamer>(namer) };
+    namer().to_owned()
+}

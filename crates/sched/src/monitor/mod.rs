@@ -1,0 +1,228 @@
+//! The monitor: a thread that looks each millisecond whether every worker is where it should be.
+//!
+//! ```text
+//!   look ──> each thread in a run ──> same run as at the last look?
+//!    │            │ computing: its queue goes to the others
+//!    │            │ blocked:   and its place to a spare (`places/README.md`)
+//!    │            └ longer than the threshold: reported
+//!    ├────> asleep while there is work, three looks in a row: a collapse, reported, one is woken
+//!    └────> one spare at least is parked, and not many more
+//! ```
+//!
+//! It wakes nobody while all is well. With all workers asleep it looks ten times less often.
+
+mod collapse;
+mod long_runs;
+mod watch;
+
+use std::{
+    io,
+    sync::{Arc, Weak},
+    thread,
+    time::Duration,
+};
+
+use freeboard_meter::clock;
+
+use crate::{
+    local::LocalQueue,
+    places::{HandOver, Stuck},
+    shared::Shared,
+};
+use collapse::CollapseWatch;
+use long_runs::LongRuns;
+use watch::{Finding, RunWatch};
+
+/// Between two looks while anything runs.
+const TICK: Duration = Duration::from_millis(1);
+/// Between two looks while all workers sleep.
+const IDLE_TICK: Duration = Duration::from_millis(10);
+/// All workers computing for so long are joined by one more thread.
+const RELIEF_AFTER_NS: u64 = 10_000_000;
+/// Spares that stay parked however long nobody needs them.
+const SPARES_KEPT: usize = 2;
+/// Between two retirements of spares beyond those.
+const RETIRE_EVERY_NS: u64 = 1_000_000_000;
+
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let watched = Arc::downgrade(shared);
+    let mut monitor = Monitor::new(shared);
+    thread::Builder::new()
+        .name(format!("{}-monitor", shared.settings.name))
+        .spawn(move || monitor.watch(&watched))
+        .map(drop)
+}
+
+struct Monitor {
+    runs: Vec<RunWatch>,
+    collapse: CollapseWatch,
+    long_runs: LongRuns,
+    scratch: LocalQueue,
+    looked_ns: u64,
+    retired_ns: u64,
+}
+
+impl Monitor {
+    fn new(shared: &Shared) -> Self {
+        let now_ns = clock::now_ns();
+        Self {
+            runs: Vec::new(),
+            collapse: CollapseWatch::new(now_ns),
+            long_runs: LongRuns::new(now_ns, shared.settings.long_run_ns),
+            scratch: LocalQueue::new(),
+            looked_ns: now_ns,
+            retired_ns: now_ns,
+        }
+    }
+
+    fn watch(&mut self, watched: &Weak<Shared>) {
+        while let Some(shared) = watched.upgrade() {
+            if shared.is_shut_down() {
+                return;
+            }
+            let is_idle = self.look(&shared);
+            drop(shared);
+            thread::sleep(if is_idle { IDLE_TICK } else { TICK });
+        }
+    }
+
+    /// One look. `true` if nothing is going on.
+    fn look(&mut self, shared: &Arc<Shared>) -> bool {
+        let now_ns = clock::now_ns();
+        let census = shared.places.census();
+        let reading = shared.sleep.read();
+        let is_all_asleep = reading.sleeping as usize == census.online && census.displaced == 0;
+        let queued = shared.queued();
+        if is_all_asleep && queued == 0 {
+            self.collapse.all_is_well(now_ns);
+            self.runs.clear();
+        } else {
+            self.look_at_runs(shared, now_ns, reading.sleeping > 0);
+            self.look_for_collapse(shared, now_ns);
+        }
+        if (census.spares == 0 || census.vacant > 0) && !shared.is_shut_down() {
+            // Should it not start, the next look tries again.
+            let _ = shared.start_thread();
+        } else if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
+            self.retired_ns = now_ns;
+            shared.places.retire_one(SPARES_KEPT);
+        }
+        self.looked_ns = now_ns;
+        is_all_asleep && queued == 0
+    }
+
+    fn look_at_runs(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {
+        let used = shared.seats.used();
+        self.runs.resize_with(used, RunWatch::default);
+        for number in 0..used {
+            let seat = shared.seats.get(number);
+            let finding = self.runs[number].look(seat, self.looked_ns, now_ns);
+            if self.runs[number].has_left_blocked_run() {
+                shared.places.end_blocked(number);
+            }
+            match finding {
+                Finding::Nothing => continue,
+                Finding::Long => {
+                    if is_anybody_asleep && !seat.next_slot.is_empty() {
+                        self.rescue_queue(shared, number);
+                    }
+                }
+                Finding::Computing => self.rescue_queue(shared, number),
+                Finding::Blocked { since_ns } => {
+                    self.rescue_queue(shared, number);
+                    self.rescue_place(shared, number, since_ns, now_ns);
+                }
+            }
+            if let Some(run) = self.runs[number].report(self.long_runs.threshold_ns(), now_ns) {
+                self.long_runs.report(shared, number, &run, now_ns);
+            }
+        }
+        self.relieve(shared, now_ns);
+    }
+
+    /// What waits behind a stuck run goes to the others.
+    fn rescue_queue(&mut self, shared: &Shared, number: usize) {
+        let moved = shared.drain(number, &self.scratch);
+        if moved > 0 {
+            shared.gauges.rescued_tasks.add(moved);
+            if shared.sleep.wake_one() {
+                shared.gauges.forced_wakes.add(1);
+            }
+        }
+    }
+
+    fn rescue_place(&mut self, shared: &Arc<Shared>, number: usize, since_ns: u64, now_ns: u64) {
+        match shared.hand_over(number, Stuck::Blocked { since_ns }) {
+            HandOver::NotSeated => {}
+            HandOver::ToSpare => shared.gauges.rescues.add(1),
+            HandOver::Vacated => {
+                shared.gauges.rescues.add(1);
+                // Should it not start, the next look tries again.
+                let _ = shared.start_thread();
+            }
+            HandOver::Exhausted => {
+                let (is_new, blocked_ns) = self.runs[number].note_exhausted(since_ns, now_ns);
+                if is_new {
+                    shared.gauges.spares_exhausted.add(1);
+                }
+                shared.places.reckon_blocked(number, blocked_ns);
+            }
+        }
+    }
+
+    /// When every worker computes for long while others wait, one more thread shares the processors.
+    fn relieve(&mut self, shared: &Arc<Shared>, now_ns: u64) {
+        if shared.injector.len() == 0 || self.runs.iter().any(RunWatch::is_relieved) {
+            return;
+        }
+        let occupants = shared.places.occupants();
+        let mut longest: Option<(u64, usize)> = None;
+        for number in occupants.into_iter().flatten() {
+            let since_ns = self.runs.get(number).and_then(RunWatch::computing_since_ns);
+            match since_ns {
+                Some(since_ns) if now_ns - since_ns >= RELIEF_AFTER_NS => {
+                    let this = (since_ns, number);
+                    longest = Some(longest.map_or(this, |longest| longest.min(this)));
+                }
+                _ => return,
+            }
+        }
+        let Some((_, number)) = longest else { return };
+        match shared.hand_over(number, Stuck::Computing) {
+            HandOver::NotSeated => return,
+            HandOver::Exhausted => {
+                shared.gauges.spares_exhausted.add(1);
+                return;
+            }
+            HandOver::Vacated => {
+                // Should it not start, the next look tries again.
+                let _ = shared.start_thread();
+            }
+            HandOver::ToSpare => {}
+        }
+        shared.gauges.reliefs.add(1);
+        self.runs[number].relieve();
+    }
+
+    fn look_for_collapse(&mut self, shared: &Shared, now_ns: u64) {
+        let Some(collapse) = self
+            .collapse
+            .look(shared.sleep.read(), shared.queued(), now_ns)
+        else {
+            return;
+        };
+        let gauges = &shared.gauges;
+        gauges.wasted_core_ns.add(collapse.wasted_ns);
+        if !collapse.is_due {
+            return;
+        }
+        if shared.sleep.force_wake() {
+            gauges.forced_wakes.add(1);
+        }
+        if let Some(seen) = collapse.is_new {
+            gauges.collapses.add(1);
+            gauges.collapse_detect_ns.raise(seen.detect_ns);
+            shared.settings.observer.collapse(&seen);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One thread's run, from look to look.
+
+use freeboard_meter::WorkerState;
+
+use crate::{seat::Seat, thread_stat::ThreadTimes};
+
+/// Looks at one and the same run after which it is stuck; with a millisecond between two, a run of
+/// two to three milliseconds.
+const STUCK_LOOKS: u32 = 2;
+/// Where the system does not tell how a thread spends its time, so many are taken for blocked.
+const UNKNOWN_LOOKS: u32 = 10;
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Nothing,
+    /// The same run as at the last look.
+    Long,
+    /// Stuck, and on a processor or waiting for one.
+    Computing,
+    /// Stuck, and neither. It began after `since_ns`.
+    Blocked {
+        since_ns: u64,
+    },
+}
+
+/// A run that was longer than the threshold.
+pub(super) struct LongRun {
+    pub(super) elapsed_ns: u64,
+    pub(super) cpu_share: Option<f64>,
+    pub(super) is_blocked: bool,
+}
+
+#[derive(Default)]
+pub(super) struct RunWatch {
+    /// The seat's count of runs at the last look.
+    runs: u64,
+    /// Looks at the same run before this one.
+    looks: u32,
+    /// The run began after this.
+    since_ns: u64,
+    /// At the first look at the run, and at the last.
+    first: Option<ThreadTimes>,
+    last: Option<ThreadTimes>,
+    first_ns: u64,
+    last_ns: u64,
+    is_blocked: bool,
+    is_reported: bool,
+    /// Its place went to another thread because all workers computed.
+    is_relieved: bool,
+    /// Reckoned as blocked up to here, there being no spare.
+    reckoned_ns: u64,
+    /// The run before this one was reckoned as blocked.
+    has_left_blocked: bool,
+}
+
+impl RunWatch {
+    /// `looked_ns` is the time of the look before.
+    pub(super) fn look(&mut self, seat: &Seat, looked_ns: u64, now_ns: u64) -> Finding {
+        let runs = seat.runs.get();
+        let is_running = seat.accounting.now().0 == WorkerState::Run;
+        if !is_running || runs != self.runs {
+            let has_left_blocked = self.reckoned_ns > 0;
+            *self = Self {
+                runs,
+                since_ns: looked_ns,
+                has_left_blocked,
+                ..Self::default()
+            };
+            return Finding::Nothing;
+        }
+        self.looks += 1;
+        let (before, before_ns) = (self.last, self.last_ns);
+        self.last = seat.thread_times();
+        self.last_ns = now_ns;
+        if self.looks == 1 {
+            (self.first, self.first_ns) = (self.last, now_ns);
+        }
+        if self.looks < STUCK_LOOKS {
+            return Finding::Long;
+        }
+        self.is_blocked = match (before, self.last) {
+            (Some(before), Some(last)) => is_blocked(before, last, now_ns - before_ns),
+            _ => self.looks >= UNKNOWN_LOOKS,
+        };
+        if self.is_blocked {
+            Finding::Blocked {
+                since_ns: self.since_ns,
+            }
+        } else {
+            Finding::Computing
+        }
+    }
+
+    /// Whether a run that was reckoned as blocked has just ended.
+    pub(super) fn has_left_blocked_run(&mut self) -> bool {
+        std::mem::take(&mut self.has_left_blocked)
+    }
+
+    /// There was no spare for the blocked run: whether that is news, and how long it was blocked since
+    /// it was last said so.
+    pub(super) fn note_exhausted(&mut self, since_ns: u64, now_ns: u64) -> (bool, u64) {
+        let is_new = self.reckoned_ns == 0;
+        let from_ns = if is_new { since_ns } else { self.reckoned_ns };
+        self.reckoned_ns = now_ns;
+        (is_new, now_ns - from_ns)
+    }
+
+    /// Since when the run computes, if it is stuck in that.
+    pub(super) fn computing_since_ns(&self) -> Option<u64> {
+        (self.looks >= STUCK_LOOKS && !self.is_blocked).then_some(self.since_ns)
+    }
+
+    pub(super) fn is_relieved(&self) -> bool {
+        self.is_relieved
+    }
+
+    pub(super) fn relieve(&mut self) {
+        self.is_relieved = true;
+    }
+
+    /// The run, once, if it is longer than the threshold by now.
+    pub(super) fn report(&mut self, threshold_ns: u64, now_ns: u64) -> Option<LongRun> {
+        let elapsed_ns = now_ns - self.since_ns;
+        if self.is_reported || elapsed_ns < threshold_ns {
+            return None;
+        }
+        self.is_reported = true;
+        let watched_ns = self.last_ns - self.first_ns;
+        let cpu_share = self.first.zip(self.last).and_then(|(first, last)| {
+            let cpu_ns = last.cpu_ns.saturating_sub(first.cpu_ns);
+            (watched_ns > 0).then(|| (cpu_ns as f64 / watched_ns as f64).min(1.0))
+        });
+        Some(LongRun {
+            elapsed_ns,
+            cpu_share,
+            is_blocked: self.is_blocked,
+        })
+    }
+}
+
+/// Whether a thread was off the processors, and did not want one, for more than half of `wall_ns`.
+fn is_blocked(before: ThreadTimes, now: ThreadTimes, wall_ns: u64) -> bool {
+    let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+    let queued_ns = now.queued_ns.saturating_sub(before.queued_ns);
+    cpu_ns.saturating_add(queued_ns) < wall_ns / 2
+}

@@ -1,0 +1,191 @@
+//! What all threads of a scheduler share, and how its threads begin and end.
+
+use std::{
+    io,
+    sync::{Arc, Mutex as StdMutex, PoisonError},
+    thread,
+};
+
+use crate::{
+    gauges::Gauges,
+    injector::Injector,
+    living::Living,
+    local::LocalQueue,
+    places::{HandOver, Places, Rested, Stuck},
+    seat::Seats,
+    settings::SchedulerSettings,
+    sleep::Sleep,
+    sync::{AtomicBool, AtomicUsize, Ordering},
+    task::Task,
+    thread_stat::ThreadStat,
+    worker::Worker,
+};
+
+pub(crate) struct Shared {
+    pub(crate) settings: SchedulerSettings,
+    pub(crate) seats: Seats,
+    pub(crate) places: Places,
+    pub(crate) injector: Injector,
+    pub(crate) sleep: Sleep,
+    pub(crate) gauges: Gauges,
+    pub(crate) living: Living,
+    is_shut_down: AtomicBool,
+    /// Threads that have not come to their end.
+    running: AtomicUsize,
+    /// Called by the last thread that ends.
+    on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: SchedulerSettings, on_end: impl FnOnce() + Send + 'static) -> Self {
+        let threads_max = settings.threads_max();
+        Self {
+            seats: Seats::new(threads_max),
+            places: Places::new(settings.workers, threads_max),
+            injector: Injector::new(),
+            sleep: Sleep::new(threads_max, settings.fault),
+            gauges: Gauges::new(),
+            living: Living::default(),
+            is_shut_down: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            on_end: StdMutex::new(Some(Box::new(on_end))),
+            settings,
+        }
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        // Ordering: SeqCst, rare and off the message path.
+        self.is_shut_down.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn request_shutdown(&self) {
+        // Ordering: SeqCst, before the threads are woken to see it.
+        self.is_shut_down.store(true, Ordering::SeqCst);
+        self.places.close();
+        self.sleep.wake_all();
+    }
+
+    /// Whether any counted queue has a task (see `sleep/README.md`).
+    pub(crate) fn has_work(&self) -> bool {
+        self.is_shut_down() || self.queued() > 0
+    }
+
+    /// Tasks in counted queues.
+    pub(crate) fn queued(&self) -> u64 {
+        let rings = self.seats.iter().map(|seat| u64::from(seat.queue.len()));
+        self.injector.len() as u64 + rings.sum::<u64>()
+    }
+
+    pub(crate) fn inject(&self, task: Task) {
+        self.injector.push(task);
+        self.sleep.wake_one();
+    }
+
+    /// Wakes a worker on behalf of the thread of seat `waker`, which counts it.
+    pub(crate) fn wake_one(&self, waker: usize) {
+        if self.sleep.wake_one() {
+            self.seats.get(waker).wakes.bump(1);
+        }
+    }
+
+    /// Takes the place from the thread of `seat`; starts a thread if no spare is there.
+    pub(crate) fn hand_over(&self, seat: usize, why: Stuck) -> HandOver {
+        let live = |seat| self.seats.get(seat).tally();
+        self.places.hand_over(seat, why, &self.sleep, &live)
+    }
+
+    /// Waits for a place for the thread of `seat`.
+    pub(crate) fn rest(&self, seat: usize) -> Rested {
+        let live = |seat| self.seats.get(seat).tally();
+        self.places.rest(seat, &self.sleep, &live)
+    }
+
+    pub(crate) fn set_online(self: &Arc<Self>, online: usize) {
+        let live = |seat| self.seats.get(seat).tally();
+        for seat in self.places.set_online(online, &self.sleep, &live) {
+            self.sleep.wake_seat(seat);
+        }
+        // Threads for places that found no spare; should one not start, the monitor tries again.
+        while self.places.census().vacant > 0 && matches!(self.start_thread(), Ok(true)) {}
+    }
+
+    /// Moves what is queued in a seat to the global queue, by the thieves' end of its ring. `scratch`
+    /// is the caller's own and empty. Returns the number of tasks.
+    pub(crate) fn drain(&self, seat: usize, scratch: &LocalQueue) -> u64 {
+        let seat = self.seats.get(seat);
+        let mut moved = Vec::new();
+        moved.extend(seat.next_slot.take());
+        while let Some(task) = seat.queue.steal_into(scratch) {
+            moved.push(task);
+            moved.extend(std::iter::from_fn(|| scratch.pop()));
+        }
+        if !moved.is_empty() {
+            self.injector.push_batch(&moved);
+        }
+        moved.len() as u64
+    }
+
+    /// Starts one more thread, which takes a vacant place or becomes a spare. `false` if no further
+    /// one is allowed.
+    pub(crate) fn start_thread(self: &Arc<Self>) -> io::Result<bool> {
+        let Some(seat) = self.places.take_seat(|seat| self.seats.make(seat)) else {
+            return Ok(false);
+        };
+        self.enter(seat);
+        let shared = self.clone();
+        let started = thread::Builder::new()
+            .name(format!("{}-{seat}", self.settings.name))
+            .spawn(move || {
+                // A task must not panic, and the actor floor's do not; should one all the same, the
+                // others still learn that this thread has ended.
+                let _leaving = Leaving {
+                    shared: &shared,
+                    seat,
+                };
+                shared.seats.get(seat).take(ThreadStat::of_current_thread());
+                Worker::new(seat, shared.clone()).work();
+            });
+        if let Err(error) = started {
+            self.leave(seat);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    fn enter(&self, seat: usize) {
+        // Ordering: Relaxed: a thread that is about to start has not ended.
+        self.running.fetch_add(1, Ordering::Relaxed);
+        self.living.enter(seat);
+    }
+
+    /// A thread is about to end, or could not be started.
+    fn leave(&self, seat: usize) {
+        self.places.leave_seat(seat);
+        // Ordering: AcqRel: the last one sees all that the others did.
+        let is_last = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last && self.is_shut_down() {
+            self.injector.close();
+            let on_end = self
+                .on_end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(on_end) = on_end {
+                on_end();
+            }
+        }
+        self.living.leave(seat);
+    }
+}
+
+/// Says that a thread ends, when it is dropped.
+struct Leaving<'a> {
+    shared: &'a Shared,
+    seat: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.shared.leave(self.seat);
+    }
+}
