@@ -26,6 +26,7 @@ use crate::{
     recipient::Recipient,
     relations::OnEnd,
     reply::{NoReply, ReplyPort},
+    room::is_room_soon,
     send::Send as SendFuture,
     waiters::{ThreadGate, Waiter},
 };
@@ -122,7 +123,45 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M, K>,
     {
-        self.offer(0, msg, NoReply, Patience::None)
+        self.try_tell_lane(0, msg)
+    }
+
+    /// [`ActorRef::try_tell`] on another lane; 0 is the most urgent.
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell_lane`].
+    #[inline]
+    pub fn try_tell_lane<M: Message, K>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    where
+        A: Receives<M, K>,
+    {
+        self.offer(lane, msg, NoReply, Patience::None)
+    }
+
+    /// [`ActorRef::tell`] that blocks the thread while the lane is full and its policy is to wait,
+    /// also in a handler, where [`ActorRef::tell`] would put the message into the actor's outbox. What
+    /// the handler's actor has in its outbox may be overtaken by it.
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell`].
+    #[inline]
+    pub fn tell_blocking<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
+    where
+        A: Receives<M, K>,
+    {
+        self.tell_blocking_lane(0, msg)
+    }
+
+    /// [`ActorRef::tell_blocking`] on another lane; 0 is the most urgent.
+    ///
+    /// # Errors
+    /// As [`ActorRef::tell_lane`].
+    #[inline]
+    pub fn tell_blocking_lane<M: Message, K>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    where
+        A: Receives<M, K>,
+    {
+        self.offer(lane, msg, NoReply, Patience::Block(None))
     }
 
     /// Sends a message; the future waits while the lane is full and its policy is to wait. Dropped
@@ -173,6 +212,17 @@ impl<A: Actor> ActorRef<A> {
             let mark = arrival_mark(place.index());
             // SAFETY: `write` makes the envelope, and only a failing allocation could keep it from
             // it, which ends the process.
+            unsafe {
+                place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply));
+            }
+            core.announce();
+            return Ok(());
+        }
+        if !current::has_outbox()
+            && let Some(place) = core.mailbox.reserve_in_ring(lane)
+        {
+            let mark = arrival_mark(place.index());
+            // SAFETY: as above.
             unsafe {
                 place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply));
             }
@@ -272,6 +322,12 @@ impl<A: Actor> ActorRef<A> {
     ) -> Result<(), Unaccepted> {
         let core = self.cell.core();
         loop {
+            if is_room_soon(core, lane) {
+                match core.offer(lane, envelope) {
+                    Err(Unaccepted::Wait(refused)) => envelope = refused,
+                    outcome => return outcome,
+                }
+            }
             let gate = Arc::new(ThreadGate::default());
             let waiter = Waiter::Thread(gate.clone());
             // If it cannot be registered the actor has just ended, and the next offer says so.

@@ -125,13 +125,18 @@ unsafe impl<A: Actor> Send for Cell<A> {}
 
 impl<A: Actor> Cell<A> {
     pub(crate) fn new(birth: Birth, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
-        let mailbox = match &birth.options {
-            Some(options) => Mailbox::new(&options.mailbox),
-            None => Mailbox::new(&birth.system.default_options.mailbox),
+        let options = birth.options.as_deref();
+        let is_pinned = options.is_some_and(|options| options.pinned.is_some());
+        let (vtable, make_mailbox): (_, fn(&MailboxConfig) -> Mailbox) = if is_pinned {
+            (Self::PINNED_VTABLE, Mailbox::ringed)
+        } else {
+            (Self::VTABLE, Mailbox::new)
         };
+        let options = options.unwrap_or(&birth.system.default_options);
+        let mailbox = make_mailbox(&options.mailbox);
         Self {
             core: Core {
-                header: Header::new(Self::VTABLE),
+                header: Header::new(vtable),
                 counts: Counts::new::<A>(),
                 state: RunState::new_queued(),
                 restarts: AtomicU32::new(0),
@@ -256,9 +261,21 @@ impl Core {
         unsafe { Task::from_header(NonNull::from(&self.header)) }
     }
 
+    /// Puts the task, whose state word was just moved to queued, where it will be run.
     #[inline]
-    fn enqueue(&self) {
-        self.system.scheduler.schedule(self.task());
+    pub(crate) fn enqueue(&self) {
+        if self.header.is_pinned() {
+            self.enqueue_pinned();
+        } else {
+            self.system.scheduler.schedule(self.task());
+        }
+    }
+
+    fn enqueue_pinned(&self) {
+        let pinned = self.options().pinned.as_ref();
+        pinned
+            .expect("a pinned actor has its thread")
+            .schedule(self.task());
     }
 
     pub(crate) fn signal(&self, signals: Signals) {

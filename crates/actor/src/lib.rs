@@ -43,6 +43,7 @@ mod credit;
 mod current;
 mod dam;
 mod dead_letter;
+mod dispatcher;
 mod ended;
 mod envelope;
 mod error;
@@ -64,6 +65,7 @@ mod recipient;
 mod registry;
 mod relations;
 mod reply;
+mod room;
 mod run;
 mod send;
 mod shutdown;
@@ -79,6 +81,9 @@ pub use builder::SystemBuilder;
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
+pub use dispatcher::{
+    Blocking, BusySpin, Dispatcher, Idle, PINNED_BOUND_DEFAULT, Sleeping, WaitStrategy, Yielding,
+};
 pub use ended::{EndReason, Ended};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};

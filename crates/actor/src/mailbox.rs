@@ -2,13 +2,13 @@
 //!
 //! The first lane lives in the actor's cell; the others are made when they are first used. Lanes
 //! whose policy takes from the queue (drop oldest, coalesce) are locked ones, all others are linked
-//! blocks. Which message comes next among several lanes is `flow`'s to say.
+//! blocks; an actor with a thread of its own has rings in their place. Which message comes next among several lanes is `flow`'s to say.
 
 use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Counter, LaneSnapshot, clock};
-use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Place, Popped, Refused};
+use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Place, Popped, Refused, Ring, RingPlace};
 
 use crate::{
     envelope::{CoalesceKey, Envelope},
@@ -43,12 +43,21 @@ pub(crate) enum Taken {
     Pending,
 }
 
+/// A lane that is none of linked blocks.
+#[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]
+enum Special {
+    /// For policies by which a producer removes.
+    Locked(LockedLane<Envelope, CoalesceKey>),
+    /// For an actor with a thread of its own.
+    Ring(Ring<Envelope>),
+}
+
 // The lane comes first: the cell puts it at the beginning of a cache line.
 #[repr(C)]
 pub(crate) struct MailboxLane {
-    /// Unused if there is a locked one.
+    /// Unused if there is a special one.
     lane: Lane<Envelope>,
-    locked: Option<Box<LockedLane<Envelope, CoalesceKey>>>,
+    special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
     is_sampling: bool,
 }
@@ -70,15 +79,29 @@ pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
 
 impl MailboxLane {
     fn new(config: &LaneConfig) -> Self {
-        let locked = match config.overload_policy() {
+        Self::of(config, Self::locked(config))
+    }
+
+    /// For an actor with a thread of its own.
+    fn ringed(config: &LaneConfig) -> Self {
+        let ring = || Special::Ring(Ring::new(config.bound()));
+        Self::of(config, Some(Self::locked(config).unwrap_or_else(ring)))
+    }
+
+    /// What the policy needs, if a producer has to remove.
+    fn locked(config: &LaneConfig) -> Option<Special> {
+        match config.overload_policy() {
             Overload::DropOldest | Overload::Coalesce => {
-                Some(Box::new(LockedLane::new(config.bound())))
+                Some(Special::Locked(LockedLane::new(config.bound())))
             }
             _ => None,
-        };
+        }
+    }
+
+    fn of(config: &LaneConfig, special: Option<Special>) -> Self {
         Self {
             lane: Lane::new(config.bound()),
-            locked,
+            special: special.map(Box::new),
             is_sampling: matches!(config.overload_policy(), Overload::Sample { .. }),
             gauges: LaneGauges::new(),
         }
@@ -99,12 +122,20 @@ impl MailboxLane {
     /// Whether nothing but the bound speaks against a message.
     #[inline]
     fn accepts_by_bound(&self) -> bool {
-        self.locked.is_none() && !self.is_sampling
+        self.special.is_none() && !self.is_sampling
     }
 
     fn offer_by_policy(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
-        let Some(lane) = &self.locked else {
-            return self.offer_sampled(config, envelope);
+        let lane = match self.special.as_deref() {
+            Some(Special::Locked(lane)) => lane,
+            Some(Special::Ring(ring)) if !self.is_sampling => {
+                return match ring.push_with(envelope, arrival_mark) {
+                    Ok(_) => Offer::Accepted,
+                    Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+                    Err(Refused::Full(envelope)) => refuse(config, envelope),
+                };
+            }
+            Some(Special::Ring(_)) | None => return self.offer_sampled(config, envelope),
         };
         let outcome = if config.overload_policy() == Overload::Coalesce {
             let key = envelope.coalesce_key();
@@ -123,9 +154,11 @@ impl MailboxLane {
     }
 
     fn offer_sampled(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
-        let lane = &self.lane;
-        let depth = lane.depth();
-        if config.is_flooded_at(depth) && !lane.is_closed() {
+        let (depth, is_closed) = match self.special.as_deref() {
+            Some(Special::Ring(ring)) => (ring.depth(), ring.is_closed()),
+            _ => (self.lane.depth(), self.lane.is_closed()),
+        };
+        if config.is_flooded_at(depth) && !is_closed {
             let ordinal = self.gauges.offered_above_high();
             match admit(config, depth, ordinal) {
                 Admission::ShedNewest(reason) => return Offer::Shed(envelope, reason),
@@ -133,7 +166,11 @@ impl MailboxLane {
                 Admission::Accept | Admission::Wait | Admission::EvictOldest => {}
             }
         }
-        match lane.push_with(envelope, arrival_mark) {
+        let pushed = match self.special.as_deref() {
+            Some(Special::Ring(ring)) => ring.push_with(envelope, arrival_mark),
+            _ => self.lane.push_with(envelope, arrival_mark),
+        };
+        match pushed {
             Ok(_) => Offer::Accepted,
             Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
             Err(Refused::Full(envelope)) => Offer::Shed(envelope, ShedReason::Full),
@@ -150,11 +187,33 @@ impl MailboxLane {
         }
     }
 
+    /// As [`MailboxLane::reserve`], of a ring.
+    #[inline]
+    fn reserve_in_ring(&self) -> Option<RingPlace<'_, Envelope>> {
+        match self.special.as_deref() {
+            Some(Special::Ring(ring)) if !self.is_sampling => ring.reserve().ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a ring, and has room or takes no further message: nothing to wait for.
+    pub(crate) fn is_open_ring(&self) -> bool {
+        match self.special.as_deref() {
+            Some(Special::Ring(ring)) => ring.depth() < ring.bound() || ring.is_closed(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_ring(&self) -> bool {
+        matches!(self.special.as_deref(), Some(Special::Ring(_)))
+    }
+
     /// Messages queued now.
     pub(crate) fn depth(&self) -> u64 {
-        match &self.locked {
+        match self.special.as_deref() {
             None => self.lane.depth(),
-            Some(lane) => lane.depth(),
+            Some(Special::Locked(lane)) => lane.depth(),
+            Some(Special::Ring(ring)) => ring.depth(),
         }
     }
 
@@ -163,24 +222,28 @@ impl MailboxLane {
     /// # Safety
     /// The caller runs the actor.
     pub(crate) unsafe fn queued(&self) -> u64 {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.queued() },
-            Some(lane) => lane.depth(),
+            Some(Special::Locked(lane)) => lane.depth(),
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => unsafe { ring.queued() },
         }
     }
 
     fn accepted(&self) -> u64 {
-        match &self.locked {
+        match self.special.as_deref() {
             None => self.lane.accepted(),
-            Some(lane) => lane.accepted(),
+            Some(Special::Locked(lane)) => lane.accepted(),
+            Some(Special::Ring(ring)) => ring.accepted(),
         }
     }
 
     fn close(&self) {
-        match &self.locked {
+        match self.special.as_deref() {
             None => self.lane.close(),
-            Some(lane) => lane.close(),
+            Some(Special::Locked(lane)) => lane.close(),
+            Some(Special::Ring(ring)) => ring.close(),
         };
     }
 
@@ -188,10 +251,12 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Popped<Envelope> {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.pop() },
-            Some(lane) => lane.pop(),
+            Some(Special::Locked(lane)) => lane.pop(),
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => unsafe { ring.pop() },
         }
     }
 
@@ -201,7 +266,7 @@ impl MailboxLane {
     /// The caller runs the actor, and takes the envelope's payload before its next call here.
     #[inline]
     pub(crate) unsafe fn pop_in_place(&self) -> Taken {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => match unsafe { self.lane.pop_in_place() } {
                 Some((envelope, mark)) => Taken::InPlace(envelope, mark),
@@ -209,10 +274,17 @@ impl MailboxLane {
                 None if unsafe { self.lane.is_drained() } => Taken::Empty,
                 None => Taken::Pending,
             },
-            Some(lane) => match lane.pop() {
+            Some(Special::Locked(lane)) => match lane.pop() {
                 Popped::Value(envelope, mark) => Taken::Moved(envelope, mark),
                 Popped::Empty => Taken::Empty,
                 Popped::Pending => Taken::Pending,
+            },
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => match unsafe { ring.pop_in_place() } {
+                Some((envelope, mark)) => Taken::InPlace(envelope, mark),
+                // SAFETY: as above.
+                None if unsafe { ring.is_drained() } => Taken::Empty,
+                None => Taken::Pending,
             },
         }
     }
@@ -221,10 +293,12 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     unsafe fn is_ready(&self) -> bool {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.is_ready() },
-            Some(lane) => lane.depth() > 0,
+            Some(Special::Locked(lane)) => lane.depth() > 0,
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => unsafe { ring.is_ready() },
         }
     }
 
@@ -234,20 +308,24 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn publish(&self) -> u64 {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.publish() },
-            Some(lane) => lane.depth(),
+            Some(Special::Locked(lane)) => lane.depth(),
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => unsafe { ring.publish() },
         }
     }
 
     /// # Safety
     /// The caller runs the actor.
     unsafe fn take_first(&self, matches: impl FnMut(&Envelope) -> bool) -> Option<Envelope> {
-        match &self.locked {
+        match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.take_first(matches) },
-            Some(lane) => lane.take_first(matches),
+            Some(Special::Locked(lane)) => lane.take_first(matches),
+            // SAFETY: as above.
+            Some(Special::Ring(ring)) => unsafe { ring.take_first(matches) },
         }
     }
 
@@ -293,6 +371,16 @@ impl Mailbox {
         }
     }
 
+    /// For an actor with a thread of its own: all lanes are there from the beginning.
+    pub(crate) fn ringed(config: &MailboxConfig) -> Self {
+        let lanes = config.as_slice();
+        let other = |lane| OnceLock::from(Box::new(MailboxLane::ringed(lane)));
+        Self {
+            first: MailboxLane::ringed(&lanes[0]),
+            others: lanes[1..].iter().map(other).collect(),
+        }
+    }
+
     pub(crate) fn lane_count(&self) -> usize {
         1 + self.others.len()
     }
@@ -324,6 +412,12 @@ impl Mailbox {
     #[inline]
     pub(crate) fn reserve(&self, lane: usize) -> Option<Place<'_, Envelope>> {
         self.used_lane(lane)?.reserve()
+    }
+
+    /// As [`Mailbox::reserve`], in a ring.
+    #[inline]
+    pub(crate) fn reserve_in_ring(&self, lane: usize) -> Option<RingPlace<'_, Envelope>> {
+        self.used_lane(lane)?.reserve_in_ring()
     }
 
     /// `config` is asked only off the fast path.

@@ -1,6 +1,6 @@
 //! What the scheduler's monitor finds, on its way to the log and to the user's observers.
 
-use freeboard_meter::LongRunSnapshot;
+use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{Collapse, Observer};
 
 use crate::quiet;
@@ -37,6 +37,15 @@ impl Observer for Observers {
             "workers slept while there was work; one was woken",
         );
         tell(self.on_collapse.as_ref(), collapse);
+    }
+
+    fn wait_strategy_panicked(&self, task: Option<CurrentRun>) {
+        let run = task.unwrap_or_default();
+        tracing::error!(
+            actor = run.actor,
+            actor_type = run.actor_type,
+            "a wait strategy panicked; its thread parks when idle from here on",
+        );
     }
 }
 

@@ -1,8 +1,15 @@
 //! What can be said about an actor when it is spawned.
 
+use std::{io, sync::Arc};
+
 use freeboard_flow::{ConfigError, LaneConfig, MailboxConfig};
 
-use crate::supervision::Supervision;
+use freeboard_sched::{Pinned, Scheduler};
+
+use crate::{
+    dispatcher::{Dispatcher, PINNED_BOUND_DEFAULT},
+    supervision::Supervision,
+};
 
 /// Messages that an actor may have waiting for full lanes of others, by default.
 pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
@@ -15,6 +22,10 @@ pub struct SpawnOptions {
     pub(crate) mailbox: MailboxConfig,
     pub(crate) supervision: Supervision,
     pub(crate) outbox_bound: usize,
+    pub(crate) dispatcher: Dispatcher,
+    has_lanes: bool,
+    /// The thread that was started for the actor, if it is to have one.
+    pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
 impl Default for SpawnOptions {
@@ -31,6 +42,9 @@ impl SpawnOptions {
             mailbox: MailboxConfig::default(),
             supervision: Supervision::default(),
             outbox_bound: OUTBOX_BOUND_DEFAULT,
+            dispatcher: Dispatcher::shared(),
+            has_lanes: false,
+            pinned: None,
         }
     }
 
@@ -46,6 +60,7 @@ impl SpawnOptions {
     #[must_use]
     pub fn lane(mut self, lane: LaneConfig) -> Self {
         self.mailbox = MailboxConfig::single(lane);
+        self.has_lanes = true;
         self
     }
 
@@ -53,6 +68,14 @@ impl SpawnOptions {
     #[must_use]
     pub fn lanes(mut self, lanes: impl Into<Vec<LaneConfig>>) -> Self {
         self.mailbox = MailboxConfig::lanes(lanes.into());
+        self.has_lanes = true;
+        self
+    }
+
+    /// On which threads the actor runs.
+    #[must_use]
+    pub fn dispatcher(mut self, dispatcher: Dispatcher) -> Self {
+        self.dispatcher = dispatcher;
         self
     }
 
@@ -69,6 +92,19 @@ impl SpawnOptions {
     pub fn outbox(mut self, messages: usize) -> Self {
         self.outbox_bound = messages;
         self
+    }
+
+    /// Starts the thread that the dispatcher asks for.
+    pub(crate) fn start_thread(&mut self, scheduler: &Scheduler) -> io::Result<()> {
+        let Some(pinned) = self.dispatcher.pinned_to() else {
+            return Ok(());
+        };
+        let thread = scheduler.start_pinned(pinned.wait.clone(), pinned.core)?;
+        self.pinned = Some(Arc::new(thread));
+        if !self.has_lanes {
+            self.mailbox = MailboxConfig::single(LaneConfig::bounded(PINNED_BOUND_DEFAULT));
+        }
+        Ok(())
     }
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {

@@ -45,7 +45,14 @@ pub(crate) enum Step {
 }
 
 impl<A: Actor> Cell<A> {
-    pub(crate) const VTABLE: &'static Vtable = &Vtable { run: run::<A> };
+    pub(crate) const VTABLE: &'static Vtable = &Vtable {
+        run: run::<A>,
+        is_pinned: false,
+    };
+    pub(crate) const PINNED_VTABLE: &'static Vtable = &Vtable {
+        run: run::<A>,
+        is_pinned: true,
+    };
 }
 
 /// # Safety
@@ -64,6 +71,9 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
         // SAFETY: the state word is ours since `start`, and with it the body.
         match unsafe { step(cell, &mut *cell.body(), signals, &mut budget) } {
             Step::Continue => signals = core.state.take_signals(),
+            Step::Rest(Rest::Idle) if run_context.wait(|| is_wanted(core)) => {
+                signals = pending_signals(core);
+            }
             // Given to rest, the cell may be freed at once: nothing touches it any more.
             Step::Rest(rest) => match core.state.rest(rest) {
                 Ok(()) => break (After::Done, None),
@@ -73,23 +83,40 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
             Step::Again(After::BudgetSpent) if !run_context.is_wanted_elsewhere() => {
                 run_context.account(&budget);
                 budget = run_context.renew();
-                signals = if core.state.has_signals() {
-                    core.state.take_signals()
-                } else {
-                    Signals::none()
-                };
+                signals = pending_signals(core);
             }
             Step::Again(after) => {
                 core.state.requeue();
                 break (after, None);
             }
-            Step::Ended(last) => break (After::Done, Some(last)),
+            Step::Ended(last) => {
+                run_context.end();
+                break (After::Done, Some(last));
+            }
         }
     };
     run_context.account(&budget);
     drop(running);
     drop(last);
     after
+}
+
+/// What has come besides messages. The sign of a message stays, so that senders need not set it anew.
+#[inline]
+fn pending_signals(core: &Core) -> Signals {
+    if core.state.has_signals() {
+        core.state.take_signals()
+    } else {
+        Signals::none()
+    }
+}
+
+/// Whether the actor that this thread runs has a message, or a signal other than that of one.
+#[inline]
+fn is_wanted(core: &Core) -> bool {
+    // SAFETY: this thread runs the actor.
+    let is_ready = |lane| unsafe { core.mailbox.is_lane_ready(lane) };
+    (0..core.mailbox.lane_count()).any(is_ready) || core.state.has_signals()
 }
 
 /// # Safety

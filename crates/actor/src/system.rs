@@ -78,6 +78,9 @@ pub enum SpawnError {
     /// The system is shutting down.
     #[error("the system is shutting down")]
     ShuttingDown,
+    /// A pinned actor got no thread, or not on the core it was to have.
+    #[error("no thread for a pinned actor: {0}")]
+    Thread(String),
 }
 
 /// Why a system could not be built.
@@ -164,13 +167,13 @@ impl SystemInner {
             core.close_mailbox();
             let _ = core.state.signal(crate::cell::STOP);
         }
-        self.scheduler.schedule(core.task());
+        core.enqueue();
         actor_ref
     }
 
     pub(crate) fn spawn_with<A: Actor>(
         self: &Arc<Self>,
-        options: SpawnOptions,
+        mut options: SpawnOptions,
         parent: Option<CoreRef>,
         actor: Option<A>,
         factory: Option<Factory<A>>,
@@ -179,6 +182,9 @@ impl SystemInner {
         if self.is_shutting_down() {
             return Err(SpawnError::ShuttingDown);
         }
+        options
+            .start_thread(&self.scheduler)
+            .map_err(|error| SpawnError::Thread(error.to_string()))?;
         let Some(name) = options.name.clone() else {
             return Ok(self.spawn(Some(Box::new(options)), parent, actor, factory));
         };

@@ -20,6 +20,9 @@ pub mod memory;
 mod place;
 mod prefetch;
 mod refused;
+mod ring;
+mod ring_consumer;
+mod ring_place;
 mod sync;
 
 pub use consumer::Popped;
@@ -27,6 +30,8 @@ pub use lane::Lane;
 pub use locked::LockedLane;
 pub use place::Place;
 pub use refused::Refused;
+pub use ring::Ring;
+pub use ring_place::RingPlace;
 
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;

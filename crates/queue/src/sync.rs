@@ -3,11 +3,15 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    hint::spin_loop,
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
+};
 
 /// `std::cell::UnsafeCell` with loom's interface, which records each access.
 #[cfg(not(loom))]

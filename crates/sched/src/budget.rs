@@ -1,11 +1,12 @@
 //! The budget of one run: so many messages or so much time, whichever is spent first.
 //!
 //! Reading the clock costs as much as handling a small message, so it is read after the second
-//! message of a run and then at distances that the pace so far allows, at most doubling.
+//! message of a run and then at distances that the pace so far allows, at most doubling. A run that
+//! lasts across a tick of the monitor ends there: so an actor of long messages handles one a run.
 
 use freeboard_meter::clock;
 
-use crate::label::RunLabel;
+use crate::{label::RunLabel, tick::Tick};
 
 /// What a task may use in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ impl Default for BudgetLimits {
 pub struct Budget<'a> {
     limits: BudgetLimits,
     label: &'a RunLabel,
+    tick: &'a Tick,
+    began_at_tick: u64,
     spent: u32,
     look_at: u32,
     started_ns: u64,
@@ -41,10 +44,12 @@ pub struct Budget<'a> {
 
 impl<'a> Budget<'a> {
     /// A whole budget of a run with this label.
-    pub(crate) fn new(limits: BudgetLimits, label: &'a RunLabel) -> Self {
+    pub(crate) fn new(limits: BudgetLimits, label: &'a RunLabel, tick: &'a Tick) -> Self {
         Self {
             limits,
             label,
+            tick,
+            began_at_tick: tick.now(),
             spent: 0,
             look_at: 2,
             started_ns: 0,
@@ -59,6 +64,10 @@ impl<'a> Budget<'a> {
     pub fn spend(&mut self) -> bool {
         self.spent += 1;
         if self.spent >= self.limits.messages {
+            return false;
+        }
+        if self.tick.now() != self.began_at_tick {
+            self.is_time_up = true;
             return false;
         }
         self.spent < self.look_at || self.look(clock::now_ns())
@@ -94,6 +103,11 @@ impl<'a> Budget<'a> {
         self.is_time_up || self.spent >= self.limits.messages
     }
 
+    /// Whether the time of the budget is used up.
+    pub(crate) fn is_time_up(&self) -> bool {
+        self.is_time_up
+    }
+
     /// Messages accounted for.
     pub fn spent_messages(&self) -> u32 {
         self.spent
@@ -117,7 +131,8 @@ mod tests {
     /// Messages that a run handles when each takes `message_ns`, and clock reads it makes.
     fn run(message_ns: u64) -> (u32, u32) {
         let label = RunLabel::new();
-        let mut budget = Budget::new(LIMITS, &label);
+        let tick = Tick::new();
+        let mut budget = Budget::new(LIMITS, &label, &tick);
         let (mut now_ns, mut looks) = (1, 0);
         loop {
             now_ns += message_ns;
@@ -137,6 +152,16 @@ mod tests {
     #[test]
     fn quick_messages_cost_few_clock_reads() {
         assert_eq!(run(20), (64, 5));
+    }
+
+    #[test]
+    fn a_tick_ends_the_run() {
+        let (label, tick) = (RunLabel::new(), Tick::new());
+        let mut budget = Budget::new(LIMITS, &label, &tick);
+        tick.advance();
+        assert!(!budget.spend());
+        assert!(budget.is_spent() && budget.is_time_up());
+        assert!(Budget::new(LIMITS, &label, &tick).spend());
     }
 
     #[test]

@@ -21,7 +21,9 @@ mod living;
 mod local;
 mod monitor;
 mod parker;
+mod pinned;
 mod places;
+mod run_context;
 mod scheduler;
 mod seat;
 mod settings;
@@ -32,6 +34,7 @@ mod sync;
 mod tally;
 mod task;
 mod thread_stat;
+mod tick;
 mod timer;
 mod worker;
 
@@ -41,6 +44,8 @@ mod loom_tests;
 pub use budget::{Budget, BudgetLimits};
 pub use fault::Fault;
 pub use label::{RunLabel, TypeNamer};
+pub use pinned::{Blocking, BusySpin, Idle, Pinned, Sleeping, WaitStrategy, Yielding};
+pub use run_context::RunContext;
 pub use scheduler::{OnlineError, Scheduler, StartError};
 pub use settings::{
     Collapse, Observer, SPARE_THREADS_DEFAULT, SchedulerSettings, THREADS_MAX, WORKERS_MAX,
@@ -48,4 +53,3 @@ pub use settings::{
 pub use state::{Phase, Rest, RunState, Signals, Wake};
 pub use task::{After, Header, Task, Vtable};
 pub use timer::{TimerKey, Timers};
-pub use worker::RunContext;

@@ -137,7 +137,10 @@ unsafe fn never_run(_: Task, _: &mut RunContext<'_>) -> After {
     unreachable!("queues do not run tasks")
 }
 
-static VTABLE: Vtable = Vtable { run: never_run };
+static VTABLE: Vtable = Vtable {
+    run: never_run,
+    is_pinned: false,
+};
 
 fn leak_tasks<const N: usize>() -> ([Task; N], Vec<Box<Header>>) {
     let headers: Vec<Box<Header>> = (0..N).map(|_| Box::new(Header::new(&VTABLE))).collect();

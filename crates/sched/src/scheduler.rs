@@ -10,6 +10,7 @@ use freeboard_meter::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot, Worker
 
 use crate::{
     monitor,
+    pinned::{Pinned, WaitStrategy},
     places::PlaceReading,
     settings::{SchedulerSettings, THREADS_MAX, WORKERS_MAX},
     shared::Shared,
@@ -118,6 +119,18 @@ impl Scheduler {
     pub fn blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         Worker::with_current(&self.shared, Worker::announce_blocking);
         block()
+    }
+
+    /// Starts a thread for one task, bound to `core` if given. It ends at shutdown, too.
+    ///
+    /// # Errors
+    /// If the thread cannot be started, the core cannot be used, or the scheduler is shutting down.
+    pub fn start_pinned(
+        &self,
+        wait: Arc<dyn WaitStrategy>,
+        core: Option<usize>,
+    ) -> io::Result<Pinned> {
+        Pinned::start(&self.shared, wait, core)
     }
 
     /// Whether the calling thread is one of this scheduler's workers.

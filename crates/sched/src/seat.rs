@@ -14,7 +14,7 @@ use crate::{
     sync::{AtomicPtr, AtomicUsize, Ordering},
     tally::Tally,
     task::{Header, Task},
-    thread_stat::{ThreadStat, ThreadTimes},
+    thread_stat::ThreadStat,
 };
 
 // A seat of its own cache lines, so that neighbours' counters do not share one.
@@ -60,10 +60,10 @@ impl Seat {
         *place = Some(thread);
     }
 
-    /// How the thread spent its time, where the system tells.
-    pub(crate) fn thread_times(&self) -> Option<ThreadTimes> {
+    /// What `ask` learns of the thread that has the seat, if there is one and the system tells.
+    pub(crate) fn ask_thread<T>(&self, ask: impl FnOnce(&ThreadStat) -> Option<T>) -> Option<T> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.as_ref()?.read()
+        ask(thread.as_ref()?)
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -124,7 +124,7 @@ impl Seats {
 pub(crate) struct NextSlot(AtomicPtr<Header>);
 
 impl NextSlot {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, thread};
 
-use freeboard_meter::LongRunSnapshot;
+use freeboard_meter::{CurrentRun, LongRunSnapshot};
 
 use crate::{budget::BudgetLimits, fault::Fault};
 
@@ -84,12 +84,15 @@ pub struct Collapse {
     pub detect_ns: u64,
 }
 
-/// Is told what the monitor finds, on the monitor's thread: it must return soon, and not panic.
+/// Is told what goes wrong: what the monitor finds on the monitor's thread, where it must return soon.
+/// It does not panic.
 pub trait Observer: Send + Sync {
     /// A run was longer than the threshold.
     fn long_run(&self, run: &LongRunSnapshot);
     /// Workers slept while there was work.
     fn collapse(&self, collapse: &Collapse);
+    /// The wait strategy of this task's thread panicked; it goes on blocking.
+    fn wait_strategy_panicked(&self, task: Option<CurrentRun>);
 }
 
 /// Tells nobody.
@@ -98,4 +101,5 @@ struct Silent;
 impl Observer for Silent {
     fn long_run(&self, _: &LongRunSnapshot) {}
     fn collapse(&self, _: &Collapse) {}
+    fn wait_strategy_panicked(&self, _: Option<CurrentRun>) {}
 }

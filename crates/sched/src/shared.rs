@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex as StdMutex, PoisonError},
+    sync::{Arc, Mutex as StdMutex, PoisonError, Weak},
     thread,
 };
 
@@ -11,6 +11,7 @@ use crate::{
     injector::Injector,
     living::Living,
     local::LocalQueue,
+    pinned::Post,
     places::{HandOver, Places, Rested, Stuck},
     seat::Seats,
     settings::SchedulerSettings,
@@ -18,6 +19,7 @@ use crate::{
     sync::{AtomicBool, AtomicUsize, Ordering},
     task::Task,
     thread_stat::ThreadStat,
+    tick::Tick,
     worker::Worker,
 };
 
@@ -28,12 +30,23 @@ pub(crate) struct Shared {
     pub(crate) injector: Injector,
     pub(crate) sleep: Sleep,
     pub(crate) gauges: Gauges,
+    pub(crate) tick: Tick,
     pub(crate) living: Living,
     is_shut_down: AtomicBool,
     /// Threads that have not come to their end.
     running: AtomicUsize,
+    pinned: StdMutex<PinnedPosts>,
     /// Called by the last thread that ends.
     on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// Threads with one task each.
+#[derive(Default)]
+struct PinnedPosts {
+    posts: Vec<Weak<Post>>,
+    /// Ever started.
+    started: usize,
+    is_closed: bool,
 }
 
 impl Shared {
@@ -45,9 +58,11 @@ impl Shared {
             injector: Injector::new(),
             sleep: Sleep::new(threads_max, settings.fault),
             gauges: Gauges::new(),
+            tick: Tick::new(),
             living: Living::default(),
             is_shut_down: AtomicBool::new(false),
             running: AtomicUsize::new(0),
+            pinned: StdMutex::default(),
             on_end: StdMutex::new(Some(Box::new(on_end))),
             settings,
         }
@@ -63,6 +78,28 @@ impl Shared {
         self.is_shut_down.store(true, Ordering::SeqCst);
         self.places.close();
         self.sleep.wake_all();
+        let posts = {
+            let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+            pinned.is_closed = true;
+            std::mem::take(&mut pinned.posts)
+        };
+        for post in posts.iter().filter_map(Weak::upgrade) {
+            post.end();
+        }
+    }
+
+    /// A pinned thread is about to start; its number, which no other thread has.
+    pub(crate) fn enter_pinned(&self, post: &Arc<Post>) -> io::Result<usize> {
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if pinned.is_closed {
+            return Err(io::Error::other("the scheduler is shutting down"));
+        }
+        pinned.posts.retain(|post| post.strong_count() > 0);
+        pinned.posts.push(Arc::downgrade(post));
+        let number = self.settings.threads_max() + pinned.started;
+        pinned.started += 1;
+        self.enter(number);
+        Ok(number)
     }
 
     /// Whether any counted queue has a task (see `sleep/README.md`).
@@ -138,29 +175,30 @@ impl Shared {
             .spawn(move || {
                 // A task must not panic, and the actor floor's do not; should one all the same, the
                 // others still learn that this thread has ended.
-                let _leaving = Leaving {
-                    shared: &shared,
-                    seat,
-                };
+                let _leaving = Leaving::seated(&shared, seat);
                 shared.seats.get(seat).take(ThreadStat::of_current_thread());
                 Worker::new(seat, shared.clone()).work();
             });
         if let Err(error) = started {
-            self.leave(seat);
+            self.leave_seat(seat);
             return Err(error);
         }
         Ok(true)
     }
 
-    fn enter(&self, seat: usize) {
+    fn enter(&self, number: usize) {
         // Ordering: Relaxed: a thread that is about to start has not ended.
         self.running.fetch_add(1, Ordering::Relaxed);
-        self.living.enter(seat);
+        self.living.enter(number);
+    }
+
+    fn leave_seat(&self, seat: usize) {
+        self.places.leave_seat(seat);
+        self.leave(seat);
     }
 
     /// A thread is about to end, or could not be started.
-    fn leave(&self, seat: usize) {
-        self.places.leave_seat(seat);
+    pub(crate) fn leave(&self, number: usize) {
         // Ordering: AcqRel: the last one sees all that the others did.
         let is_last = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && self.is_shut_down() {
@@ -174,18 +212,41 @@ impl Shared {
                 on_end();
             }
         }
-        self.living.leave(seat);
+        self.living.leave(number);
     }
 }
 
 /// Says that a thread ends, when it is dropped.
-struct Leaving<'a> {
+pub(crate) struct Leaving<'a> {
     shared: &'a Shared,
-    seat: usize,
+    number: usize,
+    has_seat: bool,
+}
+
+impl<'a> Leaving<'a> {
+    fn seated(shared: &'a Shared, number: usize) -> Self {
+        Self {
+            shared,
+            number,
+            has_seat: true,
+        }
+    }
+
+    pub(crate) fn pinned(shared: &'a Shared, number: usize) -> Self {
+        Self {
+            shared,
+            number,
+            has_seat: false,
+        }
+    }
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.shared.leave(self.seat);
+        if self.has_seat {
+            self.shared.leave_seat(self.number);
+        } else {
+            self.shared.leave(self.number);
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{cell::UnsafeCell, fmt, ptr::NonNull};
 
-use crate::worker::RunContext;
+use crate::run_context::RunContext;
 
 /// What became of a task that ran.
 #[must_use]
@@ -29,6 +29,8 @@ pub struct Vtable {
     /// # Safety
     /// Called by one worker at a time, with a task of the type the table was made for.
     pub run: unsafe fn(task: Task, context: &mut RunContext<'_>) -> After,
+    /// Whether the task has a thread of its own, and is never put into a run queue.
+    pub is_pinned: bool,
 }
 
 /// First field of everything that can be scheduled.
@@ -51,6 +53,12 @@ impl Header {
             vtable,
             next: UnsafeCell::new(None),
         }
+    }
+
+    /// Whether the task has a thread of its own.
+    #[inline]
+    pub fn is_pinned(&self) -> bool {
+        self.vtable.is_pinned
     }
 }
 

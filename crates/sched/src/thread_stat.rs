@@ -1,64 +1,92 @@
-//! How a thread spent its time according to the kernel: on a processor, waiting for one, or blocked.
+//! How a thread fares according to the kernel: its processor time, and whether it is blocked.
 //!
 //! The processor time alone cannot tell a blocked thread from one that computes and is not let to a
-//! processor because others are: on a crowded machine both show little of it. Linux keeps the second
-//! figure too, in `/proc/thread-self/schedstat` (time on a processor, time in its queue; in
-//! nanoseconds), which can be read through a file that the thread opened for itself.
+//! processor because others are: on a crowded machine both show little of it. So a thread that shows
+//! little is asked for its state, too. (The sums in `/proc/.../schedstat`, which would tell how long it
+//! waited for a processor, are brought up to date at the kernel's own ticks only, every 1 to 10 ms.)
 
-use std::{fs::File, io};
+use std::fs::File;
 
-/// The kernel's sums for one thread, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadTimes {
-    /// On a processor.
-    pub(crate) cpu_ns: u64,
-    /// Ready to run, and waiting for a processor.
-    pub(crate) queued_ns: u64,
+/// A view on one thread, for other threads to read. Where the system has none, it tells nothing.
+pub(crate) struct ThreadStat {
+    #[cfg(target_os = "linux")]
+    clock: Option<libc::clockid_t>,
+    /// `/proc/thread-self/stat`, opened by the thread itself: it goes on to show that thread.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a Linux file"))]
+    state: Option<File>,
 }
 
-/// A view on one thread's times, for other threads to read.
-pub(crate) struct ThreadStat(Option<File>);
-
+#[cfg(target_os = "linux")]
 impl ThreadStat {
-    /// The calling thread's. Where the system has none, `read` gives nothing.
+    /// The calling thread's.
     pub(crate) fn of_current_thread() -> Self {
-        Self(File::open("/proc/thread-self/schedstat").ok())
+        let mut clock = 0;
+        // SAFETY: the thread is the calling one, and `clock` is valid for writing.
+        let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        Self {
+            clock: (error == 0).then_some(clock),
+            state: File::open("/proc/thread-self/stat").ok(),
+        }
     }
 
-    pub(crate) fn read(&self) -> Option<ThreadTimes> {
-        let mut text = [0; 96];
-        let length = read_at_start(self.0.as_ref()?, &mut text).ok()?;
-        parse(std::str::from_utf8(&text[..length]).ok()?)
+    /// Time on a processor so far, in nanoseconds; nothing if the thread has ended.
+    pub(crate) fn cpu_ns(&self) -> Option<u64> {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is valid for writing; a clock whose thread has ended is an error.
+        let error = unsafe { libc::clock_gettime(self.clock?, &raw mut time) };
+        (error == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// Whether the thread neither runs nor wants to.
+    pub(crate) fn is_blocked(&self) -> Option<bool> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; 128];
+        let length = self.state.as_ref()?.read_at(&mut text, 0).ok()?;
+        state_letter(&text[..length]).map(|letter| letter != b'R')
     }
 }
 
-#[cfg(unix)]
-fn read_at_start(file: &File, into: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, into, 0)
+#[cfg(not(target_os = "linux"))]
+impl ThreadStat {
+    pub(crate) fn of_current_thread() -> Self {
+        Self { state: None }
+    }
+
+    pub(crate) fn cpu_ns(&self) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn is_blocked(&self) -> Option<bool> {
+        None
+    }
 }
 
-#[cfg(not(unix))]
-fn read_at_start(_: &File, _: &mut [u8]) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
+/// The letter behind the thread's name, which stands in parentheses and may contain some itself.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a Linux file"))]
+fn state_letter(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
 }
 
-fn parse(text: &str) -> Option<ThreadTimes> {
-    let mut fields = text.split_ascii_whitespace().map(str::parse);
-    Some(ThreadTimes {
-        cpu_ns: fields.next()?.ok()?,
-        queued_ns: fields.next()?.ok()?,
-    })
-}
-
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, target_os = "linux", not(loom)))]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_line_is_read() {
-        let times = parse("1466386 24190 17\n").unwrap();
-        assert_eq!((times.cpu_ns, times.queued_ns), (1_466_386, 24_190));
-        assert_eq!(parse(""), None);
-        assert_eq!(parse("12 x 3"), None);
+    fn the_state_follows_the_name() {
+        assert_eq!(state_letter(b"17 (a) b) (c)) S 1 17"), Some(b'S'));
+        assert_eq!(state_letter(b"17 (name)"), None);
+        assert_eq!(state_letter(b""), None);
+    }
+
+    #[test]
+    fn this_thread_runs() {
+        let stat = ThreadStat::of_current_thread();
+        let before_ns = stat.cpu_ns().unwrap();
+        while stat.cpu_ns().unwrap() == before_ns {}
+        assert_eq!(stat.is_blocked(), Some(false));
     }
 }

@@ -16,10 +16,9 @@ use std::{cell::Cell, ptr::NonNull, sync::Arc};
 use freeboard_meter::{WorkerState, clock};
 
 use crate::{
-    budget::Budget,
-    label::RunLabel,
     local::LocalQueue,
     places::{HandOver, Rested, Standing, Stuck},
+    run_context::RunContext,
     seat::Seat,
     shared::Shared,
     task::{After, Task},
@@ -36,50 +35,6 @@ const INJECTOR_BATCH_MAX: usize = 32;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
-}
-
-/// What a task sees of the worker that runs it.
-#[derive(Debug)]
-pub struct RunContext<'a> {
-    worker: &'a Worker,
-    looked_ns: u64,
-}
-
-impl<'a> RunContext<'a> {
-    /// A whole budget under the scheduler's limits.
-    #[inline]
-    pub fn budget(&self) -> Budget<'a> {
-        let worker = self.worker;
-        Budget::new(worker.shared.settings.budget, &worker.seat().label)
-    }
-
-    /// A further budget for a task that need not make way. To those who watch it is a new run.
-    pub fn renew(&self) -> Budget<'a> {
-        self.worker.seat().runs.bump(1);
-        self.budget()
-    }
-
-    /// The label that says what runs here.
-    #[inline]
-    pub fn label(&self) -> &'a RunLabel {
-        &self.worker.seat().label
-    }
-
-    /// Whether other tasks wait for this worker, so that a task whose budget is spent should make way.
-    #[inline]
-    pub fn is_wanted_elsewhere(&self) -> bool {
-        let shared = &self.worker.shared;
-        self.worker.seat().depth() > 0
-            || shared.injector.len() > 0
-            || !self.worker.is_seated()
-            || shared.is_shut_down()
-    }
-
-    /// Tells the worker that the run is over and what the clock said when it was last read.
-    #[inline]
-    pub fn account(&mut self, budget: &Budget<'_>) {
-        self.looked_ns = self.looked_ns.max(budget.looked_ns());
-    }
 }
 
 /// Marks the thread as a worker's, until it is dropped, also by a panic.
@@ -108,6 +63,8 @@ pub(crate) struct Worker {
     state: Cell<WorkerState>,
     runs_since_injector: Cell<u32>,
     injector_looked_ns: Cell<u64>,
+    /// The last run used up its time: those who wait are better taken one by one, in their order.
+    has_long_runs: Cell<bool>,
     /// Whether the last task came from the injector because it was its turn.
     has_just_looked: Cell<bool>,
     next_slot_uses: Cell<u32>,
@@ -130,6 +87,7 @@ impl Worker {
             state: Cell::new(WorkerState::Park),
             runs_since_injector: Cell::new(0),
             injector_looked_ns: Cell::new(0),
+            has_long_runs: Cell::new(false),
             has_just_looked: Cell::new(false),
             next_slot_uses: Cell::new(0),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
@@ -137,9 +95,13 @@ impl Worker {
     }
 
     #[inline]
-    fn seat(&self) -> &Seat {
+    pub(crate) fn seat(&self) -> &Seat {
         // SAFETY: a seat stays where it was made as long as `shared` lives.
         unsafe { self.own.as_ref() }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The worker that the thread is, or was last.
@@ -148,7 +110,7 @@ impl Worker {
     }
 
     #[inline]
-    fn is_seated(&self) -> bool {
+    pub(crate) fn is_seated(&self) -> bool {
         matches!(
             self.shared.places.standing(self.number),
             Standing::Seated(_)
@@ -277,13 +239,13 @@ impl Worker {
         }
         let own = self.seat();
         own.runs.bump(1);
-        let mut context = RunContext {
-            worker: self,
-            looked_ns: 0,
-        };
+        let mut context = RunContext::worker(self);
         // SAFETY: the task came from a run queue, where it was alone.
         let after = unsafe { task.run(&mut context) };
-        if context.looked_ns > self.injector_looked_ns.get() + INJECTOR_EVERY_NS {
+        self.has_long_runs.set(context.is_time_up());
+        if context.is_time_up()
+            || context.looked_ns() > self.injector_looked_ns.get() + INJECTOR_EVERY_NS
+        {
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
         }
         match after {
@@ -363,6 +325,11 @@ impl Worker {
             return None;
         }
         self.injector_looked_ns.set(clock::now_ns());
+        let extra_max = if self.has_long_runs.get() {
+            0
+        } else {
+            extra_max
+        };
         let share = (length / self.shared.settings.workers).min(extra_max);
         let own = self.seat();
         let mut spill = Vec::new();

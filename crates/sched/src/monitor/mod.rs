@@ -89,6 +89,7 @@ impl Monitor {
     /// One look. `true` if nothing is going on.
     fn look(&mut self, shared: &Arc<Shared>) -> bool {
         let now_ns = clock::now_ns();
+        shared.tick.advance();
         let census = shared.places.census();
         let reading = shared.sleep.read();
         let is_all_asleep = reading.sleeping as usize == census.online && census.displaced == 0;

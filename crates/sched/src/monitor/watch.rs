@@ -2,7 +2,7 @@
 
 use freeboard_meter::WorkerState;
 
-use crate::{seat::Seat, thread_stat::ThreadTimes};
+use crate::{seat::Seat, thread_stat::ThreadStat};
 
 /// Looks at one and the same run after which it is stuck; with a millisecond between two, a run of
 /// two to three milliseconds.
@@ -39,9 +39,9 @@ pub(super) struct RunWatch {
     looks: u32,
     /// The run began after this.
     since_ns: u64,
-    /// At the first look at the run, and at the last.
-    first: Option<ThreadTimes>,
-    last: Option<ThreadTimes>,
+    /// The thread's processor time at the first look at the run, and at the last.
+    first_cpu_ns: Option<u64>,
+    last_cpu_ns: Option<u64>,
     first_ns: u64,
     last_ns: u64,
     is_blocked: bool,
@@ -70,18 +70,22 @@ impl RunWatch {
             return Finding::Nothing;
         }
         self.looks += 1;
-        let (before, before_ns) = (self.last, self.last_ns);
-        self.last = seat.thread_times();
+        let (before_cpu_ns, before_ns) = (self.last_cpu_ns, self.last_ns);
+        self.last_cpu_ns = seat.ask_thread(ThreadStat::cpu_ns);
         self.last_ns = now_ns;
         if self.looks == 1 {
-            (self.first, self.first_ns) = (self.last, now_ns);
+            (self.first_cpu_ns, self.first_ns) = (self.last_cpu_ns, now_ns);
         }
         if self.looks < STUCK_LOOKS {
             return Finding::Long;
         }
-        self.is_blocked = match (before, self.last) {
-            (Some(before), Some(last)) => is_blocked(before, last, now_ns - before_ns),
-            _ => self.looks >= UNKNOWN_LOOKS,
+        self.is_blocked = match before_cpu_ns.zip(self.last_cpu_ns) {
+            Some((before, last)) if last.saturating_sub(before) >= (now_ns - before_ns) / 2 => {
+                false
+            }
+            // It may be waiting for a processor.
+            Some(_) => seat.ask_thread(ThreadStat::is_blocked).unwrap_or(true),
+            None => self.looks >= UNKNOWN_LOOKS,
         };
         if self.is_blocked {
             Finding::Blocked {
@@ -127,8 +131,9 @@ impl RunWatch {
         }
         self.is_reported = true;
         let watched_ns = self.last_ns - self.first_ns;
-        let cpu_share = self.first.zip(self.last).and_then(|(first, last)| {
-            let cpu_ns = last.cpu_ns.saturating_sub(first.cpu_ns);
+        let cpu_times = self.first_cpu_ns.zip(self.last_cpu_ns);
+        let cpu_share = cpu_times.and_then(|(first_ns, last_ns)| {
+            let cpu_ns = last_ns.saturating_sub(first_ns);
             (watched_ns > 0).then(|| (cpu_ns as f64 / watched_ns as f64).min(1.0))
         });
         Some(LongRun {
@@ -137,11 +142,4 @@ impl RunWatch {
             is_blocked: self.is_blocked,
         })
     }
-}
-
-/// Whether a thread was off the processors, and did not want one, for more than half of `wall_ns`.
-fn is_blocked(before: ThreadTimes, now: ThreadTimes, wall_ns: u64) -> bool {
-    let cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
-    let queued_ns = now.queued_ns.saturating_sub(before.queued_ns);
-    cpu_ns.saturating_add(queued_ns) < wall_ns / 2
 }
