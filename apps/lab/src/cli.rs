@@ -2,12 +2,13 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::flood::FloodArgs;
+use crate::{balance::BalanceArgs, flood::FloodArgs, ring::RingArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   freeboard                             the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
+  freeboard lab balance                 a fair scheduler at work (about 20 s)
   freeboard lab flood --dam credit:512  one run, through a dam with a window of 512";
 
 /// Freeboard's laboratory: overload failures, and the cure beside each.
@@ -43,6 +44,37 @@ Examples:
 
 Exit codes: 0 done; 1 the run failed, or a line is missing; 2 bad usage; 130 Ctrl-C.";
 
+const BALANCE_EXAMPLES: &str = "\
+Examples:
+  freeboard lab balance
+      400 processes, all born on one worker, 50 x MD5 over 1 MiB each (about 20 s on two cores)
+  freeboard lab balance --run 400 1048576 1100 5
+      as the original was called: wait:run(N, W, R, BW)
+  freeboard lab balance --native sleep
+      calls that block: their workers are rescued
+  freeboard lab balance --fault drop-wakes
+      the collapse on demand: lost wake-ups, and how soon they are noticed
+  freeboard lab balance --schedulers 4 --online 2
+      four workers, and from the middle of the run on two
+  freeboard lab balance --procs 40 --json - | jq '.max_over_min, .utilisation'
+      prints only JSON
+
+Exit codes: 0 done; 1 the run failed, or a repetition is missing; 2 bad usage; 130 Ctrl-C.";
+
+const RING_EXAMPLES: &str = "\
+Examples:
+  freeboard lab ring
+      all four ways of waiting, with one and with two priorities, 10 M messages each
+  freeboard lab ring --wait blocking --priorities 1,2
+      the original's comparison
+  freeboard lab ring --wait yielding --producers 4 --ring 1000
+      a ring of exactly 1,000, shared by four producers
+  freeboard lab ring --messages 1000000 --json - | jq -r '.runs[] | [.wait, .qps] | @tsv'
+      prints only JSON
+
+Exit codes: 0 done; 1 the run failed, or a message is missing or out of order; 2 bad usage;
+130 Ctrl-C.";
+
 /// The scenes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Scene {
@@ -56,6 +88,27 @@ pub(crate) enum Scene {
     /// direct with scan, direct with indexed (both with --hold), a polling dam, a credit dam.
     #[command(after_help = FLOOD_EXAMPLES)]
     Flood(Box<FloodArgs>),
+
+    /// Long native calls against a fair scheduler, and a watch for workers asleep at work
+    ///
+    /// Many processes, all born on one worker and released together, call native code that does not
+    /// yield, again and again. A fair scheduler lets all of them end at about the same time and
+    /// keeps every worker busy. Each 500 ms the workers' queues are sampled; a line is printed when
+    /// the sample changed.
+    ///
+    /// With --native sleep the calls block their thread instead, and the worker's place goes to a
+    /// spare thread. With --fault drop-wakes workers are left asleep while there is work, until
+    /// the monitor sees it.
+    #[command(after_help = BALANCE_EXAMPLES)]
+    Balance(Box<BalanceArgs>),
+
+    /// A bounded ring before a consumer on its own thread, with four ways of waiting for it
+    ///
+    /// Producer threads send messages one at a time, and wait while the ring is full; one consumer
+    /// takes them, and checks that each came once and in order. With several priorities there is a
+    /// ring for each, and the messages are spread evenly over them.
+    #[command(after_help = RING_EXAMPLES)]
+    Ring(Box<RingArgs>),
 }
 
 #[cfg(test)]

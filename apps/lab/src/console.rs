@@ -1,4 +1,4 @@
-//! Where people read: lines for them, and a progress bar when they sit before a terminal.
+//! Where people read: lines for them, and progress bars when they sit before a terminal.
 //!
 //! When standard output is kept for JSON everything goes to standard error. A reader that went away
 //! is no failure of the run.
@@ -8,17 +8,24 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::figures::count;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// Fits 80 columns, with some left for the bar itself.
-const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} %, {msg} queued";
+const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} %, {msg}";
+const ROW: &str = "{prefix} [{bar:30}] {percent:>3} %, {msg}";
+
+/// One bar for the whole run, and below it one for each of its parts.
+#[derive(Debug)]
+struct Bars {
+    all: MultiProgress,
+    whole: ProgressBar,
+    rows: Vec<ProgressBar>,
+}
 
 #[derive(Debug)]
 struct State {
     is_to_stderr: bool,
-    bar: Mutex<Option<ProgressBar>>,
+    bars: Mutex<Option<Bars>>,
     /// The first write that failed for another reason than a reader who went away.
     failed: Mutex<Option<io::Error>>,
 }
@@ -32,16 +39,16 @@ impl Console {
     pub(crate) fn new(is_to_stderr: bool) -> Self {
         Self(Arc::new(State {
             is_to_stderr,
-            bar: Mutex::new(None),
+            bars: Mutex::new(None),
             failed: Mutex::new(None),
         }))
     }
 
-    fn bar(&self) -> MutexGuard<'_, Option<ProgressBar>> {
-        self.0.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    fn bars(&self) -> MutexGuard<'_, Option<Bars>> {
+        self.0.bars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One line, above the bar.
+    /// One line, above the bars.
     pub(crate) fn line(&self, text: &str) {
         let write = || {
             if self.0.is_to_stderr {
@@ -52,8 +59,8 @@ impl Console {
                 failed.get_or_insert(error);
             }
         };
-        match self.bar().as_ref() {
-            Some(bar) => bar.suspend(write),
+        match self.bars().as_ref() {
+            Some(bars) => bars.all.suspend(write),
             None => write(),
         }
     }
@@ -68,33 +75,49 @@ impl Console {
     }
 
     /// Shows a bar, if standard error is a terminal.
-    pub(crate) fn start_bar(&self, title: &str, lines: u64) {
-        let mut bar = ProgressBar::new(lines)
-            .with_prefix(title.to_owned())
-            .with_message("0");
-        if let Ok(style) = ProgressStyle::with_template(BAR) {
-            bar = bar.with_style(style.progress_chars("=> "));
-        }
-        *self.bar() = Some(bar);
+    pub(crate) fn start_bar(&self, title: &str, total: u64) {
+        self.start_bars(title, total, &[]);
     }
 
-    /// So many lines are handled, and so many queued.
-    pub(crate) fn move_bar(&self, handled: u64, dam: u64, server: u64) {
-        if let Some(bar) = self.bar().as_ref() {
-            let queued = match dam {
-                0 => count(server),
-                _ => format!("{} (dam) + {}", count(dam), count(server)),
+    /// Shows a bar and below it a row for each of these, with a share of a hundred.
+    pub(crate) fn start_bars(&self, title: &str, total: u64, rows: &[String]) {
+        let all = MultiProgress::new();
+        let add = |length: u64, name: &str, template: &str| {
+            let bar = ProgressBar::new(length).with_prefix(name.to_owned());
+            let bar = match ProgressStyle::with_template(template) {
+                Ok(style) => bar.with_style(style.progress_chars("=> ")),
+                Err(_) => bar,
             };
-            bar.set_message(queued);
-            // What is queued is read a moment after what was accepted: never let it run backwards.
-            bar.set_position(handled.max(bar.position()));
+            all.add(bar)
+        };
+        let whole = add(total, title, BAR);
+        let rows = rows.iter().map(|name| add(100, name, ROW)).collect();
+        *self.bars() = Some(Bars { all, whole, rows });
+    }
+
+    /// So much of the whole is done.
+    pub(crate) fn move_bar(&self, done: u64, message: String) {
+        if let Some(bars) = self.bars().as_ref() {
+            bars.whole.set_message(message);
+            // Counts that are read one after the other may seem to run backwards; the bar does not.
+            bars.whole.set_position(done.max(bars.whole.position()));
         }
     }
 
-    /// Takes the bar away.
-    pub(crate) fn end_bar(&self) {
-        if let Some(bar) = self.bar().take() {
-            bar.finish_and_clear();
+    /// A row's share.
+    pub(crate) fn move_row(&self, row: usize, percent: u64, message: String) {
+        if let Some(bar) = self.bars().as_ref().and_then(|bars| bars.rows.get(row)) {
+            bar.set_message(message);
+            bar.set_position(percent);
+        }
+    }
+
+    /// Takes the bars away.
+    pub(crate) fn end_bars(&self) {
+        if let Some(bars) = self.bars().take() {
+            for bar in bars.rows.iter().chain([&bars.whole]) {
+                bar.finish_and_clear();
+            }
         }
     }
 }

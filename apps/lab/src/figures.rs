@@ -33,6 +33,11 @@ pub(crate) fn seconds(seconds: f64) -> String {
     }
 }
 
+/// A time whose hundredths matter, because it is compared with others: 13.60 s.
+pub(crate) fn hundredths(seconds: f64) -> String {
+    format!("{seconds:.2} s")
+}
+
 /// Memory in MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", count(bytes.div_ceil(1 << 20)))

@@ -20,7 +20,6 @@ mod monitor;
 mod pace;
 mod page;
 mod plan;
-mod plot;
 mod port;
 mod record;
 mod run;
@@ -32,19 +31,14 @@ mod usher;
 mod verdict;
 mod verify;
 
-use std::{
-    fs::{self, File},
-    io::Write,
-    path::Path,
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
 use crate::{
-    console::{self, Console},
+    console::Console,
     interrupt::{self, Interrupt},
-    usage::Usage,
+    outputs::Outputs,
 };
 pub(crate) use args::FloodArgs;
 use record::Record;
@@ -59,8 +53,8 @@ many senders, one server that writes each line to a file, and a dam in between.
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let plans = args.plans()?;
-    let mut outputs = Outputs::open(args)?;
-    let console = Console::new(args.is_json_on_stdout());
+    let mut outputs = Outputs::open(&args.outputs, "flood.html")?;
+    let console = Console::new(args.outputs.is_json_on_stdout());
     let stage = Stage {
         console: &console,
         interrupt,
@@ -91,7 +85,11 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
     for text in verdict::verdict(&outcomes) {
         console.line(&text);
     }
-    outputs.write(&outcomes)?;
+    let record = Record {
+        scene: "flood",
+        runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
+    };
+    outputs.write(&record, || page::page(&outcomes))?;
     console.check().context("cannot write the results")?;
     exit_code(&outcomes, interrupt)
 }
@@ -111,67 +109,4 @@ fn exit_code(outcomes: &[Outcome], interrupt: &Interrupt) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
-}
-
-/// Files the results go to, opened before the first run: a path that cannot be written is bad usage,
-/// and nobody wants to learn that afterwards.
-struct Outputs {
-    json: Option<Json>,
-    report: Option<(File, std::path::PathBuf)>,
-}
-
-enum Json {
-    Stdout,
-    File(File),
-}
-
-impl Outputs {
-    fn open(args: &FloodArgs) -> Result<Self> {
-        let json = match &args.json {
-            None => None,
-            Some(_) if args.is_json_on_stdout() => Some(Json::Stdout),
-            Some(path) => Some(Json::File(create(path)?)),
-        };
-        let report = match &args.report {
-            None => None,
-            Some(folder) => {
-                fs::create_dir_all(folder).map_err(|error| {
-                    Usage::new(format!("cannot make {}: {error}", folder.display()))
-                })?;
-                let path = folder.join("flood.html");
-                Some((create(&path)?, path))
-            }
-        };
-        Ok(Self { json, report })
-    }
-
-    fn write(&mut self, outcomes: &[Outcome]) -> Result<()> {
-        let record = Record {
-            scene: "flood",
-            runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
-        };
-        let mut json = serde_json::to_string_pretty(&record)?;
-        json.push('\n');
-        match &mut self.json {
-            None => {}
-            Some(Json::Stdout) => {
-                console::write_stdout(&json).context("cannot write to standard output")?;
-            }
-            Some(Json::File(file)) => {
-                file.write_all(json.as_bytes())
-                    .context("cannot write the JSON file")?;
-            }
-        }
-        if let Some((file, path)) = &mut self.report {
-            let page = page::page(outcomes);
-            file.write_all(page.as_bytes())
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
-    }
-}
-
-fn create(path: &Path) -> Result<File, Usage> {
-    File::create(path)
-        .map_err(|error| Usage::new(format!("cannot write {}: {error}", path.display())))
 }

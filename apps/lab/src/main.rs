@@ -1,17 +1,26 @@
 //! The `freeboard` binary: the laboratory's scenes.
 //!
 //! ```text
-//!   cli ──▶ flood::args ──▶ plans ──▶ flood::run (one each) ──▶ table, verdict, JSON, page
+//!   cli ──▶ args ──▶ plans ──▶ run (one each) ──▶ table, verdict, JSON, page
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod balance;
 mod cli;
 mod console;
 mod figures;
 mod flood;
 mod interrupt;
 mod memory;
+mod outputs;
+mod page;
+mod parse;
+mod plot;
+mod processor;
+mod ring;
+mod table;
+mod track;
 mod usage;
 
 use std::{io::Write, process::ExitCode};
@@ -42,6 +51,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         None => flood::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
     }
 }
 
@@ -50,6 +61,6 @@ fn main_job() -> Result<FloodArgs> {
     let cli = Cli::try_parse_from(["freeboard", "lab", "flood"])?;
     match cli.command {
         Some(Command::Lab(Scene::Flood(args))) => Ok(args.watched()),
-        None => unreachable!("a command was given"),
+        _ => unreachable!("the flood was asked for"),
     }
 }

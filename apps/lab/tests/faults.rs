@@ -53,8 +53,45 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
     ] {
         check_usage(&format!("lab flood {knobs}"), says);
     }
-    check_usage("lab ring", "ring");
+    check_usage("lab roundabout", "roundabout");
     check_usage("flood", "flood");
+}
+
+#[test]
+fn the_other_scenes_say_so_too() {
+    for (arguments, says) in [
+        ("balance --schedulers 0", "--schedulers"),
+        ("balance --schedulers 2 --online 3", "--online 3"),
+        ("balance --online 0", "--online"),
+        ("balance --procs 0", "--procs"),
+        ("balance --bytes 0", "--bytes"),
+        ("balance --repeats -1", "-1"),
+        ("balance --run 1 2 3", "--run"),
+        ("balance --run 1 2 3 4 5", "5"),
+        ("balance --run 0 1 1 1", "N is 0"),
+        ("balance --run 1 1 1 1 --spin 4", "--spin"),
+        ("balance --place nowhere", "--place"),
+        ("balance --native dance", "--native"),
+        ("balance --fault all", "--fault"),
+        ("balance --sleep-ms 5", "--native sleep"),
+        ("balance --native sleep --bytes 5", "--native cpu"),
+        ("balance --sample-ms 0", "--sample-ms"),
+        ("balance --interval 0", "--interval"),
+        (
+            "balance --json /nonexistent/out.json",
+            "/nonexistent/out.json",
+        ),
+        ("ring --messages 0", "--messages"),
+        ("ring --ring 0", "--ring"),
+        ("ring --ring 1048577", "--ring"),
+        ("ring --producers 0", "--producers"),
+        ("ring --priorities 0", "--priorities"),
+        ("ring --priorities 1,9", "--priorities"),
+        ("ring --wait forever", "--wait"),
+        ("ring --report /dev/null/page", "/dev/null/page"),
+    ] {
+        check_usage(&format!("lab {arguments}"), says);
+    }
 }
 
 #[test]
@@ -72,13 +109,22 @@ fn the_input_is_never_overwritten() {
 
 #[test]
 fn help_is_no_error() {
-    for arguments in ["--help", "lab --help", "lab flood --help", "--version"] {
+    for arguments in [
+        "--help",
+        "--version",
+        "lab --help",
+        "lab flood --help",
+        "lab balance --help",
+        "lab ring --help",
+    ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0, "{arguments}");
         assert!(!stdout(&output).is_empty(), "{arguments}");
     }
     let output = run("lab --help");
-    assert!(stdout(&output).contains("flood"));
+    for scene in ["flood", "balance", "ring"] {
+        assert!(stdout(&output).contains(scene), "{scene}");
+    }
 }
 
 #[test]

@@ -253,7 +253,6 @@ impl SystemInner {
             workers: self.scheduler.workers_snapshot(),
             scheduler: self.scheduler.snapshot(),
             long_runs: self.scheduler.long_runs(),
-            injector_depth: self.scheduler.injector_depth() as u64,
             actors_alive: actors.len() as u64,
             actors_spawned: actors.len() as u64 + ended,
             actors_ended: ended,

@@ -87,7 +87,7 @@ fn render_system(text: &mut Exposition, snapshot: &SystemSnapshot) {
             "freeboard_injector_depth",
             Gauge,
             "Runnable actors in the global queue.",
-            snapshot.injector_depth as f64,
+            snapshot.scheduler.injector_depth as f64,
         ),
         (
             "freeboard_actors_alive",

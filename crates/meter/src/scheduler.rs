@@ -189,6 +189,8 @@ pub struct CurrentRun {
 pub struct SchedulerSnapshot {
     /// Workers that take part.
     pub workers_online: u64,
+    /// How many runnable actors wait in the global queue.
+    pub injector_depth: u64,
     /// Worker threads, spare and displaced ones among them.
     pub threads: u64,
     /// Threads parked to take a blocked worker's place.

@@ -21,8 +21,6 @@ pub struct SystemSnapshot {
     pub uptime_ns: u64,
     /// The workers, by index.
     pub workers: Vec<WorkerSnapshot>,
-    /// How many runnable actors wait in the global queue.
-    pub injector_depth: u64,
     /// The scheduler as a whole.
     pub scheduler: SchedulerSnapshot,
     /// The latest runs that were longer than the threshold, oldest first.

@@ -3,7 +3,8 @@
 //! A message enters a [`Lane`] (many producers, one consumer, linked blocks, a hard bound) and
 //! leaves it when a worker runs its receiver. Policies that take a message out of the middle or
 //! the old end of the queue (drop oldest, coalesce) use a [`LockedLane`]: they need the producer to
-//! remove, which a single-consumer queue cannot give.
+//! remove, which a single-consumer queue cannot give. An actor on a thread of its own may have a
+//! [`Ring`] in a lane's place: the same contract over a fixed array.
 //!
 //! The queue knows nothing of actors, threads or time. A producer hands over a value and a *mark*,
 //! one word that travels with the value and comes back at the consumer; the actor floor puts the

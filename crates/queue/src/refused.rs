@@ -1,13 +1,13 @@
-//! Why a lane did not accept a value.
+//! Why a lane or a ring did not accept a value.
 
 use std::fmt;
 
 /// Why a value was not accepted; it comes back.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum Refused<T> {
-    /// The lane holds as many values as its bound allows.
+    /// The queue holds as many values as its bound allows.
     Full(T),
-    /// The lane was closed.
+    /// The queue was closed.
     Closed(T),
 }
 

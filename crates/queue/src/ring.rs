@@ -16,7 +16,7 @@
 //! resets the mark of each slot that it passes and publishes the head once per batch
 //! ([`Ring::publish`]; a narrow ring's at each pop). A full ring is seen against the published head,
 //! of which producers keep a copy (`head_seen`) beside the tail: they read the consumer's cache line
-//! only when the ring looks full against the copy, about once per lap.
+//! only when the ring looks full against the copy, once per lap while the consumer keeps up.
 //!
 //! **Closing** sets the tail's top bit, and no claim succeeds from then on: the tail stays where it
 //! was, so what lies below it has been accepted, and the consumer drains exactly that.
@@ -59,8 +59,10 @@
 //! cached by producers), Vyukov's bounded MPMC queue (a word per slot says whether it is filled), rtrb
 //! (fields apart by who writes them, the other side's index read only when the cached one is spent).
 
-use std::{fmt, ops::Deref};
+use std::{fmt, mem::MaybeUninit, ops::Deref};
 
+#[cfg(not(loom))]
+use crate::lane;
 use crate::{
     PLAIN_MARK, Popped, Refused, RingPlace,
     block::{EMPTY, Slot},
@@ -70,12 +72,13 @@ use crate::{
 /// Top bit of the tail: no further value is accepted.
 const CLOSED: u64 = 1 << 63;
 
-/// The largest bound, so that a slip of the pen does not take all memory.
+/// The largest bound; beyond it a slip of the pen is more likely than a need.
 const BOUND_MAX: u64 = 1 << 30;
 
 /// Up to this bound each pop publishes the head, as in a lane.
 #[cfg(not(loom))]
-pub(crate) use crate::lane::NARROW_BOUND_MAX;
+pub(crate) const NARROW_BOUND_MAX: u64 = lane::NARROW_BOUND_MAX;
+/// So that a ring of two slots is a wide one.
 #[cfg(loom)]
 pub(crate) const NARROW_BOUND_MAX: u64 = 1;
 
@@ -150,7 +153,7 @@ impl<T> Ring<T> {
         let slot = |_| {
             CacheLine(Slot {
                 mark: AtomicU64::new(EMPTY),
-                value: UnsafeCell::new(std::mem::MaybeUninit::uninit()),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
             })
         };
         Self {

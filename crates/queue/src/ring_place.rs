@@ -8,7 +8,7 @@ use crate::{
     sync::Ordering,
 };
 
-/// A place that was claimed for one value and has to be filled; dropped instead, it is a hole.
+/// A place of a [`Ring`] that was claimed for one value and has to be filled; dropped instead, it is a hole.
 #[must_use = "the consumer waits for it to be filled"]
 pub struct RingPlace<'a, T> {
     pub(crate) ring: &'a Ring<T>,

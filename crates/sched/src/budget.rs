@@ -2,7 +2,8 @@
 //!
 //! Reading the clock costs as much as handling a small message, so it is read after the second
 //! message of a run and then at distances that the pace so far allows, at most doubling. A run that
-//! lasts across a tick of the monitor ends there: so an actor of long messages handles one a run.
+//! lasts across a tick of the monitor ends there; and after a run that took its time, the next ones
+//! read the clock from the beginning, as does a worker's first run after a search: so actors of long messages handle one a run each.
 
 use freeboard_meter::clock;
 
@@ -71,6 +72,16 @@ impl<'a> Budget<'a> {
             return false;
         }
         self.spent < self.look_at || self.look(clock::now_ns())
+    }
+
+    /// The run began at `now_ns`, and the clock is read after its first message: for a run that may
+    /// be one long message.
+    #[must_use]
+    pub(crate) fn watchful(mut self, now_ns: u64) -> Self {
+        self.started_ns = now_ns;
+        self.looked_ns = now_ns;
+        self.look_at = 1;
+        self
     }
 
     fn look(&mut self, now_ns: u64) -> bool {

@@ -1,5 +1,7 @@
 //! What a task sees of the thread that runs it.
 
+use freeboard_meter::clock;
+
 use crate::{
     budget::Budget, label::RunLabel, pinned::PinnedThread, shared::Shared, worker::Worker,
 };
@@ -14,14 +16,17 @@ enum Host<'a> {
 #[derive(Debug)]
 pub struct RunContext<'a> {
     host: Host<'a>,
+    /// When the run began, if the clock was read for another reason; else 0.
+    began_ns: u64,
     looked_ns: u64,
     is_time_up: bool,
 }
 
 impl<'a> RunContext<'a> {
-    pub(crate) fn worker(worker: &'a Worker) -> Self {
+    pub(crate) fn worker(worker: &'a Worker, began_ns: u64) -> Self {
         Self {
             host: Host::Worker(worker),
+            began_ns,
             looked_ns: 0,
             is_time_up: false,
         }
@@ -30,6 +35,7 @@ impl<'a> RunContext<'a> {
     pub(crate) fn pinned(thread: &'a PinnedThread<'a>) -> Self {
         Self {
             host: Host::Pinned(thread),
+            began_ns: 0,
             looked_ns: 0,
             is_time_up: false,
         }
@@ -47,11 +53,17 @@ impl<'a> RunContext<'a> {
     #[inline]
     pub fn budget(&self) -> Budget<'a> {
         let shared = self.shared();
-        Budget::new(shared.settings.budget, self.label(), &shared.tick)
+        let budget = Budget::new(shared.settings.budget, self.label(), &shared.tick);
+        match self.host {
+            Host::Worker(worker) if worker.has_long_runs() => budget.watchful(clock::now_ns()),
+            _ if self.began_ns > 0 => budget.watchful(self.began_ns),
+            _ => budget,
+        }
     }
 
     /// A further budget for a task that need not make way. To those who watch it is a new run.
-    pub fn renew(&self) -> Budget<'a> {
+    pub fn renew(&mut self) -> Budget<'a> {
+        self.began_ns = 0;
         if let Host::Worker(worker) = self.host {
             worker.seat().runs.bump(1);
         }

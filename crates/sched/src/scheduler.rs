@@ -168,11 +168,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Tasks in the global queue.
-    pub fn injector_depth(&self) -> usize {
-        self.shared.injector.len()
-    }
-
     /// Each worker's queue, counters and times as of now.
     pub fn workers_snapshot(&self) -> Vec<WorkerSnapshot> {
         let seats = &self.shared.seats;
@@ -209,6 +204,7 @@ impl Scheduler {
         let census = self.shared.places.census();
         SchedulerSnapshot {
             workers_online: census.online as u64,
+            injector_depth: self.shared.injector.len() as u64,
             threads: census.threads as u64,
             threads_spare: census.spares as u64,
             threads_displaced: census.displaced as u64,

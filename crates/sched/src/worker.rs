@@ -30,6 +30,8 @@ const INJECTOR_EVERY_RUNS: u32 = 31;
 const INJECTOR_EVERY_NS: u64 = 500_000;
 /// How often in a row the next slot goes before the local ring.
 const NEXT_SLOT_USES_MAX: u32 = 3;
+/// Runs for which a long one is remembered.
+const LONG_RUNS_REMEMBERED: u32 = 64;
 /// Tasks taken from the injector at once, at the most.
 const INJECTOR_BATCH_MAX: usize = 32;
 
@@ -63,8 +65,8 @@ pub(crate) struct Worker {
     state: Cell<WorkerState>,
     runs_since_injector: Cell<u32>,
     injector_looked_ns: Cell<u64>,
-    /// The last run used up its time: those who wait are better taken one by one, in their order.
-    has_long_runs: Cell<bool>,
+    /// A run used up its time not long ago: for so many runs yet.
+    long_runs_left: Cell<u32>,
     /// Whether the last task came from the injector because it was its turn.
     has_just_looked: Cell<bool>,
     next_slot_uses: Cell<u32>,
@@ -87,7 +89,7 @@ impl Worker {
             state: Cell::new(WorkerState::Park),
             runs_since_injector: Cell::new(0),
             injector_looked_ns: Cell::new(0),
-            has_long_runs: Cell::new(false),
+            long_runs_left: Cell::new(0),
             has_just_looked: Cell::new(false),
             next_slot_uses: Cell::new(0),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
@@ -98,6 +100,12 @@ impl Worker {
     pub(crate) fn seat(&self) -> &Seat {
         // SAFETY: a seat stays where it was made as long as `shared` lives.
         unsafe { self.own.as_ref() }
+    }
+
+    /// Whether a run used up its time not long ago.
+    #[inline]
+    pub(crate) fn has_long_runs(&self) -> bool {
+        self.long_runs_left.get() > 0
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -189,11 +197,16 @@ impl Worker {
     }
 
     fn give_queue_away(&self) {
-        let own = self.seat();
-        let mut left: Vec<Task> = own.next_slot.take().into_iter().collect();
-        left.extend(std::iter::from_fn(|| own.queue.pop()));
-        if !left.is_empty() {
-            self.shared.injector.push_batch(&left);
+        let next = self.seat().next_slot.take();
+        self.give_away(next.into_iter());
+    }
+
+    /// Moves `first`, and then what is in the ring, to the global queue.
+    fn give_away(&self, first: impl Iterator<Item = Task>) {
+        let ring = std::iter::from_fn(|| self.seat().queue.pop());
+        let given: Vec<Task> = first.chain(ring).collect();
+        if !given.is_empty() {
+            self.shared.injector.push_batch(&given);
             self.shared.wake_one(self.number);
         }
     }
@@ -234,15 +247,25 @@ impl Worker {
     }
 
     fn run(&self, task: Task) {
+        let mut began_ns = 0;
         if self.state.get() != WorkerState::Run {
-            self.enter_state(WorkerState::Run, clock::now_ns());
+            began_ns = clock::now_ns();
+            self.enter_state(WorkerState::Run, began_ns);
         }
         let own = self.seat();
         own.runs.bump(1);
-        let mut context = RunContext::worker(self);
+        let mut context = RunContext::worker(self, began_ns);
         // SAFETY: the task came from a run queue, where it was alone.
         let after = unsafe { task.run(&mut context) };
-        self.has_long_runs.set(context.is_time_up());
+        let long_runs_left = self.long_runs_left.get().saturating_sub(1);
+        if context.is_time_up() {
+            self.long_runs_left.set(LONG_RUNS_REMEMBERED);
+            // Among long runs there is one queue, first come first served: what waited in the ring
+            // would have each second turn, whatever waits elsewhere.
+            self.give_away(std::iter::empty());
+        } else {
+            self.long_runs_left.set(long_runs_left);
+        }
         if context.is_time_up()
             || context.looked_ns() > self.injector_looked_ns.get() + INJECTOR_EVERY_NS
         {
@@ -325,11 +348,8 @@ impl Worker {
             return None;
         }
         self.injector_looked_ns.set(clock::now_ns());
-        let extra_max = if self.has_long_runs.get() {
-            0
-        } else {
-            extra_max
-        };
+        // Long runs one by one, in their order: a batch would wait here while others go ahead.
+        let extra_max = if self.has_long_runs() { 0 } else { extra_max };
         let share = (length / self.shared.settings.workers).min(extra_max);
         let own = self.seat();
         let mut spill = Vec::new();

@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{
-    knobs::{DamRule, Receive, RouteKind, SinkKind, parse_seconds},
+    knobs::{DamRule, Receive, RouteKind, SinkKind},
     line::SENDERS_MAX,
     log::Log,
     plan::Plan,
     source::Source,
 };
-use crate::{memory, usage::Usage};
+use crate::{memory, outputs::OutputArgs, parse, usage::Usage};
 
 const MESSAGES_DEFAULT: u32 = 10_000;
 const MESSAGES_MAX: i64 = 1_000_000_000;
@@ -58,7 +58,7 @@ pub(crate) struct FloodArgs {
 
     /// Print both queues' lengths every so many seconds [default when given: 1]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
-          default_missing_value = "1", value_parser = parse_seconds)]
+          default_missing_value = "1", value_parser = parse::seconds)]
     watch: Option<Duration>,
 
     /// The server begins to drain only when all is queued
@@ -80,16 +80,11 @@ pub(crate) struct FloodArgs {
     workers: Option<u64>,
 
     /// How long the server may drain before the run is stopped [default: 5 for scan, else none]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     limit: Option<Duration>,
 
-    /// Write the results as JSON; - is standard output, to which nothing else goes then
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write an HTML page with plots into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) outputs: OutputArgs,
 }
 
 impl FloodArgs {
@@ -102,13 +97,6 @@ impl FloodArgs {
     pub(crate) fn watched(mut self) -> Self {
         self.watch = self.watch.or(Some(Duration::from_secs(1)));
         self
-    }
-
-    /// Whether the JSON goes to standard output, and nothing else may.
-    pub(crate) fn is_json_on_stdout(&self) -> bool {
-        self.json
-            .as_ref()
-            .is_some_and(|path| path.as_os_str() == "-")
     }
 
     /// The runs that are asked for: one, or without a route the four that are compared.

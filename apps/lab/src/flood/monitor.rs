@@ -14,11 +14,10 @@ use freeboard::{ActorRef, Dam, DamGauge};
 use jiff::Timestamp;
 
 use super::{line::Line, log_server::LogServer, record::WatchSample, tally::Tally};
-use crate::console::Console;
+use crate::{console::Console, figures::count, track::Track};
 
-/// Time between two points at first; doubled whenever the points would become too many.
+/// Time between two points at first.
 const POINT_EVERY: Duration = Duration::from_millis(4);
-const POINTS_MAX: usize = 2_000;
 /// The samples that are kept: at one a second, those of a day.
 const WATCH_SAMPLES_MAX: usize = 86_400;
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -61,7 +60,7 @@ pub(crate) struct Point {
 }
 
 /// What was seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) watch: Vec<WatchSample>,
     pub(crate) points: Vec<Point>,
@@ -91,7 +90,9 @@ impl Monitor {
             prints_watch,
             started: Instant::now(),
             last: None,
-            seen: Seen::default(),
+            track: Track::new(POINT_EVERY),
+            watch_samples: Vec::new(),
+            dam_peak: 0,
         };
         // The first sample is from before the flood, however late the thread comes to run.
         let first = watcher.look(watcher.started);
@@ -119,13 +120,14 @@ struct Watcher {
     prints_watch: bool,
     started: Instant,
     last: Option<WatchSample>,
-    seen: Seen,
+    track: Track<Point>,
+    watch_samples: Vec<WatchSample>,
+    dam_peak: u64,
 }
 
 impl Watcher {
     fn watch(mut self, stopped: &mpsc::Receiver<()>) -> Seen {
         let (mut next_watch, mut next_bar) = (self.started + self.watch_every, self.started);
-        let mut point_every = POINT_EVERY;
         let mut is_running = true;
         while is_running {
             let now = Instant::now();
@@ -138,17 +140,20 @@ impl Watcher {
                 self.move_bar(point);
                 next_bar = now + BAR_EVERY;
             }
-            if self.seen.points.len() >= POINTS_MAX {
-                thin_out(&mut self.seen.points);
-                point_every *= 2;
-            }
-            let pause = point_every.min(next_watch.saturating_duration_since(now));
+            let pause = self
+                .track
+                .every()
+                .min(next_watch.saturating_duration_since(now));
             is_running = stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout);
         }
         let last = self.look(Instant::now());
         self.sample(last);
         self.move_bar(last);
-        self.seen
+        Seen {
+            watch: self.watch_samples,
+            points: self.track.into_points(),
+            dam_peak: self.dam_peak,
+        }
     }
 
     fn look(&mut self, now: Instant) -> Point {
@@ -158,8 +163,8 @@ impl Watcher {
             dam: self.queues.dam.as_ref().map_or(0, WatchedDam::depth),
             server: if server.is_alive() { server.depth() } else { 0 },
         };
-        self.seen.dam_peak = self.seen.dam_peak.max(point.dam);
-        self.seen.points.push(point);
+        self.dam_peak = self.dam_peak.max(point.dam);
+        self.track.push(point);
         point
     }
 
@@ -183,8 +188,8 @@ impl Watcher {
                 i128::from(sample.server) - i128::from(server),
             ));
         }
-        if self.seen.watch.len() < WATCH_SAMPLES_MAX {
-            self.seen.watch.push(sample.clone());
+        if self.watch_samples.len() < WATCH_SAMPLES_MAX {
+            self.watch_samples.push(sample.clone());
         }
         self.last = Some(sample);
     }
@@ -192,15 +197,10 @@ impl Watcher {
     fn move_bar(&self, point: Point) {
         let queued = point.dam + point.server;
         let handled = self.queues.tally.accepted().saturating_sub(queued);
-        self.console.move_bar(handled, point.dam, point.server);
+        let queued = match point.dam {
+            0 => count(point.server),
+            dam => format!("{} (dam) + {}", count(dam), count(point.server)),
+        };
+        self.console.move_bar(handled, format!("{queued} queued"));
     }
-}
-
-/// Keeps every second point.
-fn thin_out(points: &mut Vec<Point>) {
-    let mut index = 0;
-    points.retain(|_| {
-        index += 1;
-        index % 2 == 1
-    });
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(plan: &Plan, file: Option<File>, stage: &Stage<'_>) -> Result<
     conductor.dismiss_dam();
     let (ending, at_end_of_flood) = (conductor.ending, conductor.at_end_of_flood);
     let seen = monitor.stop();
-    stage.console.end_bar();
+    stage.console.end_bars();
     let (account, seen) = (conducted?, seen?);
 
     let peak_queue = PeakQueue {

@@ -1,12 +1,10 @@
 //! The table that compares the runs: a column each, so that four of them fit a terminal.
 
-use comfy_table::{
-    CellAlignment, ContentArrangement, Table, TableComponent, modifiers::UTF8_ROUND_CORNERS,
-    presets,
-};
-
 use super::run::{Ending, Outcome};
-use crate::figures::{count, mebibytes, rate};
+use crate::{
+    figures::{count, mebibytes, rate},
+    table::{self, unseen},
+};
 
 /// A measure: its name, and what it is of a run.
 type Measure = (&'static str, fn(&Outcome) -> String);
@@ -47,10 +45,6 @@ fn ratio(run: &Outcome) -> String {
     }
 }
 
-fn unseen() -> String {
-    "-".to_owned()
-}
-
 const fn ending(ending: &Ending) -> &'static str {
     match ending {
         Ending::Drained => "drained",
@@ -73,20 +67,10 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
 
 /// All runs, for people.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
-    let mut rows = rows(outcomes).into_iter();
-    let mut table = Table::new();
-    table
-        .load_preset(presets::UTF8_FULL_CONDENSED)
-        .apply_modifier(UTF8_ROUND_CORNERS)
-        .remove_style(TableComponent::VerticalLines)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    if let Some(header) = rows.next() {
+    let mut rows = rows(outcomes);
+    for title in &mut rows[0] {
         // In two lines: "dam" above its rule.
-        table.set_header(header.iter().map(|title| title.replacen(' ', "\n", 1)));
+        *title = title.replacen(' ', "\n", 1);
     }
-    table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    table::table(&rows)
 }

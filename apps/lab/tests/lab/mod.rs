@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader, Write},
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
@@ -44,12 +45,24 @@ pub(crate) fn run_with_input(arguments: &str, input: &[u8]) -> Output {
     output
 }
 
-/// The runs of a `--json -` that succeeded.
-pub(crate) fn runs(output: &Output) -> Vec<Value> {
+/// What a `--json -` of this scene that succeeded wrote.
+pub(crate) fn json(output: &Output, scene: &str) -> Value {
     assert_eq!(code(output), 0, "{}", stderr(output));
     let json: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
-    assert_eq!(json["scene"], "flood");
+    assert_eq!(json["scene"], scene);
+    json
+}
+
+/// The flood's runs in a `--json -` that succeeded.
+pub(crate) fn runs(output: &Output) -> Vec<Value> {
+    let json = json(output, "flood");
     json["runs"].as_array().expect("runs").clone()
+}
+
+/// The names of an object's fields.
+pub(crate) fn fields(object: &Value) -> BTreeSet<&str> {
+    let object = object.as_object().expect("an object");
+    object.keys().map(String::as_str).collect()
 }
 
 /// The only run of `lab flood --json -` with these further arguments.
@@ -64,6 +77,13 @@ pub(crate) fn count(run: &Value, field: &str) -> u64 {
     run[field]
         .as_u64()
         .unwrap_or_else(|| panic!("{field} is a count in {run}"))
+}
+
+/// The counts of an array.
+pub(crate) fn counts(array: &Value) -> Vec<u64> {
+    let array = array.as_array().expect("an array");
+    let counts = array.iter().map(|it| it.as_u64().expect("a count"));
+    counts.collect()
 }
 
 /// Every line that was accepted is written or counted as shed, and the file was found whole.

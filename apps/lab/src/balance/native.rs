@@ -1,0 +1,35 @@
+//! The native call: code that keeps its worker until it returns.
+
+use std::{hint::black_box, sync::Arc, thread, time::Duration};
+
+use md5::{Digest, Md5};
+
+/// What each repetition calls.
+#[derive(Debug, Clone)]
+pub(crate) enum NativeCall {
+    /// MD5 over these bytes.
+    Md5(Arc<[u8]>),
+    /// A real blocking call.
+    Sleep(Duration),
+}
+
+impl NativeCall {
+    /// MD5 over so many bytes.
+    pub(crate) fn md5(bytes: usize) -> Self {
+        // Not all the same, so that no page is a shared one of zeroes.
+        Self::Md5((0..bytes).map(|index| index as u8).collect())
+    }
+
+    /// Calls it, then loops `spin` times around nothing.
+    pub(crate) fn call(&self, spin: u64) {
+        match self {
+            Self::Md5(bytes) => {
+                black_box(Md5::digest(bytes));
+            }
+            Self::Sleep(time) => thread::sleep(*time),
+        }
+        for step in 0..spin {
+            black_box(step);
+        }
+    }
+}

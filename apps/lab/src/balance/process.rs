@@ -1,0 +1,49 @@
+//! A process: calls native code, tells itself to go on, and ends after its last repetition.
+
+use std::sync::Arc;
+
+use freeboard::{Actor, Context, Handler};
+
+use super::{native::NativeCall, tally::Tally};
+
+/// One repetition.
+#[derive(Debug)]
+pub(crate) struct Repeat;
+
+/// One of the scene's processes.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) number: u32,
+    /// Repetitions to come.
+    pub(crate) left: u32,
+    pub(crate) native: NativeCall,
+    pub(crate) spin: u64,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Actor for Process {
+    fn stopped(&mut self, _cx: &mut Context<Self>) {
+        self.tally.end_process();
+    }
+}
+
+impl Handler<Repeat> for Process {
+    type Reply = ();
+
+    fn handle(&mut self, _msg: Repeat, cx: &mut Context<Self>) {
+        if self.tally.must_stop() {
+            cx.stop();
+            return;
+        }
+        let worker = cx.worker_index();
+        self.native.call(self.spin);
+        self.left -= 1;
+        self.tally.add_call(worker);
+        if self.left == 0 {
+            self.tally.finish(self.number);
+            cx.stop();
+        } else if cx.actor_ref().tell(Repeat).is_err() {
+            cx.stop();
+        }
+    }
+}

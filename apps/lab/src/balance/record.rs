@@ -1,0 +1,169 @@
+//! The scene's result as it is written to JSON. The shape is fixed: others read it.
+
+use freeboard::meter::BalanceClass;
+use serde::Serialize;
+
+use super::{
+    knobs::{FaultKind, NativeKind, Place},
+    run::Outcome,
+};
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Record {
+    scene: &'static str,
+    procs: u32,
+    bytes: usize,
+    repeats: u32,
+    spin: u64,
+    place: Place,
+    native: NativeKind,
+    fault: Option<FaultKind>,
+    schedulers: usize,
+    /// From the middle of the run on, if that was asked for.
+    online: Option<usize>,
+    /// Of the processes that did all their repetitions; `None` if there is none.
+    elapsed_s: Option<Elapsed>,
+    max_over_min: Option<f64>,
+    makespan_s: f64,
+    cpu_s: Option<f64>,
+    makespan_over_ideal: Option<f64>,
+    /// Share of its time on-line that each worker ran processes, 0 to 1.
+    utilisation: Vec<f64>,
+    samples: Vec<SampleRecord>,
+    /// Of each worker.
+    native_calls: Vec<u64>,
+    intervals: Vec<IntervalRecord>,
+    rescues: Rescues,
+    collapses: Collapses,
+}
+
+/// From the release to the end of a process, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Elapsed {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Elapsed {
+    /// `None` of no times at all.
+    pub(crate) fn of(times: &[f64]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Some(Self {
+            min: *sorted.first()?,
+            median: sorted[sorted.len() / 2],
+            max: *sorted.last()?,
+        })
+    }
+
+    /// How unfair it was.
+    pub(crate) fn max_over_min(self) -> f64 {
+        // A process that took no time that the clock can tell would make it infinite.
+        self.max / self.min.max(1e-9)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct SampleRecord {
+    /// ISO 8601, UTC, with milliseconds.
+    time: String,
+    class: BalanceClass,
+    ratio: f64,
+    /// Of the workers that were on-line.
+    queues: Vec<u64>,
+    /// Workers with an empty queue that did nothing.
+    idle: Vec<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct IntervalRecord {
+    seconds: f64,
+    native_calls: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rescues {
+    count: u64,
+    delay_us_p99: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Collapses {
+    count: u64,
+    detect_ms_max: Option<f64>,
+    wasted_core_us: u64,
+}
+
+/// The run as JSON.
+pub(crate) fn record(outcome: &Outcome) -> Record {
+    let plan = &outcome.plan;
+    let scheduler = &outcome.scheduler;
+    let elapsed = Elapsed::of(&outcome.elapsed);
+    Record {
+        scene: "balance",
+        procs: plan.procs,
+        bytes: plan.bytes,
+        repeats: plan.repeats,
+        spin: plan.spin,
+        place: plan.place,
+        native: plan.native,
+        fault: plan.fault,
+        schedulers: plan.schedulers,
+        online: plan.online,
+        elapsed_s: elapsed,
+        max_over_min: elapsed.map(Elapsed::max_over_min),
+        makespan_s: outcome.makespan,
+        cpu_s: outcome.processor_seconds,
+        makespan_over_ideal: outcome.makespan_over_ideal(),
+        utilisation: outcome.utilisation(),
+        samples: outcome
+            .seen
+            .samples
+            .iter()
+            .map(|sample| SampleRecord {
+                time: sample.time.clone(),
+                class: sample.balance.class,
+                ratio: sample.balance.ratio(),
+                queues: sample.balance.queues.clone(),
+                idle: sample.balance.empty_idle.clone(),
+            })
+            .collect(),
+        native_calls: outcome.calls_by_worker.clone(),
+        intervals: outcome
+            .seen
+            .intervals
+            .iter()
+            .map(|interval| IntervalRecord {
+                seconds: interval.length.as_secs_f64(),
+                native_calls: interval.calls.clone(),
+            })
+            .collect(),
+        rescues: Rescues {
+            count: scheduler.rescues,
+            delay_us_p99: outcome.rescue_delay_p99_ns().map(|ns| ns as f64 / 1e3),
+        },
+        collapses: Collapses {
+            count: scheduler.collapses,
+            detect_ms_max: (scheduler.collapses > 0)
+                .then_some(scheduler.collapse_detect_ns_max as f64 / 1e6),
+            wasted_core_us: scheduler.wasted_core_ns / 1_000,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_between_the_ends() {
+        let elapsed = Elapsed::of(&[3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((elapsed.min, elapsed.median, elapsed.max), (1.0, 2.0, 3.0));
+        assert!((elapsed.max_over_min() - 3.0).abs() < 1e-9);
+        assert_eq!(Elapsed::of(&[]), None);
+        let instant = Elapsed::of(&[0.0]).unwrap();
+        assert!(instant.max_over_min().is_finite());
+    }
+}

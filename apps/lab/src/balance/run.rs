@@ -1,0 +1,237 @@
+//! The run: from the first process spawned to the last one ended.
+
+use std::{
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use freeboard::{
+    Fault, System,
+    meter::{SchedulerSnapshot, WorkerSnapshot, clock},
+};
+
+use super::{
+    daytime,
+    knobs::{FaultKind, NativeKind, Place},
+    nest::{Hatch, Nest},
+    plan::Plan,
+    tally::{Event, Tally},
+    verdict,
+    watch::{Seen, Subject, Watch},
+};
+use crate::{console::Console, interrupt::Interrupt, processor};
+
+/// A run in which not one native call returned for so long has lost what would have gone on.
+const STALL_MAX: Duration = Duration::from_secs(60);
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+/// How the run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Every process ended by itself.
+    Done,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// The run and what came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) plan: Plan,
+    pub(crate) ending: Ending,
+    /// Seconds from the release to the end of each process that did all its repetitions.
+    pub(crate) elapsed: Vec<f64>,
+    /// Seconds from the release until the last process had ended.
+    pub(crate) makespan: f64,
+    /// Seconds of processor time in between.
+    pub(crate) processor_seconds: Option<f64>,
+    /// Seconds of processor time that the workers on-line could have used.
+    pub(crate) capacity: f64,
+    /// Native calls in all.
+    pub(crate) calls: u64,
+    pub(crate) calls_by_worker: Vec<u64>,
+    /// The workers at the end, their times counted from the release.
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    pub(crate) scheduler: SchedulerSnapshot,
+    pub(crate) seen: Seen,
+}
+
+impl Outcome {
+    /// Whether each process did all its repetitions.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.calls == self.plan.repetitions() && self.elapsed.len() == self.plan.procs as usize
+    }
+
+    /// Share of its time on-line that each worker ran processes, 0 to 1.
+    pub(crate) fn utilisation(&self) -> Vec<f64> {
+        let times = self.workers.iter().map(|worker| worker.times);
+        times.map(|times| times.utilisation()).collect()
+    }
+
+    /// The makespan over that of workers which are never idle. `None` for calls that block: how many
+    /// of them can block at once is a matter of threads, not of processors.
+    pub(crate) fn makespan_over_ideal(&self) -> Option<f64> {
+        let used = self.processor_seconds.filter(|used| *used > 0.0)?;
+        (self.plan.native == NativeKind::Cpu).then(|| self.capacity / used)
+    }
+
+    /// `None` if nobody was rescued.
+    pub(crate) fn rescue_delay_p99_ns(&self) -> Option<u64> {
+        let delay = self.scheduler.rescue_delay.as_ref()?;
+        (delay.count > 0).then_some(delay.p99)
+    }
+}
+
+/// Runs the plan.
+pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Outcome> {
+    let (events, inbox) = mpsc::channel();
+    let tally = Arc::new(Tally::new(plan, events.clone()));
+    let _listening = interrupt.listen(move || {
+        let _ = events.send(Event::Interrupted);
+    });
+    let system = build_system(plan, &tally)?;
+    console.line(&format!("{} {}", daytime::now(), verdict::opening(plan)));
+    let rows: Vec<String> = (0..plan.schedulers)
+        .map(|worker| format!("worker {worker:>2}"))
+        .collect();
+    console.start_bars("repetitions", plan.repetitions(), &rows);
+    let subject = Subject {
+        system: system.clone(),
+        tally: tally.clone(),
+    };
+    let watch = Watch::start(subject, plan, console.clone())?;
+
+    let nest = Nest::new(plan, &tally);
+    match plan.place {
+        Place::Spread => nest.hatch(&system),
+        Place::One => system.spawn(nest).tell(Hatch)?,
+    }
+    let mut conductor = Conductor {
+        plan,
+        tally: &tally,
+        system: &system,
+        console,
+        ending: Ending::Done,
+        cut_at_ns: None,
+    };
+    let conducted = conductor.conduct(&inbox);
+    let (ended_ns, ending, cut_at_ns) = (clock::now_ns(), conductor.ending, conductor.cut_at_ns);
+    let workers = system.workers_snapshot();
+    let seen = watch.stop();
+    console.end_bars();
+    conducted?;
+    let seen = seen?;
+    console.line(&format!("{} end", daytime::now()));
+
+    let release = tally.released().context("nobody was released")?;
+    let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+    // Of workers beyond the cores nothing more can be asked.
+    let cores = processor::cores();
+    let change_ns = cut_at_ns.unwrap_or(ended_ns);
+    let online_after = plan.online.unwrap_or(plan.schedulers);
+    let outcome = Outcome {
+        plan: plan.clone(),
+        ending,
+        elapsed: tally.elapsed(),
+        makespan: seconds(release.at_ns, ended_ns),
+        processor_seconds: processor::seconds_since(release.processor_time),
+        capacity: seconds(release.at_ns, change_ns) * plan.schedulers.min(cores) as f64
+            + seconds(change_ns, ended_ns) * online_after.min(cores) as f64,
+        calls: tally.calls(),
+        calls_by_worker: tally.calls_by_worker(),
+        workers: since(workers, &release.workers),
+        scheduler: system.scheduler_snapshot(),
+        seen,
+    };
+    let report = system.shutdown(SHUTDOWN_MAX);
+    if !report.is_clean() {
+        bail!("not everybody ended in time: {report:?}");
+    }
+    Ok(outcome)
+}
+
+fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
+    let failed = tally.clone();
+    let mut builder = System::builder()
+        .name("balance")
+        .workers(plan.schedulers)
+        .on_failure(move |failure| failed.tell(Event::Panicked(failure.to_string())));
+    if let Some(fault) = plan.fault {
+        builder = builder.fault(match fault {
+            FaultKind::DropWakes => Fault::DropWakes,
+        });
+    }
+    builder.build().context("cannot start the actor system")
+}
+
+/// What was added to the workers' times and counts since `earlier`.
+fn since(mut workers: Vec<WorkerSnapshot>, earlier: &[WorkerSnapshot]) -> Vec<WorkerSnapshot> {
+    for (worker, earlier) in workers.iter_mut().zip(earlier) {
+        worker.times = worker.times.since(&earlier.times);
+        worker.runs -= earlier.runs;
+        worker.steals -= earlier.steals;
+        worker.wakes -= earlier.wakes;
+        worker.parks -= earlier.parks;
+        worker.budget_expiries -= earlier.budget_expiries;
+    }
+    workers
+}
+
+/// Leads the run to its end.
+struct Conductor<'a> {
+    plan: &'a Plan,
+    tally: &'a Tally,
+    system: &'a System,
+    console: &'a Console,
+    ending: Ending,
+    /// When workers were taken off-line.
+    cut_at_ns: Option<u64>,
+}
+
+impl Conductor<'_> {
+    /// Until every process has ended.
+    fn conduct(&mut self, inbox: &mpsc::Receiver<Event>) -> Result<()> {
+        let mut moved = (self.tally.calls(), Instant::now());
+        loop {
+            match inbox.recv_timeout(STALL_MAX) {
+                Ok(Event::AllEnded) => return Ok(()),
+                Ok(Event::Half) => self.cut()?,
+                Ok(Event::Interrupted) => self.interrupt(),
+                Ok(Event::Panicked(text)) => bail!("an actor panicked: {text}"),
+                Err(_) => {}
+            }
+            let calls = self.tally.calls();
+            if calls != moved.0 {
+                moved = (calls, Instant::now());
+            } else if moved.1.elapsed() >= STALL_MAX {
+                bail!(
+                    "no native call returned for {} s; {calls} of {} did before",
+                    STALL_MAX.as_secs(),
+                    self.plan.repetitions()
+                );
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        let Some(online) = self.plan.online else {
+            return Ok(());
+        };
+        self.system.set_workers_online(online)?;
+        self.cut_at_ns = Some(clock::now_ns());
+        self.console.line(&format!(
+            "{} half is done: workers online {} -> {online}",
+            daytime::now(),
+            self.plan.schedulers
+        ));
+        Ok(())
+    }
+
+    fn interrupt(&mut self) {
+        self.console
+            .line("Ctrl-C: each process ends before its next native call (again: exit at once)");
+        self.tally.stop();
+        self.ending = Ending::Interrupted;
+    }
+}

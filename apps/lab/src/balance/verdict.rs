@@ -1,0 +1,222 @@
+//! What the run shows, in the original's form and in words.
+
+use super::{
+    knobs::{FaultKind, NativeKind, Place},
+    plan::Plan,
+    record::Elapsed,
+    run::{Ending, Outcome},
+};
+use crate::figures::{count, hundredths};
+
+/// Processes at each end of a result line that is too long.
+const RESULT_ENDS: usize = 6;
+/// Beyond these a run does not show what the scene is for.
+const MAX_OVER_MIN_FAIR: f64 = 1.10;
+const OVER_IDEAL_FULL: f64 = 1.05;
+
+/// Said before the run.
+pub(crate) fn opening(plan: &Plan) -> String {
+    let place = match plan.place {
+        Place::One => "all born on one worker",
+        Place::Spread => "spread over the workers",
+    };
+    let fault = match plan.fault {
+        Some(FaultKind::DropWakes) => "; wake-ups of workers are lost on purpose",
+        None => "",
+    };
+    format!(
+        "start: {} processes, {place}, {} x ({}, {} loops) each, on {} workers{fault}",
+        count(u64::from(plan.procs)),
+        count(u64::from(plan.repeats)),
+        plan.native_text(),
+        count(plan.spin),
+        plan.schedulers
+    )
+}
+
+/// The result in the original's form, and its counts of native calls.
+pub(crate) fn result(outcome: &Outcome) -> Vec<String> {
+    let in_use: Vec<String> = outcome
+        .utilisation()
+        .iter()
+        .enumerate()
+        .map(|(worker, share)| format!("{{{worker},{:.1}}}", share * 100.0))
+        .collect();
+    let mut lines = vec![format!(
+        "{{[{}],[{}]}}",
+        elapsed_list(&outcome.elapsed),
+        in_use.join(",")
+    )];
+    for interval in &outcome.seen.intervals {
+        let per_worker = |value: &dyn Fn(u64) -> String| -> String {
+            let values: Vec<String> = interval.calls.iter().map(|calls| value(*calls)).collect();
+            values.join(",")
+        };
+        let mut line = format!(
+            "{} last {:.1} s, by worker: calls {{{}}}",
+            interval.daytime,
+            interval.length.as_secs_f64(),
+            per_worker(&|calls| calls.to_string())
+        );
+        if outcome.plan.mebibytes(0).is_some() {
+            let mebibytes = |calls| outcome.plan.mebibytes(calls).unwrap_or_default();
+            line += &format!(
+                " MBytes {{{}}}",
+                per_worker(&|calls| format!("{:.1}", mebibytes(calls)))
+            );
+        }
+        lines.push(line);
+    }
+    lines.push(format!("Total calls   {}", outcome.calls));
+    if let Some(mebibytes) = outcome.plan.mebibytes(outcome.calls) {
+        lines.push(format!("Total MBytes  {mebibytes:.1}"));
+    }
+    lines
+}
+
+fn elapsed_list(elapsed: &[f64]) -> String {
+    let list = |times: &[f64]| {
+        let times: Vec<String> = times.iter().map(|time| format!("{time:.2}")).collect();
+        times.join(",")
+    };
+    if elapsed.len() <= 2 * RESULT_ENDS {
+        return list(elapsed);
+    }
+    let left_out = elapsed.len() - 2 * RESULT_ENDS;
+    format!(
+        "{},...{} more...,{}",
+        list(&elapsed[..RESULT_ENDS]),
+        count(left_out as u64),
+        list(&elapsed[elapsed.len() - RESULT_ENDS..])
+    )
+}
+
+/// Said at the end.
+pub(crate) fn verdict(outcome: &Outcome) -> Vec<String> {
+    let mut texts = Vec::new();
+    match outcome.plan.native {
+        NativeKind::Cpu => {
+            texts.extend(of_fairness(outcome));
+            texts.extend(of_ideal(outcome));
+        }
+        NativeKind::Sleep => texts.push(of_rescue(outcome)),
+    }
+    texts.push(of_collapse(outcome));
+    texts.push(of_whole(outcome));
+    texts
+}
+
+fn of_fairness(outcome: &Outcome) -> Option<String> {
+    let elapsed = Elapsed::of(&outcome.elapsed)?;
+    let max_over_min = elapsed.max_over_min();
+    let word = if max_over_min <= MAX_OVER_MIN_FAIR {
+        "fair"
+    } else {
+        "unfair"
+    };
+    Some(format!(
+        "{word}: the first process was through after {}, the last after {}: max/min {max_over_min:.2}. \
+         The original: R15B01 2.62 and 126.17 s (48), R16B 2.69 and 139.57 s (52); OTP 25.2, on two \
+         cores and with 40 processes, 17.",
+        hundredths(elapsed.min),
+        hundredths(elapsed.max)
+    ))
+}
+
+fn of_ideal(outcome: &Outcome) -> Option<String> {
+    let over_ideal = outcome.makespan_over_ideal()?;
+    let word = if over_ideal <= OVER_IDEAL_FULL {
+        "busy"
+    } else {
+        "not always busy"
+    };
+    Some(format!(
+        "{word}: {} of processor time took {}: {over_ideal:.3} x what workers that are never idle \
+         would take.",
+        hundredths(outcome.processor_seconds?),
+        hundredths(outcome.makespan)
+    ))
+}
+
+fn of_rescue(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let blocked = outcome.calls as f64 * plan.sleep.as_secs_f64();
+    let alone = blocked / plan.schedulers as f64;
+    let took = format!(
+        "the calls blocked for {} in all, which {} workers that wait would take {} for; it took {}",
+        hundredths(blocked),
+        plan.schedulers,
+        hundredths(alone),
+        hundredths(outcome.makespan)
+    );
+    match outcome.rescue_delay_p99_ns() {
+        Some(p99_ns) => format!(
+            "rescue: {took}. {} times a blocked worker's place went to a spare thread, with p99 \
+             {:.2} ms after the call may have begun.",
+            count(outcome.scheduler.rescues),
+            p99_ns as f64 / 1e6
+        ),
+        None => format!("no rescue: {took}."),
+    }
+}
+
+fn of_collapse(outcome: &Outcome) -> String {
+    let scheduler = &outcome.scheduler;
+    match (scheduler.collapses, outcome.plan.fault) {
+        (0, None) => "no collapse: no worker was seen asleep while there was work.".to_owned(),
+        (0, Some(FaultKind::DropWakes)) => {
+            "no collapse: wake-ups were lost, but no worker was asleep while there was work."
+                .to_owned()
+        }
+        (collapses, fault) => format!(
+            "collapse: {} times a worker slept while there was work, which was seen within {:.1} ms \
+             and ended; {:.1} ms of workers' time were lost{}. The original had workers at 18..20 % \
+             until it was restarted.",
+            count(collapses),
+            scheduler.collapse_detect_ns_max as f64 / 1e6,
+            scheduler.wasted_core_ns as f64 / 1e6,
+            match fault {
+                Some(FaultKind::DropWakes) => ", by the fault that was asked for",
+                None => "",
+            }
+        ),
+    }
+}
+
+fn of_whole(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    if outcome.is_whole() {
+        return format!(
+            "whole: each of the {} processes did its {} repetitions.",
+            count(u64::from(plan.procs)),
+            count(u64::from(plan.repeats))
+        );
+    }
+    let what = match outcome.ending {
+        Ending::Interrupted => "interrupted",
+        Ending::Done => "NOT WHOLE",
+    };
+    format!(
+        "{what}: {} of {} repetitions were done, {} of {} processes were through.",
+        count(outcome.calls),
+        count(plan.repetitions()),
+        count(outcome.elapsed.len() as u64),
+        count(u64::from(plan.procs))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_result_keeps_its_ends() {
+        assert_eq!(elapsed_list(&[]), "");
+        assert_eq!(elapsed_list(&[0.5, 1.0]), "0.50,1.00");
+        let many: Vec<f64> = (0..400).map(f64::from).collect();
+        let list = elapsed_list(&many);
+        assert!(list.starts_with("0.00,1.00,2.00,"), "{list}");
+        assert!(list.contains("5.00,...388 more...,394.00"), "{list}");
+        assert!(list.ends_with(",399.00"), "{list}");
+    }
+}
