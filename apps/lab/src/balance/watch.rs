@@ -172,7 +172,7 @@ impl Watcher {
         if self.samples.last().map(|last| &last.balance) == Some(&balance) {
             return;
         }
-        let shared = self.subject.system.snapshot().injector_depth;
+        let shared = self.subject.system.scheduler_snapshot().injector_depth;
         self.console.line(&format!(
             "{} {balance}{}",
             daytime::now(),

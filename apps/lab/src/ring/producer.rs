@@ -9,7 +9,6 @@ use freeboard::ActorRef;
 
 use super::{
     consumer::{Consumer, Item},
-    runtime,
     share::Share,
 };
 
@@ -62,7 +61,7 @@ pub(crate) fn produce(share: Share, consumer: &ActorRef<Consumer>, signals: &Sig
                 lane,
                 sequence,
             };
-            if runtime::tell_blocking(consumer, lane as usize, item).is_err() {
+            if consumer.tell_blocking_lane(lane as usize, item).is_err() {
                 // It has ended before its time, and its account will not fit.
                 return sent;
             }

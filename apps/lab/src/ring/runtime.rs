@@ -1,31 +1,18 @@
-//! What the scene asks of the runtime's dispatchers, each in one place.
-//!
-//! STAND-IN: until the runtime has the calls named at each function, a shared worker consumes, and a
-//! producer waits as any thread that tells.
+//! What the scene asks of the runtime: an actor on a thread of its own.
 
-use freeboard::{ActorRef, SpawnOptions, TellError, flow::LaneConfig};
-
-use super::{
-    consumer::{Consumer, Item},
-    knobs::Wait,
+use freeboard::{
+    Blocking, BusySpin, Dispatcher, Sleeping, SpawnOptions, Yielding, flow::LaneConfig,
 };
 
-/// A consumer of so many lanes on a thread of its own, which waits in this way.
-// STAND-IN for `.dispatcher(Dispatcher::pinned(Blocking::default()))` and so on, by `wait`.
-pub(crate) fn pinned(wait: Wait, lanes: Vec<LaneConfig>) -> SpawnOptions {
-    let options = SpawnOptions::new().lanes(lanes);
-    match wait {
-        Wait::Blocking | Wait::Sleeping | Wait::Yielding | Wait::Busyspin => options,
-    }
-}
+use super::knobs::Wait;
 
-/// Tells, and waits while the lane is full.
-// STAND-IN for `consumer.tell_blocking_lane(lane, item)`.
-#[inline]
-pub(crate) fn tell_blocking(
-    consumer: &ActorRef<Consumer>,
-    lane: usize,
-    item: Item,
-) -> Result<(), TellError<Item>> {
-    consumer.tell_lane(lane, item)
+/// A consumer of so many lanes on a thread of its own, which waits in this way.
+pub(crate) fn pinned(wait: Wait, lanes: Vec<LaneConfig>) -> SpawnOptions {
+    let dispatcher = match wait {
+        Wait::Blocking => Dispatcher::pinned(Blocking::default()),
+        Wait::Sleeping => Dispatcher::pinned(Sleeping::default()),
+        Wait::Yielding => Dispatcher::pinned(Yielding::default()),
+        Wait::Busyspin => Dispatcher::pinned(BusySpin),
+    };
+    SpawnOptions::new().lanes(lanes).dispatcher(dispatcher)
 }
