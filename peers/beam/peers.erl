@@ -1,9 +1,10 @@
 %% The same work on the BEAM: prints one JSON line, as every peer does.
 %%
-%%   erl -noshell -noinput +P 4194304 -pa DIR -s peers main -extra WORK [--scale F]
+%%   erl -noshell -noinput +S 2:2 +P 4194304 -pa DIR -s peers main -extra WORK [--scale F]
 %%
-%% messaging does the messages between processes, flood the log server. Each checks its own result;
-%% a wrong one ends with a message and a non-zero exit.
+%% messaging does the messages between processes, flood the log server, balance the long native
+%% calls, blocking those that keep a scheduler asleep. Each checks its own result; a wrong one ends
+%% with a message and a non-zero exit.
 -module(peers).
 -export([main/0]).
 
@@ -33,6 +34,8 @@ number(Text) ->
     end.
 
 run("flood_" ++ _ = Work, Scale) -> flood:run(Work, Scale);
+run("balance_" ++ _ = Work, Scale) -> balance:run(Work, Scale);
+run("blocking" ++ _ = Work, Scale) -> blocking:run(Work, Scale);
 run(Work, Scale) -> messaging:run(Work, Scale).
 
 line(Work, {skipped, Reason}) ->

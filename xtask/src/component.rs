@@ -15,8 +15,10 @@ pub(crate) struct Component {
     pub(crate) name: &'static str,
     /// Programs that must be found for it to count as present.
     pub(crate) programs: &'static [&'static str],
-    /// Debian's package that brings them.
-    pub(crate) package: &'static str,
+    /// A call that succeeds only if all of it is there, where programs alone do not tell.
+    pub(crate) probe: &'static [&'static str],
+    /// Debian's packages that bring it.
+    pub(crate) packages: &'static [&'static str],
     /// What is left out without it.
     pub(crate) needed_by: &'static str,
 }
@@ -25,8 +27,33 @@ pub(crate) struct Component {
 pub(crate) const BEAM: Component = Component {
     name: "BEAM",
     programs: &["erl", "erlc"],
-    package: "erlang-base",
-    needed_by: "the smoke test of peers/beam",
+    probe: &[
+        "erl",
+        "-noshell",
+        "-noinput",
+        "-eval",
+        "halt(case code:which(crypto) of non_existing -> 1; _ -> 0 end).",
+    ],
+    packages: &["erlang-base", "erlang-crypto"],
+    needed_by: "peers/beam",
+};
+
+/// Go, which the peers of `peers/go` are built with.
+pub(crate) const GO: Component = Component {
+    name: "Go",
+    programs: &["go"],
+    probe: &[],
+    packages: &["golang-go"],
+    needed_by: "peers/go",
+};
+
+/// A JDK, and Maven that builds the peers of `peers/jvm` with it.
+pub(crate) const JVM: Component = Component {
+    name: "the JVM",
+    programs: &["java", "javac", "mvn"],
+    probe: &[],
+    packages: &["default-jdk-headless", "maven"],
+    needed_by: "peers/jvm",
 };
 
 /// All that `cargo xtask test` wants to have.
@@ -42,7 +69,17 @@ pub(crate) enum Availability {
 
 impl Component {
     fn is_present(&self) -> bool {
-        self.programs.iter().all(|program| find(program).is_some())
+        self.programs.iter().all(|program| find(program).is_some()) && self.passes_probe()
+    }
+
+    fn passes_probe(&self) -> bool {
+        let Some((program, arguments)) = self.probe.split_first() else {
+            return true;
+        };
+        Command::new(program)
+            .args(arguments)
+            .output()
+            .is_ok_and(|output| output.status.success())
     }
 
     /// Makes the component available if that is possible here.
@@ -53,30 +90,33 @@ impl Component {
         if let Some(obstacle) = obstacle_to_installing() {
             return Availability::Missing(format!(
                 "{} is not installed and {obstacle}; `apt-get install {}` brings it",
-                self.name, self.package
+                self.name,
+                self.packages.join(" ")
             ));
         }
-        println!("installing {} for {}", self.package, self.needed_by);
+        let packages = self.packages.join(" ");
+        println!("installing {packages} for {}", self.needed_by);
         match self.install() {
             Ok(()) if self.is_present() => Availability::Installed,
             Ok(()) => Availability::Missing(format!(
-                "{} was installed but does not bring {}",
-                self.package,
-                self.programs.join(", ")
+                "{packages} was installed but does not bring all of {}",
+                self.name
             )),
             Err(error) => {
-                Availability::Missing(format!("{} cannot be installed: {error:#}", self.package))
+                Availability::Missing(format!("{packages} cannot be installed: {error:#}"))
             }
         }
     }
 
     fn install(&self) -> Result<()> {
+        let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+        arguments.extend(self.packages);
         // The package lists of a fresh container are empty or old: refresh them only when needed.
-        if apt_get(&["install", "--yes", "--no-install-recommends", self.package]).is_ok() {
+        if apt_get(&arguments).is_ok() {
             return Ok(());
         }
         apt_get(&["update"])?;
-        apt_get(&["install", "--yes", "--no-install-recommends", self.package])
+        apt_get(&arguments)
     }
 }
 
@@ -137,10 +177,16 @@ mod tests {
         let shell = Component {
             name: "shell",
             programs: &["sh"],
-            package: "dash",
+            probe: &["sh", "-c", "exit 0"],
+            packages: &["dash"],
             needed_by: "this test",
         };
         assert_eq!(shell.provide(), Availability::Present);
+        let broken = Component {
+            probe: &["sh", "-c", "exit 1"],
+            ..shell
+        };
+        assert!(!broken.is_present());
     }
 
     #[test]

@@ -12,7 +12,10 @@
 
 pub(crate) mod beam;
 mod figure;
+mod go;
 mod goals;
+mod group;
+mod jvm;
 mod machine;
 mod outcome;
 mod peer;
@@ -31,9 +34,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
 use crate::workspace;
+use group::Group;
 use machine::Machine;
 use outcome::Outcome;
-use peer::Peer;
+use peer::{Host, Peer};
 use programs::Programs;
 use results::Results;
 
@@ -44,14 +48,20 @@ const QUICK_SCALE: f64 = 0.1;
 #[derive(Subcommand)]
 pub(crate) enum Suite {
     /// Fan-in, ping-pong, ask, ring, spawn, idle memory, backlogs
-    Messaging(#[command(flatten)] Options<figure::Messaging>),
+    Messaging(#[command(flatten)] Options<group::Messaging>),
     /// 100 senders flood a log server that writes each line to a file
-    Flood(#[command(flatten)] Options<figure::Flood>),
+    Flood(#[command(flatten)] Options<group::Flood>),
+    /// 400 equal processes of long native calls, all born on one worker
+    Balance(#[command(flatten)] Options<group::Balance>),
+    /// One producer, a ring of 1,024, one consumer, by wait strategy
+    Ring(#[command(flatten)] Options<group::Ring>),
+    /// One actor of a hundred blocks its worker; the others' latency
+    Blocking(#[command(flatten)] Options<group::Blocking>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
 #[derive(Args)]
-pub(crate) struct Options<S: figure::Group> {
+pub(crate) struct Options<S: Group> {
     /// Rounds over all works and peers; the tables show medians [default: 5, with --quick 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
@@ -59,7 +69,7 @@ pub(crate) struct Options<S: figure::Group> {
     #[arg(long)]
     quick: bool,
     /// Only these peers, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "PEER", value_parser = PossibleValuesParser::new(peer::names()))]
+    #[arg(long, value_delimiter = ',', value_name = "PEER", value_parser = PossibleValuesParser::new(S::PEERS.iter().copied()))]
     only: Vec<String>,
     /// Only these works, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "WORK", value_parser = PossibleValuesParser::new(figure::work_names(S::FIGURES)))]
@@ -78,22 +88,27 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
     match suite {
         Suite::Messaging(options) => run_group(options),
         Suite::Flood(options) => run_group(options),
+        Suite::Balance(options) => run_group(options),
+        Suite::Ring(options) => run_group(options),
+        Suite::Blocking(options) => run_group(options),
     }
 }
 
-fn run_group<S: figure::Group>(options: &Options<S>) -> Result<()> {
+fn run_group<S: Group>(options: &Options<S>) -> Result<()> {
     let root = workspace::root()?;
     let plan = Plan::new(options);
     ensure!(
         !plan.peers.is_empty() && !plan.works.is_empty(),
         "no peer or no work is left to measure"
     );
+    let hosts = plan.hosts();
     // Before the build, whose own load would otherwise be what is noted.
-    let machine = Machine::describe();
-    let programs = Programs::build(&root, &plan.peers)?;
+    let machine = Machine::describe(&hosts);
+    let programs = Programs::build(&root, &hosts)?;
     let results = plan.measure(&programs);
     let text = table::render(
         S::FIGURES,
+        S::RIVALS,
         &plan.peers,
         &results,
         &plan.description,
@@ -125,7 +140,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<S: figure::Group>(options: &Options<S>) -> Self {
+    fn new<S: Group>(options: &Options<S>) -> Self {
         let chosen =
             |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
         let scale = if options.quick { QUICK_SCALE } else { 1.0 };
@@ -143,7 +158,7 @@ impl Plan {
         Self {
             peers: peer::PEERS
                 .iter()
-                .filter(|peer| chosen(&options.only, peer.name))
+                .filter(|peer| S::PEERS.contains(&peer.name) && chosen(&options.only, peer.name))
                 .collect(),
             works: figure::work_names(S::FIGURES)
                 .into_iter()
@@ -154,6 +169,17 @@ impl Plan {
             limit: Duration::from_secs(options.limit_seconds),
             description,
         }
+    }
+
+    /// What the chosen peers run on, each once.
+    fn hosts(&self) -> Vec<Host> {
+        let mut hosts = Vec::new();
+        for peer in &self.peers {
+            if !hosts.contains(&peer.host) {
+                hosts.push(peer.host);
+            }
+        }
+        hosts
     }
 
     fn measure(&self, programs: &Programs) -> Results {

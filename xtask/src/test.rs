@@ -19,7 +19,9 @@ pub(crate) fn run() -> Result<()> {
         let name = format!("component {}", component.name);
         match component.provide() {
             Availability::Present => println!("{name}: present"),
-            Availability::Installed => println!("{name}: installed {}", component.package),
+            Availability::Installed => {
+                println!("{name}: installed {}", component.packages.join(" "))
+            }
             Availability::Missing(reason) => println!("{name}: missing: {reason}"),
         }
     }

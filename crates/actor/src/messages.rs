@@ -97,7 +97,7 @@ impl<A: Actor> Body<A> {
         // A panic in a handler loses the place in the round, which then begins anew.
         let rounds = self.rare().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
-        let pause = loop {
+        let pause = 'rounds: loop {
             // SAFETY: this thread runs the actor.
             let ready = |lane| unsafe { core.mailbox.is_lane_ready(lane) };
             let Some((index, lane)) = rounds
@@ -112,23 +112,28 @@ impl<A: Actor> Body<A> {
                     Pause::Empty
                 };
             };
-            // SAFETY: as above.
-            if self.handle(cell, budget.label(), lane, index, unsafe {
-                lane.pop_in_place()
-            }) {
-                lane.gauges.handled.bump(1);
-            }
-            if is_first {
-                // What came while one long message was handled.
-                is_first = false;
-                raise_high_water(core);
-            }
-            let goes_on = budget.spend();
-            if must_look(cell) || is_paused(cell) {
-                break Pause::Look;
-            }
-            if !goes_on {
-                break Pause::BudgetSpent;
+            let mut batch = Batch::resumed(lane);
+            loop {
+                // SAFETY: as above.
+                let taken = unsafe { lane.pop_in_place() };
+                if self.handle(cell, budget.label(), lane, index, taken) {
+                    batch.handled += 1;
+                }
+                if is_first {
+                    // What came while one long message was handled.
+                    is_first = false;
+                    raise_high_water(core);
+                }
+                let goes_on = budget.spend();
+                if must_look(cell) || is_paused(cell) {
+                    break 'rounds Pause::Look;
+                }
+                if !goes_on {
+                    break 'rounds Pause::BudgetSpent;
+                }
+                if !rounds.again(index, ready) {
+                    break;
+                }
             }
         };
         self.rare().rounds = Some(rounds);
@@ -260,6 +265,11 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn new(lane: &'a MailboxLane) -> Self {
         lane.gauges.high_water.raise(lane.depth());
+        Self::resumed(lane)
+    }
+
+    /// In a run that has looked at the depth already.
+    fn resumed(lane: &'a MailboxLane) -> Self {
         Self { lane, handled: 0 }
     }
 }

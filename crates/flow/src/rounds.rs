@@ -103,6 +103,23 @@ impl WeightedRounds {
         Some(lane)
     }
 
+    /// Takes another message from the lane that [`WeightedRounds::next`] chose last, if that would
+    /// choose it again. `false` if not, or if `ready` says that the lane is empty: ask `next` then.
+    #[inline]
+    #[must_use]
+    pub fn again(&mut self, lane: usize, mut ready: impl FnMut(usize) -> bool) -> bool {
+        if self.left[lane] == 0 || !ready(lane) {
+            return false;
+        }
+        for higher in 0..lane {
+            if self.left[higher] > 0 && ready(higher) {
+                return false;
+            }
+        }
+        self.left[lane] -= 1;
+        true
+    }
+
     /// How many lanes the schedule is over.
     #[must_use]
     pub const fn lane_count(&self) -> usize {

@@ -47,6 +47,22 @@ proptest! {
     }
 
     #[test]
+    fn going_on_with_a_lane_is_what_next_would_do((batches, masks) in schedule()) {
+        let (mut rounds, mut model) = (WeightedRounds::new(&batches), WeightedRounds::new(&batches));
+        let mut last = None;
+        for mask in masks {
+            let ready = |lane| is_ready(mask, lane);
+            let picked = match last {
+                Some(lane) if rounds.again(lane, ready) => Some(lane),
+                _ => rounds.next(ready),
+            };
+            prop_assert_eq!(picked, model.next(ready));
+            prop_assert_eq!(&rounds, &model);
+            last = picked.or(last);
+        }
+    }
+
+    #[test]
     fn with_all_lanes_ready_each_round_shares_by_batch(batches in batches(), round_count in 1..20_u32) {
         let mut rounds = WeightedRounds::new(&batches);
         for _ in 0..round_count {

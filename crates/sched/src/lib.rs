@@ -13,6 +13,7 @@
 
 mod accounting;
 mod budget;
+mod doze;
 mod fault;
 mod gauges;
 mod injector;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    doze::Doze,
     gauges::Gauges,
     injector::Injector,
     living::Living,
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     pub(crate) gauges: Gauges,
     pub(crate) tick: Tick,
+    pub(crate) doze: Doze,
     pub(crate) living: Living,
     is_shut_down: AtomicBool,
     /// Threads that have not come to their end.
@@ -59,6 +61,7 @@ impl Shared {
             sleep: Sleep::new(threads_max, settings.fault),
             gauges: Gauges::new(),
             tick: Tick::new(),
+            doze: Doze::new(),
             living: Living::default(),
             is_shut_down: AtomicBool::new(false),
             running: AtomicUsize::new(0),
@@ -78,6 +81,7 @@ impl Shared {
         self.is_shut_down.store(true, Ordering::SeqCst);
         self.places.close();
         self.sleep.wake_all();
+        self.doze.rouse();
         let posts = {
             let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
             pinned.is_closed = true;

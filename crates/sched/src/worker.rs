@@ -237,6 +237,7 @@ impl Worker {
         sleep.sleep(self.number, was_searching, || {
             self.shared.has_work() || !self.is_seated()
         });
+        self.shared.doze.rouse();
     }
 
     /// F1 and F2 of the sleep protocol.

@@ -13,10 +13,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod countdown;
+mod cpu_time;
 mod finish;
 mod log_file;
 mod memory;
+mod open_loop;
 mod outcome;
+mod race;
+mod ring;
 mod runtimes;
 mod senders;
 mod stopwatch;

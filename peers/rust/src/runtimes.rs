@@ -3,20 +3,29 @@
 mod actix;
 mod channel_threads;
 mod crossbeam;
+mod crossbeam_ring;
+mod disruptor_rs;
 mod freeboard;
 mod freeboard_flood;
 mod kameo;
+mod kameo_blocking;
+mod mutex_ring;
 mod mutex_vecdeque;
 mod ractor;
+mod tokio_balance;
+mod tokio_blocking;
 mod tokio_channel;
 mod tokio_runtime;
 mod tokio_tasks;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::outcome::Outcome;
-use crate::work::{Scale, Work};
+use crate::ring::Shape;
+use crate::work::{Scale, Suite, Work};
+use disruptor_rs::Spin;
+use tokio_balance::Manners;
 
 /// Who is measured. The names are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,8 +34,12 @@ pub enum Peer {
     Actix,
     Ractor,
     Kameo,
+    Tokio,
+    TokioNoYield,
     TokioMpsc,
     TokioMpscBounded,
+    DisruptorRs,
+    DisruptorRsHint,
     Crossbeam,
     #[value(name = "mutex-vecdeque")]
     MutexVecDeque,
@@ -39,8 +52,12 @@ impl Peer {
             Self::Actix => "actix",
             Self::Ractor => "ractor",
             Self::Kameo => "kameo",
+            Self::Tokio => "tokio",
+            Self::TokioNoYield => "tokio-no-yield",
             Self::TokioMpsc => "tokio-mpsc",
             Self::TokioMpscBounded => "tokio-mpsc-bounded",
+            Self::DisruptorRs => "disruptor-rs",
+            Self::DisruptorRsHint => "disruptor-rs-hint",
             Self::Crossbeam => "crossbeam",
             Self::MutexVecDeque => "mutex-vecdeque",
         }
@@ -52,6 +69,15 @@ impl Peer {
 /// # Errors
 /// If the runtime cannot be started, or if the peer did not do all of the work.
 pub fn run(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
+    match work.suite() {
+        Suite::Messages => messages(peer, work, scale),
+        Suite::Balance => balance(peer, work, scale),
+        Suite::Ring(shape) => ring(peer, shape, work, scale),
+        Suite::Blocking => blocking(peer, work, scale),
+    }
+}
+
+fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     match peer {
         Peer::Freeboard => freeboard::run(work, scale),
         Peer::Actix => actix::run(work, scale),
@@ -61,8 +87,54 @@ pub fn run(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Peer::TokioMpscBounded => tokio_tasks::run::<tokio_channel::Bounded>(work, scale),
         Peer::Crossbeam => channel_threads::run::<crossbeam::Crossbeam>(work, scale),
         Peer::MutexVecDeque => channel_threads::run::<mutex_vecdeque::MutexVecDeque>(work, scale),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn balance(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
+    match peer {
+        Peer::Freeboard => not_yet(work),
+        Peer::Tokio => tokio_balance::run(work, scale, Manners::Yields),
+        Peer::TokioNoYield => tokio_balance::run(work, scale, Manners::KeepsOn),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn ring(peer: Peer, shape: Shape, work: Work, scale: Scale) -> Result<Outcome> {
+    let count = scale.units(work);
+    match peer {
+        Peer::Freeboard => not_yet(work),
+        Peer::DisruptorRs => disruptor_rs::run(shape, count, Spin::Bare),
+        Peer::DisruptorRsHint => disruptor_rs::run(shape, count, Spin::Hinted),
+        Peer::Crossbeam => crossbeam_ring::run(shape, count),
+        Peer::MutexVecDeque => mutex_ring::run(shape, count),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn blocking(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
+    match peer {
+        Peer::Freeboard => not_yet(work),
+        Peer::Kameo => kameo_blocking::run(work, scale),
+        Peer::TokioMpsc => tokio_blocking::run(work, scale),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn not_yet(work: Work) -> Result<Outcome> {
+    bail!("freeboard does not do {} yet", work.name())
+}
+
+/// Why a peer has no ring of this shape, when it is no plain one.
+fn ring_skip(shape: Shape) -> &'static str {
+    if shape.priorities_count > 1 {
+        "it has no priorities"
+    } else {
+        "it has no ring of several producers that waits like this"
     }
 }
 
 /// Why peers other than Freeboard and the BEAM have no dam and no scan.
 const NO_DAM: &str = "this peer has no dam and no selective receive";
+/// Why a peer has nothing at all to show in some suites.
+const OTHER_SUITE: &str = "this peer takes no part in that suite";

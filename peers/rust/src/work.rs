@@ -5,6 +5,8 @@ use std::str::FromStr;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
+use crate::ring::{Shape, Strategy};
+
 /// What a peer is asked to do. The names are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Work {
@@ -40,6 +42,42 @@ pub enum Work {
     FloodDamPoll,
     #[value(name = "flood_dam_credit")]
     FloodDamCredit,
+    #[value(name = "balance_400")]
+    BalanceOne,
+    #[value(name = "balance_spread")]
+    BalanceSpread,
+    #[value(name = "ring_blocking")]
+    RingBlocking,
+    #[value(name = "ring_sleeping")]
+    RingSleeping,
+    #[value(name = "ring_yielding")]
+    RingYielding,
+    #[value(name = "ring_busyspin")]
+    RingBusySpin,
+    #[value(name = "ring_blocking_2p")]
+    RingBlocking2P,
+    #[value(name = "ring_sleeping_2p")]
+    RingSleeping2P,
+    #[value(name = "ring_yielding_2p")]
+    RingYielding2P,
+    #[value(name = "ring_busyspin_2p")]
+    RingBusySpin2P,
+    #[value(name = "ring_multi")]
+    RingMulti,
+    #[value(name = "blocking")]
+    BlockingPlain,
+    #[value(name = "blocking_declared")]
+    BlockingDeclared,
+}
+
+/// The suite that a work belongs to, as far as peers differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// Messages between actors, and the flood of a log server.
+    Messages,
+    Balance,
+    Ring(Shape),
+    Blocking,
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -55,17 +93,38 @@ impl Work {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
+    pub fn suite(self) -> Suite {
+        let ring = |strategy| Suite::Ring(Shape::single(strategy));
+        let two_priorities = |strategy| Suite::Ring(Shape::two_priorities(strategy));
+        match self {
+            Self::BalanceOne | Self::BalanceSpread => Suite::Balance,
+            Self::RingBlocking => ring(Strategy::Blocking),
+            Self::RingSleeping => ring(Strategy::Sleeping),
+            Self::RingYielding => ring(Strategy::Yielding),
+            Self::RingBusySpin => ring(Strategy::BusySpin),
+            Self::RingBlocking2P => two_priorities(Strategy::Blocking),
+            Self::RingSleeping2P => two_priorities(Strategy::Sleeping),
+            Self::RingYielding2P => two_priorities(Strategy::Yielding),
+            Self::RingBusySpin2P => two_priorities(Strategy::BusySpin),
+            Self::RingMulti => Suite::Ring(Shape::multi_producer(Strategy::Sleeping)),
+            Self::BlockingPlain | Self::BlockingDeclared => Suite::Blocking,
+            _ => Suite::Messages,
+        }
+    }
+
     /// What `count` counts.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Ask => "ask",
             Self::Ring => "hop",
             Self::Spawn | Self::Idle => "actor",
+            Self::BalanceOne | Self::BalanceSpread => "hash",
             _ => "msg",
         }
     }
 
-    /// How many units the full work has; for fan-in and flood, what each sender sends.
+    /// How many units the full work has; for fan-in and flood, what each sender sends;
+    /// for balance, what each process repeats.
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
@@ -80,6 +139,17 @@ impl Work {
             Self::Backlog64K => 65_536,
             Self::Backlog1M => 1_000_000,
             Self::Backlog8M => 8_000_000,
+            Self::BalanceOne | Self::BalanceSpread => 50,
+            Self::RingBlocking
+            | Self::RingSleeping
+            | Self::RingYielding
+            | Self::RingBusySpin
+            | Self::RingBlocking2P
+            | Self::RingSleeping2P
+            | Self::RingYielding2P
+            | Self::RingBusySpin2P
+            | Self::RingMulti => 10_000_000,
+            Self::BlockingPlain | Self::BlockingDeclared => 100_000,
         }
     }
 }

@@ -15,6 +15,8 @@ use super::process;
 
 /// The default is 262,144, and the idle and spawn works have a million alive.
 const PROCESSES_MAX: &str = "4194304";
+/// Schedulers made, and those online: as many workers as every other peer has.
+const SCHEDULERS: &str = "2:2";
 const SMOKE_WORK: &str = "fanin_100x10k";
 const SMOKE_SCALE: f64 = 0.001;
 const SMOKE_LIMIT: Duration = Duration::from_secs(60);
@@ -52,7 +54,8 @@ impl Beam {
     pub(crate) fn command(&self, work: &str, scale: f64) -> Command {
         let mut command = Command::new("erl");
         command
-            .args(["-noshell", "-noinput", "+P", PROCESSES_MAX, "-pa"])
+            .args(["-noshell", "-noinput", "+S", SCHEDULERS])
+            .args(["+P", PROCESSES_MAX, "-pa"])
             .arg(&self.modules)
             // Erlang would take `--scale` for a flag of its own if it stood before `-extra`.
             .args([

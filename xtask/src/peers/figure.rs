@@ -2,14 +2,6 @@
 
 use serde_json::Value;
 
-/// A set of works that is measured together and has its own section in PERFORMANCE.md.
-pub(crate) trait Group: Send + Sync + Clone + 'static {
-    /// The section's name.
-    const NAME: &'static str;
-    /// The rows of its table.
-    const FIGURES: &'static [Figure];
-}
-
 /// Which of two figures is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
@@ -19,7 +11,7 @@ pub(crate) enum Better {
 
 /// How a figure comes out of a run's fields.
 #[derive(Clone, Copy, Debug)]
-enum Reading {
+pub(crate) enum Reading {
     /// Nanoseconds each: this field, in seconds, over `count`.
     NanosecondsEach(&'static str),
     /// The field as it is.
@@ -40,7 +32,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    const fn each(label: &'static str, work: &'static str, unit: &'static str) -> Self {
+    pub(crate) const fn each(label: &'static str, work: &'static str, unit: &'static str) -> Self {
         Self::of(
             label,
             work,
@@ -50,21 +42,51 @@ impl Figure {
         )
     }
 
-    const fn fill(label: &'static str, work: &'static str) -> Self {
+    pub(crate) const fn fill(label: &'static str, work: &'static str) -> Self {
         let reading = Reading::NanosecondsEach("fill_seconds");
         Self::of(label, work, "ns/msg", Better::Lower, reading)
     }
 
-    const fn seconds(label: &'static str, work: &'static str) -> Self {
-        Self::of(label, work, "s", Better::Lower, Reading::Field("seconds"))
+    pub(crate) const fn seconds(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "s", "seconds")
     }
 
-    const fn deep_over_shallow(label: &'static str, work: &'static str) -> Self {
+    /// A field as it is, the smaller the better.
+    pub(crate) const fn lower(
+        label: &'static str,
+        work: &'static str,
+        unit: &'static str,
+        field: &'static str,
+    ) -> Self {
+        Self::of(label, work, unit, Better::Lower, Reading::Field(field))
+    }
+
+    /// A field as it is, the larger the better.
+    pub(crate) const fn higher(
+        label: &'static str,
+        work: &'static str,
+        unit: &'static str,
+        field: &'static str,
+    ) -> Self {
+        Self::of(label, work, unit, Better::Higher, Reading::Field(field))
+    }
+
+    pub(crate) const fn rate(label: &'static str, work: &'static str) -> Self {
+        Self::higher(label, work, "msgs/s", "qps")
+    }
+
+    /// What a message costs all threads of the process together.
+    pub(crate) const fn processor(label: &'static str, work: &'static str) -> Self {
+        let reading = Reading::NanosecondsEach("cpu_s");
+        Self::of(label, work, "ns CPU/msg", Better::Lower, reading)
+    }
+
+    pub(crate) const fn deep_over_shallow(label: &'static str, work: &'static str) -> Self {
         let reading = Reading::Quotient("drain_rate_deep", "drain_rate_shallow");
         Self::of(label, work, "ratio", Better::Higher, reading)
     }
 
-    const fn of(
+    pub(crate) const fn of(
         label: &'static str,
         work: &'static str,
         unit: &'static str,
@@ -114,61 +136,6 @@ pub(crate) fn work_names(figures: &[Figure]) -> Vec<&'static str> {
     names
 }
 
-/// Messages between actors.
-#[derive(Clone, Debug)]
-pub(crate) struct Messaging;
-
-impl Group for Messaging {
-    const NAME: &'static str = "messaging";
-    const FIGURES: &'static [Figure] = &[
-        Figure::each("fan-in 2 x 2 M", "fanin_2x2m", "ns/msg"),
-        Figure::each("fan-in 100 x 10 k", "fanin_100x10k", "ns/msg"),
-        Figure::each("ping-pong", "pingpong", "ns/msg"),
-        Figure::each("ask", "ask", "ns/ask"),
-        Figure::each("ring of 1,000", "ring_1000", "ns/hop"),
-        Figure::each("spawn, run, end 1 M", "spawn", "ns/actor"),
-        Figure::of(
-            "idle 1 M, memory",
-            "idle_1m",
-            "B/actor",
-            Better::Lower,
-            Reading::Field("bytes_per_actor"),
-        ),
-        Figure::each("idle 1 M, spawn", "idle_1m", "ns/actor"),
-        Figure::each("backlog 1 k, drain", "backlog_1k", "ns/msg"),
-        Figure::each("backlog 64 k, drain", "backlog_64k", "ns/msg"),
-        Figure::each("backlog 1 M, drain", "backlog_1m", "ns/msg"),
-        Figure::each("backlog 8 M, drain", "backlog_8m", "ns/msg"),
-        Figure::fill("backlog 1 k, fill", "backlog_1k"),
-        Figure::fill("backlog 64 k, fill", "backlog_64k"),
-        Figure::fill("backlog 1 M, fill", "backlog_1m"),
-        Figure::fill("backlog 8 M, fill", "backlog_8m"),
-    ];
-}
-
-/// The flood of a log server.
-#[derive(Clone, Debug)]
-pub(crate) struct Flood;
-
-impl Group for Flood {
-    const NAME: &'static str = "flood";
-    const FIGURES: &'static [Figure] = &[
-        Figure::of(
-            "direct, scan, rate deep",
-            "flood_direct_scan",
-            "msgs/s",
-            Better::Higher,
-            Reading::Field("drain_rate_deep"),
-        ),
-        Figure::seconds("direct, raw", "flood_direct_raw"),
-        Figure::seconds("direct, buffered", "flood_direct_buffered"),
-        Figure::seconds("dam, poll", "flood_dam_poll"),
-        Figure::seconds("dam, credit", "flood_dam_credit"),
-        Figure::deep_over_shallow("direct, raw, deep / shallow", "flood_direct_raw"),
-        Figure::deep_over_shallow("direct, buffered, deep / shallow", "flood_direct_buffered"),
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,19 +157,5 @@ mod tests {
         assert_eq!(lower.times_better(2.0, 8.0), Some(4.0));
         assert_eq!(higher.times_better(8.0, 2.0), Some(4.0));
         assert_eq!(lower.times_better(0.0, 8.0), None);
-    }
-
-    #[test]
-    fn labels_are_unique_and_works_come_once() {
-        for figures in [Messaging::FIGURES, Flood::FIGURES] {
-            for (index, figure) in figures.iter().enumerate() {
-                assert!(
-                    figures[index + 1..]
-                        .iter()
-                        .all(|other| other.label != figure.label)
-                );
-            }
-        }
-        assert_eq!(work_names(Messaging::FIGURES).len(), 11);
     }
 }

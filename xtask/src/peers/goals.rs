@@ -15,6 +15,11 @@ pub(crate) enum Goal {
     AtLeast(f64),
     /// This many times better than the best Rust actor crate of the same run.
     TimesBestCrate(f64),
+    /// This many times better than this peer in the same run.
+    TimesPeer {
+        peer: &'static str,
+        factor: f64,
+    },
     /// No worse than this peer in the same run.
     NoWorseThan(&'static str),
     /// A rate of at least this share of what the figure with this label reaches.
@@ -59,12 +64,37 @@ const GOALS: &[(&str, Goal)] = &[
     ("direct, buffered", Goal::AtMost(0.25)),
     ("dam, poll", QUEUE_WITHIN_LIMIT),
     ("dam, credit", QUEUE_WITHIN_LIMIT),
+    ("longest / shortest", Goal::AtMost(1.1)),
+    ("makespan / ideal", Goal::AtMost(1.05)),
+    ("blocking", AHEAD_OF_LMAX),
+    ("sleeping", AHEAD_OF_LMAX),
+    ("yielding", AHEAD_OF_LMAX),
+    ("busy spin", AHEAD_OF_LMAX),
+    ("sleeping, multi-producer type", AHEAD_OF_LMAX),
+    ("blocking, two priorities", share_of_one("blocking")),
+    ("sleeping, two priorities", share_of_one("sleeping")),
+    ("yielding, two priorities", share_of_one("yielding")),
+    ("busy spin, two priorities", share_of_one("busy spin")),
+    ("plain call, p99", Goal::AtMost(5_000.0)),
+    ("plain call, just woken, p99", Goal::AtMost(5_000.0)),
+    ("declared call, p99", Goal::AtMost(5_000.0)),
+    ("declared call, just woken, p99", Goal::AtMost(5_000.0)),
 ];
+
+const AHEAD_OF_LMAX: Goal = Goal::TimesPeer {
+    peer: "lmax",
+    factor: 1.5,
+};
 
 const QUEUE_WITHIN_LIMIT: Goal = Goal::FieldWithin {
     field: "peak_server_queue",
     limit_field: "server_queue_limit",
 };
+
+/// Two priorities against one of the same strategy.
+const fn share_of_one(label: &'static str) -> Goal {
+    Goal::ShareOfRate { label, share: 0.8 }
+}
 
 /// Whether a goal was reached in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +143,9 @@ impl Goal {
                 let (_, best) = results.best(figure, |kind| kind == Kind::ActorCrate)?;
                 times_better(best)? >= *factor
             }
+            Self::TimesPeer { peer, factor } => {
+                times_better(results.median(peer, figure)?)? >= *factor
+            }
             Self::NoWorseThan(name) => times_better(results.median(name, figure)?)? >= 1.0,
             Self::ShareOfRate { label, share } => {
                 let shallow = figures.iter().find(|other| other.label == *label)?;
@@ -133,10 +166,12 @@ impl Goal {
     /// The goal as a table shows it.
     pub(crate) fn text(&self, unit: &str) -> String {
         match self {
+            Self::AtMost(limit) if unit == "ratio" => format!("<= {limit}"),
             Self::AtMost(limit) => format!("<= {limit} {unit}"),
             Self::AtLeast(limit) if unit == "ratio" => format!(">= {limit}"),
             Self::AtLeast(limit) => format!(">= {limit} {unit}"),
             Self::TimesBestCrate(factor) => format!(">= {factor} x the best actor crate"),
+            Self::TimesPeer { peer, factor } => format!(">= {factor} x {peer}"),
             Self::NoWorseThan(name) => format!("no slower than {name}"),
             Self::ShareOfRate { label, share } => format!("rate >= {share} x that of {label}"),
             Self::FieldWithin { .. } => "server queue never above its limit".to_owned(),
@@ -146,9 +181,8 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::{Flood, Group, Messaging};
+    use super::super::group::{Balance, Blocking, Flood, Group, Messaging, Ring};
     use super::super::outcome::Outcome;
-    use super::super::peer::PEERS;
     use super::*;
     use serde_json::json;
 
@@ -167,11 +201,27 @@ mod tests {
 
     #[test]
     fn every_goal_names_a_figure_and_known_peers() {
+        let suites = [
+            (Messaging::FIGURES, Messaging::PEERS),
+            (Flood::FIGURES, Flood::PEERS),
+            (Balance::FIGURES, Balance::PEERS),
+            (Ring::FIGURES, Ring::PEERS),
+            (Blocking::FIGURES, Blocking::PEERS),
+        ];
         for (label, goal) in GOALS {
-            let mut figures = Messaging::FIGURES.iter().chain(Flood::FIGURES);
-            assert!(figures.any(|figure| figure.label == *label), "{label}");
-            if let Goal::NoWorseThan(peer) = goal {
-                assert!(PEERS.iter().any(|known| known.name == *peer), "{peer}");
+            let has_label = |figures: &[Figure], label: &str| {
+                figures.iter().any(|figure| figure.label == label)
+            };
+            let (figures, peers) = suites
+                .iter()
+                .find(|(figures, _)| has_label(figures, label))
+                .unwrap_or_else(|| panic!("no suite has {label}"));
+            match goal {
+                Goal::NoWorseThan(peer) | Goal::TimesPeer { peer, .. } => {
+                    assert!(peers.contains(peer), "{label} names {peer}");
+                }
+                Goal::ShareOfRate { label, .. } => assert!(has_label(figures, label), "{label}"),
+                _ => {}
             }
         }
     }
@@ -189,6 +239,29 @@ mod tests {
             .map(|goal| goal.judge(fan_in(), Messaging::FIGURES, &run))
             .collect();
         assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Missed]);
+    }
+
+    #[test]
+    fn rates_are_judged_against_the_named_peer_and_against_one_priority() {
+        let mut run = Results::default();
+        let mut add = |peer: &str, work: &str, rate: u64| {
+            run.add(peer, work, Outcome::Measured(json!({"qps": rate})));
+        };
+        add(OURS, "ring_sleeping", 24_000_000);
+        add("lmax", "ring_sleeping", 17_000_000);
+        add("crossbeam", "ring_sleeping", 90_000_000);
+        add(OURS, "ring_sleeping_2p", 20_000_000);
+        let judge = |label: &str| -> Vec<Verdict> {
+            let figure = Ring::FIGURES.iter().find(|figure| figure.label == label);
+            let figure = figure.expect("the suite has it");
+            of(figure)
+                .iter()
+                .map(|goal| goal.judge(figure, Ring::FIGURES, &run))
+                .collect()
+        };
+        assert_eq!(judge("sleeping"), [Verdict::Missed]);
+        assert_eq!(judge("sleeping, two priorities"), [Verdict::Met]);
+        assert_eq!(judge("blocking"), [Verdict::Open]);
     }
 
     #[test]

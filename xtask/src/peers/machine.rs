@@ -5,6 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
+use super::peer::Host;
+
 /// What a reader needs to know to weigh the figures.
 pub(crate) struct Machine {
     date: String,
@@ -13,13 +15,14 @@ pub(crate) struct Machine {
     kernel: String,
     memory: String,
     compiler: String,
-    otp: String,
+    /// What else the peers run on, with its version.
+    hosts: Vec<(&'static str, String)>,
     load: String,
 }
 
 impl Machine {
     /// What cannot be found out is shown as unknown.
-    pub(crate) fn describe() -> Self {
+    pub(crate) fn describe(hosts: &[Host]) -> Self {
         Self {
             date: said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
             processor: field_of("/proc/cpuinfo", "model name"),
@@ -27,7 +30,7 @@ impl Machine {
             kernel: said_by("uname", &["-sr"]),
             memory: gibibytes(&field_of("/proc/meminfo", "MemTotal")),
             compiler: said_by("rustc", &["--version"]),
-            otp: otp_version(),
+            hosts: hosts.iter().filter_map(|host| version(*host)).collect(),
             load: fs::read_to_string("/proc/loadavg")
                 .map(|text| text.split(' ').take(3).collect::<Vec<_>>().join(" "))
                 .unwrap_or_else(|_| unknown()),
@@ -46,7 +49,9 @@ impl fmt::Display for Machine {
         writeln!(formatter, "- memory: {}", self.memory)?;
         writeln!(formatter, "- kernel: {}", self.kernel)?;
         writeln!(formatter, "- compiler: {}", self.compiler)?;
-        writeln!(formatter, "- BEAM: OTP {}", self.otp)?;
+        for (name, version) in &self.hosts {
+            writeln!(formatter, "- {name}: {version}")?;
+        }
         write!(
             formatter,
             "- load before the run (1, 5, 15 minutes): {}",
@@ -85,6 +90,19 @@ fn gibibytes(kibibytes: &str) -> String {
             |_| unknown(),
             |value| format!("{:.1} GiB", value / 1024.0 / 1024.0),
         )
+}
+
+/// What a host calls itself; the compiler stands in its own line.
+fn version(host: Host) -> Option<(&'static str, String)> {
+    match host {
+        Host::Rust => None,
+        Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
+        Host::Go => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
+        Host::Jvm => {
+            let text = said_by("java", &["--version"]);
+            Some(("JVM", text.lines().next().unwrap_or_default().to_owned()))
+        }
+    }
 }
 
 /// The full version, which only a file of the release names.

@@ -4,6 +4,15 @@ use std::fmt;
 
 use serde_json::Value;
 
+/// Fields that tell more about a run than its time, with the words around them.
+const TELLING_FIELDS: &[(&str, &str, &str)] = &[
+    ("bytes_per_actor", "", " B each"),
+    ("max_over_min", "longest / shortest ", ""),
+    ("makespan_over_ideal", "makespan / ideal ", ""),
+    ("p99_us", "p99 ", " us"),
+    ("woken_p99_us", "p99 just woken ", " us"),
+];
+
 /// One run's result, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -51,8 +60,12 @@ impl fmt::Display for Outcome {
                 let seconds = fields["seconds"].as_f64().unwrap_or_default();
                 let nanoseconds_each = seconds * 1e9 / count;
                 write!(formatter, "{seconds:.4} s, {nanoseconds_each:.1} ns each")?;
-                if let Some(bytes) = fields["bytes_per_actor"].as_f64() {
-                    write!(formatter, ", {bytes:.0} B each")?;
+                for (name, before, after) in TELLING_FIELDS {
+                    if let Some(value) = fields[*name].as_f64() {
+                        // Ratios live on their fraction, sizes and times do not.
+                        let digits = if value < 100.0 { 3 } else { 0 };
+                        write!(formatter, ", {before}{value:.digits$}{after}")?;
+                    }
                 }
                 Ok(())
             }

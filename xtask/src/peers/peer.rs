@@ -9,15 +9,35 @@ pub(crate) enum Kind {
     ActorCrate,
     /// An actor runtime with a language of its own.
     ActorRuntime,
+    /// A runtime for tasks or goroutines, which are no actors.
+    TaskRuntime,
     /// A channel, with threads or tasks at its ends: what one can do without actors.
     Channel,
+    /// A ring between threads, published to and read by sequence numbers.
+    Ring,
 }
 
-/// One runtime or channel.
+/// What a peer's program is built with and run by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Rust,
+    Beam,
+    Go,
+    Jvm,
+}
+
+/// One runtime, channel or ring.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
+    pub(crate) host: Host,
+}
+
+impl Peer {
+    const fn new(name: &'static str, kind: Kind, host: Host) -> Self {
+        Self { name, kind, host }
+    }
 }
 
 /// The peer that the others are compared with.
@@ -27,45 +47,19 @@ pub(crate) const BEAM: &str = "beam";
 
 /// All peers, in the order in which they run and are shown.
 pub(crate) const PEERS: &[Peer] = &[
-    Peer {
-        name: OURS,
-        kind: Kind::Ours,
-    },
-    Peer {
-        name: BEAM,
-        kind: Kind::ActorRuntime,
-    },
-    Peer {
-        name: "actix",
-        kind: Kind::ActorCrate,
-    },
-    Peer {
-        name: "ractor",
-        kind: Kind::ActorCrate,
-    },
-    Peer {
-        name: "kameo",
-        kind: Kind::ActorCrate,
-    },
-    Peer {
-        name: "tokio-mpsc",
-        kind: Kind::Channel,
-    },
-    Peer {
-        name: "tokio-mpsc-bounded",
-        kind: Kind::Channel,
-    },
-    Peer {
-        name: "crossbeam",
-        kind: Kind::Channel,
-    },
-    Peer {
-        name: "mutex-vecdeque",
-        kind: Kind::Channel,
-    },
+    Peer::new(OURS, Kind::Ours, Host::Rust),
+    Peer::new(BEAM, Kind::ActorRuntime, Host::Beam),
+    Peer::new("actix", Kind::ActorCrate, Host::Rust),
+    Peer::new("ractor", Kind::ActorCrate, Host::Rust),
+    Peer::new("kameo", Kind::ActorCrate, Host::Rust),
+    Peer::new("tokio", Kind::TaskRuntime, Host::Rust),
+    Peer::new("tokio-no-yield", Kind::TaskRuntime, Host::Rust),
+    Peer::new("tokio-mpsc", Kind::Channel, Host::Rust),
+    Peer::new("tokio-mpsc-bounded", Kind::Channel, Host::Rust),
+    Peer::new("go", Kind::TaskRuntime, Host::Go),
+    Peer::new("lmax", Kind::Ring, Host::Jvm),
+    Peer::new("disruptor-rs", Kind::Ring, Host::Rust),
+    Peer::new("disruptor-rs-hint", Kind::Ring, Host::Rust),
+    Peer::new("crossbeam", Kind::Channel, Host::Rust),
+    Peer::new("mutex-vecdeque", Kind::Channel, Host::Rust),
 ];
-
-/// The names of all peers.
-pub(crate) fn names() -> Vec<&'static str> {
-    PEERS.iter().map(|peer| peer.name).collect()
-}

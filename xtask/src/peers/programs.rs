@@ -8,20 +8,26 @@ use anyhow::{Context, Result};
 use crate::cargo::Cargo;
 
 use super::beam::Beam;
-use super::peer::{BEAM, Peer};
+use super::go::Go;
+use super::jvm::Jvm;
+use super::peer::{Host, Peer};
 
-/// What was built, ready to be called.
+/// How much of what a failing build said is quoted.
+const REASON_LINES_MAX: usize = 3;
+
+/// What was built, ready to be called; in its place the reason, if it cannot run here.
 pub(crate) struct Programs {
     rust: PathBuf,
-    /// The reason, if it cannot run here.
     beam: Result<Beam, String>,
+    go: Result<Go, String>,
+    jvm: Result<Jvm, String>,
 }
 
 impl Programs {
-    /// Builds the programs that `peers` need. Without the BEAM the other peers still run.
-    pub(crate) fn build(root: &Path, peers: &[&'static Peer]) -> Result<Self> {
+    /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
+    pub(crate) fn build(root: &Path, hosts: &[Host]) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        if peers.iter().any(|peer| peer.name != BEAM) {
+        if hosts.contains(&Host::Rust) {
             Cargo::new([
                 "build",
                 "--release",
@@ -32,28 +38,68 @@ impl Programs {
             .run(root)
             .context("the peers in Rust cannot be built")?;
         }
-        let beam = if peers.iter().any(|peer| peer.name == BEAM) {
-            Beam::build(root).map_err(|error| format!("{error:#}"))
-        } else {
-            Err("it was not chosen".to_owned())
-        };
         Ok(Self {
             rust: target.join("release/peers"),
-            beam,
+            beam: if_wanted(hosts, Host::Beam, || Beam::build(root)),
+            go: if_wanted(hosts, Host::Go, || Go::build(root)),
+            jvm: if_wanted(hosts, Host::Jvm, || Jvm::build(root)),
         })
     }
 
     /// The call that measures `work`, or why there is none.
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
-        if peer.name == BEAM {
-            return self
-                .beam
-                .as_ref()
-                .map(|beam| beam.command(work, scale))
-                .map_err(String::clone);
-        }
-        let mut command = Command::new(&self.rust);
-        command.args([peer.name, work, "--scale", &scale.to_string()]);
+        let command = match peer.host {
+            Host::Rust => {
+                let mut command = Command::new(&self.rust);
+                command.args([peer.name, work, "--scale", &scale.to_string()]);
+                command
+            }
+            Host::Beam => self.beam.as_ref()?.command(work, scale),
+            Host::Go => self.go.as_ref()?.command(work, scale),
+            Host::Jvm => self.jvm.as_ref()?.command(work, scale),
+        };
         Ok(command)
+    }
+}
+
+fn if_wanted<T>(
+    hosts: &[Host],
+    host: Host,
+    build: impl FnOnce() -> Result<T>,
+) -> Result<T, String> {
+    if !hosts.contains(&host) {
+        return Err("it was not chosen".to_owned());
+    }
+    build().map_err(|error| one_line(&format!("{error:#}")))
+}
+
+/// A compiler's first words, so that they fit into a line of the notes.
+fn one_line(reason: &str) -> String {
+    let lines = reason
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    lines.take(REASON_LINES_MAX).collect::<Vec<_>>().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_cannot_be_built_says_why_in_one_line() {
+        let broken = |hosts: &[Host]| {
+            if_wanted(hosts, Host::Go, || -> Result<()> {
+                bail!("go build failed: # peers\n\n  a.go:1: one\na.go:2: two\na.go:3: three")
+            })
+        };
+        let reason = broken(&[Host::Rust, Host::Go]).unwrap_err();
+        assert_eq!(
+            reason,
+            "go build failed: # peers / a.go:1: one / a.go:2: two"
+        );
+        assert_eq!(broken(&[Host::Rust]).unwrap_err(), "it was not chosen");
     }
 }

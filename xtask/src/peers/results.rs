@@ -103,7 +103,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::{Group, Messaging};
+    use super::super::group::{Group, Messaging};
     use super::*;
     use serde_json::json;
 

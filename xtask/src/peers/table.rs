@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::figure::Figure;
 use super::goals::{self, Verdict};
+use super::group::Rivals;
 use super::machine::Machine;
 use super::peer::{Kind, OURS, Peer};
 use super::results::Results;
@@ -14,6 +15,7 @@ const NOTHING: &str = "–";
 /// Everything that a run has to show: machine, medians with goals, spread, failures.
 pub(crate) fn render(
     figures: &[Figure],
+    rivals: Rivals,
     peers: &[&'static Peer],
     results: &Results,
     description: &str,
@@ -28,25 +30,31 @@ pub(crate) fn render(
         })
         .collect();
     let mut text = format!("{machine}\n- {description}\n\nMedians:\n\n");
-    text.push_str(&medians(&shown, figures, peers, results));
+    text.push_str(&medians(&shown, figures, rivals, peers, results));
     text.push_str("\nSmallest and largest of the rounds:\n\n");
     text.push_str(&spread(&shown, peers, results));
     text.push_str(&notes(&shown, peers, results));
     text
 }
 
-fn medians(shown: &[&Figure], figures: &[Figure], peers: &[&Peer], results: &Results) -> String {
+fn medians(
+    shown: &[&Figure],
+    figures: &[Figure],
+    rivals: Rivals,
+    peers: &[&Peer],
+    results: &Results,
+) -> String {
     let names = peers.iter().map(|peer| match peer.kind {
         Kind::Ours => "ours",
         _ => peer.name,
     });
     let mut header = vec!["work", "unit"];
     header.extend(names);
-    header.extend(["best actor peer", "best / ours", "goal", "in this run"]);
+    header.extend([rivals.title, "best / ours", "goal", "in this run"]);
     let rows = shown.iter().map(|figure| {
         let mut row = vec![figure.label.to_owned(), figure.unit.to_owned()];
         row.extend(peers.iter().map(|peer| median_cell(peer, figure, results)));
-        row.extend(comparison_cells(figure, results));
+        row.extend(comparison_cells(figure, rivals, results));
         row.extend(goal_cells(figure, figures, results));
         row
     });
@@ -65,9 +73,9 @@ fn median_cell(peer: &Peer, figure: &Figure, results: &Results) -> String {
     }
 }
 
-fn comparison_cells(figure: &Figure, results: &Results) -> [String; 2] {
-    let is_actor = |kind| matches!(kind, Kind::ActorCrate | Kind::ActorRuntime);
-    let Some((name, best)) = results.best(figure, is_actor) else {
+fn comparison_cells(figure: &Figure, rivals: Rivals, results: &Results) -> [String; 2] {
+    let is_rival = |kind| rivals.kinds.contains(&kind);
+    let Some((name, best)) = results.best(figure, is_rival) else {
         return [NOTHING.to_owned(), NOTHING.to_owned()];
     };
     let ratio = results
@@ -196,7 +204,7 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::{Group, Messaging};
+    use super::super::group::{Group, Messaging};
     use super::super::outcome::Outcome;
     use super::super::peer::PEERS;
     use super::*;
@@ -227,13 +235,17 @@ mod tests {
             figure.work,
             Outcome::Measured(json!({"count": 10, "seconds": 1e-6})),
         );
-        let peers: Vec<&'static Peer> = PEERS.iter().collect();
+        let peers: Vec<&'static Peer> = PEERS
+            .iter()
+            .filter(|peer| Messaging::PEERS.contains(&peer.name))
+            .collect();
         let text = render(
             Messaging::FIGURES,
+            Messaging::RIVALS,
             &peers,
             &results,
             "1 round",
-            &Machine::describe(),
+            &Machine::describe(&[]),
         );
         assert!(
             text.contains("| fan-in 2 x 2 M | ns/msg | failed | – | 100 | –"),

@@ -9,7 +9,8 @@
 //!    └────> one spare at least is parked, and not many more
 //! ```
 //!
-//! It wakes nobody while all is well. With all workers asleep it looks ten times less often.
+//! It wakes nobody while all is well. When all workers have slept for a second it looks ten times less
+//! often, until the first of them wakes.
 
 mod collapse;
 mod long_runs;
@@ -33,10 +34,11 @@ use collapse::CollapseWatch;
 use long_runs::LongRuns;
 use watch::{Finding, RunWatch};
 
-/// Between two looks while anything runs.
+/// Between two looks.
 const TICK: Duration = Duration::from_millis(1);
-/// Between two looks while all workers sleep.
-const IDLE_TICK: Duration = Duration::from_millis(10);
+/// Between two looks when all workers have slept for [`DOZE_AFTER_NS`].
+const DOZE: Duration = Duration::from_millis(10);
+const DOZE_AFTER_NS: u64 = 1_000_000_000;
 /// All workers computing for so long are joined by one more thread.
 const RELIEF_AFTER_NS: u64 = 10_000_000;
 /// Spares that stay parked however long nobody needs them.
@@ -59,6 +61,9 @@ struct Monitor {
     long_runs: LongRuns,
     scratch: LocalQueue,
     looked_ns: u64,
+    /// When anything went on for the last time, and the sleep protocol's generation then.
+    busy_ns: u64,
+    generation: u64,
     retired_ns: u64,
 }
 
@@ -71,6 +76,8 @@ impl Monitor {
             long_runs: LongRuns::new(now_ns, shared.settings.long_run_ns),
             scratch: LocalQueue::new(),
             looked_ns: now_ns,
+            busy_ns: now_ns,
+            generation: 0,
             retired_ns: now_ns,
         }
     }
@@ -80,20 +87,27 @@ impl Monitor {
             if shared.is_shut_down() {
                 return;
             }
-            let is_idle = self.look(&shared);
-            drop(shared);
-            thread::sleep(if is_idle { IDLE_TICK } else { TICK });
+            self.look(&shared);
+            if self.looked_ns - self.busy_ns >= DOZE_AFTER_NS {
+                shared.doze.doze(DOZE);
+            } else {
+                drop(shared);
+                thread::sleep(TICK);
+            }
         }
     }
 
-    /// One look. `true` if nothing is going on.
-    fn look(&mut self, shared: &Arc<Shared>) -> bool {
+    fn look(&mut self, shared: &Arc<Shared>) {
         let now_ns = clock::now_ns();
         shared.tick.advance();
         let census = shared.places.census();
         let reading = shared.sleep.read();
         let is_all_asleep = reading.sleeping as usize == census.online && census.displaced == 0;
         let queued = shared.queued();
+        if !is_all_asleep || queued > 0 || reading.generation != self.generation {
+            self.busy_ns = now_ns;
+            self.generation = reading.generation;
+        }
         if is_all_asleep && queued == 0 {
             self.collapse.all_is_well(now_ns);
             self.runs.clear();
@@ -109,7 +123,6 @@ impl Monitor {
             shared.places.retire_one(SPARES_KEPT);
         }
         self.looked_ns = now_ns;
-        is_all_asleep && queued == 0
     }
 
     fn look_at_runs(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {

@@ -19,7 +19,7 @@ use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
 use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
-use super::NO_DAM;
+use super::{NO_DAM, OTHER_SUITE};
 
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     let _system = System::new();
@@ -40,6 +40,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FloodDirectScan | Work::FloodDamPoll | Work::FloodDamCredit => {
             Ok(Outcome::Skipped(NO_DAM))
         }
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
 use crate::work::{SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
-use super::NO_DAM;
+use super::{NO_DAM, OTHER_SUITE};
 
 /// An unbounded channel of many senders and one receiver.
 pub trait Channel: 'static {
@@ -51,6 +51,7 @@ pub fn run<C: Channel>(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FloodDirectScan | Work::FloodDamPoll | Work::FloodDamCredit => {
             Ok(Outcome::Skipped(NO_DAM))
         }
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
 

@@ -17,8 +17,8 @@ use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
 use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
-use super::NO_DAM;
 use super::tokio_runtime::{run_on_worker, start};
+use super::{NO_DAM, OTHER_SUITE};
 
 const ALIVE: &str = "the actor is alive";
 
@@ -37,6 +37,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FloodDirectScan | Work::FloodDamPoll | Work::FloodDamCredit => {
             Ok(Outcome::Skipped(NO_DAM))
         }
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
 

@@ -15,9 +15,9 @@ use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
 use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
 
-use super::NO_DAM;
 use super::tokio_channel::Channel;
 use super::tokio_runtime::{run_on_worker, start};
+use super::{NO_DAM, OTHER_SUITE};
 
 /// Of the bounded channel.
 const CAPACITY: usize = 1_024;
@@ -41,6 +41,7 @@ pub fn run<C: Channel>(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FloodDirectScan | Work::FloodDamPoll | Work::FloodDamCredit => {
             Ok(Outcome::Skipped(NO_DAM))
         }
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
 

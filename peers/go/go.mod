@@ -1,0 +1,3 @@
+module freeboard/peers
+
+go 1.19

@@ -1,0 +1,70 @@
+//! Long native calls in tokio tasks, with and without a yield between them.
+//!
+//! People write both. Without one a task keeps its worker until its last repetition: two at a time
+//! from the first to the last, and so as unfair as can be.
+
+use anyhow::{Context, Result};
+use tokio::sync::watch;
+
+use crate::countdown::Countdown;
+use crate::finish;
+use crate::outcome::Outcome;
+use crate::race::{PROCESSES_COUNT, Race};
+use crate::work::{Scale, Work};
+
+use super::tokio_runtime::{run_on_worker, start};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manners {
+    /// `yield_now().await` between repetitions.
+    Yields,
+    KeepsOn,
+}
+
+pub fn run(work: Work, scale: Scale, manners: Manners) -> Result<Outcome> {
+    let runtime = start()?;
+    let (race, finishers) = Race::new(scale.units(work));
+    let (gate, closed) = watch::channel(());
+    let (finish, all_wait) = finish::line();
+    let ready = Countdown::new(PROCESSES_COUNT, finish);
+    let released = race.clone();
+    let spawn_all = move || {
+        for _ in 0..PROCESSES_COUNT {
+            tokio::spawn(process(
+                race.clone(),
+                closed.clone(),
+                ready.clone(),
+                manners,
+            ));
+        }
+    };
+    let release = move || {
+        released.release();
+        gate.send(()).context("the processes are gone")
+    };
+    // What a worker wakes goes to its own queue, what another thread wakes to that of all.
+    if work == Work::BalanceSpread {
+        let entered = runtime.enter();
+        spawn_all();
+        drop(entered);
+        all_wait.wait(PROCESSES_COUNT, 0)?;
+        release()?;
+    } else {
+        run_on_worker(&runtime, async move { spawn_all() })?;
+        all_wait.wait(PROCESSES_COUNT, 0)?;
+        run_on_worker(&runtime, async move { release() })??;
+    }
+    finishers.into_outcome()
+}
+
+async fn process(race: Race, mut gate: watch::Receiver<()>, ready: Countdown, manners: Manners) {
+    ready.one_is_done();
+    gate.changed().await.expect("the gate stays until it opens");
+    for _ in 0..race.repeats_count() {
+        race.repeat_once();
+        if manners == Manners::Yields {
+            tokio::task::yield_now().await;
+        }
+    }
+    race.one_has_ended();
+}

@@ -1,0 +1,268 @@
+//! The suites: which works are measured together, on whom, and what is read off them.
+
+use super::figure::Figure;
+use super::peer::Kind;
+
+/// A set of works that is measured together and has its own section in PERFORMANCE.md.
+pub(crate) trait Group: Send + Sync + Clone + 'static {
+    /// The section's name.
+    const NAME: &'static str;
+    /// Who has something to show in these works, by name.
+    const PEERS: &'static [&'static str];
+    /// Whom ours is compared with.
+    const RIVALS: Rivals;
+    /// The rows of its table.
+    const FIGURES: &'static [Figure];
+}
+
+/// Those among whom the best is set beside ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rivals {
+    /// The head of the column.
+    pub(crate) title: &'static str,
+    pub(crate) kinds: &'static [Kind],
+}
+
+const ACTORS: Rivals = Rivals {
+    title: "best actor peer",
+    kinds: &[Kind::ActorCrate, Kind::ActorRuntime],
+};
+
+/// For works that other things than actors are made for.
+const ALL_OTHERS: Rivals = Rivals {
+    title: "best peer",
+    kinds: &[
+        Kind::ActorCrate,
+        Kind::ActorRuntime,
+        Kind::TaskRuntime,
+        Kind::Channel,
+        Kind::Ring,
+    ],
+};
+
+const MESSAGE_PEERS: &[&str] = &[
+    "freeboard",
+    "beam",
+    "actix",
+    "ractor",
+    "kameo",
+    "tokio-mpsc",
+    "tokio-mpsc-bounded",
+    "crossbeam",
+    "mutex-vecdeque",
+];
+
+/// Messages between actors.
+#[derive(Clone, Debug)]
+pub(crate) struct Messaging;
+
+impl Group for Messaging {
+    const NAME: &'static str = "messaging";
+    const PEERS: &'static [&'static str] = MESSAGE_PEERS;
+    const RIVALS: Rivals = ACTORS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::each("fan-in 2 x 2 M", "fanin_2x2m", "ns/msg"),
+        Figure::each("fan-in 100 x 10 k", "fanin_100x10k", "ns/msg"),
+        Figure::each("ping-pong", "pingpong", "ns/msg"),
+        Figure::each("ask", "ask", "ns/ask"),
+        Figure::each("ring of 1,000", "ring_1000", "ns/hop"),
+        Figure::each("spawn, run, end 1 M", "spawn", "ns/actor"),
+        Figure::lower("idle 1 M, memory", "idle_1m", "B/actor", "bytes_per_actor"),
+        Figure::each("idle 1 M, spawn", "idle_1m", "ns/actor"),
+        Figure::each("backlog 1 k, drain", "backlog_1k", "ns/msg"),
+        Figure::each("backlog 64 k, drain", "backlog_64k", "ns/msg"),
+        Figure::each("backlog 1 M, drain", "backlog_1m", "ns/msg"),
+        Figure::each("backlog 8 M, drain", "backlog_8m", "ns/msg"),
+        Figure::fill("backlog 1 k, fill", "backlog_1k"),
+        Figure::fill("backlog 64 k, fill", "backlog_64k"),
+        Figure::fill("backlog 1 M, fill", "backlog_1m"),
+        Figure::fill("backlog 8 M, fill", "backlog_8m"),
+    ];
+}
+
+/// The flood of a log server.
+#[derive(Clone, Debug)]
+pub(crate) struct Flood;
+
+impl Group for Flood {
+    const NAME: &'static str = "flood";
+    const PEERS: &'static [&'static str] = MESSAGE_PEERS;
+    const RIVALS: Rivals = ACTORS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::higher(
+            "direct, scan, rate deep",
+            "flood_direct_scan",
+            "msgs/s",
+            "drain_rate_deep",
+        ),
+        Figure::seconds("direct, raw", "flood_direct_raw"),
+        Figure::seconds("direct, buffered", "flood_direct_buffered"),
+        Figure::seconds("dam, poll", "flood_dam_poll"),
+        Figure::seconds("dam, credit", "flood_dam_credit"),
+        Figure::deep_over_shallow("direct, raw, deep / shallow", "flood_direct_raw"),
+        Figure::deep_over_shallow("direct, buffered, deep / shallow", "flood_direct_buffered"),
+    ];
+}
+
+/// Long native calls against a fair scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Balance;
+
+impl Group for Balance {
+    const NAME: &'static str = "balance";
+    const PEERS: &'static [&'static str] = &["freeboard", "beam", "tokio", "tokio-no-yield", "go"];
+    const RIVALS: Rivals = ALL_OTHERS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::lower("longest / shortest", "balance_400", "ratio", "max_over_min"),
+        Figure::lower(
+            "makespan / ideal",
+            "balance_400",
+            "ratio",
+            "makespan_over_ideal",
+        ),
+        Figure::seconds("makespan", "balance_400"),
+        Figure::lower("median process", "balance_400", "s", "elapsed_median_s"),
+        Figure::higher("utilisation", "balance_400", "ratio", "utilisation"),
+        Figure::lower(
+            "spread, longest / shortest",
+            "balance_spread",
+            "ratio",
+            "max_over_min",
+        ),
+        Figure::lower(
+            "spread, makespan / ideal",
+            "balance_spread",
+            "ratio",
+            "makespan_over_ideal",
+        ),
+        Figure::seconds("spread, makespan", "balance_spread"),
+    ];
+}
+
+/// One producer, a ring of 1,024, one consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring;
+
+impl Group for Ring {
+    const NAME: &'static str = "ring";
+    const PEERS: &'static [&'static str] = &[
+        "freeboard",
+        "lmax",
+        "disruptor-rs",
+        "disruptor-rs-hint",
+        "crossbeam",
+        "mutex-vecdeque",
+    ];
+    const RIVALS: Rivals = ALL_OTHERS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::rate("blocking", "ring_blocking"),
+        Figure::rate("sleeping", "ring_sleeping"),
+        Figure::rate("yielding", "ring_yielding"),
+        Figure::rate("busy spin", "ring_busyspin"),
+        Figure::rate("blocking, two priorities", "ring_blocking_2p"),
+        Figure::rate("sleeping, two priorities", "ring_sleeping_2p"),
+        Figure::rate("yielding, two priorities", "ring_yielding_2p"),
+        Figure::rate("busy spin, two priorities", "ring_busyspin_2p"),
+        Figure::rate("sleeping, multi-producer type", "ring_multi"),
+        Figure::processor("blocking, CPU", "ring_blocking"),
+        Figure::processor("sleeping, CPU", "ring_sleeping"),
+        Figure::processor("yielding, CPU", "ring_yielding"),
+        Figure::processor("busy spin, CPU", "ring_busyspin"),
+    ];
+}
+
+/// One actor of a hundred blocks its worker; the figures are those of the others' messages, and of
+/// the messages that the blocked one has sent just before.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocking;
+
+impl Group for Blocking {
+    const NAME: &'static str = "blocking";
+    const PEERS: &'static [&'static str] = &["freeboard", "beam", "kameo", "tokio-mpsc", "go"];
+    const RIVALS: Rivals = ALL_OTHERS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::lower("plain call, p50", "blocking", "us", "p50_us"),
+        Figure::lower("plain call, p99", "blocking", "us", "p99_us"),
+        Figure::lower("plain call, p99.9", "blocking", "us", "p999_us"),
+        Figure::lower("plain call, max", "blocking", "us", "max_us"),
+        Figure::lower(
+            "plain call, just woken, p50",
+            "blocking",
+            "us",
+            "woken_p50_us",
+        ),
+        Figure::lower(
+            "plain call, just woken, p99",
+            "blocking",
+            "us",
+            "woken_p99_us",
+        ),
+        Figure::lower(
+            "plain call, just woken, max",
+            "blocking",
+            "us",
+            "woken_max_us",
+        ),
+        Figure::lower("declared call, p50", "blocking_declared", "us", "p50_us"),
+        Figure::lower("declared call, p99", "blocking_declared", "us", "p99_us"),
+        Figure::lower("declared call, p99.9", "blocking_declared", "us", "p999_us"),
+        Figure::lower("declared call, max", "blocking_declared", "us", "max_us"),
+        Figure::lower(
+            "declared call, just woken, p50",
+            "blocking_declared",
+            "us",
+            "woken_p50_us",
+        ),
+        Figure::lower(
+            "declared call, just woken, p99",
+            "blocking_declared",
+            "us",
+            "woken_p99_us",
+        ),
+        Figure::lower(
+            "declared call, just woken, max",
+            "blocking_declared",
+            "us",
+            "woken_max_us",
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::work_names;
+    use super::super::peer::{OURS, PEERS};
+    use super::*;
+
+    const ALL: &[(&[Figure], &[&str])] = &[
+        (Messaging::FIGURES, Messaging::PEERS),
+        (Flood::FIGURES, Flood::PEERS),
+        (Balance::FIGURES, Balance::PEERS),
+        (Ring::FIGURES, Ring::PEERS),
+        (Blocking::FIGURES, Blocking::PEERS),
+    ];
+
+    #[test]
+    fn labels_are_unique_in_all_suites_and_works_come_once() {
+        let mut labels: Vec<&str> = ALL
+            .iter()
+            .flat_map(|(figures, _)| figures.iter().map(|figure| figure.label))
+            .collect();
+        let labels_count = labels.len();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), labels_count);
+        assert_eq!(work_names(Messaging::FIGURES).len(), 11);
+        assert_eq!(work_names(Ring::FIGURES).len(), 9);
+    }
+
+    #[test]
+    fn suites_measure_known_peers_and_ours_first() {
+        for (_, names) in ALL {
+            assert_eq!(names[0], OURS);
+            for name in *names {
+                assert!(PEERS.iter().any(|peer| peer.name == *name), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The peers that run on the JVM: built with Maven, run with `java`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::component::{self, Availability};
+
+/// The compiled classes and the jars that they need.
+pub(crate) struct Jvm {
+    target: PathBuf,
+}
+
+impl Jvm {
+    /// Builds `peers/jvm`, installing Maven and a JDK first where they are missing. Maven fetches the
+    /// Disruptor the first time; without access to its repository this fails and names it.
+    pub(crate) fn build(root: &Path) -> Result<Self> {
+        if let Availability::Missing(reason) = component::JVM.provide() {
+            bail!(reason);
+        }
+        let folder = root.join("peers/jvm");
+        let output = Command::new("mvn")
+            .args(["--batch-mode", "--quiet", "compile"])
+            .current_dir(&folder)
+            .output()
+            .context("mvn cannot be started")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "mvn compile failed: {}",
+            first_error(&text)
+        );
+        Ok(Self {
+            target: folder.join("target"),
+        })
+    }
+
+    pub(crate) fn command(&self, work: &str, scale: f64) -> Command {
+        let mut classes = self.target.join("classes").into_os_string();
+        classes.push(":");
+        classes.push(self.target.join("lib/*"));
+        let mut command = Command::new("java");
+        command
+            .arg("-cp")
+            .arg(classes)
+            .args(["Peers", work, "--scale", &scale.to_string()]);
+        command
+    }
+}
+
+/// Maven repeats itself at length after its first line, which may begin with a colour's end.
+fn first_error(output: &str) -> &str {
+    output
+        .lines()
+        .filter_map(|line| Some(line.split_once("[ERROR] ")?.1))
+        .find(|text| !text.is_empty())
+        .unwrap_or("it gave no reason")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_is_the_reason() {
+        let output = "[WARNING] old\n[ERROR] \n\u{1b}[0m[ERROR] Could not transfer artifact\n[ERROR] To see more";
+        assert_eq!(first_error(output), "Could not transfer artifact");
+        assert_eq!(first_error(""), "it gave no reason");
+    }
+}
