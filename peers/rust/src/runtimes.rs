@@ -6,7 +6,10 @@ mod crossbeam;
 mod crossbeam_ring;
 mod disruptor_rs;
 mod freeboard;
+mod freeboard_balance;
+mod freeboard_blocking;
 mod freeboard_flood;
+mod freeboard_ring;
 mod kameo;
 mod kameo_blocking;
 mod mutex_ring;
@@ -18,7 +21,7 @@ mod tokio_channel;
 mod tokio_runtime;
 mod tokio_tasks;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::outcome::Outcome;
@@ -93,7 +96,7 @@ fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
 
 fn balance(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     match peer {
-        Peer::Freeboard => not_yet(work),
+        Peer::Freeboard => freeboard_balance::run(work, scale),
         Peer::Tokio => tokio_balance::run(work, scale, Manners::Yields),
         Peer::TokioNoYield => tokio_balance::run(work, scale, Manners::KeepsOn),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
@@ -103,7 +106,7 @@ fn balance(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
 fn ring(peer: Peer, shape: Shape, work: Work, scale: Scale) -> Result<Outcome> {
     let count = scale.units(work);
     match peer {
-        Peer::Freeboard => not_yet(work),
+        Peer::Freeboard => freeboard_ring::run(shape, count),
         Peer::DisruptorRs => disruptor_rs::run(shape, count, Spin::Bare),
         Peer::DisruptorRsHint => disruptor_rs::run(shape, count, Spin::Hinted),
         Peer::Crossbeam => crossbeam_ring::run(shape, count),
@@ -114,15 +117,11 @@ fn ring(peer: Peer, shape: Shape, work: Work, scale: Scale) -> Result<Outcome> {
 
 fn blocking(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     match peer {
-        Peer::Freeboard => not_yet(work),
+        Peer::Freeboard => freeboard_blocking::run(work, scale),
         Peer::Kameo => kameo_blocking::run(work, scale),
         Peer::TokioMpsc => tokio_blocking::run(work, scale),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
-}
-
-fn not_yet(work: Work) -> Result<Outcome> {
-    bail!("freeboard does not do {} yet", work.name())
 }
 
 /// Why a peer has no ring of this shape, when it is no plain one.
