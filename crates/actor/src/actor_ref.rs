@@ -12,6 +12,7 @@ use freeboard_sched::TimerKey;
 
 use crate::{
     actor::{Actor, Message},
+    arrival::arrival_mark,
     ask::Ask,
     cell::{self, Unaccepted},
     cell_ref::{CellRef, WeakCell},
@@ -20,7 +21,6 @@ use crate::{
     envelope::Envelope,
     error::TellError,
     id::ActorId,
-    mailbox::arrival_mark,
     outbox,
     receives::Receives,
     recipient::Recipient,

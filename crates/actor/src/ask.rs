@@ -182,6 +182,11 @@ impl<A: crate::Actor, M: Message, R: Send + 'static> Future for Asking<A, M, R> 
 }
 
 impl<A: crate::Actor, M, R> Asking<A, M, R> {
+    /// Whether the mailbox has accepted or refused the message.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.delivery.is_none()
+    }
+
     fn poll_deadline<T>(&mut self, context: &Context<'_>) -> Poll<Result<T, AskError<M>>> {
         let Some(deadline) = self.deadline else {
             return Poll::Pending;

@@ -4,7 +4,8 @@
 //! an [`ActorRef`], by which it is told and asked from any thread and any async runtime. Each actor
 //! has a mailbox of one to eight lanes with a hard bound and an overload policy each
 //! ([`SpawnOptions`]), a supervisor's directive for when it panics ([`Supervision`]), and gauges
-//! ([`System::snapshot`]). A [`Dam`] holds a flood back from an actor that cannot take it.
+//! ([`System::snapshot`]). A [`Group`] spreads messages over several actors by a [`Router`]. A
+//! [`Dam`] holds a flood back from an actor that cannot take it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,6 +34,7 @@
 
 mod actor;
 mod actor_ref;
+mod arrival;
 mod ask;
 mod body;
 mod builder;
@@ -49,6 +51,7 @@ mod envelope;
 mod error;
 mod funeral;
 mod gauges;
+mod group;
 mod id;
 mod life;
 mod mailbox;
@@ -88,6 +91,9 @@ pub use ended::{EndReason, Ended};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 pub use freeboard_sched::{Collapse, Fault, OnlineError, TimerKey};
+pub use group::{
+    GROUP_MEMBERS_MAX, Group, GroupError, GroupOptions, Route, RoutedAsk, RoutedAsking, Router,
+};
 pub use id::ActorId;
 pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
 pub use receives::{ByAsyncHandler, ByHandler, Receives};

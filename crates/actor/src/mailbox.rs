@@ -7,16 +7,14 @@
 use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
-use freeboard_meter::{Counter, LaneSnapshot, clock};
-use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Place, Popped, Refused, Ring, RingPlace};
+use freeboard_meter::{Counter, LaneSnapshot};
+use freeboard_queue::{Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
 
 use crate::{
+    arrival::arrival_mark,
     envelope::{CoalesceKey, Envelope},
     gauges::LaneGauges,
 };
-
-/// One message in so many carries its time of arrival and has its handling timed.
-const SAMPLE_EVERY: u64 = 128;
 
 /// What a lane did with an envelope.
 #[must_use]
@@ -60,21 +58,6 @@ pub(crate) struct MailboxLane {
     special: Option<Box<Special>>,
     pub(crate) gauges: LaneGauges,
     is_sampling: bool,
-}
-
-/// The time of arrival as a mark; the inverse of [`arrived_ns`].
-pub(crate) fn arrival_mark(index: u64) -> u64 {
-    // The last of each run, so that an actor with few messages never pays for histograms.
-    if index % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-        clock::now_ns() << 1 | PLAIN_MARK
-    } else {
-        PLAIN_MARK
-    }
-}
-
-/// When a sampled message arrived.
-pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
-    (mark != PLAIN_MARK).then_some(mark >> 1)
 }
 
 impl MailboxLane {
@@ -236,6 +219,14 @@ impl MailboxLane {
             None => self.lane.accepted(),
             Some(Special::Locked(lane)) => lane.accepted(),
             Some(Special::Ring(ring)) => ring.accepted(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match self.special.as_deref() {
+            None => self.lane.is_closed(),
+            Some(Special::Locked(lane)) => lane.is_closed(),
+            Some(Special::Ring(ring)) => ring.is_closed(),
         }
     }
 
@@ -444,6 +435,11 @@ impl Mailbox {
         for (lane, lane_config) in config.as_slice().iter().enumerate().skip(1) {
             self.other_lane(lane, lane_config).close();
         }
+    }
+
+    /// Whether it takes no further messages.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.first.is_closed()
     }
 
     pub(crate) fn used_lanes(&self) -> impl Iterator<Item = &MailboxLane> {

@@ -12,10 +12,11 @@ use freeboard_sched::{Budget, RunLabel};
 
 use crate::{
     actor::Actor,
+    arrival::arrived_ns,
     body::{Body, Handling},
     cell::{Cell, Core},
     envelope::{Envelope, Handled},
-    mailbox::{MailboxLane, Taken, arrived_ns},
+    mailbox::{MailboxLane, Taken},
     quiet,
     supervision::panic_text,
 };

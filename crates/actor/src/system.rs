@@ -19,6 +19,7 @@ use crate::{
     cell::{Birth, Cell},
     cell_ref::CoreRef,
     dead_letter::DeadLetters,
+    group::Groups,
     id::ActorId,
     life,
     names::Names,
@@ -43,6 +44,7 @@ pub(crate) struct SystemInner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) names: Arc<Names>,
     pub(crate) dead_letters: DeadLetters,
+    pub(crate) groups: Groups,
     pub(crate) default_options: SpawnOptions,
     pub(crate) on_failure: OnceLock<FailureObserver>,
     #[cfg(feature = "tokio")]
@@ -110,6 +112,7 @@ impl SystemInner {
             registry: foundation.registry,
             names: foundation.names,
             dead_letters: foundation.dead_letters,
+            groups: Groups::default(),
             default_options: SpawnOptions::new(),
             on_failure,
             #[cfg(feature = "tokio")]
@@ -259,6 +262,7 @@ impl SystemInner {
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
             actors,
+            groups: self.groups.snapshot(),
         }
     }
 }

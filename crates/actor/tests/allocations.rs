@@ -1,4 +1,4 @@
-//! What a message allocates: nothing, up to 48 bytes; a box beyond that.
+//! What a message allocates: nothing, up to 48 bytes; a box beyond that. A group's router adds none.
 #![cfg(not(loom))]
 
 use std::{
@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use freeboard_actor::{Actor, Context, Handler, INLINE_BYTES, System};
+use freeboard_actor::{
+    Actor, ActorRef, Context, GroupOptions, Handler, INLINE_BYTES, Router, System,
+};
 
 /// Counts allocations of at least [`COUNTED_BYTES`], in the whole process.
 struct Counting;
@@ -67,10 +69,23 @@ impl Handler<Total> for Sum {
 fn allocations<const WORDS: usize>(count: u64) -> u64 {
     let system = System::builder().workers(1).build().expect("it starts");
     let sum = system.spawn(Sum::default());
+    let tell = || sum.tell(Words::<WORDS>([1; WORDS])).expect("it lives");
+    allocations_of(&system, count, tell, &sum)
+}
+
+/// The same through a group of one.
+fn allocations_through(router: Router, count: u64) -> u64 {
+    let system = System::builder().workers(1).build().expect("it starts");
+    let options = GroupOptions::new(1).router(router);
+    let group = system.spawn_group(options, |_| Sum::default());
+    let group = group.expect("valid options");
+    let tell = || group.route("key").tell(Words([1; 6])).expect("it lives");
+    allocations_of(&system, count, tell, &group.members()[0])
+}
+
+fn allocations_of(system: &System, count: u64, tell: impl Fn(), sum: &ActorRef<Sum>) -> u64 {
     let send = || {
-        for _ in 0..count {
-            sum.tell(Words::<WORDS>([1; WORDS])).expect("it lives");
-        }
+        (0..count).for_each(|_| tell());
         sum.ask(Total).wait().expect("it answers")
     };
     assert_eq!(send(), count);
@@ -87,6 +102,10 @@ fn a_message_of_48_bytes_allocates_nothing_and_a_larger_one_is_boxed() {
     const COUNT: u64 = 10_000;
     let inline = allocations::<6>(COUNT);
     assert!(inline < COUNT / 100, "{inline} allocations");
+    for router in [Router::HashOfKey, Router::PowerOfTwoChoices { seed: 1 }] {
+        let routed = allocations_through(router, COUNT);
+        assert!(routed < COUNT / 100, "{routed} allocations, {router}");
+    }
     let boxed = allocations::<7>(COUNT);
     assert!((COUNT..COUNT + COUNT / 100).contains(&boxed), "{boxed}");
 }

@@ -13,8 +13,8 @@ pub use freeboard_meter as meter;
 /// What most programs need.
 pub mod prelude {
     pub use freeboard_actor::{
-        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Ended, Handler, Recipient,
-        SpawnOptions, Supervision, System, TellError,
+        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Ended, Group, GroupOptions, Handler,
+        Recipient, Router, SpawnOptions, Supervision, System, TellError,
     };
     pub use freeboard_flow::{LaneConfig, Overload};
 }

@@ -9,6 +9,7 @@
 //! to those of interest first.
 
 mod exposition;
+mod groups;
 mod workers;
 
 pub use exposition::{Exposition, FamilyKind};
@@ -67,6 +68,7 @@ pub fn render(snapshot: &SystemSnapshot) -> String {
     let actors: Vec<_> = snapshot.actors.iter().map(ActorLabels::new).collect();
     render_actors(&mut text, &actors);
     render_lanes(&mut text, &actors);
+    groups::render(&mut text, &snapshot.groups);
     text.finish()
 }
 

@@ -7,11 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    group::GroupSnapshot,
     scheduler::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot},
     tally::HistogramSummary,
 };
 
-/// One system: its workers and its actors.
+/// One system: its workers, its actors and their groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SystemSnapshot {
@@ -37,6 +38,8 @@ pub struct SystemSnapshot {
     pub dead_letters: Vec<ReasonCount>,
     /// The actors alive now.
     pub actors: Vec<ActorSnapshot>,
+    /// The groups of actors that messages can be sent through.
+    pub groups: Vec<GroupSnapshot>,
 }
 
 /// One actor.

@@ -4,8 +4,8 @@ mod checker;
 
 use checker::{Sample, check};
 use freeboard_meter::{
-    ActorSnapshot, Exposition, FamilyKind, Histogram, LaneSnapshot, ReasonCount, SystemSnapshot,
-    WorkerSnapshot, render,
+    ActorSnapshot, Exposition, FamilyKind, GroupSnapshot, Histogram, LaneSnapshot, MemberSnapshot,
+    ReasonCount, SystemSnapshot, WorkerSnapshot, render,
 };
 use proptest::prelude::*;
 
@@ -38,6 +38,23 @@ fn two_lane_system() -> SystemSnapshot {
         shed: vec![shed("full", 4), shed("expired", 5)],
         time_in_queue: Some(histogram.summary()),
     };
+    let group = |id| GroupSnapshot {
+        id,
+        actor_type: "Shard".to_owned(),
+        router: "random".to_owned(),
+        members: [id, id + 1]
+            .map(|id| MemberSnapshot {
+                id,
+                routed: 10 * id,
+                redirected: 7,
+                taken_over: 8,
+                refused: 9,
+                ..Default::default()
+            })
+            .to_vec(),
+        skew: 1.25,
+        ..Default::default()
+    };
     SystemSnapshot {
         name: "flood".to_owned(),
         uptime_ns: 1_500_000_000,
@@ -66,6 +83,7 @@ fn two_lane_system() -> SystemSnapshot {
                 ..Default::default()
             },
         ],
+        groups: [3, 5].map(group).to_vec(),
         ..Default::default()
     }
 }
@@ -113,6 +131,18 @@ fn a_system_reads_back_with_its_values() {
     assert_eq!(sum, 2.0);
     let info = [("actor", "Sink<u8>"), ("actor_type", "Sink<u8>")];
     assert_eq!(value("freeboard_actor_info", &info), 1.0);
+    let group = [("group_id", "5"), ("group", "Shard"), ("router", "random")];
+    assert_eq!(value("freeboard_group_skew", &group), 1.25);
+    let member = [("group_id", "5"), ("group", "Shard"), ("actor_id", "6")];
+    for (what, count) in [
+        ("routed", 60.0),
+        ("redirected", 7.0),
+        ("taken_over", 8.0),
+        ("refused", 9.0),
+    ] {
+        let name = format!("freeboard_group_messages_{what}_total");
+        assert_eq!(value(&name, &member), count);
+    }
 }
 
 #[test]

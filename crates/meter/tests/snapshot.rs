@@ -1,7 +1,8 @@
 //! Snapshots as JSON: they come back the same, and old ones can still be read.
 
 use freeboard_meter::{
-    ActorSnapshot, Histogram, LaneSnapshot, ReasonCount, SystemSnapshot, WorkerSnapshot,
+    ActorSnapshot, GroupSnapshot, Histogram, LaneSnapshot, MemberSnapshot, ReasonCount,
+    SystemSnapshot, WorkerSnapshot, skew,
 };
 
 #[test]
@@ -27,6 +28,15 @@ fn a_snapshot_survives_json() {
             }],
             ..Default::default()
         }],
+        groups: vec![GroupSnapshot {
+            members: vec![MemberSnapshot {
+                routed: 3,
+                is_alive: true,
+                ..Default::default()
+            }],
+            skew: skew([3]),
+            ..Default::default()
+        }],
         ..Default::default()
     };
     let text = serde_json::to_string(&snapshot).unwrap();
@@ -48,4 +58,13 @@ fn missing_and_unknown_fields_are_no_error() {
         serde_json::from_str::<SystemSnapshot>(text).unwrap(),
         wanted
     );
+}
+
+#[test]
+fn skew_is_the_most_over_the_mean() {
+    assert_eq!(skew([]), 1.0);
+    assert_eq!(skew([0, 0]), 1.0);
+    assert_eq!(skew([5, 5, 5]), 1.0);
+    assert_eq!(skew([12, 0, 0]), 3.0);
+    assert_eq!(skew([3, 1]), 1.5);
 }

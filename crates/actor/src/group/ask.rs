@@ -1,0 +1,166 @@
+//! Asking through a group: an [`Ask`] that goes on to the next member if the chosen one has ended.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use super::{route::Route, way::Way};
+use crate::{
+    actor::Message,
+    ask::{Ask, Asking},
+    error::AskError,
+    receives::Receives,
+};
+
+/// A question to a member of a group that has not been sent yet: `.await` it, or [`RoutedAsk::wait`]
+/// for it. Otherwise as [`Ask`].
+///
+/// It goes on to the next member only while none has accepted it: a member that ends with the
+/// question in its mailbox answers [`AskError::Shed`].
+#[must_use = "nothing is asked before it is awaited"]
+pub struct RoutedAsk<'g, A: Receives<M, K>, M: Message, K> {
+    route: Route<'g, A>,
+    msg: M,
+    terms: Terms,
+    kind: PhantomData<fn(K)>,
+}
+
+/// What an ask to any member is made with.
+#[derive(Clone, Copy, Default)]
+struct Terms {
+    lane: usize,
+    timeout: Option<Duration>,
+}
+
+impl Terms {
+    /// The ask that begins now; later ones of the same question have the time that is left.
+    fn ask<A: Receives<M, K>, M: Message, K>(
+        self,
+        way: &Way<'_, A>,
+        msg: M,
+        started: Instant,
+    ) -> Ask<A, M, K> {
+        let ask = way.member().ask(msg).lane(self.lane);
+        match self.timeout {
+            None => ask,
+            Some(timeout) => ask.timeout(timeout.saturating_sub(started.elapsed())),
+        }
+    }
+}
+
+impl<A: Receives<M, K>, M: Message, K> fmt::Debug for RoutedAsk<'_, A, M, K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "RoutedAsk({:?})", self.route)
+    }
+}
+
+impl<'g, A: Receives<M, K>, M: Message, K> RoutedAsk<'g, A, M, K> {
+    pub(super) fn new(route: Route<'g, A>, msg: M) -> Self {
+        Self {
+            route,
+            msg,
+            terms: Terms::default(),
+            kind: PhantomData,
+        }
+    }
+
+    /// Waits no longer than this, from when it is sent.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.terms.timeout = Some(timeout);
+        self
+    }
+
+    /// Asks on another lane; 0 is the most urgent.
+    pub fn lane(mut self, lane: usize) -> Self {
+        self.terms.lane = lane;
+        self
+    }
+
+    /// Blocks this thread until the reply is there, as [`Ask::wait`].
+    ///
+    /// # Errors
+    /// [`AskError`]; a message that was not accepted comes back in it.
+    pub fn wait(self) -> Result<A::Reply, AskError<M>> {
+        let started = Instant::now();
+        let mut way = self.route.begin();
+        let mut msg = self.msg;
+        loop {
+            match self.terms.ask(&way, msg, started).wait() {
+                Err(AskError::Closed(refused)) if way.pass() => msg = refused,
+                outcome => {
+                    way.set_accepted(!is_refusal(&outcome));
+                    return outcome;
+                }
+            }
+        }
+    }
+}
+
+/// Whether no mailbox has accepted the question.
+fn is_refusal<R, M>(outcome: &Result<R, AskError<M>>) -> bool {
+    matches!(
+        outcome,
+        Err(AskError::Full(_) | AskError::Closed(_) | AskError::NoLane(_))
+    )
+}
+
+impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for RoutedAsk<'g, A, M, K> {
+    type Output = Result<A::Reply, AskError<M>>;
+    type IntoFuture = RoutedAsking<'g, A, M, K>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let started = Instant::now();
+        let way = self.route.begin();
+        let asking = self.terms.ask(&way, self.msg, started).into_future();
+        RoutedAsking {
+            asking,
+            way,
+            terms: self.terms,
+            started,
+        }
+    }
+}
+
+/// The future of a [`RoutedAsk`].
+#[must_use = "nothing is asked before the future is polled"]
+pub struct RoutedAsking<'g, A: Receives<M, K>, M: Message, K> {
+    asking: Asking<A, M, A::Reply>,
+    way: Way<'g, A>,
+    terms: Terms,
+    started: Instant,
+}
+
+impl<A: Receives<M, K>, M: Message, K> fmt::Debug for RoutedAsking<'_, A, M, K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "RoutedAsking({:?})", self.asking)
+    }
+}
+
+impl<A: Receives<M, K>, M: Message, K> Future for RoutedAsking<'_, A, M, K> {
+    type Output = Result<A::Reply, AskError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match Pin::new(&mut this.asking).poll(context) {
+                Poll::Ready(Err(AskError::Closed(msg))) if this.way.pass() => {
+                    this.asking = this.terms.ask(&this.way, msg, this.started).into_future();
+                }
+                Poll::Ready(outcome) => {
+                    this.way
+                        .set_accepted(this.asking.is_settled() && !is_refusal(&outcome));
+                    return Poll::Ready(outcome);
+                }
+                Poll::Pending => {
+                    this.way.set_accepted(this.asking.is_settled());
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

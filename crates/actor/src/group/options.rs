@@ -1,0 +1,142 @@
+//! What can be said about a group when it is spawned, and the spawning.
+
+use std::sync::Arc;
+
+use super::{Group, router::Router};
+use crate::{
+    actor::Actor,
+    actor_ref::ActorRef,
+    body::Factory,
+    context::Context,
+    options::SpawnOptions,
+    system::{SpawnError, System},
+};
+
+/// The most members that a group can have.
+pub const GROUP_MEMBERS_MAX: usize = 65_536;
+
+/// Number of members of a group, its router, and how each member is spawned. The default router is
+/// [`Router::RoundRobin`].
+#[derive(Debug, Clone)]
+#[must_use = "options alone spawn nothing"]
+pub struct GroupOptions {
+    members: usize,
+    router: Router,
+    member: SpawnOptions,
+    name: Option<String>,
+}
+
+/// Why a group could not be spawned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The number of members is out of range.
+    #[error("a group has 1 to {GROUP_MEMBERS_MAX} members, not {0}")]
+    Members(usize),
+    /// The number of bytes of [`Router::FirstBytesOfKey`] is out of range.
+    #[error("a router goes by the first 1 to {max} bytes of a key, not {0}", max = Router::FIRST_BYTES_MAX)]
+    FirstBytes(usize),
+    /// A member could not be spawned; those that had been are stopped.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+impl GroupOptions {
+    /// A group of so many members, 1 to [`GROUP_MEMBERS_MAX`].
+    pub fn new(members: usize) -> Self {
+        Self {
+            members,
+            router: Router::default(),
+            member: SpawnOptions::default(),
+            name: None,
+        }
+    }
+
+    /// How a member is chosen for each message.
+    pub fn router(mut self, router: Router) -> Self {
+        self.router = router;
+        self
+    }
+
+    /// Mailbox, supervision and outbox of each member. With [`crate::Supervision::restart`] a member
+    /// that panics keeps its place, its mailbox and its keys; the default stops it. A name given here
+    /// is the group's, if it is given no other.
+    pub fn member(mut self, options: SpawnOptions) -> Self {
+        self.member = options;
+        self
+    }
+
+    /// The group's name in snapshots. Its members are registered as `name/0`, `name/1` and so on, see
+    /// [`System::whereis`].
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    fn validate(&self) -> Result<(), GroupError> {
+        if !(1..=GROUP_MEMBERS_MAX).contains(&self.members) {
+            return Err(GroupError::Members(self.members));
+        }
+        match self.router {
+            Router::FirstBytesOfKey { bytes }
+                if !(1..=Router::FIRST_BYTES_MAX).contains(&bytes) =>
+            {
+                Err(GroupError::FirstBytes(bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn spawn<A: Actor>(
+        mut self,
+        factory: impl Fn(usize) -> A + Send + Sync + 'static,
+        spawn_member: impl Fn(SpawnOptions, Factory<A>) -> Result<ActorRef<A>, SpawnError>,
+    ) -> Result<Group<A>, GroupError> {
+        self.validate()?;
+        let name = self.name.or(self.member.name.take());
+        let factory = Arc::new(factory);
+        let mut members: Vec<ActorRef<A>> = Vec::with_capacity(self.members);
+        for index in 0..self.members {
+            let mut options = self.member.clone();
+            options.name = name.as_ref().map(|name| format!("{name}/{index}"));
+            let factory = factory.clone();
+            match spawn_member(options, Box::new(move || factory(index))) {
+                Ok(member) => members.push(member),
+                Err(error) => {
+                    members.iter().for_each(ActorRef::stop);
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(Group::new(name, self.router, members))
+    }
+}
+
+impl System {
+    /// Spawns a group of actors. The factory gets the member's index; it runs on a worker, and makes
+    /// the member anew when its supervisor restarts it.
+    ///
+    /// # Errors
+    /// [`GroupError`] for numbers out of range, or if a member cannot be spawned.
+    pub fn spawn_group<A: Actor>(
+        &self,
+        options: GroupOptions,
+        factory: impl Fn(usize) -> A + Send + Sync + 'static,
+    ) -> Result<Group<A>, GroupError> {
+        options.spawn(factory, |member, make| self.spawn_with(member, make))
+    }
+}
+
+impl<P: Actor> Context<P> {
+    /// Spawns a group whose members are children of this actor, as [`System::spawn_group`].
+    ///
+    /// # Errors
+    /// As [`System::spawn_group`].
+    pub fn spawn_group<A: Actor>(
+        &self,
+        options: GroupOptions,
+        factory: impl Fn(usize) -> A + Send + Sync + 'static,
+    ) -> Result<Group<A>, GroupError> {
+        options.spawn(factory, |member, make| self.spawn_with(member, make))
+    }
+}
