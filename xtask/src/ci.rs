@@ -45,6 +45,8 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             "clippy",
             "--workspace",
             "--all-targets",
+            "--features",
+            "freeboard-actor/stacks",
             "--",
             "-D",
             "warnings",

@@ -95,7 +95,22 @@ impl SystemBuilder {
         self
     }
 
-    /// Shown every long run that is reported, on the monitor's thread, so it should be quick.
+    /// Whether the report of a long run has the call stack of its thread, innermost call first. Off by
+    /// default; needs the feature `stacks`, and Linux on x86-64 or AArch64 with glibc 2.35 or later.
+    /// Elsewhere reports come without a stack.
+    ///
+    /// The stuck thread is sent SIGURG, which programs ignore by default; a handler that was installed
+    /// before the first report is still called, and one installed later must call ours. A blocking
+    /// call that the kernel does not restart (`nanosleep`, `poll`, `epoll_wait`) returns EINTR in it,
+    /// over which the standard library goes on; foreign code called from handlers must do so too.
+    /// Names and lines need symbols and debug information (`debug = "line-tables-only"` is enough).
+    /// Assembly with wrong unwind tables can crash the trace, as it would crash a profiler.
+    pub fn stacks_of_long_runs(mut self, has_stacks: bool) -> Self {
+        self.settings.has_stacks = has_stacks;
+        self
+    }
+
+    /// Shown every long run that is reported, on a thread of the scheduler's, so it should be quick.
     pub fn on_long_run(
         mut self,
         observer: impl Fn(&LongRunSnapshot) + Send + Sync + 'static,

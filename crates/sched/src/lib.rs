@@ -7,6 +7,7 @@
 //! - [`RunState`]: the state word, and why no message is left behind.
 //! - [`Budget`]: how long a task runs before others have their turn.
 //! - [`Timers`]: calls at a later time.
+//! - [`StackTarget`]: the call stack of a thread that is stuck, with the feature `stacks`.
 //!
 //! Sources: Tokio's multi-thread scheduler and Go's (per-worker rings, stealing of half, a next
 //! slot), rayon's sleep protocol (announce, look once more, then sleep).
@@ -30,6 +31,7 @@ mod seat;
 mod settings;
 mod shared;
 mod sleep;
+mod stack;
 mod state;
 mod sync;
 mod tally;
@@ -51,6 +53,7 @@ pub use scheduler::{OnlineError, Scheduler, StartError};
 pub use settings::{
     Collapse, Observer, SPARE_THREADS_DEFAULT, SchedulerSettings, THREADS_MAX, WORKERS_MAX,
 };
+pub use stack::{StackError, StackTarget};
 pub use state::{Phase, Rest, RunState, Signals, Wake};
 pub use task::{After, Header, Task, Vtable};
 pub use timer::{TimerKey, Timers};

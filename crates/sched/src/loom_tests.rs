@@ -244,6 +244,7 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
         let live = |_: usize| Tally::default();
         let threads: Vec<_> = (0..2)
             .map(|_| places.take_seat(|_| ()).unwrap())
+            .inspect(|_| places.arrive())
             .map(|seat| {
                 let (sleep, places) = (sleep.clone(), places.clone());
                 let (injector, left) = (injector.clone(), left.clone());

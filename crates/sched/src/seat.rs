@@ -3,19 +3,32 @@
 //! A thread keeps its seat for life; the worker's *place* that it has is another thing, and can be
 //! taken from it (see `places/README.md`).
 
-use std::sync::{Mutex as StdMutex, OnceLock, PoisonError};
+use std::{
+    sync::{Mutex as StdMutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
 
-use freeboard_meter::{OwnedCounter, WorkerState};
+use freeboard_meter::{CurrentRun, OwnedCounter, WorkerState};
 
 use crate::{
     accounting::Accounting,
     label::RunLabel,
     local::LocalQueue,
+    stack::StackTarget,
     sync::{AtomicPtr, AtomicUsize, Ordering},
     tally::Tally,
     task::{Header, Task},
     thread_stat::ThreadStat,
 };
+
+/// How long a thread may take to show its stack.
+const STACK_PATIENCE: Duration = Duration::from_millis(50);
+
+/// A thread as others can look at it.
+struct Thread {
+    stat: ThreadStat,
+    stack: StackTarget,
+}
 
 // A seat of its own cache lines, so that neighbours' counters do not share one.
 #[repr(align(128))]
@@ -29,8 +42,8 @@ pub(crate) struct Seat {
     pub(crate) wakes: OwnedCounter,
     pub(crate) parks: OwnedCounter,
     pub(crate) budget_expiries: OwnedCounter,
-    /// Of the thread that has the seat; set when it starts.
-    thread: StdMutex<Option<ThreadStat>>,
+    /// The thread that has the seat, from its start to its end.
+    thread: StdMutex<Option<Thread>>,
 }
 
 impl Seat {
@@ -54,16 +67,39 @@ impl Seat {
         u64::from(self.queue.len()) + u64::from(!self.next_slot.is_empty())
     }
 
-    /// The thread that has the seat from now on says so.
-    pub(crate) fn take(&self, thread: ThreadStat) {
-        let mut place = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = Some(thread);
+    /// The calling thread has the seat from now on.
+    pub(crate) fn take(&self) {
+        self.set_thread(Some(Thread {
+            stat: ThreadStat::of_current_thread(),
+            stack: StackTarget::current(),
+        }));
+    }
+
+    /// It has it no longer, and is not asked any more.
+    pub(crate) fn leave(&self) {
+        self.set_thread(None);
+    }
+
+    fn set_thread(&self, thread: Option<Thread>) {
+        *self.lock_thread() = thread;
     }
 
     /// What `ask` learns of the thread that has the seat, if there is one and the system tells.
     pub(crate) fn ask_thread<T>(&self, ask: impl FnOnce(&ThreadStat) -> Option<T>) -> Option<T> {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        ask(thread.as_ref()?)
+        ask(&self.lock_thread().as_ref()?.stat)
+    }
+
+    /// The call stack of the thread that has the seat, while it runs `run`.
+    pub(crate) fn stack(&self, run: &CurrentRun) -> Option<String> {
+        // Not under the lock: the monitor needs it each millisecond.
+        let target = self.lock_thread().as_ref()?.stack;
+        let stack = target.capture(STACK_PATIENCE).ok()?;
+        let is_same = self.label.read().is_some_and(|now| now.actor == run.actor);
+        is_same.then_some(stack)
+    }
+
+    fn lock_thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tally(&self) -> Tally {

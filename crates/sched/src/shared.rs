@@ -19,7 +19,6 @@ use crate::{
     sleep::Sleep,
     sync::{AtomicBool, AtomicUsize, Ordering},
     task::Task,
-    thread_stat::ThreadStat,
     tick::Tick,
     worker::Worker,
 };
@@ -146,8 +145,18 @@ impl Shared {
         for seat in self.places.set_online(online, &self.sleep, &live) {
             self.sleep.wake_seat(seat);
         }
-        // Threads for places that found no spare; should one not start, the monitor tries again.
-        while self.places.census().vacant > 0 && matches!(self.start_thread(), Ok(true)) {}
+        self.fill_vacancies();
+    }
+
+    /// Starts threads for vacant places that none is on its way to. Should one not start, the
+    /// monitor tries again.
+    pub(crate) fn fill_vacancies(self: &Arc<Self>) {
+        loop {
+            let census = self.places.census();
+            if census.vacant <= census.starting || !matches!(self.start_thread(), Ok(true)) {
+                return;
+            }
+        }
     }
 
     /// Moves what is queued in a seat to the global queue, by the thieves' end of its ring. `scratch`
@@ -180,10 +189,12 @@ impl Shared {
                 // A task must not panic, and the actor floor's do not; should one all the same, the
                 // others still learn that this thread has ended.
                 let _leaving = Leaving::seated(&shared, seat);
-                shared.seats.get(seat).take(ThreadStat::of_current_thread());
+                shared.seats.get(seat).take();
+                shared.places.arrive();
                 Worker::new(seat, shared.clone()).work();
             });
         if let Err(error) = started {
+            self.places.arrive();
             self.leave_seat(seat);
             return Err(error);
         }
@@ -248,6 +259,7 @@ impl<'a> Leaving<'a> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if self.has_seat {
+            self.shared.seats.get(self.number).leave();
             self.shared.leave_seat(self.number);
         } else {
             self.shared.leave(self.number);

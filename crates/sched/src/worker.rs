@@ -220,10 +220,7 @@ impl Worker {
         }
         match shared.hand_over(self.number, Stuck::Announced) {
             HandOver::ToSpare | HandOver::NotSeated => {}
-            HandOver::Vacated => {
-                // Should none start, the place is ours again after the run.
-                let _ = shared.start_thread();
-            }
+            HandOver::Vacated => shared.fill_vacancies(),
             HandOver::Exhausted => shared.gauges.spares_exhausted.add(1),
         }
         self.give_queue_away();

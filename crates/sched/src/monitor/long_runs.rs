@@ -1,5 +1,7 @@
 //! Reports of runs that were longer than the threshold: at most five a minute.
 
+use std::{sync::Arc, thread};
+
 use freeboard_meter::LongRunSnapshot;
 
 use super::watch::LongRun;
@@ -31,7 +33,13 @@ impl LongRuns {
         self.threshold_ns
     }
 
-    pub(super) fn report(&mut self, shared: &Shared, number: usize, run: &LongRun, now_ns: u64) {
+    pub(super) fn report(
+        &mut self,
+        shared: &Arc<Shared>,
+        number: usize,
+        run: &LongRun,
+        now_ns: u64,
+    ) {
         shared.gauges.long_runs.add(1);
         let seat = shared.seats.get(number);
         // Unlabelled: it ended just now.
@@ -55,8 +63,24 @@ impl LongRuns {
             stack: None,
             seen_ns: now_ns - self.started_ns,
         };
-        shared.settings.observer.long_run(&snapshot);
-        shared.gauges.keep(snapshot);
+        if !shared.settings.has_stacks {
+            tell(shared, snapshot);
+            return;
+        }
+        // On a thread of its own: names and lines are read from the program's debug information, at
+        // the first time for up to seconds, and the monitor has to go on looking.
+        let told = snapshot.clone();
+        let reporter = {
+            let shared = shared.clone();
+            move || {
+                let stack = shared.seats.get(number).stack(&snapshot.run);
+                tell(&shared, LongRunSnapshot { stack, ..snapshot });
+            }
+        };
+        let name = format!("{}-report", shared.settings.name);
+        if thread::Builder::new().name(name).spawn(reporter).is_err() {
+            tell(shared, told);
+        }
     }
 
     fn may_report(&mut self, now_ns: u64) -> bool {
@@ -67,4 +91,9 @@ impl LongRuns {
         self.left -= u64::from(may);
         may
     }
+}
+
+fn tell(shared: &Shared, run: LongRunSnapshot) {
+    shared.settings.observer.long_run(&run);
+    shared.gauges.keep(run);
 }

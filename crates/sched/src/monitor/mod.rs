@@ -115,7 +115,8 @@ impl Monitor {
             self.look_at_runs(shared, now_ns, reading.sleeping > 0);
             self.look_for_collapse(shared, now_ns);
         }
-        if (census.spares == 0 || census.vacant > 0) && !shared.is_shut_down() {
+        shared.fill_vacancies();
+        if census.spares + census.starting == 0 {
             // Should it not start, the next look tries again.
             let _ = shared.start_thread();
         } else if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
@@ -171,8 +172,7 @@ impl Monitor {
             HandOver::ToSpare => shared.gauges.rescues.add(1),
             HandOver::Vacated => {
                 shared.gauges.rescues.add(1);
-                // Should it not start, the next look tries again.
-                let _ = shared.start_thread();
+                shared.fill_vacancies();
             }
             HandOver::Exhausted => {
                 let (is_new, blocked_ns) = self.runs[number].note_exhausted(since_ns, now_ns);
@@ -208,10 +208,7 @@ impl Monitor {
                 shared.gauges.spares_exhausted.add(1);
                 return;
             }
-            HandOver::Vacated => {
-                // Should it not start, the next look tries again.
-                let _ = shared.start_thread();
-            }
+            HandOver::Vacated => shared.fill_vacancies(),
             HandOver::ToSpare => {}
         }
         shared.gauges.reliefs.add(1);

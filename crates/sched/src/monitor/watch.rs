@@ -126,7 +126,8 @@ impl RunWatch {
     /// The run, once, if it is longer than the threshold by now.
     pub(super) fn report(&mut self, threshold_ns: u64, now_ns: u64) -> Option<LongRun> {
         let elapsed_ns = now_ns - self.since_ns;
-        if self.is_reported || elapsed_ns < threshold_ns {
+        // Not before it was told apart what the run does.
+        if self.is_reported || elapsed_ns < threshold_ns || self.looks < STUCK_LOOKS {
             return None;
         }
         self.is_reported = true;

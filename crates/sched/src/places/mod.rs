@@ -60,6 +60,8 @@ struct State {
     seats_used: usize,
     /// Threads, started or about to be.
     threads: usize,
+    /// Those of them that have not come to their first rest.
+    starting: usize,
     is_closed: bool,
 }
 
@@ -71,6 +73,8 @@ pub(crate) struct Census {
     pub(crate) spares: usize,
     /// In a run, without a place.
     pub(crate) displaced: usize,
+    /// Threads on their way to their first rest.
+    pub(crate) starting: usize,
     /// On-line places that wait for a thread.
     pub(crate) vacant: usize,
 }
@@ -95,6 +99,7 @@ impl Places {
                 free: Vec::new(),
                 seats_used: 0,
                 threads: 0,
+                starting: 0,
                 is_closed: false,
             }),
             standings: StandingTable::new(seats_max),
@@ -130,8 +135,14 @@ impl Places {
             None => return None,
         };
         state.threads += 1;
+        state.starting += 1;
         self.standings.set(seat, Standing::Displaced);
         Some(seat)
+    }
+
+    /// A thread is there, or could not be started: nobody waits for it any more.
+    pub(crate) fn arrive(&self) {
+        self.lock().starting -= 1;
     }
 
     /// The thread of this seat has ended, or could not be started.
@@ -295,7 +306,10 @@ impl Places {
             online,
             threads: state.threads,
             spares,
-            displaced: state.threads.saturating_sub(spares + online - vacant),
+            starting: state.starting,
+            displaced: state
+                .threads
+                .saturating_sub(spares + state.starting + online - vacant),
             vacant,
         }
     }
