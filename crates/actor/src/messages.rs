@@ -51,7 +51,14 @@ impl<A: Actor> Body<A> {
             }
         }));
         match outcome {
-            Ok(pause) => pause,
+            Ok(pause) => {
+                // Once for all that were handled: between two messages nothing of the user's runs.
+                // SAFETY: as in `handle`.
+                if unsafe { (*cell.context()).held.is_none() } {
+                    self.handling = None;
+                }
+                pause
+            }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
                 quiet::forget(panic);
@@ -185,7 +192,6 @@ impl<A: Actor> Body<A> {
         if unsafe { (*cell.context()).held.is_some() } {
             return false;
         }
-        self.handling = None;
         if let Handled::Unwanted(reason) = handled {
             shed_consumed(cell.core(), index, type_name, reason);
             return false;
