@@ -1,4 +1,4 @@
-//! Workers asleep while there is work: seen when it is provoked, and never otherwise.
+//! Workers asleep while there is work: found when a fault makes it so, and never otherwise.
 #![cfg(not(loom))]
 
 mod common;
@@ -8,59 +8,132 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Noter, Notes, Ping, eventually, finish, lane, system};
-use freeboard_actor::{Fault, System};
+use common::{Gate, Noter, Notes, Random, check_balance, eventually, finish, lane};
+use freeboard_actor::{Collapse, Fault, System, SystemBuilder};
 use freeboard_meter::WorkerState;
 
-#[test]
-fn a_provoked_collapse_is_seen_and_ended() {
+fn observed(builder: SystemBuilder) -> (System, Notes<Collapse>) {
     let notes = Notes::default();
-    let observed = notes.clone();
-    let system = System::builder()
-        .workers(2)
-        .fault(Fault::DropWakes)
-        .on_collapse(move |collapse| observed.push(*collapse))
+    let told = notes.clone();
+    let system = builder
+        .on_collapse(move |collapse| told.push(*collapse))
         .build()
-        .unwrap();
-    eventually("both workers sleep", || {
+        .expect("valid settings");
+    (system, notes)
+}
+
+fn wait_asleep(system: &System) {
+    eventually("all sleep", || {
         let workers = system.workers_snapshot();
-        workers
-            .iter()
-            .all(|it| it.state == WorkerState::Park && it.parks > 0)
+        workers.iter().all(|it| it.state == WorkerState::Park)
     });
-    let actor = system.spawn(Noter::default());
-    (0..100_u64).for_each(|number| actor.tell(number).unwrap());
-    eventually("all is handled", || lane(&actor, 0).handled == 100);
-    let collapse = notes.wait_len(1).remove(0);
-    assert!(collapse.sleeping > 0 && collapse.queued > 0 && collapse.detect_ns > 0);
-    let scheduler = system.scheduler_snapshot();
-    assert!(scheduler.collapses > 0 && scheduler.forced_wakes > 0);
-    assert!(scheduler.wasted_core_ns > 0 && scheduler.collapse_detect_ns_max > 0);
+}
+
+#[test]
+fn wakes_that_are_dropped_are_found_and_made_good() {
+    let (system, notes) = observed(System::builder().workers(2).fault(Fault::DropWakes));
+    let noters: Vec<_> = (0..10).map(|_| system.spawn(Noter::default())).collect();
+    for round in 1..=10 {
+        for noter in &noters {
+            noter.tell(round).expect("alive");
+        }
+        for noter in &noters {
+            eventually("each is handled", || lane(noter, 0).handled == round);
+        }
+        wait_asleep(&system);
+    }
+    let seen = system.scheduler_snapshot();
+    let told = notes.wait_len(seen.collapses as usize);
+    assert!(seen.collapses >= 1, "{seen:?}");
+    assert!(seen.forced_wakes >= seen.collapses, "{seen:?}");
+    assert!(seen.wasted_core_ns > 0, "{seen:?}");
+    let detect_ns_max = told.iter().map(|it| it.detect_ns).max();
+    assert_eq!(detect_ns_max, Some(seen.collapse_detect_ns_max));
+    for collapse in &told {
+        assert!(collapse.detect_ns > 0, "{collapse:?}");
+        assert!((1..=2).contains(&collapse.sleeping), "{collapse:?}");
+        assert!(collapse.queued >= 1, "{collapse:?}");
+    }
     finish(&system);
 }
 
 #[test]
-fn without_the_fault_none_is_reported() {
-    let system = system();
-    let actors: Vec<_> = (0..8).map(|_| system.spawn(Noter::default())).collect();
+fn an_observer_that_panics_does_no_harm() {
+    let notes = Notes::default();
+    let told = notes.clone();
+    let system = System::builder()
+        .workers(2)
+        .fault(Fault::DropWakes)
+        .on_collapse(move |_| {
+            told.push(());
+            panic!("on purpose");
+        })
+        .build()
+        .expect("valid settings");
+    let noter = system.spawn(Noter::default());
+    eventually("a collapse is shown", || {
+        wait_asleep(&system);
+        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        notes.len() > 0
+    });
+    // Who watches is still there: nobody else wakes a worker.
+    let forced_wakes = || system.scheduler_snapshot().forced_wakes;
+    let forced_before = forced_wakes();
+    eventually("further wakes are forced", || {
+        wait_asleep(&system);
+        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        forced_wakes() >= forced_before + 5
+    });
+    finish(&system);
+}
+
+#[test]
+fn a_busy_system_never_collapses() {
+    let (system, notes) = observed(System::builder().workers(2));
+    let noters: Vec<_> = (0..32).map(|_| system.spawn(Noter::default())).collect();
     let until = Instant::now() + Duration::from_secs(1);
-    let senders: Vec<_> = actors
-        .iter()
-        .cloned()
-        .map(|actor| {
-            thread::spawn(move || {
-                let mut number = 0;
+    thread::scope(|scope| {
+        for driver in 0..3 {
+            let (noters, system) = (&noters, &system);
+            scope.spawn(move || {
+                let mut random = Random::new(driver + 1);
                 while Instant::now() < until {
-                    actor.tell(number).unwrap();
-                    number += 1;
-                    if number % 50 == 0 {
-                        actor.ask(Ping).wait().unwrap();
+                    let to = &noters[random.below(32) as usize];
+                    match random.below(1_000) {
+                        0 => wait_asleep_or(system, until),
+                        1..=3 => {
+                            to.ask(7_u64).wait().expect("a reply");
+                        }
+                        4 => {
+                            let gate = Gate::default();
+                            to.tell(gate.clone()).expect("alive");
+                            gate.wait_arrived(1);
+                            gate.open();
+                        }
+                        number => to.tell(number).expect("alive"),
                     }
                 }
-            })
-        })
-        .collect();
-    senders.into_iter().for_each(|it| it.join().unwrap());
-    assert_eq!(system.scheduler_snapshot().collapses, 0);
+            });
+        }
+    });
+    for noter in &noters {
+        let all = || lane(noter, 0).accepted;
+        eventually("each is handled", || lane(noter, 0).handled == all());
+        check_balance(&lane(noter, 0));
+    }
+    let seen = system.scheduler_snapshot();
+    assert_eq!(seen.collapses, 0, "{:?}", notes.all());
+    assert_eq!(notes.len(), 0);
     finish(&system);
+}
+
+/// So that the next message meets workers asleep, if the other drivers let them.
+fn wait_asleep_or(system: &System, until: Instant) {
+    let asleep = |system: &System| {
+        let workers = system.workers_snapshot();
+        workers.iter().any(|it| it.state == WorkerState::Park)
+    };
+    while Instant::now() < until && !asleep(system) {
+        thread::yield_now();
+    }
 }

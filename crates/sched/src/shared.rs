@@ -145,7 +145,9 @@ impl Shared {
         for seat in self.places.set_online(online, &self.sleep, &live) {
             self.sleep.wake_seat(seat);
         }
-        self.fill_vacancies();
+        // Places that found no spare are left to the threads that are just losing theirs, and to the
+        // monitor's next look: else who calls this in a loop would start threads in a loop.
+        self.doze.rouse();
     }
 
     /// Starts threads for vacant places that none is on its way to. Should one not start, the

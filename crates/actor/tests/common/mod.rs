@@ -8,6 +8,7 @@ use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
+        mpsc,
     },
     task::{Context as TaskContext, Poll, Wake, Waker},
     thread,
@@ -122,6 +123,10 @@ impl Ledger {
         Token(self.clone())
     }
 
+    pub(crate) fn made(&self) -> u64 {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.0.1.load(Ordering::SeqCst)
     }
@@ -129,7 +134,7 @@ impl Ledger {
     /// Waits until all is dropped, and checks that it was `made` times and nothing twice.
     #[track_caller]
     pub(crate) fn settle(&self, made: u64) {
-        assert_eq!(self.0.0.load(Ordering::SeqCst), made);
+        assert_eq!(self.made(), made);
         let dropped = || self.dropped();
         eventually("everything is dropped", || dropped() >= made);
         assert_eq!(dropped(), made, "dropped more often than made");
@@ -191,6 +196,9 @@ pub(crate) struct Hold;
 /// Asks for nothing but an answer.
 pub(crate) struct Ping;
 
+/// Makes a [`Noter`] compute until the other end is gone, or [`LIMIT`] has passed.
+pub(crate) struct Spin(pub(crate) mpsc::Receiver<()>);
+
 impl Actor for Noter {}
 
 impl Handler<u64> for Noter {
@@ -222,6 +230,18 @@ impl Handler<Gate> for Noter {
 impl Handler<Ping> for Noter {
     type Reply = ();
     fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {}
+}
+
+impl Handler<Spin> for Noter {
+    type Reply = ();
+    fn handle(&mut self, spin: Spin, _cx: &mut Context<Self>) {
+        let deadline = soon();
+        while spin.0.try_recv() != Err(mpsc::TryRecvError::Disconnected)
+            && Instant::now() < deadline
+        {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 impl Handler<Token> for Noter {

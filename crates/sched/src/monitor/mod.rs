@@ -110,7 +110,7 @@ impl Monitor {
         }
         if is_all_asleep && queued == 0 {
             self.collapse.all_is_well(now_ns);
-            self.runs.clear();
+            self.forget_runs(shared);
         } else {
             self.look_at_runs(shared, now_ns, reading.sleeping > 0);
             self.look_for_collapse(shared, now_ns);
@@ -124,6 +124,15 @@ impl Monitor {
             shared.places.retire_one(SPARES_KEPT);
         }
         self.looked_ns = now_ns;
+    }
+
+    /// Nobody is in a run any more.
+    fn forget_runs(&mut self, shared: &Shared) {
+        for (number, run) in self.runs.drain(..).enumerate() {
+            if run.is_reckoned_blocked() {
+                shared.places.end_blocked(number);
+            }
+        }
     }
 
     fn look_at_runs(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {
@@ -167,6 +176,8 @@ impl Monitor {
     }
 
     fn rescue_place(&mut self, shared: &Arc<Shared>, number: usize, since_ns: u64, now_ns: u64) {
+        let blocked_ns = self.runs[number].reckon_blocked(now_ns);
+        shared.places.reckon_blocked(number, blocked_ns);
         match shared.hand_over(number, Stuck::Blocked { since_ns }) {
             HandOver::NotSeated => {}
             HandOver::ToSpare => shared.gauges.rescues.add(1),
@@ -175,11 +186,9 @@ impl Monitor {
                 shared.fill_vacancies();
             }
             HandOver::Exhausted => {
-                let (is_new, blocked_ns) = self.runs[number].note_exhausted(since_ns, now_ns);
-                if is_new {
+                if self.runs[number].note_exhausted() {
                     shared.gauges.spares_exhausted.add(1);
                 }
-                shared.places.reckon_blocked(number, blocked_ns);
             }
         }
     }

@@ -48,8 +48,10 @@ pub(super) struct RunWatch {
     is_reported: bool,
     /// Its place went to another thread because all workers computed.
     is_relieved: bool,
-    /// Reckoned as blocked up to here, there being no spare.
+    /// Reckoned as blocked up to here.
     reckoned_ns: u64,
+    /// There was no spare for it.
+    is_exhausted: bool,
     /// The run before this one was reckoned as blocked.
     has_left_blocked: bool,
 }
@@ -60,7 +62,7 @@ impl RunWatch {
         let runs = seat.runs.get();
         let is_running = seat.accounting.now().0 == WorkerState::Run;
         if !is_running || runs != self.runs {
-            let has_left_blocked = self.reckoned_ns > 0;
+            let has_left_blocked = self.is_reckoned_blocked();
             *self = Self {
                 runs,
                 since_ns: looked_ns,
@@ -96,18 +98,26 @@ impl RunWatch {
         }
     }
 
+    /// Whether the run is reckoned as blocked.
+    pub(super) fn is_reckoned_blocked(&self) -> bool {
+        self.reckoned_ns > 0
+    }
+
     /// Whether a run that was reckoned as blocked has just ended.
     pub(super) fn has_left_blocked_run(&mut self) -> bool {
         std::mem::take(&mut self.has_left_blocked)
     }
 
-    /// There was no spare for the blocked run: whether that is news, and how long it was blocked since
-    /// it was last said so.
-    pub(super) fn note_exhausted(&mut self, since_ns: u64, now_ns: u64) -> (bool, u64) {
-        let is_new = self.reckoned_ns == 0;
-        let from_ns = if is_new { since_ns } else { self.reckoned_ns };
+    /// The run was found to block: for how long, as far as that was not said before.
+    pub(super) fn reckon_blocked(&mut self, now_ns: u64) -> u64 {
+        let from_ns = self.since_ns.max(self.reckoned_ns);
         self.reckoned_ns = now_ns;
-        (is_new, now_ns - from_ns)
+        now_ns - from_ns
+    }
+
+    /// There was no spare for the blocked run. Whether that is news.
+    pub(super) fn note_exhausted(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_exhausted, true)
     }
 
     /// Since when the run computes, if it is stuck in that.

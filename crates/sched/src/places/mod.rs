@@ -321,8 +321,9 @@ impl Places {
 
     /// Each place as of now.
     pub(crate) fn read(&self, live: LiveTally<'_>) -> Vec<PlaceReading> {
-        let state = self.lock();
-        state.places.iter().map(|place| place.read(live)).collect()
+        let mut state = self.lock();
+        let places = state.places.iter_mut();
+        places.map(|place| place.read(live)).collect()
     }
 
     /// The run in the place of `seat` blocks: so much of its time was that, and not running.

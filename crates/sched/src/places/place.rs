@@ -1,6 +1,6 @@
 //! One worker's place: who sits in it, and what those who sat in it before have done.
 
-use freeboard_meter::clock;
+use freeboard_meter::{StateTimes, WorkerState, clock};
 
 use super::Stuck;
 use crate::tally::Tally;
@@ -23,6 +23,9 @@ pub(super) struct Place {
     occupant: Option<Occupant>,
     /// What was done in the place up to the last change of its occupant.
     past: Tally,
+    /// Times as they were read last. Time that turns out to have been blocked was shown as running: what
+    /// was shown is not taken back, for counters only grow.
+    shown: StateTimes,
     /// Since when nobody has it.
     vacant_since_ns: u64,
     /// It was taken from a thread that blocks since then, at the latest.
@@ -52,6 +55,7 @@ impl Place {
             is_online: true,
             occupant: None,
             past: Tally::default(),
+            shown: StateTimes::default(),
             vacant_since_ns: clock::now_ns(),
             stuck_since_ns: None,
         }
@@ -84,13 +88,10 @@ impl Place {
     /// Takes the place from its thread, whose tally is `live`.
     pub(super) fn leave(&mut self, live: Tally, why: Stuck) {
         self.vacant_since_ns = clock::now_ns();
-        if let Some(mut occupant) = self.occupant.take() {
+        if let Some(occupant) = self.occupant.take() {
             let since_ns = match why {
                 Stuck::Announced | Stuck::Computing => None,
-                Stuck::Blocked { since_ns } => {
-                    occupant.blocked_ns = self.vacant_since_ns - since_ns;
-                    Some(since_ns)
-                }
+                Stuck::Blocked { since_ns } => Some(since_ns),
             };
             self.stuck_since_ns = since_ns;
             self.past.add(&occupant.tally(&live));
@@ -132,7 +133,7 @@ impl Place {
         }
     }
 
-    pub(super) fn read(&self, live: &dyn Fn(usize) -> Tally) -> PlaceReading {
+    pub(super) fn read(&mut self, live: &dyn Fn(usize) -> Tally) -> PlaceReading {
         let mut tally = self.past;
         match &self.occupant {
             Some(occupant) => tally.add(&occupant.tally(&live(occupant.seat))),
@@ -145,6 +146,11 @@ impl Place {
                 }
             }
         }
+        for state in WorkerState::ALL {
+            let shown_ns = self.shown.of_mut(state);
+            *shown_ns = tally.times.of(state).max(*shown_ns);
+        }
+        tally.times = self.shown;
         PlaceReading {
             occupant: self.occupant(),
             is_online: self.is_online,
