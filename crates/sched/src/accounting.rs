@@ -18,11 +18,10 @@ use crate::sync::{AtomicU64, Ordering};
 
 const STATE_BITS: u32 = 3;
 const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
-/// A reader that finds the word changed so often takes what it has.
-const READS_MAX: usize = 8;
 
 /// Written by one thread, read by anybody.
 pub(crate) struct Accounting {
+    created_ns: u64,
     word: AtomicU64,
     sums_ns: [OwnedCounter; WorkerState::ALL.len()],
 }
@@ -38,8 +37,10 @@ fn unpack(word: u64) -> (WorkerState, u64) {
 
 impl Accounting {
     pub(crate) fn new(state: WorkerState) -> Self {
+        let created_ns = clock::now_ns();
         Self {
-            word: AtomicU64::new(pack(state, clock::now_ns())),
+            created_ns,
+            word: AtomicU64::new(pack(state, created_ns)),
             sums_ns: std::array::from_fn(|_| OwnedCounter::new()),
         }
     }
@@ -55,33 +56,21 @@ impl Accounting {
     pub(crate) fn enter(&self, state: WorkerState, now_ns: u64) {
         let (left, since_ns) = self.now();
         self.sums_ns[left as usize].bump(now_ns.saturating_sub(since_ns));
-        // Ordering: Release pairs with the Acquire in `times`: who sees the new interval sees the
-        // old one added.
-        self.word.store(pack(state, now_ns), Ordering::Release);
+        // Ordering: Relaxed, as in `now`.
+        self.word.store(pack(state, now_ns), Ordering::Relaxed);
     }
 
-    /// Time in each state up to now.
+    /// Time in each state up to now. The sums say by themselves when the open interval began, so each
+    /// moment is counted once, also beside [`Accounting::enter`]; in which state the last one is, may
+    /// be a change late.
     pub(crate) fn times(&self) -> StateTimes {
-        // Ordering: Acquire, as in `enter`.
-        let mut word = self.word.load(Ordering::Acquire);
-        for _ in 0..READS_MAX {
-            let mut times = StateTimes::default();
-            for state in WorkerState::ALL {
-                *times.of_mut(state) = self.sums_ns[state as usize].get();
-            }
-            let (state, since_ns) = unpack(word);
-            *times.of_mut(state) += clock::now_ns().saturating_sub(since_ns);
-            // Ordering: Acquire, as in `enter`; unchanged, the sums belong to this word.
-            let seen = self.word.load(Ordering::Acquire);
-            if seen == word {
-                return times;
-            }
-            word = seen;
-        }
+        let (state, _) = self.now();
         let mut times = StateTimes::default();
         for state in WorkerState::ALL {
             *times.of_mut(state) = self.sums_ns[state as usize].get();
         }
+        let open_since_ns = self.created_ns + times.total_ns();
+        *times.of_mut(state) += clock::now_ns().saturating_sub(open_since_ns);
         times
     }
 }

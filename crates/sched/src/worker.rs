@@ -189,7 +189,7 @@ impl Worker {
                 }
                 if let Some(since_ns) = stuck_since_ns {
                     let delay_ns = clock::now_ns().saturating_sub(since_ns);
-                    self.shared.gauges.rescue_delay.record(delay_ns);
+                    self.shared.gauges.rescue_delay.record_shared(delay_ns);
                 }
                 true
             }

@@ -40,12 +40,11 @@ impl LongRuns {
         run: &LongRun,
         now_ns: u64,
     ) {
-        shared.gauges.long_runs.add(1);
         let seat = shared.seats.get(number);
-        // Unlabelled: it ended just now.
-        let Some(label) = seat.label.read() else {
-            return;
-        };
+        let label = seat.label.read().filter(|_| seat.runs.get() == run.runs);
+        // It ended just now, and the label may be the next one's.
+        let Some(label) = label else { return };
+        shared.gauges.long_runs.add(1);
         if !self.may_report(now_ns) {
             shared.gauges.long_runs_unreported.add(1);
             return;

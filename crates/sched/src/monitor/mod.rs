@@ -27,7 +27,7 @@ use freeboard_meter::clock;
 
 use crate::{
     local::LocalQueue,
-    places::{HandOver, Stuck},
+    places::{HandOver, Standing, Stuck},
     shared::Shared,
 };
 use collapse::CollapseWatch;
@@ -140,12 +140,14 @@ impl Monitor {
         self.runs.resize_with(used, RunWatch::default);
         for number in 0..used {
             let seat = shared.seats.get(number);
-            let finding = self.runs[number].look(seat, self.looked_ns, now_ns);
+            let is_seated = matches!(shared.places.standing(number), Standing::Seated(_));
+            let finding = self.runs[number].look(seat, is_seated, self.looked_ns, now_ns);
             if self.runs[number].has_left_blocked_run() {
                 shared.places.end_blocked(number);
             }
             match finding {
                 Finding::Nothing => continue,
+                Finding::Displaced => {}
                 Finding::Long => {
                     if is_anybody_asleep && !seat.next_slot.is_empty() {
                         self.rescue_queue(shared, number);
@@ -179,17 +181,23 @@ impl Monitor {
         let blocked_ns = self.runs[number].reckon_blocked(now_ns);
         shared.places.reckon_blocked(number, blocked_ns);
         match shared.hand_over(number, Stuck::Blocked { since_ns }) {
-            HandOver::NotSeated => {}
-            HandOver::ToSpare => shared.gauges.rescues.add(1),
-            HandOver::Vacated => {
-                shared.gauges.rescues.add(1);
-                shared.fill_vacancies();
-            }
+            HandOver::NotSeated => return,
+            HandOver::ToSpare => {}
+            HandOver::Vacated => shared.fill_vacancies(),
             HandOver::Exhausted => {
-                if self.runs[number].note_exhausted() {
-                    shared.gauges.spares_exhausted.add(1);
-                }
+                self.note_exhausted(shared, number);
+                return;
             }
+        }
+        shared.gauges.rescues.add(1);
+        // O2: the run may have ended since the look.
+        shared.sleep.wake_seat(number);
+    }
+
+    /// Counts once for each run that there was no spare for it.
+    fn note_exhausted(&mut self, shared: &Shared, number: usize) {
+        if self.runs[number].note_exhausted() {
+            shared.gauges.spares_exhausted.add(1);
         }
     }
 
@@ -214,7 +222,7 @@ impl Monitor {
         match shared.hand_over(number, Stuck::Computing) {
             HandOver::NotSeated => return,
             HandOver::Exhausted => {
-                shared.gauges.spares_exhausted.add(1);
+                self.note_exhausted(shared, number);
                 return;
             }
             HandOver::Vacated => shared.fill_vacancies(),
@@ -222,6 +230,8 @@ impl Monitor {
         }
         shared.gauges.reliefs.add(1);
         self.runs[number].relieve();
+        // O2, as above.
+        shared.sleep.wake_seat(number);
     }
 
     fn look_for_collapse(&mut self, shared: &Shared, now_ns: u64) {

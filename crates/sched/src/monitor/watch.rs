@@ -18,6 +18,8 @@ pub(super) enum Finding {
     Long,
     /// Stuck, and on a processor or waiting for one.
     Computing,
+    /// Its place was given away, and it was known to block.
+    Displaced,
     /// Stuck, and neither. It began after `since_ns`.
     Blocked {
         since_ns: u64,
@@ -26,6 +28,8 @@ pub(super) enum Finding {
 
 /// A run that was longer than the threshold.
 pub(super) struct LongRun {
+    /// The seat's count of runs during this one.
+    pub(super) runs: u64,
     pub(super) elapsed_ns: u64,
     pub(super) cpu_share: Option<f64>,
     pub(super) is_blocked: bool,
@@ -58,7 +62,13 @@ pub(super) struct RunWatch {
 
 impl RunWatch {
     /// `looked_ns` is the time of the look before.
-    pub(super) fn look(&mut self, seat: &Seat, looked_ns: u64, now_ns: u64) -> Finding {
+    pub(super) fn look(
+        &mut self,
+        seat: &Seat,
+        is_seated: bool,
+        looked_ns: u64,
+        now_ns: u64,
+    ) -> Finding {
         let runs = seat.runs.get();
         let is_running = seat.accounting.now().0 == WorkerState::Run;
         if !is_running || runs != self.runs {
@@ -72,6 +82,10 @@ impl RunWatch {
             return Finding::Nothing;
         }
         self.looks += 1;
+        if !is_seated && self.is_blocked && seat.depth() == 0 {
+            // Nothing is left to be done for it; there may be hundreds.
+            return Finding::Displaced;
+        }
         let (before_cpu_ns, before_ns) = (self.last_cpu_ns, self.last_ns);
         self.last_cpu_ns = seat.ask_thread(ThreadStat::cpu_ns);
         self.last_ns = now_ns;
@@ -148,6 +162,7 @@ impl RunWatch {
             (watched_ns > 0).then(|| (cpu_ns as f64 / watched_ns as f64).min(1.0))
         });
         Some(LongRun {
+            runs: self.runs,
             elapsed_ns,
             cpu_share,
             is_blocked: self.is_blocked,

@@ -113,9 +113,15 @@ impl Place {
     /// Returns the seat of the thread that lost it.
     pub(super) fn go_offline(&mut self, live: &dyn Fn(usize) -> Tally) -> Option<usize> {
         let seat = self.occupant();
-        if let Some(seat) = seat {
-            self.leave(live(seat), Stuck::Announced);
+        match seat {
+            Some(seat) => self.leave(live(seat), Stuck::Announced),
+            None => {
+                let now_ns = clock::now_ns();
+                self.past.times.park_ns += now_ns - self.vacant_since_ns;
+                self.vacant_since_ns = now_ns;
+            }
         }
+        self.stuck_since_ns = None;
         self.is_online = false;
         seat
     }
