@@ -1,0 +1,144 @@
+//! How a stream is sealed.
+
+use std::{fmt, str::FromStr};
+
+use super::FormatError;
+
+/// What computes the tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Nothing: CRCs find rot, and nobody finds tampering.
+    #[default]
+    None,
+    /// HMAC-SHA256, tags of 32 bytes.
+    HmacSha256,
+    /// HMAC-SHA512, tags of 64 bytes.
+    HmacSha512,
+    /// Keyed BLAKE3, tags of 32 bytes.
+    Blake3,
+}
+
+impl Algorithm {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 4] = [Self::None, Self::HmacSha256, Self::HmacSha512, Self::Blake3];
+
+    /// Its code in headers.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::HmacSha256 => 1,
+            Self::HmacSha512 => 2,
+            Self::Blake3 => 3,
+        }
+    }
+
+    /// The algorithm of a code.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError::Algorithm`] for a code that this version does not know.
+    pub const fn from_code(code: u8) -> Result<Self, FormatError> {
+        match code {
+            0 => Ok(Self::None),
+            1 => Ok(Self::HmacSha256),
+            2 => Ok(Self::HmacSha512),
+            3 => Ok(Self::Blake3),
+            _ => Err(FormatError::Algorithm { code }),
+        }
+    }
+
+    /// The bytes of a tag; 0 for [`Algorithm::None`].
+    #[must_use]
+    pub const fn tag_bytes(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::HmacSha256 | Self::Blake3 => 32,
+            Self::HmacSha512 => 64,
+        }
+    }
+
+    /// Whether tags need a key.
+    #[must_use]
+    pub const fn is_sealed(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::HmacSha256 => "hmac-sha256",
+            Self::HmacSha512 => "hmac-sha512",
+            Self::Blake3 => "blake3",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == text)
+            .ok_or_else(|| {
+                format!("`{text}` is not one of none, hmac-sha256, hmac-sha512 and blake3")
+            })
+    }
+}
+
+/// What one tag covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SealUnit {
+    /// Each record has its own tag: damage is pinned to the record, at a MAC a record.
+    Record,
+    /// Each chunk has one: the cost is the hash's throughput over large pieces.
+    #[default]
+    Batch,
+}
+
+impl SealUnit {
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::Batch => "batch",
+        }
+    }
+
+    /// The bytes of tag that each record carries.
+    #[must_use]
+    pub const fn record_tag_bytes(self, algorithm: Algorithm) -> usize {
+        match self {
+            Self::Record => algorithm.tag_bytes(),
+            Self::Batch => 0,
+        }
+    }
+}
+
+impl fmt::Display for SealUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for SealUnit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "record" => Ok(Self::Record),
+            "batch" => Ok(Self::Batch),
+            _ => Err(format!("`{text}` is neither record nor batch")),
+        }
+    }
+}

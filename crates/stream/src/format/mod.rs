@@ -1,0 +1,132 @@
+//! The bytes on the disk.
+//!
+//! A stream is a directory of segments, `00000000000000000001.segment` and so on. A segment is a
+//! header of 4,096 bytes and chunks behind it, each aligned to 4,096 bytes; a chunk is what one
+//! buffer held when it was sealed: a header of 256 bytes, records, and zeros up to the alignment.
+//! All integers are little-endian. Sequences, segment numbers and epochs count from 1, so that 0
+//! says "none yet". After redb's `design.md`, a file format is drawn byte by byte:
+//!
+//! ```text
+//!   0        4096      4096·k                    4096·m                       segment bytes
+//!   ├─ segment ─┼── chunk 1 ──┬───────────┬─ 0 ─┼── chunk 2 ── ··· ──┼── zeros, or stale ──┤
+//!   │  header   │ header 256  │ records   │ pad │
+//!
+//! segment header                              chunk header
+//!   0   8  magic "FBSEGMNT"                     0   4  magic "FBCK"
+//!   8   2  version, 1                           4   2  version, 1
+//!  10   1  algorithm                            6   1  algorithm
+//!  11   1  flags                                7   1  flags
+//!  12   4  0                                    8  16  stream id
+//!  16  16  stream id                           24   8  epoch
+//!  32   8  segment number                      32   8  chunk sequence
+//!  40   8  epoch                               40   8  sequence of the first record
+//!  48   8  sequence of the first chunk         48   4  count of records, at least 1
+//!  56   8  sequence of the first record        52   4  bytes of records, without padding
+//!  64   8  created, ns since 1970              56   8  durable sequence when it was sealed
+//!  72   8  segment bytes, preallocated         64   8  sealed at, ns since 1970
+//!  80  64  tag of the chunk before             72   4  CRC32C of the records' heads and tags
+//! 144  32  key check                           76   4  0
+//! 176  64  tag of this header                  80  64  tag of the chunk before
+//! 240 ...  0                                  144  64  tag of this chunk
+//! 4092  4  CRC32C of bytes 0..4092            208  44  0
+//!                                             252   4  CRC32C of bytes 0..252
+//! record
+//!   0   4  bytes of payload, n
+//!   4   4  CRC32C of bytes 0..4 and the payload
+//!   8   n  payload
+//! 8+n   t  tag, where sealed by record: t = 32, 64 or 32 bytes by algorithm; else t = 0
+//! ```
+//!
+//! *Algorithm*: 0 none, 1 HMAC-SHA256, 2 HMAC-SHA512, 3 keyed BLAKE3. *Flags*: bit 0, sealed by
+//! record; bits 1 and 2, the mode of the writer (0 none, 1 interval, 2 batch); bit 3, in a segment
+//! header only, that the file was recycled, so that stale bytes may follow the last chunk.
+//!
+//! **Every byte is covered.** The header by its CRC; a payload by its record's CRC; the heads (and
+//! tags) of all records by the header's body CRC, which binds this header to this body, so that a
+//! new header over the records of a segment's former life is found even where record boundaries
+//! agree; padding must be zero.
+//!
+//! **Tags.** Each chunk has one. Unsealed, its first 8 bytes are the header's CRC (with tag and CRC
+//! taken as zero) and the body CRC, which makes the chain a checksum only. Sealed by batch, it is
+//! the MAC of the header (with tag and CRC taken as zero), which holds the previous tag, stream id,
+//! sequences and lengths, followed by the records. Sealed by record, each record has a tag
+//! `MAC(previous tag ‖ sequence, 8 ‖ length, 4 ‖ payload)`, where the first one's previous tag is
+//! that of the chunk before, and the chunk's tag is the MAC of the header as above, followed by the
+//! last record's tag. Stream id and segment number are also bound by the keys ([`crate::seal`]).
+//! Tags shorter than 64 bytes are followed by zeros.
+//!
+//! **End of a segment.** What follows the last chunk is zero, or, in a recycled file, stale: chunks
+//! whose sequence or epoch is below what would have to follow, or the inside of one. Epochs count
+//! the times a stream was opened for writing and never fall, so that what an earlier crash left
+//! behind is not taken for a successor.
+
+mod algorithm;
+mod chunk_header;
+mod error;
+mod fields;
+mod record;
+mod segment_header;
+mod segment_name;
+mod stream_id;
+
+pub use algorithm::{Algorithm, SealUnit};
+pub use chunk_header::{ChunkHeader, ChunkLikeness};
+pub use error::FormatError;
+pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
+pub use segment_header::SegmentHeader;
+pub use segment_name::{segment_name, segment_number};
+pub use stream_id::StreamId;
+
+/// The version that this crate writes, and the newest it reads.
+pub const VERSION: u16 = 1;
+
+/// The alignment of chunks, and the size of a segment header, in bytes.
+pub const ALIGNMENT: usize = 4_096;
+
+/// The size of a chunk header, in bytes.
+pub const CHUNK_HEADER_BYTES: usize = 256;
+
+/// The room for a tag in headers, in bytes; shorter tags are followed by zeros.
+pub const TAG_BYTES: usize = 64;
+
+/// The most bytes of records that a chunk may hold: a chunk is read into memory as a whole.
+pub const CHUNK_BODY_BYTES_MAX: u32 = 1 << 30;
+
+/// A tag with the zeros that follow it.
+pub type Tag = [u8; TAG_BYTES];
+
+/// The bytes a chunk with `body` bytes of records takes in its segment.
+#[must_use]
+pub const fn chunk_bytes(body: u32) -> u64 {
+    (CHUNK_HEADER_BYTES as u64 + body as u64).next_multiple_of(ALIGNMENT as u64)
+}
+
+/// How the stream was written to the disk, as a chunk's flags say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SyncKind {
+    /// Never synced by the writer.
+    None,
+    /// Synced after a time or a number of bytes.
+    Interval,
+    /// Each batch durable before it is acknowledged.
+    Batch,
+}
+
+impl SyncKind {
+    pub(crate) const fn bits(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Interval => 1,
+            Self::Batch => 2,
+        }
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
+        match bits {
+            0 => Some(Self::None),
+            1 => Some(Self::Interval),
+            2 => Some(Self::Batch),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A record: its length, its checksum, its bytes and, where sealed by record, its tag.
+
+use thiserror::Error;
+
+/// The bytes before a record's payload.
+pub const RECORD_HEAD_BYTES: usize = 8;
+
+/// The bytes that a record of `payload` bytes takes in a chunk.
+#[must_use]
+#[inline]
+pub const fn record_bytes(payload: usize, tag_bytes: usize) -> usize {
+    RECORD_HEAD_BYTES + payload + tag_bytes
+}
+
+/// Appends a record to `body`, with `tag_bytes` zeros where its tag will stand, and returns its head.
+///
+/// The CRC32C of all heads is the body's checksum where records have no tags, so that whoever fills
+/// a body can keep it in passing.
+///
+/// # Panics
+///
+/// If the payload is longer than `u32::MAX` bytes.
+#[inline]
+pub fn write_record(
+    body: &mut Vec<u8>,
+    payload: &[u8],
+    tag_bytes: usize,
+) -> [u8; RECORD_HEAD_BYTES] {
+    let length = u32::try_from(payload.len()).expect("a record is below 4 GiB");
+    let length = length.to_le_bytes();
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&length), payload);
+    let mut head = [0; RECORD_HEAD_BYTES];
+    head[..4].copy_from_slice(&length);
+    head[4..].copy_from_slice(&checksum.to_le_bytes());
+    body.extend_from_slice(&head);
+    body.extend_from_slice(payload);
+    const ZEROS: [u8; super::TAG_BYTES] = [0; super::TAG_BYTES];
+    body.extend_from_slice(&ZEROS[..tag_bytes]);
+    head
+}
+
+/// Why the next record of a body could not be read; what follows it in the chunk cannot be found
+/// either.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// Its length reaches past the end of the chunk.
+    #[error("the record's length reaches past its chunk")]
+    Length,
+    /// Its checksum does not match.
+    #[error("the record's checksum does not match")]
+    Checksum,
+}
+
+/// Walks the records of a chunk's body.
+///
+/// Each item is the offset of the record in the body, its payload and its tag. After an error it
+/// ends: the length that would lead to the next record cannot be trusted.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    body: &'a [u8],
+    offset: usize,
+    tag_bytes: usize,
+    is_broken: bool,
+}
+
+/// A record where it stands in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordAt<'a> {
+    /// The offset of its head in the body.
+    pub offset: usize,
+    /// What was appended.
+    pub payload: &'a [u8],
+    /// Its tag; empty where the stream is not sealed by record.
+    pub tag: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// The records in `body`, each with a tag of `tag_bytes`.
+    #[must_use]
+    pub fn new(body: &'a [u8], tag_bytes: usize) -> Self {
+        Self {
+            body,
+            offset: 0,
+            tag_bytes,
+            is_broken: false,
+        }
+    }
+
+    /// The offset of the record that comes next.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    fn read(&self) -> Result<RecordAt<'a>, RecordError> {
+        let rest = &self.body[self.offset..];
+        let head: [u8; RECORD_HEAD_BYTES] =
+            rest.first_chunk().copied().ok_or(RecordError::Length)?;
+        let (length, checksum) = head.split_at(4);
+        let payload_bytes = super::fields::get_u32(length, 0) as usize;
+        let end = RECORD_HEAD_BYTES
+            .checked_add(payload_bytes)
+            .and_then(|end| end.checked_add(self.tag_bytes))
+            .filter(|end| *end <= rest.len())
+            .ok_or(RecordError::Length)?;
+        let payload = &rest[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + payload_bytes];
+        let found = crc32c::crc32c_append(crc32c::crc32c(length), payload);
+        if found.to_le_bytes() != checksum {
+            return Err(RecordError::Checksum);
+        }
+        Ok(RecordAt {
+            offset: self.offset,
+            payload,
+            tag: &rest[end - self.tag_bytes..end],
+        })
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<RecordAt<'a>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_broken || self.offset == self.body.len() {
+            return None;
+        }
+        let record = self.read();
+        match &record {
+            Ok(record) => {
+                self.offset += record_bytes(record.payload.len(), self.tag_bytes);
+            }
+            Err(_) => self.is_broken = true,
+        }
+        Some(record)
+    }
+}

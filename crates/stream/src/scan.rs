@@ -1,0 +1,151 @@
+//! Reading a segment chunk by chunk, whatever is in it.
+//!
+//! The floor on which recovery, readers, verification and salvage stand: it says what the bytes at
+//! an offset are, and judges nothing.
+
+use std::{io, sync::Arc};
+
+use crate::{
+    format::{
+        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SegmentHeader, segment_number,
+    },
+    storage::{Access, Storage, StorageFile},
+};
+
+/// What stands at an offset of a segment.
+#[derive(Debug)]
+pub(crate) enum Slot {
+    /// Nothing: the file ends here, or before.
+    End,
+    /// Zeros for 4 KiB, or to the file's end.
+    Zeros,
+    /// No chunk header. `head` is what is there, up to 256 bytes.
+    NoHeader { error: FormatError, head: Vec<u8> },
+    /// A chunk header, and the file ends before the chunk does.
+    Cut(Box<ChunkHeader>),
+    /// A chunk header with its whole body behind it, which the scan holds; neither is checked
+    /// against the other.
+    Chunk {
+        header: Box<ChunkHeader>,
+        /// Whether what follows the records up to the alignment is zero.
+        is_padding_zero: bool,
+    },
+}
+
+/// A segment's file, read at any offset.
+pub(crate) struct SegmentScan {
+    file: Arc<dyn StorageFile>,
+    bytes: u64,
+    chunk: Vec<u8>,
+    body_bytes: usize,
+}
+
+impl SegmentScan {
+    pub(crate) fn new(file: Arc<dyn StorageFile>) -> io::Result<Self> {
+        Ok(Self {
+            bytes: file.bytes()?,
+            file,
+            chunk: Vec::new(),
+            body_bytes: 0,
+        })
+    }
+
+    /// The length of the file, as it was when the scan began or [`refresh`](Self::refresh) looked.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Looks at the file's length again.
+    pub(crate) fn refresh(&mut self) -> io::Result<()> {
+        self.bytes = self.file.bytes()?;
+        Ok(())
+    }
+
+    /// The segment's header, or what is wrong with it.
+    pub(crate) fn header(&self) -> io::Result<Result<SegmentHeader, FormatError>> {
+        let mut bytes = vec![0; ALIGNMENT];
+        let read = self.file.read_at(&mut bytes, 0)?;
+        Ok(SegmentHeader::decode(&bytes[..read]))
+    }
+
+    /// Only the chunk header at `offset`; `None` where there is none that holds.
+    pub(crate) fn chunk_header(&self, offset: u64) -> io::Result<Option<ChunkHeader>> {
+        let mut bytes = [0; CHUNK_HEADER_BYTES];
+        let read = self.file.read_at(&mut bytes, offset)?;
+        Ok(ChunkHeader::decode(&bytes[..read]).ok())
+    }
+
+    /// Reads what is at `offset`, a multiple of 4 KiB.
+    pub(crate) fn read(&mut self, offset: u64) -> io::Result<Slot> {
+        debug_assert!(offset.is_multiple_of(ALIGNMENT as u64));
+        self.body_bytes = 0;
+        if offset >= self.bytes {
+            return Ok(Slot::End);
+        }
+        self.chunk.resize(ALIGNMENT, 0);
+        let read = self.file.read_at(&mut self.chunk[..ALIGNMENT], offset)?;
+        if read == 0 {
+            return Ok(Slot::End);
+        }
+        let header = match ChunkHeader::decode(&self.chunk[..read]) {
+            Ok(header) => header,
+            Err(_) if self.chunk[..read].iter().all(|byte| *byte == 0) => return Ok(Slot::Zeros),
+            Err(error) => {
+                return Ok(Slot::NoHeader {
+                    error,
+                    head: self.chunk[..read.min(CHUNK_HEADER_BYTES)].to_vec(),
+                });
+            }
+        };
+        // The length was believed only under the header's checksum, and memory is taken only for
+        // what the file has.
+        let chunk_bytes = header.chunk_bytes();
+        if chunk_bytes > self.bytes - offset {
+            return Ok(Slot::Cut(Box::new(header)));
+        }
+        let chunk_bytes = chunk_bytes as usize;
+        self.chunk.resize(chunk_bytes.max(ALIGNMENT), 0);
+        if chunk_bytes > ALIGNMENT {
+            let rest = &mut self.chunk[ALIGNMENT..chunk_bytes];
+            let rest_bytes = rest.len();
+            let read = self.file.read_at(rest, offset + ALIGNMENT as u64)?;
+            if read < rest_bytes {
+                return Ok(Slot::Cut(Box::new(header)));
+            }
+        }
+        self.body_bytes = header.body_bytes as usize;
+        let padding = &self.chunk[CHUNK_HEADER_BYTES + self.body_bytes..chunk_bytes];
+        Ok(Slot::Chunk {
+            is_padding_zero: padding.iter().all(|byte| *byte == 0),
+            header: Box::new(header),
+        })
+    }
+
+    /// The records of the chunk that was read last; empty if it was none.
+    pub(crate) fn body(&self) -> &[u8] {
+        if self.body_bytes == 0 {
+            return &[];
+        }
+        &self.chunk[CHUNK_HEADER_BYTES..CHUNK_HEADER_BYTES + self.body_bytes]
+    }
+}
+
+/// The numbers of a stream's segments, in order.
+pub(crate) fn segments(storage: &dyn Storage) -> io::Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = storage
+        .list()?
+        .iter()
+        .filter_map(|name| segment_number(name))
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Opens a segment to be read.
+pub(crate) fn open_segment(
+    storage: &dyn Storage,
+    number: u64,
+    access: Access,
+) -> io::Result<SegmentScan> {
+    SegmentScan::new(storage.open(&crate::format::segment_name(number), access)?)
+}

@@ -1,0 +1,76 @@
+//! What makes a stream's bytes provably its own: keys, tags and the chain.
+//!
+//! After scene 2's chained hash (`sig[n] = HMAC(secret, sig[n-1] ‖ record[n])`) with what it left
+//! open: every tag also covers sequence and length, the stream's id and the segment's number are in
+//! the key, and the key moves on:
+//!
+//! ```text
+//!   master key ──HKDF-Extract(salt: stream id)──▶ ratchet 1 ──▶ ratchet 2 ──▶ ...
+//!                                                    │             │
+//!                                          HKDF-Expand: chunk, record and check keys of segment 1, 2
+//! ```
+//!
+//! Each ratchet state is the HKDF-Expand of the one before, which is then zeroised: whoever reads
+//! a running writer's memory cannot forge the segments that it has left behind. All derivations are
+//! HKDF-SHA256; each purpose has an info text of its own.
+
+mod chunk;
+mod key;
+mod mac;
+mod ratchet;
+
+pub use chunk::{SealFault, check_chunk, seal_chunk};
+pub use key::{KEY_BYTES_MIN, KeyError, MasterKey};
+pub use ratchet::{Ratchet, SegmentKeys};
+
+use crate::format::{SegmentHeader, Tag};
+
+/// The unsealed or sealed tag of a segment header, and its key check, are filled in.
+pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
+    if let Some(keys) = keys {
+        header.key_check = keys.key_check();
+        header.tag = keys.chunk_tag(&[&header.encode_untagged()]);
+    }
+}
+
+/// Whether a segment header is the one that the holder of the keys wrote.
+///
+/// # Errors
+///
+/// [`SegmentFault::WrongKey`] if the keys are others than it was written with,
+/// [`SegmentFault::Tampered`] if the keys are right and its tag is not.
+pub fn check_segment(keys: &SegmentKeys, header: &SegmentHeader) -> Result<(), SegmentFault> {
+    if header.key_check != keys.key_check() {
+        // Whoever alters the key check and mends the checksum makes it look like a wrong key; the
+        // header's tag tells the two apart.
+        let mut expected = *header;
+        expected.key_check = keys.key_check();
+        return if is_same(&keys.chunk_tag(&[&expected.encode_untagged()]), &header.tag) {
+            Err(SegmentFault::Tampered)
+        } else {
+            Err(SegmentFault::WrongKey)
+        };
+    }
+    if is_same(&keys.chunk_tag(&[&header.encode_untagged()]), &header.tag) {
+        Ok(())
+    } else {
+        Err(SegmentFault::Tampered)
+    }
+}
+
+/// Why a segment header is not the one that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentFault {
+    /// It was written with another key.
+    WrongKey,
+    /// It was altered by somebody who mended its checksum.
+    Tampered,
+}
+
+/// Compares tags in constant time.
+pub(crate) fn is_same(left: &Tag, right: &Tag) -> bool {
+    left.iter()
+        .zip(right)
+        .fold(0, |difference, (left, right)| difference | (left ^ right))
+        == 0
+}

@@ -1,0 +1,106 @@
+//! The keys of a segment, and the way from one segment's to the next.
+
+use hkdf::Hkdf;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::{key::MasterKey, mac::Mac};
+use crate::format::{Algorithm, StreamId, Tag};
+
+const NEXT: &[u8] = b"freeboard-stream 1 ratchet";
+const CHUNK: &[u8] = b"freeboard-stream 1 chunk";
+const RECORD: &[u8] = b"freeboard-stream 1 record";
+const CHECK: &[u8] = b"freeboard-stream 1 key check";
+
+/// The secret of one segment, from which its keys and the next segment's secret come, and no earlier
+/// one.
+pub struct Ratchet {
+    secret: Zeroizing<[u8; 32]>,
+    algorithm: Algorithm,
+    number: u64,
+}
+
+impl Ratchet {
+    /// The ratchet of a stream's segment `number`, which takes a microsecond a segment.
+    ///
+    /// # Panics
+    ///
+    /// If the algorithm is [`Algorithm::None`], or `number` is 0.
+    #[must_use]
+    pub fn at(key: &MasterKey, algorithm: Algorithm, stream: StreamId, number: u64) -> Self {
+        assert!(algorithm.is_sealed(), "an unsealed stream has no keys");
+        assert!(number > 0, "segments count from 1");
+        let root = Hkdf::<Sha256>::new(Some(&stream.0), key.bytes());
+        let mut ratchet = Self {
+            secret: expand(&root, &[NEXT]),
+            algorithm,
+            number: 1,
+        };
+        while ratchet.number < number {
+            ratchet.advance();
+        }
+        ratchet
+    }
+
+    /// Goes on to the next segment; the secret of this one is gone.
+    pub fn advance(&mut self) {
+        let secret = expand(&self.here(), &[NEXT]);
+        self.secret = secret;
+        self.number += 1;
+    }
+
+    /// The segment whose keys it gives.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The keys of its segment.
+    #[must_use]
+    pub fn keys(&self) -> SegmentKeys {
+        let here = self.here();
+        let number = self.number.to_le_bytes();
+        let code = [self.algorithm.code()];
+        let key = |purpose| expand(&here, &[purpose, &code, &number]);
+        let check = Mac::new(self.algorithm, &key(CHECK)).tag(&[CHECK]);
+        SegmentKeys {
+            chunk: Mac::new(self.algorithm, &key(CHUNK)),
+            record: Mac::new(self.algorithm, &key(RECORD)),
+            check: *check.first_chunk().expect("a tag has 64 bytes"),
+        }
+    }
+
+    fn here(&self) -> Hkdf<Sha256> {
+        Hkdf::from_prk(self.secret.as_slice()).expect("32 bytes are a pseudorandom key")
+    }
+}
+
+/// The keys with which one segment is sealed.
+pub struct SegmentKeys {
+    chunk: Mac,
+    record: Mac,
+    check: [u8; 32],
+}
+
+impl SegmentKeys {
+    /// What the segment's header holds for the next reader's key to be checked against.
+    #[must_use]
+    pub fn key_check(&self) -> [u8; 32] {
+        self.check
+    }
+
+    pub(super) fn chunk_tag(&self, parts: &[&[u8]]) -> Tag {
+        self.chunk.tag(parts)
+    }
+
+    pub(super) fn record_tag(&self, parts: &[&[u8]]) -> Tag {
+        self.record.tag(parts)
+    }
+}
+
+fn expand(from: &Hkdf<Sha256>, info: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+    let mut secret = Zeroizing::new([0; 32]);
+    from.expand_multi_info(info, secret.as_mut_slice())
+        .expect("32 bytes are one block of SHA-256");
+    secret
+}

@@ -1,0 +1,258 @@
+//! A real directory.
+//!
+//! Durable files are opened with `O_DIRECT | O_DSYNC`: no copy into the page cache, and the write is
+//! durable when it returns. Where the file system knows no direct I/O (older tmpfs, some overlays)
+//! the open fails with `EINVAL`; then the file is written through the page cache and each write is
+//! followed by `fdatasync`: slower, and just as durable as the file system makes it.
+
+use std::{
+    any::Any,
+    fs::{self, File, OpenOptions},
+    io::{self, IoSlice},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::{FallocateFlags, FlockOperation, OFlags},
+    io::Errno,
+};
+
+use super::{Access, AlignedBuffer, Storage, StorageFile};
+use crate::format::ALIGNMENT;
+
+const LOCK: &str = "stream.lock";
+
+/// The most parts one call to the kernel takes (`IOV_MAX` on Linux).
+const PARTS_MAX: usize = 1_024;
+
+/// A directory of the file system.
+#[derive(Debug)]
+pub struct Disk {
+    path: PathBuf,
+}
+
+impl Disk {
+    /// The directory at `path`, which is created, with those above it, if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// `NotADirectory` if there is something else, or what the file system says.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        match fs::create_dir_all(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(io::ErrorKind::NotADirectory.into())
+            }
+            result => result.map(|()| Self { path }),
+        }
+    }
+
+    /// The directory at `path`, which exists.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, `NotADirectory`, or what the file system says.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        if fs::metadata(&path)?.is_dir() {
+            Ok(Self { path })
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_file(&self, name: &str, access: Access, is_new: bool) -> io::Result<DiskFile> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        let is_written = matches!(access, Access::Cached | Access::Durable);
+        options.write(is_written || is_new).create_new(is_new);
+        let path = self.path.join(name);
+        let flags = match access {
+            Access::Read | Access::Cached => OFlags::empty(),
+            Access::ReadDevice => OFlags::DIRECT,
+            Access::Durable => OFlags::DIRECT | OFlags::DSYNC,
+        };
+        options.custom_flags(flags.bits() as i32);
+        match options.open(&path) {
+            Ok(file) => Ok(DiskFile {
+                file,
+                is_direct: flags.contains(OFlags::DIRECT),
+                syncs_each_write: false,
+            }),
+            Err(error)
+                if flags.contains(OFlags::DIRECT)
+                    && Errno::from_io_error(&error) == Some(Errno::INVAL) =>
+            {
+                // The attempt may have created the file before its flags were refused.
+                options.custom_flags(0).create_new(false).create(is_new);
+                let file = options.open(&path)?;
+                if access == Access::ReadDevice {
+                    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+                }
+                Ok(DiskFile {
+                    file,
+                    is_direct: false,
+                    syncs_each_write: access == Access::Durable,
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Storage for Disk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // A name that is not text is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        let file = self.open_file(name, access, true)?;
+        if let Err(error) = file.resize(bytes) {
+            drop(file);
+            // Half a file helps nobody; the first error is the one that matters.
+            let _ = self.remove(name);
+            return Err(error);
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(self.open_file(name, access, false)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.path.join(LOCK))?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(file))
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    file: File,
+    is_direct: bool,
+    syncs_each_write: bool,
+}
+
+impl DiskFile {
+    /// Direct reads need aligned memory, offset and length, which the caller's need not be.
+    fn read_direct(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let align = ALIGNMENT as u64;
+        let begin = offset / align * align;
+        let end = (offset + buffer.len() as u64).next_multiple_of(align);
+        let skip = (offset - begin) as usize;
+        let mut pages = AlignedBuffer::zeroed((end - begin) as usize);
+        let read = read_full(&self.file, pages.as_mut_slice(), begin)?;
+        let found = read.saturating_sub(skip).min(buffer.len());
+        buffer[..found].copy_from_slice(&pages.as_slice()[skip..skip + found]);
+        Ok(found)
+    }
+}
+
+fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+impl StorageFile for DiskFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.is_direct {
+            self.read_direct(buffer, offset)
+        } else {
+            read_full(&self.file, buffer, offset)
+        }
+    }
+
+    fn write_at(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
+        for parts in parts.chunks(PARTS_MAX) {
+            let mut slices: Vec<IoSlice<'_>> =
+                parts.iter().map(|part| IoSlice::new(part)).collect();
+            let mut rest = slices.as_mut_slice();
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.file, rest, offset) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => {
+                        offset += written as u64;
+                        IoSlice::advance_slices(&mut rest, written);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        if self.syncs_each_write {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // `fdatasync` also writes what is needed to find the data again: a length that grew.
+        self.file.sync_data()
+    }
+
+    fn resize(&self, bytes: u64) -> io::Result<()> {
+        let before = self.bytes()?;
+        if bytes <= before {
+            return self.file.set_len(bytes);
+        }
+        let reserved =
+            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), before, bytes - before);
+        match reserved {
+            // Without reserved room a write may find the disk full; it says so then.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(bytes),
+            result => result.map_err(io::Error::from),
+        }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn is_synchronous(&self) -> bool {
+        self.is_direct || self.syncs_each_write
+    }
+
+    fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+}

@@ -1,0 +1,131 @@
+//! Where the bytes go: a directory of files, behind a trait so that a crash can be faked.
+//!
+//! [`Disk`] is a real directory. `SimulatedDisk` keeps everything in memory, drops, tears and
+//! reorders what was not synced when its power fails, and fails any call when told to; the crash
+//! tests run on it.
+
+mod aligned;
+mod disk;
+
+use std::{any::Any, fmt, io, sync::Arc};
+
+pub use aligned::AlignedBuffer;
+pub use disk::Disk;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read, through the page cache.
+    Read,
+    /// To read what is on the device, past anything that the page cache believes: after a failed
+    /// sync the cache may hold what the device does not.
+    ReadDevice,
+    /// To write through the page cache; [`StorageFile::sync`] makes it durable.
+    Cached,
+    /// To write so that each write is durable when it returns, past the page cache where the file
+    /// system can (`O_DIRECT | O_DSYNC`). Offsets, lengths and buffers are aligned to 4,096 bytes.
+    Durable,
+}
+
+/// A directory of files.
+///
+/// Names are single components. Creating, renaming and removing are durable after
+/// [`sync_directory`](Storage::sync_directory). All calls can come from several threads at once.
+pub trait Storage: fmt::Debug + Send + Sync + 'static {
+    /// The names of the files in it, in no order.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Creates a file of `bytes` bytes of zeros whose room on the device is reserved, where the file
+    /// system can.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`, `StorageFull`, or what the file system says.
+    fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Opens a file that exists.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, or what the file system says.
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Gives a file another name; a file that has that name already is replaced.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes names durable: what was created, renamed and removed.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn sync_directory(&self) -> io::Result<()>;
+
+    /// Takes the directory's lock, which is held until the returned guard is dropped or the process
+    /// ends.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if somebody has it.
+    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
+}
+
+/// A file of a [`Storage`]. Reads and writes name their offset, so threads can share it.
+pub trait StorageFile: fmt::Debug + Send + Sync {
+    /// Reads from `offset` until `buffer` is full or the file ends; returns the bytes read.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes the parts one behind the other from `offset`, all of them.
+    ///
+    /// # Errors
+    ///
+    /// `StorageFull`, or what the file system says; some of it may have been written then.
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
+
+    /// Makes everything durable that was written to the file, and its length.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says. After an error what was written since the last success may be
+    /// anywhere; a second call proves nothing.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Sets the length; what is added reads as zeros, with room reserved where the file system can.
+    ///
+    /// # Errors
+    ///
+    /// `StorageFull`, or what the file system says.
+    fn resize(&self, bytes: u64) -> io::Result<()>;
+
+    /// Its length, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Whether each write is durable when it returns, so that no [`sync`](StorageFile::sync) is
+    /// needed.
+    fn is_synchronous(&self) -> bool;
+
+    /// Whether reads and writes go past the page cache.
+    fn is_direct(&self) -> bool;
+}

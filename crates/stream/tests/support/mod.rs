@@ -1,0 +1,150 @@
+//! Streams made chunk by chunk, without the writer: so that readers and verifiers are tested against
+//! the format itself.
+
+#![allow(dead_code)]
+
+use std::{fs, path::Path};
+
+use freeboard_stream::{
+    format::{
+        ALIGNMENT, Algorithm, ChunkHeader, RECORD_HEAD_BYTES, SealUnit, SegmentHeader, StreamId,
+        SyncKind, TAG_BYTES, Tag, segment_name, write_record,
+    },
+    seal::{MasterKey, Ratchet, seal_chunk, seal_segment},
+};
+
+/// The key of all streams made here.
+pub(crate) const KEY: &[u8] = b"a key for tests, and only for tests";
+
+/// Makes a stream's segments as bytes.
+pub(crate) struct StreamMaker {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) unit: SealUnit,
+    pub(crate) sync: SyncKind,
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: u64,
+    pub(crate) time_ns: u64,
+    ratchet: Option<Ratchet>,
+    previous: Tag,
+    next_chunk: u64,
+    next_record: u64,
+    segments: Vec<Vec<u8>>,
+}
+
+impl StreamMaker {
+    pub(crate) fn new(algorithm: Algorithm, unit: SealUnit) -> Self {
+        let stream = StreamId(*b"a stream of test");
+        let key = MasterKey::new(KEY).unwrap();
+        Self {
+            algorithm,
+            unit,
+            sync: SyncKind::Batch,
+            stream,
+            epoch: 1,
+            time_ns: 1_700_000_000_000_000_000,
+            ratchet: algorithm
+                .is_sealed()
+                .then(|| Ratchet::at(&key, algorithm, stream, 1)),
+            previous: [0; TAG_BYTES],
+            next_chunk: 1,
+            next_record: 1,
+            segments: Vec::new(),
+        }
+    }
+
+    /// Begins the next segment.
+    pub(crate) fn segment(&mut self) -> &mut Self {
+        let number = self.segments.len() as u64 + 1;
+        if let Some(ratchet) = &mut self.ratchet
+            && number > 1
+        {
+            ratchet.advance();
+        }
+        let mut header = SegmentHeader {
+            algorithm: self.algorithm,
+            unit: self.unit,
+            is_recycled: false,
+            stream: self.stream,
+            number,
+            epoch: self.epoch,
+            first_chunk: self.next_chunk,
+            first_record: self.next_record,
+            created_ns: self.time_ns,
+            segment_bytes: 1 << 20,
+            previous: self.previous,
+            key_check: [0; 32],
+            tag: [0; TAG_BYTES],
+        };
+        let keys = self.ratchet.as_ref().map(Ratchet::keys);
+        seal_segment(keys.as_ref(), &mut header);
+        self.segments.push(header.encode().to_vec());
+        self
+    }
+
+    /// Appends a chunk with these records to the current segment.
+    pub(crate) fn chunk<R: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = R>,
+    ) -> &mut Self {
+        if self.segments.is_empty() {
+            self.segment();
+        }
+        let tag_bytes = self.unit.record_tag_bytes(self.algorithm);
+        let (mut body, mut heads, mut count) = (Vec::new(), 0, 0);
+        for record in records {
+            let head = write_record(&mut body, record.as_ref(), tag_bytes);
+            assert_eq!(head.len(), RECORD_HEAD_BYTES);
+            heads = crc32c::crc32c_append(heads, &head);
+            count += 1;
+        }
+        self.time_ns += 1_000_000;
+        let mut header = ChunkHeader {
+            algorithm: self.algorithm,
+            unit: self.unit,
+            sync: self.sync,
+            stream: self.stream,
+            epoch: self.epoch,
+            sequence: self.next_chunk,
+            first_record: self.next_record,
+            count,
+            body_bytes: body.len() as u32,
+            durable: self.next_record - 1,
+            time_ns: self.time_ns,
+            body_checksum: 0,
+            previous: self.previous,
+            tag: [0; TAG_BYTES],
+        };
+        let keys = self.ratchet.as_ref().map(Ratchet::keys);
+        seal_chunk(keys.as_ref(), &mut header, &mut body, heads);
+        self.previous = header.tag;
+        self.next_chunk += 1;
+        self.next_record += u64::from(count);
+        let segment = self.segments.last_mut().unwrap();
+        segment.extend_from_slice(&header.encode());
+        segment.extend_from_slice(&body);
+        segment.resize(segment.len().next_multiple_of(ALIGNMENT), 0);
+        self
+    }
+
+    /// The tag of the last chunk.
+    pub(crate) fn tag(&self) -> Tag {
+        self.previous
+    }
+
+    /// The sequence of the last record.
+    pub(crate) fn last_record(&self) -> u64 {
+        self.next_record - 1
+    }
+
+    /// The bytes of each segment.
+    pub(crate) fn segments(&self) -> &[Vec<u8>] {
+        &self.segments
+    }
+
+    /// Writes the segments into a directory.
+    pub(crate) fn write(&self, directory: &Path) {
+        for (index, bytes) in self.segments.iter().enumerate() {
+            fs::write(directory.join(segment_name(index as u64 + 1)), bytes).unwrap();
+        }
+    }
+}
