@@ -1,5 +1,7 @@
 //! The tags of a chunk and of its records.
 
+use std::fmt;
+
 use super::{is_same, ratchet::SegmentKeys};
 use crate::format::{ChunkHeader, RECORD_HEAD_BYTES, Records, SealUnit, TAG_BYTES, Tag};
 
@@ -120,6 +122,29 @@ pub enum SealFault {
     Body,
     /// Every checksum matches, and the chunk's tag does not.
     ChunkTag,
+}
+
+impl fmt::Display for SealFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record { index, .. } => {
+                write!(
+                    f,
+                    "the checksum of the chunk's record {} does not match",
+                    index + 1
+                )
+            }
+            Self::RecordTag { index, .. } => {
+                write!(
+                    f,
+                    "the tag of the chunk's record {} does not match",
+                    index + 1
+                )
+            }
+            Self::Body => f.write_str("the records are not those that the header was written for"),
+            Self::ChunkTag => f.write_str("the chunk's tag does not match"),
+        }
+    }
 }
 
 /// Checks the body of a chunk against its header: all checksums and, with keys, all tags.

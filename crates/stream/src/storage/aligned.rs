@@ -9,6 +9,7 @@ use crate::format::ALIGNMENT;
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
+    capacity: usize,
 }
 
 impl AlignedBuffer {
@@ -19,7 +20,11 @@ impl AlignedBuffer {
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         assert!(start < ALIGNMENT, "bytes can be aligned");
         bytes.resize(start, 0);
-        Self { bytes, start }
+        Self {
+            bytes,
+            start,
+            capacity,
+        }
     }
 
     /// A buffer of `length` zeros.
@@ -33,7 +38,7 @@ impl AlignedBuffer {
     /// The bytes it takes in all.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity() - ALIGNMENT
+        self.capacity
     }
 
     /// The bytes it holds.

@@ -1,0 +1,318 @@
+//! Sealing what has filled up, and giving it a place.
+
+use std::{collections::VecDeque, io, sync::Arc};
+
+use crate::{
+    format::{
+        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, SegmentHeader, TAG_BYTES,
+        Tag, chunk_bytes,
+    },
+    seal::{MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
+    storage::{AlignedBuffer, StorageFile},
+    writer::Batch,
+};
+
+use super::{
+    identity::Identity,
+    recovery::Recovered,
+    segments::{Finished, Prepared},
+};
+
+/// A buffer of records, with room for a chunk's header in front of them.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    pub(crate) buffer: AlignedBuffer,
+    /// How many records it holds.
+    pub(crate) count: u32,
+    /// CRC32C of the records' heads.
+    pub(crate) heads_checksum: u32,
+    /// Whose records these are, in order.
+    pub(crate) batches: Vec<Part>,
+}
+
+/// A batch in a chunk, whole.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) batch: Arc<Batch>,
+    /// How many records it has.
+    pub(crate) count: u32,
+    /// When its first record was appended, on the process's clock.
+    pub(crate) begun_ns: u64,
+}
+
+impl Filled {
+    /// The bytes of its records.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.buffer.len() - CHUNK_HEADER_BYTES
+    }
+
+    /// Whether the records of `other` find room behind its own.
+    pub(crate) fn has_room_for(&self, other: &Self) -> bool {
+        other.body_bytes() <= self.buffer.room()
+    }
+
+    /// Moves the records of `other` behind its own, so that small messages of several shards make
+    /// one contiguous chunk; returns the emptied buffer.
+    pub(crate) fn absorb(&mut self, other: Self) -> AlignedBuffer {
+        let body = &other.buffer.as_slice()[CHUNK_HEADER_BYTES..];
+        self.buffer
+            .append(body.len(), |bytes| bytes.extend_from_slice(body));
+        self.heads_checksum = crc32c::crc32c_combine(
+            self.heads_checksum,
+            other.heads_checksum,
+            other.count as usize * RECORD_HEAD_BYTES,
+        );
+        self.count += other.count;
+        self.batches.extend(other.batches);
+        other.buffer
+    }
+}
+
+/// Chunks that are to be written one behind the other.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) file: Arc<dyn StorageFile>,
+    /// Where the first of `chunks` goes; a segment's header, if there is one, goes to 0.
+    pub(crate) offset: u64,
+    pub(crate) segment_header: Option<AlignedBuffer>,
+    pub(crate) chunks: Vec<Filled>,
+    /// The sequence of the first record.
+    pub(crate) first_record: u64,
+    /// The sequence of the last record.
+    pub(crate) last_record: u64,
+}
+
+impl Placed {
+    /// The bytes that go to the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let header = self.segment_header.as_ref().map_or(0, AlignedBuffer::len);
+        let chunks: usize = self.chunks.iter().map(|chunk| chunk.buffer.len()).sum();
+        (header + chunks) as u64
+    }
+
+    /// Writes it. Durable afterwards if the file is synchronous.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(self.chunks.len() + 1);
+        let mut offset = self.offset;
+        if let Some(header) = &self.segment_header {
+            debug_assert_eq!(offset, ALIGNMENT as u64);
+            parts.push(header.as_slice());
+            offset = 0;
+        }
+        parts.extend(self.chunks.iter().map(|chunk| chunk.buffer.as_slice()));
+        self.file.write_at(&parts, offset)
+    }
+}
+
+/// The segment that grows.
+#[derive(Debug)]
+struct Active {
+    number: u64,
+    file: Arc<dyn StorageFile>,
+    /// Where the next chunk goes.
+    offset: u64,
+    /// The room there is, in bytes.
+    bytes: u64,
+}
+
+/// The growing end of a stream.
+pub(crate) struct Log {
+    identity: Identity,
+    epoch: u64,
+    ratchet: Option<Ratchet>,
+    keys: Option<SegmentKeys>,
+    active: Option<Active>,
+    next_segment: u64,
+    next_chunk: u64,
+    next_record: u64,
+    previous: Tag,
+}
+
+impl Log {
+    /// Goes on where recovery found the end. `file` is the active segment's, open to be written and
+    /// with room for `bytes` bytes.
+    pub(crate) fn new(
+        identity: Identity,
+        key: Option<&MasterKey>,
+        recovered: &Recovered,
+        file: Option<(Arc<dyn StorageFile>, u64)>,
+    ) -> Self {
+        let active = recovered
+            .active
+            .zip(file)
+            .map(|((number, offset), (file, bytes))| Active {
+                number,
+                file,
+                offset,
+                bytes,
+            });
+        let number = active
+            .as_ref()
+            .map_or(recovered.next_segment, |active| active.number);
+        let ratchet = key
+            .filter(|_| identity.algorithm.is_sealed())
+            .map(|key| Ratchet::at(key, identity.algorithm, identity.stream, number));
+        Self {
+            identity,
+            epoch: recovered.epoch,
+            keys: ratchet.as_ref().map(Ratchet::keys),
+            ratchet,
+            next_segment: active
+                .as_ref()
+                .map_or(recovered.next_segment, |active| active.number + 1),
+            active,
+            next_chunk: recovered.next_chunk,
+            next_record: recovered.next_record,
+            previous: recovered.previous,
+        }
+    }
+
+    /// The number of the segment that will be begun next.
+    pub(crate) fn next_segment(&self) -> u64 {
+        self.next_segment
+    }
+
+    /// The sequence of the last record that was placed; 0 for none.
+    pub(crate) fn last_record(&self) -> u64 {
+        self.next_record - 1
+    }
+
+    /// The tag of the last chunk that was placed.
+    pub(crate) fn tag(&self) -> Tag {
+        self.previous
+    }
+
+    /// The active segment's file and the end of what was placed in it.
+    pub(crate) fn end(&self) -> Option<(Arc<dyn StorageFile>, u64)> {
+        let active = self.active.as_ref()?;
+        Some((active.file.clone(), active.offset))
+    }
+
+    /// Whether `filled` needs a new segment.
+    pub(crate) fn must_roll(&self, filled: &Filled) -> bool {
+        self.active.as_ref().is_none_or(|active| {
+            active.offset + chunk_bytes(filled.body_bytes() as u32) > active.bytes
+        })
+    }
+
+    /// Begins the prepared segment. Returns its header, which goes to the disk with the first
+    /// chunk, and the segment that is finished thereby.
+    pub(crate) fn roll(
+        &mut self,
+        prepared: Prepared,
+        time_ns: u64,
+    ) -> (AlignedBuffer, Option<Finished>) {
+        assert_eq!(
+            prepared.number, self.next_segment,
+            "segments are begun in order"
+        );
+        if let Some(ratchet) = &mut self.ratchet {
+            if ratchet.number() < prepared.number {
+                ratchet.advance();
+            }
+            assert_eq!(ratchet.number(), prepared.number, "a key for each segment");
+            self.keys = Some(ratchet.keys());
+        }
+        let mut header = SegmentHeader {
+            algorithm: self.identity.algorithm,
+            unit: self.identity.unit,
+            is_recycled: prepared.is_recycled,
+            stream: self.identity.stream,
+            number: prepared.number,
+            epoch: self.epoch,
+            first_chunk: self.next_chunk,
+            first_record: self.next_record,
+            created_ns: time_ns,
+            segment_bytes: prepared.bytes,
+            previous: self.previous,
+            key_check: [0; 32],
+            tag: [0; TAG_BYTES],
+        };
+        seal_segment(self.keys.as_ref(), &mut header);
+        let mut buffer = AlignedBuffer::zeroed(ALIGNMENT);
+        buffer.as_mut_slice().copy_from_slice(&header.encode());
+        let active = Active {
+            number: prepared.number,
+            file: prepared.file,
+            offset: ALIGNMENT as u64,
+            bytes: prepared.bytes,
+        };
+        self.next_segment = prepared.number + 1;
+        let finished = self.active.replace(active).map(|active| Finished {
+            number: active.number,
+            last_record: self.next_record - 1,
+            ended_ns: time_ns,
+            bytes: active.bytes,
+        });
+        (buffer, finished)
+    }
+
+    /// Seals as many of `waiting` as fit into the active segment, in order.
+    ///
+    /// `durable` is the last record that is known to be durable now.
+    ///
+    /// # Panics
+    ///
+    /// If not even the first fits.
+    pub(crate) fn place(
+        &mut self,
+        waiting: &mut VecDeque<Filled>,
+        durable: u64,
+        time_ns: u64,
+        segment_header: Option<AlignedBuffer>,
+    ) -> Placed {
+        let first_record = self.next_record;
+        let active = self.active.as_ref().expect("a segment was begun");
+        let (file, offset) = (active.file.clone(), active.offset);
+        let mut chunks = Vec::with_capacity(waiting.len());
+        while let Some(filled) = waiting.front() {
+            if self.must_roll(filled) {
+                break;
+            }
+            let mut filled = waiting.pop_front().expect("it is there");
+            self.seal(&mut filled, durable, time_ns);
+            let active = self.active.as_mut().expect("a segment was begun");
+            active.offset += filled.buffer.len() as u64;
+            chunks.push(filled);
+        }
+        assert!(!chunks.is_empty(), "room for one chunk was seen to");
+        Placed {
+            file,
+            offset,
+            segment_header,
+            chunks,
+            first_record,
+            last_record: self.next_record - 1,
+        }
+    }
+
+    fn seal(&mut self, filled: &mut Filled, durable: u64, time_ns: u64) {
+        let body_bytes = filled.body_bytes();
+        let mut header = ChunkHeader {
+            algorithm: self.identity.algorithm,
+            unit: self.identity.unit,
+            sync: self.identity.sync,
+            stream: self.identity.stream,
+            epoch: self.epoch,
+            sequence: self.next_chunk,
+            first_record: self.next_record,
+            count: filled.count,
+            body_bytes: u32::try_from(body_bytes).expect("a chunk is below 1 GiB"),
+            durable,
+            time_ns,
+            body_checksum: 0,
+            previous: self.previous,
+            tag: [0; TAG_BYTES],
+        };
+        let (front, body) = filled
+            .buffer
+            .as_mut_slice()
+            .split_at_mut(CHUNK_HEADER_BYTES);
+        seal_chunk(self.keys.as_ref(), &mut header, body, filled.heads_checksum);
+        front.copy_from_slice(&header.encode());
+        filled.buffer.pad_to(header.chunk_bytes() as usize);
+        self.previous = header.tag;
+        self.next_chunk += 1;
+        self.next_record += u64::from(filled.count);
+    }
+}

@@ -1,0 +1,381 @@
+//! Finding the end of a stream after whatever happened.
+//!
+//! Segments are read from the last whose header holds, and from the one before it while nothing
+//! says that all before was durable. The walk ends at the first chunk that does not follow. If a
+//! later chunk proves that what is missing had been durable, that is damage and nothing is touched;
+//! if not, it is what a crash leaves behind, and is cut off and kept aside.
+
+use std::collections::VecDeque;
+
+use crate::{
+    format::{Algorithm, FormatError, SealUnit, SegmentHeader, TAG_BYTES, Tag, segment_name},
+    scan::{self, SegmentScan},
+    seal::{MasterKey, Ratchet, SegmentFault, check_segment},
+    storage::{Access, Storage},
+};
+
+use super::{
+    damage::TailDamage,
+    error::OpenError,
+    search::{Missing, search},
+    segments::{Finished, remove_unfinished},
+    tail,
+    walk::{Position, WalkEnd},
+};
+
+/// Where a stream goes on.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// The header of its last segment; `None` for a new stream.
+    pub(crate) header: Option<SegmentHeader>,
+    /// The number and the end of the segment that can be added to.
+    pub(crate) active: Option<(u64, u64)>,
+    pub(crate) finished: VecDeque<Finished>,
+    pub(crate) next_segment: u64,
+    pub(crate) next_chunk: u64,
+    pub(crate) next_record: u64,
+    pub(crate) previous: Tag,
+    /// The epoch that this opening has.
+    pub(crate) epoch: u64,
+}
+
+/// Finds the end, and makes the files agree with it.
+///
+/// `access` says whether to read through the page cache or from the device.
+///
+/// # Errors
+///
+/// What the file system says, a key that is missing or wrong, or damage that is not a crash's; then
+/// nothing was changed.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    key: Option<&MasterKey>,
+    asked: (Algorithm, SealUnit),
+    access: Access,
+) -> Result<Recovered, OpenError> {
+    Recovery {
+        storage,
+        key,
+        asked,
+        access,
+    }
+    .run()
+}
+
+struct Recovery<'a> {
+    storage: &'a dyn Storage,
+    key: Option<&'a MasterKey>,
+    /// How the stream is to be sealed; it must be sealed so already.
+    asked: (Algorithm, SealUnit),
+    access: Access,
+}
+
+/// The segments of the directory.
+struct Found {
+    /// Those whose headers hold, in order, up to the first that does not.
+    known: Vec<SegmentHeader>,
+    /// The others, in order.
+    later: Vec<u64>,
+    /// What is wrong with the first of those.
+    fault: Option<FormatError>,
+}
+
+/// Where what follows is missing.
+struct Hole {
+    reason: String,
+    /// The offset past what is known to be its remains.
+    end: u64,
+}
+
+impl Recovery<'_> {
+    fn run(&self) -> Result<Recovered, OpenError> {
+        let found = self.find()?;
+        let Some(last) = found.known.last().copied() else {
+            self.clear(&found)?;
+            return Ok(new_stream());
+        };
+        if self.asked != (last.algorithm, last.unit) {
+            return Err(OpenError::OtherSeal {
+                found: last.algorithm,
+                found_unit: last.unit,
+                asked: self.asked.0,
+                asked_unit: self.asked.1,
+            });
+        }
+        if last.algorithm.is_sealed() && self.key.is_none() {
+            return Err(OpenError::KeyMissing {
+                algorithm: last.algorithm,
+            });
+        }
+        let mut first = found.known.len() - 1;
+        let (position, hole) = loop {
+            let (position, hole) = self.walk(&found.known[first..])?;
+            let is_proved = position.durable + 1 >= found.known[first].first_record;
+            // In mode none nothing is ever said to be durable: only the last segment is read.
+            if is_proved || position.is_unsynced || first == 0 {
+                break (position, hole);
+            }
+            first -= 1;
+        };
+        let end = found
+            .known
+            .partition_point(|header| header.number <= position.segment);
+        let mut behind: Vec<u64> = found.known[end..]
+            .iter()
+            .map(|header| header.number)
+            .collect();
+        behind.extend(&found.later);
+        self.mend(&position, hole, &behind)?;
+        // What a process left in the page cache must not be called durable by the next chunk.
+        let unsynced = if position.is_unsynced { 0 } else { first };
+        for header in &found.known[unsynced..end] {
+            self.sync(header.number)?;
+        }
+        let recovered = self.recovered(&found.known[..end], &position)?;
+        remove_unfinished(self.storage).map_err(OpenError::io("remove unfinished files"))?;
+        Ok(recovered)
+    }
+
+    fn find(&self) -> Result<Found, OpenError> {
+        let numbers = scan::segments(self.storage).map_err(OpenError::io("list the directory"))?;
+        let mut found = Found {
+            known: Vec::with_capacity(numbers.len()),
+            later: Vec::new(),
+            fault: None,
+        };
+        for (index, &number) in numbers.iter().enumerate() {
+            if index > 0 && numbers[index - 1] + 1 != number {
+                let before = numbers[index - 1];
+                return Err(damaged(TailDamage {
+                    segment: before + 1,
+                    offset: 0,
+                    record: 0,
+                    reason: "the segment is missing".to_owned(),
+                    behind: format!("segment {number} is there"),
+                }));
+            }
+            let read = self.scan(number)?.header();
+            match read.map_err(OpenError::io(format!("read segment {number}")))? {
+                Ok(header) if found.fault.is_none() && header.number == number => {
+                    found.known.push(header);
+                }
+                Ok(_) => {
+                    found.later.push(number);
+                    found
+                        .fault
+                        .get_or_insert(FormatError::Field { field: "number" });
+                }
+                Err(error @ (FormatError::Version { .. } | FormatError::Algorithm { .. })) => {
+                    return Err(OpenError::Format {
+                        segment: number,
+                        error,
+                    });
+                }
+                Err(error) => {
+                    found.later.push(number);
+                    found.fault.get_or_insert(error);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn sync(&self, number: u64) -> Result<(), OpenError> {
+        self.storage
+            .open(&segment_name(number), Access::Cached)
+            .and_then(|file| file.sync())
+            .map_err(OpenError::io(format!("sync segment {number}")))
+    }
+
+    fn scan(&self, number: u64) -> Result<SegmentScan, OpenError> {
+        scan::open_segment(self.storage, number, self.access)
+            .map_err(OpenError::io(format!("open segment {number}")))
+    }
+
+    /// Walks through `headers`' segments, and says where it ended and what is missing there.
+    fn walk(&self, headers: &[SegmentHeader]) -> Result<(Position, Option<Hole>), OpenError> {
+        let first = &headers[0];
+        let mut position = Position::at(first);
+        let mut ratchet = self
+            .key
+            .filter(|_| first.algorithm.is_sealed())
+            .map(|key| Ratchet::at(key, first.algorithm, first.stream, first.number));
+        for (index, header) in headers.iter().enumerate() {
+            if index > 0 {
+                if !position.is_followed_by(header) {
+                    let hole = Hole {
+                        reason: "the next segment does not follow".to_owned(),
+                        end: position.offset,
+                    };
+                    return Ok((position, Some(hole)));
+                }
+                position.enter(header);
+                ratchet.as_mut().map(Ratchet::advance);
+            }
+            let keys = ratchet.as_ref().map(Ratchet::keys);
+            if let Some(keys) = &keys {
+                check_segment(keys, header).map_err(|fault| refused(header, fault))?;
+            }
+            let mut scan = self.scan(header.number)?;
+            let end = position
+                .walk(&mut scan, header, keys.as_ref())
+                .map_err(OpenError::io(format!("read segment {}", header.number)))?;
+            if let WalkEnd::Broken { reason, end } = end {
+                return Ok((position, Some(Hole { reason, end })));
+            }
+        }
+        Ok((position, None))
+    }
+
+    /// Cuts off what a crash left behind the end, or refuses to.
+    fn mend(
+        &self,
+        position: &Position,
+        hole: Option<Hole>,
+        later: &[u64],
+    ) -> Result<(), OpenError> {
+        let mut scan = self.scan(position.segment)?;
+        let header = scan.header().map_err(OpenError::io("read a segment"))?;
+        let missing = Missing {
+            stream: header.ok().map(|header| header.stream),
+            chunk: position.chunk,
+            record: position.record,
+        };
+        let reason = hole
+            .as_ref()
+            .map_or("nothing is there", |hole| &hole.reason);
+        let refuse = |segment: u64, (offset, sequence): (u64, u64)| {
+            damaged(TailDamage {
+                segment: position.segment,
+                offset: position.offset,
+                record: position.record,
+                reason: reason.to_owned(),
+                behind: format!(
+                    "chunk {sequence} in segment {segment} at byte {offset} is whole and says that \
+                     it had been written"
+                ),
+            })
+        };
+        let searched = |error| OpenError::io("search for what lies behind damage")(error);
+        let rest = search(&mut scan, position.offset, missing).map_err(searched)?;
+        if let Some(proof) = rest.proof {
+            return Err(refuse(position.segment, proof));
+        }
+        let mut aside = Vec::new();
+        let mut empty = Vec::new();
+        for &number in later {
+            let behind = search(&mut self.scan(number)?, 0, missing).map_err(searched)?;
+            match behind.proof {
+                Some(proof) => return Err(refuse(number, proof)),
+                None if behind.end > 0 => aside.push(number),
+                None => empty.push(number),
+            }
+        }
+        let cut = |error| OpenError::io("cut off what a crash left behind")(error);
+        // From the back, so that a second crash meanwhile leaves no gap.
+        for &number in later.iter().rev() {
+            if aside.contains(&number) {
+                tail::set_aside(self.storage, number).map_err(cut)?;
+            } else {
+                self.storage.remove(&segment_name(number)).map_err(cut)?;
+            }
+            self.storage.sync_directory().map_err(cut)?;
+        }
+        let end = hole.map_or(0, |hole| hole.end).max(rest.end);
+        tail::cut(self.storage, position.segment, position.offset, end).map_err(cut)?;
+        self.storage.sync_directory().map_err(cut)
+    }
+
+    /// A directory in which no segment has a header that holds.
+    fn clear(&self, found: &Found) -> Result<(), OpenError> {
+        let Some(error) = found.fault else {
+            return remove_unfinished(self.storage)
+                .map_err(OpenError::io("remove unfinished files"));
+        };
+        let missing = Missing {
+            stream: None,
+            chunk: 1,
+            record: 1,
+        };
+        // The first write of a stream's life was torn: its first segment is all there is, perhaps
+        // with the file that was prepared behind it.
+        let is_first = found.later[0] == 1;
+        for &number in found.later.iter().rev() {
+            let behind = search(&mut self.scan(number)?, 0, missing)
+                .map_err(OpenError::io("search for chunks"))?;
+            if behind.proof.is_some() || !is_first && behind.end > 0 {
+                return Err(OpenError::Format {
+                    segment: found.later[0],
+                    error,
+                });
+            }
+            let cleared = if behind.end > 0 {
+                tail::set_aside(self.storage, number)
+            } else {
+                self.storage.remove(&segment_name(number))
+            };
+            cleared
+                .and_then(|()| self.storage.sync_directory())
+                .map_err(OpenError::io("clear what a crash left behind"))?;
+        }
+        Ok(())
+    }
+
+    fn recovered(
+        &self,
+        known: &[SegmentHeader],
+        position: &Position,
+    ) -> Result<Recovered, OpenError> {
+        let mut finished = VecDeque::with_capacity(known.len());
+        for pair in known.windows(2) {
+            finished.push_back(Finished {
+                number: pair[0].number,
+                last_record: pair[1].first_record - 1,
+                ended_ns: pair[1].created_ns,
+                bytes: self.scan(pair[0].number)?.bytes(),
+            });
+        }
+        Ok(Recovered {
+            header: known.last().copied(),
+            active: Some((position.segment, position.offset)),
+            finished,
+            next_segment: position.segment + 1,
+            next_chunk: position.chunk,
+            next_record: position.record,
+            previous: position.previous,
+            epoch: position.epoch + 1,
+        })
+    }
+}
+
+fn new_stream() -> Recovered {
+    Recovered {
+        header: None,
+        active: None,
+        finished: VecDeque::new(),
+        next_segment: 1,
+        next_chunk: 1,
+        next_record: 1,
+        previous: [0; TAG_BYTES],
+        epoch: 1,
+    }
+}
+
+fn refused(header: &SegmentHeader, fault: SegmentFault) -> OpenError {
+    match fault {
+        SegmentFault::WrongKey => OpenError::WrongKey {
+            segment: header.number,
+        },
+        SegmentFault::Tampered => damaged(TailDamage {
+            segment: header.number,
+            offset: 0,
+            record: header.first_record,
+            reason: "the segment's header was altered".to_owned(),
+            behind: "its checksum matches and its tag does not".to_owned(),
+        }),
+    }
+}
+
+fn damaged(damage: TailDamage) -> OpenError {
+    OpenError::Damaged(Box::new(damage))
+}

@@ -1,0 +1,389 @@
+//! What a writer thread does: gather, seal, write, acknowledge.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{PoisonError, atomic::Ordering},
+    task::Waker,
+    time::Duration,
+};
+
+use freeboard_meter::now_ns;
+
+use crate::{
+    format::{ALIGNMENT, SyncKind, chunk_bytes},
+    log::{Filled, Part, Placed},
+    storage::AlignedBuffer,
+};
+
+use super::{
+    desk::{Desk, Due, Phase, Turn},
+    ending::DISK_FULL_RETRY_NS,
+    error::AppendError,
+    shard::Page,
+    shared::Shared,
+    supply::time_ns,
+};
+
+/// The most bytes that one turn takes from the full buffers.
+const TURN_BYTES_MAX: usize = 8 << 20;
+
+/// Chunks up to this size are put together into one, in bytes of records.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// After so many looks at empty shards nobody looks any more.
+const QUIET_LOOKS: u32 = 100;
+
+/// Runs until the stream is closed.
+pub(super) fn run(shared: &Shared) {
+    let guard = DownOnPanic(shared);
+    let mut quiet_looks = 0;
+    loop {
+        match shared.next_turn() {
+            Turn::Commit { is_all } => {
+                quiet_looks = 0;
+                shared.commit(is_all);
+            }
+            Turn::Sync => shared.sync(),
+            Turn::Watch => shared.watch(&mut quiet_looks),
+            Turn::Reopen => shared.reopen(),
+            Turn::Finish => shared.finish(),
+            Turn::Exit => break,
+        }
+    }
+    std::mem::forget(guard);
+}
+
+/// A writer thread that panics takes the stream down instead of leaving its users waiting.
+struct DownOnPanic<'a>(&'a Shared);
+
+impl Drop for DownOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.go_down("a writer thread panicked".to_owned());
+    }
+}
+
+impl Shared {
+    /// Waits for something to do, and marks it as begun.
+    fn next_turn(&self) -> Turn {
+        let period = self
+            .options
+            .flush_after
+            .clamp(Duration::from_millis(1), Duration::from_secs(1));
+        let mut desk = self.desk();
+        loop {
+            let now = now_ns();
+            let deadline = match desk.due(now, self.demand.is_raised(), self.interval()) {
+                Due::Now(turn) => {
+                    match turn {
+                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => desk.is_taking = true,
+                        Turn::Sync => desk.is_syncing = true,
+                        Turn::Watch | Turn::Exit => {}
+                    }
+                    return turn;
+                }
+                Due::At(deadline) => {
+                    Some(Duration::from_nanos(deadline.saturating_sub(now).max(1)))
+                }
+                Due::Never => None,
+            };
+            let is_watch = !desk.is_watched && !desk.is_dozing && matches!(desk.phase, Phase::Open);
+            desk.is_watched |= is_watch;
+            let time = match (deadline, is_watch) {
+                (Some(deadline), true) => Some(deadline.min(period)),
+                (deadline, false) => deadline,
+                (None, true) => Some(period),
+            };
+            desk.sleeping += 1;
+            let is_timeout;
+            (desk, is_timeout) = match time {
+                None => {
+                    let desk = self.work.wait(desk).unwrap_or_else(PoisonError::into_inner);
+                    (desk, false)
+                }
+                Some(time) => {
+                    let (desk, timeout) = self
+                        .work
+                        .wait_timeout(desk, time)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    (desk, timeout.timed_out())
+                }
+            };
+            desk.sleeping -= 1;
+            if is_watch {
+                desk.is_watched = false;
+                if is_timeout {
+                    return Turn::Watch;
+                }
+            }
+        }
+    }
+
+    /// Looks whether a record has waited too long in a shard; after a long quiet, nobody looks any
+    /// more until one begins a buffer.
+    fn watch(&self, quiet_looks: &mut u32) {
+        let limit_ns = u64::try_from(self.options.flush_after.as_nanos()).unwrap_or(u64::MAX);
+        *quiet_looks += 1;
+        let is_dozing = *quiet_looks > QUIET_LOOKS;
+        if is_dozing {
+            // Before the shards are looked at: who begins a buffer after that look, under the
+            // shard's lock, sees it and rings.
+            self.desk().is_dozing = true;
+            *quiet_looks = 0;
+        }
+        let now = now_ns();
+        let oldest = self
+            .shards
+            .iter()
+            .filter_map(|shard| shard.lock().page.as_ref().map(|page| page.begun_ns))
+            .min();
+        if let Some(begun_ns) = oldest {
+            *quiet_looks = 0;
+            let mut desk = self.desk();
+            desk.is_dozing = false;
+            desk.is_aged |= now.saturating_sub(begun_ns) >= limit_ns;
+        }
+    }
+
+    /// Gathers what has filled, seals it and writes it.
+    fn commit(&self, is_all: bool) {
+        let (mut waiting, emptied) = self.gather(is_all);
+        let (sealed, failure) = self.seal(&mut waiting);
+        let mut wakers = Vec::new();
+        let mut desk = self.desk();
+        let ids: Vec<u64> = sealed.iter().map(|_| desk.begin()).collect();
+        desk.in_flight += usize::from(!sealed.is_empty());
+        desk.is_taking = false;
+        while let Some(filled) = waiting.pop_back() {
+            desk.ready.push_front(filled);
+        }
+        for buffer in emptied {
+            wakers.extend(desk.pool.put(buffer));
+        }
+        let was_full = matches!(desk.phase, Phase::DiskFull { .. });
+        let refusal = match failure {
+            None if was_full => {
+                desk.phase = Phase::Open;
+                Some(None)
+            }
+            None => None,
+            Some(error) => Some(Some(self.no_segment(&mut desk, &error))),
+        };
+        if !desk.ready.is_empty() && desk.sleeping > 0 {
+            self.work.notify_one();
+        }
+        drop(desk);
+        wakers.into_iter().for_each(Waker::wake);
+        if let Some(refusal) = refusal {
+            self.refuse(refusal);
+            // Who waits for room learns why there is none.
+            let wakers = self.desk().pool.give_up();
+            wakers.into_iter().for_each(Waker::wake);
+        }
+        let count = sealed.len();
+        for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
+            self.write(placed, id, index + 1 == count);
+        }
+    }
+
+    /// Takes the full buffers, and, if all is wanted, what the shards hold; puts small ones
+    /// together. Also returns the buffers that this has emptied.
+    fn gather(&self, is_all: bool) -> (VecDeque<Filled>, Vec<AlignedBuffer>) {
+        let mut waiting = VecDeque::new();
+        let mut bytes = 0;
+        let mut desk = self.desk();
+        while bytes < TURN_BYTES_MAX
+            && let Some(filled) = desk.ready.pop_front()
+        {
+            bytes += filled.body_bytes();
+            waiting.push_back(filled);
+        }
+        // What is in the shards comes after what has left them.
+        if !is_all || !desk.ready.is_empty() {
+            return (waiting, Vec::new());
+        }
+        desk.is_aged = false;
+        let is_closing = desk.is_closing;
+        drop(desk);
+        self.demand.lower();
+        self.empty_shards(&mut waiting);
+        if is_closing && waiting.is_empty() {
+            self.desk().is_drained = true;
+        }
+        collapse(waiting)
+    }
+
+    /// Takes what the shards hold, behind what they have handed over.
+    pub(super) fn empty_shards(&self, waiting: &mut VecDeque<Filled>) {
+        for shard in &self.shards {
+            let mut filling = shard.lock();
+            // With the shard locked nothing of it can come between what is ready and its page.
+            waiting.append(&mut self.desk().ready);
+            waiting.extend(filling.page.take().map(Page::finish));
+        }
+    }
+
+    /// Seals what is waiting and gives it places. What is left waits for a segment that could not
+    /// be begun.
+    fn seal(&self, waiting: &mut VecDeque<Filled>) -> (Vec<Placed>, Option<io::Error>) {
+        // Ordering: Relaxed, a lower figure than the true one is true as well.
+        let durable = self.durable.load(Ordering::Relaxed);
+        let mut sealed = Vec::new();
+        let mut log = self.log();
+        while let Some(first) = waiting.front() {
+            let now = time_ns();
+            let mut header = None;
+            if log.must_roll(first) {
+                let needed = ALIGNMENT as u64 + chunk_bytes(first.body_bytes() as u32);
+                match self.supply.take(log.next_segment(), needed) {
+                    Ok(prepared) => {
+                        let (buffer, finished) = log.roll(prepared, now);
+                        self.supply.rolled(finished, log.next_segment());
+                        header = Some(buffer);
+                    }
+                    Err(error) => return (sealed, Some(error)),
+                }
+            }
+            sealed.push(log.place(waiting, durable, now, header));
+        }
+        (sealed, None)
+    }
+
+    /// A new segment could not be begun. Nothing was written, so nothing is unknown.
+    fn no_segment(&self, desk: &mut Desk, error: &io::Error) -> AppendError {
+        if error.kind() == io::ErrorKind::StorageFull {
+            desk.phase = Phase::DiskFull {
+                retry_ns: now_ns() + DISK_FULL_RETRY_NS,
+                is_failed: false,
+            };
+            AppendError::DiskFull
+        } else {
+            self.note_fault(format!("a new segment could not be begun: {error}"));
+            desk.phase = Phase::Failed;
+            AppendError::Reopening
+        }
+    }
+
+    fn write(&self, placed: Placed, id: u64, is_last: bool) {
+        let begun = now_ns();
+        // Behind a write that failed nothing more is written: it could not be reached.
+        let is_failed = !matches!(self.desk().phase, Phase::Open | Phase::DiskFull { .. });
+        let result = if is_failed {
+            Err(io::Error::other("an earlier write failed"))
+        } else {
+            placed.write()
+        };
+        match result {
+            Ok(()) => {
+                let time = now_ns() - begun;
+                self.gauges.wrote(placed.bytes(), placed.chunks.len(), time);
+                self.wrote(placed, id, is_last);
+            }
+            Err(error) => {
+                if !is_failed {
+                    self.note_fault(format!("a write failed: {error}"));
+                }
+                let mut desk = self.desk();
+                desk.in_flight -= usize::from(is_last);
+                desk.failed.push(placed);
+                desk.phase = Phase::Failed;
+                drop(desk);
+                self.refuse(Some(AppendError::Reopening));
+            }
+        }
+    }
+
+    /// A write has returned: acknowledges it and what was done before it and waited for it.
+    fn wrote(&self, placed: Placed, id: u64, is_last: bool) {
+        let now = now_ns();
+        let mut wakers = Vec::new();
+        let mut settled: Vec<(Part, u64)> = Vec::new();
+        let mut desk = self.desk();
+        desk.in_flight -= usize::from(is_last);
+        for placed in desk.end(id, placed) {
+            let mut first = placed.first_record;
+            let bytes = placed.bytes();
+            for chunk in placed.chunks {
+                for part in chunk.batches {
+                    let count = part.count;
+                    settled.push((part, first));
+                    first += u64::from(count);
+                }
+                wakers.extend(desk.pool.put(chunk.buffer));
+            }
+            // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its
+            // bytes in the file. Stored under the desk's lock, so they never fall.
+            self.written.store(placed.last_record, Ordering::Release);
+            match self.identity.sync {
+                SyncKind::Batch => self.set_durable(placed.last_record),
+                SyncKind::None => {}
+                SyncKind::Interval => {
+                    desk.unsynced.add(&placed.file, bytes, now);
+                    desk.unsynced.last_record = placed.last_record;
+                }
+            }
+        }
+        if self.identity.sync == SyncKind::Interval {
+            desk.unsynced.batches.append(&mut settled);
+        }
+        drop(desk);
+        self.settle(settled, now);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn settle(&self, settled: Vec<(Part, u64)>, now: u64) {
+        for (part, first) in settled {
+            self.gauges.acknowledged(now.saturating_sub(part.begun_ns));
+            part.batch.settle(Ok(first));
+        }
+    }
+
+    pub(super) fn set_durable(&self, last_record: u64) {
+        // Ordering: Release, as for `written`.
+        self.durable.store(last_record, Ordering::Release);
+        self.supply.durable(last_record);
+    }
+
+    /// Makes durable what was written, in mode interval and at the end.
+    fn sync(&self) {
+        let unsynced = std::mem::take(&mut self.desk().unsynced);
+        let result = unsynced.files.iter().try_for_each(|file| file.sync());
+        let mut desk = self.desk();
+        desk.is_syncing = false;
+        match result {
+            Ok(()) => {
+                desk.synced = unsynced.last_record;
+                self.set_durable(unsynced.last_record);
+                drop(desk);
+                self.gauges.synced();
+                self.settle(unsynced.batches, now_ns());
+            }
+            Err(error) => {
+                // Never a second time: the pages are marked clean now, and a sync that succeeds
+                // would prove nothing. What was written meanwhile is as unknown.
+                let newer = std::mem::replace(&mut desk.unsynced, unsynced);
+                desk.unsynced.batches.extend(newer.batches);
+                desk.phase = Phase::Failed;
+                drop(desk);
+                self.note_fault(format!("a sync failed: {error}"));
+                self.refuse(Some(AppendError::Reopening));
+            }
+        }
+    }
+}
+
+/// Puts small neighbours together, so that what goes to the disk is short and contiguous. Returns
+/// the buffers that this has emptied.
+fn collapse(waiting: VecDeque<Filled>) -> (VecDeque<Filled>, Vec<AlignedBuffer>) {
+    let mut together: VecDeque<Filled> = VecDeque::with_capacity(waiting.len());
+    let mut emptied = Vec::new();
+    for filled in waiting {
+        match together.back_mut() {
+            Some(last) if filled.body_bytes() <= SMALL_BYTES && last.has_room_for(&filled) => {
+                emptied.push(last.absorb(filled));
+            }
+            _ => together.push_back(filled),
+        }
+    }
+    (together, emptied)
+}

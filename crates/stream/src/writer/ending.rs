@@ -1,0 +1,190 @@
+//! What happens when a write has failed, and at the end.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{PoisonError, atomic::Ordering},
+    task::Waker,
+};
+
+use freeboard_meter::now_ns;
+
+use crate::{
+    log::{Finished, Log, OpenError, Part, Segments, recover},
+    storage::Access,
+};
+
+use super::{
+    desk::Phase,
+    error::{AppendError, CloseError, TicketError},
+    shared::Shared,
+    supply::time_ns,
+};
+
+/// How long after a full disk room is looked for again.
+pub(super) const DISK_FULL_RETRY_NS: u64 = 100_000_000;
+
+impl Shared {
+    /// Why the stream is down, or what its last failure was.
+    pub(super) fn note_fault(&self, reason: String) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    /// Reads the stream again from the device, and goes on in a new segment: the pages of the old
+    /// one are not to be trusted. Everything accepted that is not known to be durable has failed.
+    pub(super) fn reopen(&self) {
+        self.fail_pending();
+        self.supply.rest();
+        let phase = match self.read_again() {
+            Ok(()) => {
+                self.gauges.reopened();
+                self.refuse(None);
+                Phase::Open
+            }
+            Err(error) if error.is_disk_full() => {
+                self.refuse(Some(AppendError::DiskFull));
+                Phase::DiskFull {
+                    retry_ns: now_ns() + DISK_FULL_RETRY_NS,
+                    is_failed: true,
+                }
+            }
+            Err(error) => {
+                self.note_fault(error.to_string());
+                self.refuse(Some(AppendError::Down));
+                Phase::Down
+            }
+        };
+        let mut desk = self.desk();
+        desk.is_taking = false;
+        desk.phase = phase;
+        // What was waited for is durable or has failed.
+        desk.sync_wanted = 0;
+        let wakers = desk.pool.give_up();
+        drop(desk);
+        self.work.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Fails the tickets of all that is not durable, with the appends refused.
+    fn fail_pending(&self) -> u64 {
+        let mut pages = VecDeque::new();
+        self.empty_shards(&mut pages);
+        let mut desk = self.desk();
+        desk.ready.extend(pages);
+        let (unknown, unwritten, wakers) = desk.fail();
+        drop(desk);
+        wakers.into_iter().for_each(Waker::wake);
+        let fail = |parts: Vec<Part>, error| -> u64 {
+            let mut records = 0;
+            for part in parts {
+                records += u64::from(part.count);
+                part.batch.settle(Err(error));
+            }
+            records
+        };
+        let unknown = fail(unknown, TicketError::Unknown);
+        let unwritten = fail(unwritten, TicketError::NotWritten);
+        self.gauges.failed(unknown, unwritten);
+        unwritten
+    }
+
+    fn read_again(&self) -> Result<(), OpenError> {
+        let storage = self.storage.as_ref();
+        let asked = (self.identity.algorithm, self.identity.unit);
+        let key = self.options.key.as_ref();
+        let mut recovered = recover(storage, key, asked, Access::ReadDevice)?;
+        // What follows goes to a new file: the one that failed is finished where it ends now.
+        if let Some((number, offset)) = recovered.active.take() {
+            recovered.finished.push_back(Finished {
+                number,
+                last_record: recovered.next_record - 1,
+                ended_ns: time_ns(),
+                bytes: offset,
+            });
+        }
+        let last_record = recovered.next_record - 1;
+        let mut identity = self.identity;
+        if let Some(header) = &recovered.header {
+            identity.stream = header.stream;
+        }
+        self.supply
+            .restart(Segments::new(recovered.finished.clone()));
+        let mut log = self.log();
+        *log = Log::new(identity, key, &recovered, None);
+        for shard in &self.shards {
+            let _filling = shard.lock();
+            shard.reset();
+        }
+        // Ordering: Relaxed, a figure; nothing is accepted meanwhile.
+        self.base.store(last_record, Ordering::Relaxed);
+        // Ordering: Release, as when it was written.
+        self.written.store(last_record, Ordering::Release);
+        self.set_durable(last_record);
+        Ok(())
+    }
+
+    /// Takes the stream down for good.
+    pub(super) fn go_down(&self, reason: String) {
+        self.note_fault(reason);
+        self.refuse(Some(AppendError::Down));
+        self.fail_pending();
+        let mut desk = self.desk();
+        desk.phase = Phase::Down;
+        desk.is_taking = false;
+        desk.in_flight = 0;
+        let wakers = desk.pool.give_up();
+        drop(desk);
+        self.work.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Writes the end: everything accepted is written by now, or cannot be.
+    pub(super) fn finish(&self) {
+        let phase = self.desk().phase.clone();
+        self.supply.stop();
+        let result = match phase {
+            Phase::Down => Err(CloseError::Down {
+                reason: self
+                    .fault
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone()
+                    .unwrap_or_default(),
+            }),
+            Phase::DiskFull { .. } => {
+                let records = self.fail_pending();
+                let end = self.end().map_err(CloseError::End);
+                if records > 0 {
+                    Err(CloseError::DiskFull { records })
+                } else {
+                    end
+                }
+            }
+            _ => self.end().map_err(CloseError::End),
+        };
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        let mut desk = self.desk();
+        desk.phase = Phase::Closed;
+        desk.is_taking = false;
+        let wakers = desk.pool.give_up();
+        drop(desk);
+        self.work.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Makes all durable, whatever the mode, and cuts the last segment to what it holds.
+    fn end(&self) -> io::Result<()> {
+        let end = {
+            let log = self.log();
+            log.end()
+                .map(|(file, offset)| (file, offset, log.last_record()))
+        };
+        if let Some((file, offset, last_record)) = end {
+            file.resize(offset)?;
+            file.sync()?;
+            self.gauges.synced();
+            self.set_durable(last_record);
+        }
+        self.supply.clear()
+    }
+}

@@ -1,0 +1,292 @@
+//! The handle that producers hold.
+
+use std::{
+    any::Any,
+    future::poll_fn,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+    thread::{self, JoinHandle},
+};
+
+use crate::{head::Head, log::OpenError, storage::Storage};
+
+use super::{
+    error::{AppendError, AppendManyError, CloseError, TicketError},
+    gauges::StreamSnapshot,
+    options::StreamOptions,
+    shard::Shard,
+    shared::{Attempt, Shared},
+    start::start,
+    sync_mode::SyncMode,
+    ticket::{Ticket, Unpark},
+};
+
+/// A stream that is open for writing. Each handle is a producer: what is appended through one handle
+/// keeps its order, and each clone fills another of the stream's buffers, so give each thread or
+/// actor its own.
+///
+/// The stream is closed by [`close`](StreamWriter::close), or when the last handle is dropped.
+#[derive(Debug)]
+pub struct StreamWriter {
+    open: Arc<OpenStream>,
+    shard: usize,
+}
+
+/// Where a stream stands. Each is the sequence of a record, 0 for none; durable <= written <=
+/// accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequences {
+    /// The last record that was accepted: it has a place in memory.
+    pub accepted: u64,
+    /// The last record that was handed to the operating system.
+    pub written: u64,
+    /// The last record that is durable. In mode none it rises only when the stream is closed.
+    pub durable: u64,
+}
+
+/// What ends with the last handle.
+#[derive(Debug)]
+struct OpenStream {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+    handles: AtomicUsize,
+}
+
+impl StreamWriter {
+    pub(super) fn open(
+        options: &StreamOptions,
+        storage: Arc<dyn Storage>,
+        path: Option<PathBuf>,
+    ) -> Result<Self, OpenError> {
+        let started = start(options, storage, path)?;
+        Ok(Self {
+            open: Arc::new(OpenStream {
+                shared: started.shared,
+                threads: Mutex::new(started.threads),
+                lock: Mutex::new(Some(started.lock)),
+                handles: AtomicUsize::new(1),
+            }),
+            shard: 0,
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.open.shared
+    }
+
+    fn shard(&self) -> &Shard {
+        &self.shared().shards[self.shard]
+    }
+
+    /// Appends a record. Under [`Overload::Wait`](freeboard_flow::Overload::Wait) it blocks while
+    /// memory is full.
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`]; the record was not accepted then.
+    pub fn append(&self, payload: &[u8]) -> Result<Ticket, AppendError> {
+        loop {
+            match self.attempt(payload, unpark_this_thread)? {
+                Attempt::Done(ticket) => return Ok(ticket),
+                Attempt::Wait => thread::park(),
+            }
+        }
+    }
+
+    /// Appends a record, and waits without blocking while memory is full.
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`]; the record was not accepted then.
+    pub async fn append_async(&self, payload: &[u8]) -> Result<Ticket, AppendError> {
+        poll_fn(|context| {
+            Poll::Ready(match self.attempt(payload, || context.waker().clone()) {
+                Ok(Attempt::Wait) => return Poll::Pending,
+                Ok(Attempt::Done(ticket)) => Ok(ticket),
+                Err(error) => Err(error),
+            })
+        })
+        .await
+    }
+
+    /// Appends records, one lock for many; blocks while memory is full. The ticket is the last
+    /// one's: when it is durable, all are. Of no records, it is resolved already.
+    ///
+    /// # Errors
+    ///
+    /// The first record that was not accepted ends it; those before it were.
+    pub fn append_many<R: AsRef<[u8]>>(
+        &self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Ticket, AppendManyError> {
+        let (shared, shard) = (self.shared(), self.shard());
+        let mut last = None;
+        let mut appended = 0;
+        let mut filling = shard.lock();
+        for record in records {
+            loop {
+                let attempt =
+                    shared.append(shard, &mut filling, record.as_ref(), unpark_this_thread);
+                match attempt {
+                    Ok(Attempt::Done(ticket)) => {
+                        last = Some(ticket);
+                        appended += 1;
+                        break;
+                    }
+                    Ok(Attempt::Wait) => {
+                        drop(filling);
+                        thread::park();
+                        filling = shard.lock();
+                    }
+                    Err(error) => {
+                        return Err(AppendManyError {
+                            appended,
+                            ticket: last,
+                            error,
+                        });
+                    }
+                }
+            }
+        }
+        let durable = self.sequences().durable;
+        Ok(last.unwrap_or_else(|| Ticket::settled(Ok(durable))))
+    }
+
+    #[inline]
+    fn attempt(
+        &self,
+        payload: &[u8],
+        waker: impl FnOnce() -> Waker,
+    ) -> Result<Attempt, AppendError> {
+        let shard = self.shard();
+        self.shared()
+            .append(shard, &mut shard.lock(), payload, waker)
+    }
+
+    /// Waits until everything that was accepted so far, from every producer, is durable in the
+    /// stream's mode; returns the last sequence that is.
+    ///
+    /// # Errors
+    ///
+    /// The first failure among it.
+    pub fn flush(&self) -> Result<u64, TicketError> {
+        let shared = self.shared();
+        let last: Vec<Ticket> = shared
+            .shards
+            .iter()
+            .filter_map(|shard| shard.lock().last.clone())
+            .map(|batch| Ticket::new(batch, 0))
+            .collect();
+        shared.want_sync();
+        for ticket in last {
+            ticket.wait()?;
+        }
+        let sequences = shared.sequences();
+        Ok(match shared.options.sync {
+            SyncMode::None => sequences.written,
+            _ => sequences.durable,
+        })
+    }
+
+    /// Where the stream stands.
+    #[must_use]
+    pub fn sequences(&self) -> Sequences {
+        self.shared().sequences()
+    }
+
+    /// Tells retention that a reader has done with all records up to this one.
+    pub fn acknowledge(&self, sequence: u64) {
+        self.shared().supply.acknowledge(sequence);
+    }
+
+    /// What is counted while the stream is written.
+    #[must_use]
+    pub fn snapshot(&self) -> StreamSnapshot {
+        self.shared().snapshot()
+    }
+
+    /// What the last failed write or sync said, if there was one.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        let fault = self.shared().fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The stream's directory, if it was opened by path.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.shared().path.as_deref()
+    }
+
+    /// Where the stream's bytes are, for readers of it.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.shared().storage
+    }
+
+    /// Closes the stream, for all handles: writes what was accepted, makes it durable whatever the
+    /// mode, and cuts the last file to what it holds. Returns the stream's head, `None` if it has no
+    /// records.
+    ///
+    /// # Errors
+    ///
+    /// See [`CloseError`].
+    pub fn close(self) -> Result<Option<Head>, CloseError> {
+        self.open.close();
+        let result = self.shared().closed.lock();
+        match result.unwrap_or_else(PoisonError::into_inner).take() {
+            Some(Err(error)) => Err(error),
+            // Closed before through another handle, which has got the error if there was one.
+            None if !self.shared().is_closed() => Err(CloseError::Down {
+                reason: self.fault().unwrap_or_default(),
+            }),
+            Some(Ok(())) | None => Ok(self.shared().head()),
+        }
+    }
+}
+
+impl Clone for StreamWriter {
+    /// Another producer.
+    fn clone(&self) -> Self {
+        // Ordering: Relaxed, it only spreads handles over shards.
+        let handle = self.open.handles.fetch_add(1, Ordering::Relaxed);
+        Self {
+            open: self.open.clone(),
+            shard: handle % self.shared().shards.len(),
+        }
+    }
+}
+
+impl OpenStream {
+    fn close(&self) {
+        self.shared.close();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // The last handle may be dropped by a waker that one of them runs.
+            if thread.thread().id() == thread::current().id() {
+                continue;
+            }
+            // A thread that panicked has taken the stream down, which the result says.
+            let _ = thread.join();
+        }
+        self.lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn unpark_this_thread() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
