@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{is_same, ratchet::SegmentKeys};
+use super::{is_same, mac::Mac, ratchet::SegmentKeys};
 use crate::format::{ChunkHeader, RECORD_HEAD_BYTES, Records, SealUnit, TAG_BYTES, Tag};
 
 /// Fills in what a chunk's header says of its body: checksum and tag; and, where sealed by record,
@@ -30,11 +30,11 @@ pub fn seal_chunk(
     match header.unit {
         SealUnit::Batch => {
             header.body_checksum = heads_checksum;
-            header.tag = keys.chunk_tag(&[&header.encode_untagged(), body]);
+            header.tag = keys.chunk_tag(&header.encode_untagged(), body);
         }
         SealUnit::Record => {
             let last = seal_records(keys, header, body);
-            header.tag = keys.chunk_tag(&[&header.encode_untagged(), &last]);
+            header.tag = keys.chunk_tag(&header.encode_untagged(), &last);
         }
     }
 }
@@ -42,6 +42,7 @@ pub fn seal_chunk(
 /// Writes the tag behind each record, and the body's checksum into the header; returns the last tag.
 fn seal_records(keys: &SegmentKeys, header: &mut ChunkHeader, body: &mut [u8]) -> Tag {
     let tag_bytes = header.algorithm.tag_bytes();
+    let mut mac = keys.record_mac();
     let mut previous = header.previous;
     let mut checksum = 0;
     let mut rest = body;
@@ -55,7 +56,7 @@ fn seal_records(keys: &SegmentKeys, header: &mut ChunkHeader, body: &mut [u8]) -
         let (record, behind) = rest.split_at_mut(end + tag_bytes);
         let (sealed, place) = record.split_at_mut(end);
         let tag = record_tag(
-            keys,
+            &mut mac,
             &previous,
             tag_bytes,
             sequence,
@@ -73,7 +74,7 @@ fn seal_records(keys: &SegmentKeys, header: &mut ChunkHeader, body: &mut [u8]) -
 
 #[inline]
 fn record_tag(
-    keys: &SegmentKeys,
+    mac: &mut Mac,
     previous: &Tag,
     tag_bytes: usize,
     sequence: u64,
@@ -85,7 +86,7 @@ fn record_tag(
     front[..tag_bytes].copy_from_slice(&previous[..tag_bytes]);
     front[tag_bytes..tag_bytes + 8].copy_from_slice(&sequence.to_le_bytes());
     front[tag_bytes + 8..tag_bytes + 12].copy_from_slice(&length.to_le_bytes());
-    keys.record_tag(&[&front[..tag_bytes + 12], payload])
+    mac.tag(&front[..tag_bytes + 12], payload)
 }
 
 /// A checksum in the place of a tag: it chains chunks, and proves nothing.
@@ -162,6 +163,9 @@ pub fn check_chunk(
 ) -> Result<(), SealFault> {
     let tag_bytes = header.record_tag_bytes();
     let keys = keys.filter(|_| header.algorithm.is_sealed());
+    let mut mac = keys
+        .filter(|_| header.unit == SealUnit::Record)
+        .map(SegmentKeys::record_mac);
     let mut previous = header.previous;
     let mut checksum = 0;
     let mut index = 0u32;
@@ -183,9 +187,9 @@ pub fn check_chunk(
         };
         let head = &body[record.offset..record.offset + RECORD_HEAD_BYTES];
         checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, head), record.tag);
-        if let (Some(keys), SealUnit::Record) = (keys, header.unit) {
+        if let Some(mac) = &mut mac {
             let sequence = header.first_record + u64::from(index);
-            previous = record_tag(keys, &previous, tag_bytes, sequence, record.payload);
+            previous = record_tag(mac, &previous, tag_bytes, sequence, record.payload);
             if wrong_tag.is_none() && previous[..tag_bytes] != *record.tag {
                 wrong_tag = Some((index, record.offset));
             }
@@ -204,8 +208,8 @@ pub fn check_chunk(
         return Err(SealFault::Body);
     }
     let tag = match (keys, header.unit) {
-        (Some(keys), SealUnit::Batch) => keys.chunk_tag(&[&header.encode_untagged(), body]),
-        (Some(keys), SealUnit::Record) => keys.chunk_tag(&[&header.encode_untagged(), &previous]),
+        (Some(keys), SealUnit::Batch) => keys.chunk_tag(&header.encode_untagged(), body),
+        (Some(keys), SealUnit::Record) => keys.chunk_tag(&header.encode_untagged(), &previous),
         (None, _) if header.algorithm.is_sealed() => return Ok(()),
         (None, _) => unsealed_tag(header),
     };

@@ -29,7 +29,7 @@ use crate::format::{SegmentHeader, Tag};
 pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
     if let Some(keys) = keys {
         header.key_check = keys.key_check();
-        header.tag = keys.chunk_tag(&[&header.encode_untagged()]);
+        header.tag = keys.chunk_tag(&header.encode_untagged(), &[]);
     }
 }
 
@@ -45,13 +45,16 @@ pub fn check_segment(keys: &SegmentKeys, header: &SegmentHeader) -> Result<(), S
         // header's tag tells the two apart.
         let mut expected = *header;
         expected.key_check = keys.key_check();
-        return if is_same(&keys.chunk_tag(&[&expected.encode_untagged()]), &header.tag) {
+        return if is_same(
+            &keys.chunk_tag(&expected.encode_untagged(), &[]),
+            &header.tag,
+        ) {
             Err(SegmentFault::Tampered)
         } else {
             Err(SegmentFault::WrongKey)
         };
     }
-    if is_same(&keys.chunk_tag(&[&header.encode_untagged()]), &header.tag) {
+    if is_same(&keys.chunk_tag(&header.encode_untagged(), &[]), &header.tag) {
         Ok(())
     } else {
         Err(SegmentFault::Tampered)

@@ -62,7 +62,7 @@ impl Ratchet {
         let number = self.number.to_le_bytes();
         let code = [self.algorithm.code()];
         let key = |purpose| expand(&here, &[purpose, &code, &number]);
-        let check = Mac::new(self.algorithm, &key(CHECK)).tag(&[CHECK]);
+        let check = Mac::new(self.algorithm, &key(CHECK)).tag(CHECK, &[]);
         SegmentKeys {
             chunk: Mac::new(self.algorithm, &key(CHUNK)),
             record: Mac::new(self.algorithm, &key(RECORD)),
@@ -89,12 +89,14 @@ impl SegmentKeys {
         self.check
     }
 
-    pub(super) fn chunk_tag(&self, parts: &[&[u8]]) -> Tag {
-        self.chunk.tag(parts)
+    /// The tag of a header and what is covered with it.
+    pub(super) fn chunk_tag(&self, header: &[u8], rest: &[u8]) -> Tag {
+        self.chunk.clone().tag(header, rest)
     }
 
-    pub(super) fn record_tag(&self, parts: &[&[u8]]) -> Tag {
-        self.record.tag(parts)
+    /// What tags the records of one chunk.
+    pub(super) fn record_mac(&self) -> Mac {
+        self.record.clone()
     }
 }
 
