@@ -1,8 +1,8 @@
 //! The header of a chunk.
 
 use super::{
-    Algorithm, CHUNK_BODY_BYTES_MAX, CHUNK_HEADER_BYTES, FormatError, SealUnit, StreamId, SyncKind,
-    TAG_BYTES, Tag, VERSION,
+    Algorithm, CHUNK_BODY_BYTES_MAX, CHUNK_HEADER_BYTES, FormatError, HeadsSum, SealUnit, StreamId,
+    SyncKind, TAG_BYTES, Tag, VERSION,
     fields::{get, get_u16, get_u32, get_u64, put},
     record::RECORD_HEAD_BYTES,
 };
@@ -36,8 +36,8 @@ pub struct ChunkHeader {
     pub durable: u64,
     /// When it was sealed, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// CRC32C of the heads and tags of its records.
-    pub body_checksum: u32,
+    /// The sum over the heads and tags of its records.
+    pub heads_sum: HeadsSum,
     /// The tag of the chunk before; zeros in a stream's first chunk.
     pub previous: Tag,
     /// Its own tag.
@@ -79,7 +79,7 @@ impl ChunkHeader {
         put(&mut bytes, 52, &self.body_bytes.to_le_bytes());
         put(&mut bytes, 56, &self.durable.to_le_bytes());
         put(&mut bytes, 64, &self.time_ns.to_le_bytes());
-        put(&mut bytes, 72, &self.body_checksum.to_le_bytes());
+        put(&mut bytes, 72, &self.heads_sum.value().to_le_bytes());
         put(&mut bytes, 80, &self.previous);
         bytes
     }
@@ -133,15 +133,13 @@ impl ChunkHeader {
             body_bytes: get_u32(bytes, 52),
             durable: get_u64(bytes, 56),
             time_ns: get_u64(bytes, 64),
-            body_checksum: get_u32(bytes, 72),
+            heads_sum: HeadsSum::of_value(get_u64(bytes, 72)),
             previous: get(bytes, 80),
             tag: get(bytes, TAG_AT),
         };
         header.validate()?;
-        let is_reserved_zero = get_u32(bytes, 76) == 0
-            && bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT]
-                .iter()
-                .all(|b| *b == 0);
+        let reserve = &bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT];
+        let is_reserved_zero = reserve.iter().all(|byte| *byte == 0);
         if !is_reserved_zero {
             return Err(FormatError::Field { field: "reserve" });
         }

@@ -24,15 +24,15 @@
 //!  56   8  sequence of the first record        52   4  bytes of records, without padding
 //!  64   8  created, ns since 1970              56   8  durable sequence when it was sealed
 //!  72   8  segment bytes, preallocated         64   8  sealed at, ns since 1970
-//!  80  64  tag of the chunk before             72   4  CRC32C of the records' heads and tags
-//! 144  32  key check                           76   4  0
+//!  80  64  tag of the chunk before             72   8  sum of the records' heads and tags
+//! 144  32  key check
 //! 176  64  tag of this header                  80  64  tag of the chunk before
 //! 240 ...  0                                  144  64  tag of this chunk
 //! 4092  4  CRC32C of bytes 0..4092            208  44  0
 //!                                             252   4  CRC32C of bytes 0..252
 //! record
 //!   0   4  bytes of payload, n
-//!   4   4  CRC32C of bytes 0..4 and the payload
+//!   4   4  CRC32C of the payload, begun with n in the place of 0
 //!   8   n  payload
 //! 8+n   t  tag, where sealed by record: t = 32, 64 or 32 bytes by algorithm; else t = 0
 //! ```
@@ -42,12 +42,12 @@
 //! header only, that the file was recycled, so that stale bytes may follow the last chunk.
 //!
 //! **Every byte is covered.** The header by its CRC; a payload by its record's CRC; the heads (and
-//! tags) of all records by the header's body CRC, which binds this header to this body, so that a
+//! tags) of all records by the header's sum ([`HeadsSum`]), which binds this header to this body, so that a
 //! new header over the records of a segment's former life is found even where record boundaries
 //! agree; padding must be zero.
 //!
-//! **Tags.** Each chunk has one. Unsealed, its first 8 bytes are the header's CRC (with tag and CRC
-//! taken as zero) and the body CRC, which makes the chain a checksum only. Sealed by batch, it is
+//! **Tags.** Each chunk has one. Unsealed, its first 12 bytes are the header's CRC (with tag and CRC
+//! taken as zero) and the sum, which makes the chain a checksum only. Sealed by batch, it is
 //! the MAC of the header (with tag and CRC taken as zero), which holds the previous tag, stream id,
 //! sequences and lengths, followed by the records. Sealed by record, each record has a tag
 //! `MAC(previous tag ‖ sequence, 8 ‖ length, 4 ‖ payload)`, where the first one's previous tag is
@@ -64,6 +64,7 @@ mod algorithm;
 mod chunk_header;
 mod error;
 mod fields;
+mod heads_sum;
 mod record;
 mod segment_header;
 mod segment_name;
@@ -72,6 +73,7 @@ mod stream_id;
 pub use algorithm::{Algorithm, SealUnit};
 pub use chunk_header::{ChunkHeader, ChunkLikeness};
 pub use error::FormatError;
+pub use heads_sum::HeadsSum;
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
 pub use segment_header::SegmentHeader;
 pub use segment_name::{segment_name, segment_number};

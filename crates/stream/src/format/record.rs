@@ -14,8 +14,7 @@ pub const fn record_bytes(payload: usize, tag_bytes: usize) -> usize {
 
 /// Appends a record to `body`, with `tag_bytes` zeros where its tag will stand, and returns its head.
 ///
-/// The CRC32C of all heads is the body's checksum where records have no tags, so that whoever fills
-/// a body can keep it in passing.
+/// Whoever fills a body keeps the sum over the heads ([`HeadsSum`](super::HeadsSum)) in passing.
 ///
 /// # Panics
 ///
@@ -27,16 +26,22 @@ pub fn write_record(
     tag_bytes: usize,
 ) -> [u8; RECORD_HEAD_BYTES] {
     let length = u32::try_from(payload.len()).expect("a record is below 4 GiB");
-    let length = length.to_le_bytes();
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&length), payload);
+    let checksum = checksum(length, payload);
     let mut head = [0; RECORD_HEAD_BYTES];
-    head[..4].copy_from_slice(&length);
+    head[..4].copy_from_slice(&length.to_le_bytes());
     head[4..].copy_from_slice(&checksum.to_le_bytes());
     body.extend_from_slice(&head);
     body.extend_from_slice(payload);
     const ZEROS: [u8; super::TAG_BYTES] = [0; super::TAG_BYTES];
     body.extend_from_slice(&ZEROS[..tag_bytes]);
     head
+}
+
+/// The checksum of a record: its length stands where a CRC begins with 0, so that both are covered by
+/// one call.
+#[inline]
+fn checksum(length: u32, payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(length, payload)
 }
 
 /// Why the next record of a body could not be read; what follows it in the chunk cannot be found
@@ -97,16 +102,15 @@ impl<'a> Records<'a> {
         let rest = &self.body[self.offset..];
         let head: [u8; RECORD_HEAD_BYTES] =
             rest.first_chunk().copied().ok_or(RecordError::Length)?;
-        let (length, checksum) = head.split_at(4);
-        let payload_bytes = super::fields::get_u32(length, 0) as usize;
+        let length = super::fields::get_u32(&head, 0);
+        let payload_bytes = length as usize;
         let end = RECORD_HEAD_BYTES
             .checked_add(payload_bytes)
             .and_then(|end| end.checked_add(self.tag_bytes))
             .filter(|end| *end <= rest.len())
             .ok_or(RecordError::Length)?;
         let payload = &rest[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + payload_bytes];
-        let found = crc32c::crc32c_append(crc32c::crc32c(length), payload);
-        if found.to_le_bytes() != checksum {
+        if checksum(length, payload) != super::fields::get_u32(&head, 4) {
             return Err(RecordError::Checksum);
         }
         Ok(RecordAt {

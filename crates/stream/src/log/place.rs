@@ -4,8 +4,8 @@ use std::{collections::VecDeque, io, sync::Arc};
 
 use crate::{
     format::{
-        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, SegmentHeader, TAG_BYTES,
-        Tag, chunk_bytes,
+        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, SegmentHeader, TAG_BYTES, Tag,
+        chunk_bytes,
     },
     seal::{MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
     storage::{AlignedBuffer, StorageFile},
@@ -24,8 +24,8 @@ pub(crate) struct Filled {
     pub(crate) buffer: AlignedBuffer,
     /// How many records it holds.
     pub(crate) count: u32,
-    /// CRC32C of the records' heads.
-    pub(crate) heads_checksum: u32,
+    /// The sum over the records' heads.
+    pub(crate) heads: HeadsSum,
     /// Whose records these are, in order.
     pub(crate) batches: Vec<Part>,
 }
@@ -57,11 +57,7 @@ impl Filled {
         let body = &other.buffer.as_slice()[CHUNK_HEADER_BYTES..];
         self.buffer
             .append(body.len(), |bytes| bytes.extend_from_slice(body));
-        self.heads_checksum = crc32c::crc32c_combine(
-            self.heads_checksum,
-            other.heads_checksum,
-            other.count as usize * RECORD_HEAD_BYTES,
-        );
+        self.heads = self.heads.join(other.heads, other.count);
         self.count += other.count;
         self.batches.extend(other.batches);
         other.buffer
@@ -300,7 +296,7 @@ impl Log {
             body_bytes: u32::try_from(body_bytes).expect("a chunk is below 1 GiB"),
             durable,
             time_ns,
-            body_checksum: 0,
+            heads_sum: HeadsSum::default(),
             previous: self.previous,
             tag: [0; TAG_BYTES],
         };
@@ -308,7 +304,7 @@ impl Log {
             .buffer
             .as_mut_slice()
             .split_at_mut(CHUNK_HEADER_BYTES);
-        seal_chunk(self.keys.as_ref(), &mut header, body, filled.heads_checksum);
+        seal_chunk(self.keys.as_ref(), &mut header, body, filled.heads);
         front.copy_from_slice(&header.encode());
         filled.buffer.pad_to(header.chunk_bytes() as usize);
         self.previous = header.tag;

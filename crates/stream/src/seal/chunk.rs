@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::{is_same, mac::Mac, ratchet::SegmentKeys};
-use crate::format::{ChunkHeader, RECORD_HEAD_BYTES, Records, SealUnit, TAG_BYTES, Tag};
+use crate::format::{ChunkHeader, HeadsSum, RECORD_HEAD_BYTES, Records, SealUnit, TAG_BYTES, Tag};
 
-/// Fills in what a chunk's header says of its body: checksum and tag; and, where sealed by record,
+/// Fills in what a chunk's header says of its body: sum and tag; and, where sealed by record,
 /// the records' tags in the body.
 ///
-/// `heads_checksum` is the CRC32C of all records' heads, which whoever filled the body has kept; it
-/// is used where records have no tags, which saves a walk.
+/// `heads` is the sum over the records' heads, which whoever filled the body has kept; it is used where
+/// records have no tags, which saves a walk.
 ///
 /// # Panics
 ///
@@ -18,18 +18,18 @@ pub fn seal_chunk(
     keys: Option<&SegmentKeys>,
     header: &mut ChunkHeader,
     body: &mut [u8],
-    heads_checksum: u32,
+    heads: HeadsSum,
 ) {
     debug_assert_eq!(body.len(), header.body_bytes as usize);
     let Some(keys) = keys else {
         assert!(!header.algorithm.is_sealed(), "sealed, and without keys");
-        header.body_checksum = heads_checksum;
+        header.heads_sum = heads;
         header.tag = unsealed_tag(header);
         return;
     };
     match header.unit {
         SealUnit::Batch => {
-            header.body_checksum = heads_checksum;
+            header.heads_sum = heads;
             header.tag = keys.chunk_tag(&header.encode_untagged(), body);
         }
         SealUnit::Record => {
@@ -39,12 +39,12 @@ pub fn seal_chunk(
     }
 }
 
-/// Writes the tag behind each record, and the body's checksum into the header; returns the last tag.
+/// Writes the tag behind each record, and the sum into the header; returns the last tag.
 fn seal_records(keys: &SegmentKeys, header: &mut ChunkHeader, body: &mut [u8]) -> Tag {
     let tag_bytes = header.algorithm.tag_bytes();
     let mut mac = keys.record_mac();
     let mut previous = header.previous;
-    let mut checksum = 0;
+    let mut heads = HeadsSum::default();
     let mut rest = body;
     let mut sequence = header.first_record;
     while !rest.is_empty() {
@@ -63,12 +63,12 @@ fn seal_records(keys: &SegmentKeys, header: &mut ChunkHeader, body: &mut [u8]) -
             &sealed[RECORD_HEAD_BYTES..],
         );
         place.copy_from_slice(&tag[..tag_bytes]);
-        checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, &head), place);
+        heads.add(head, place);
         previous = tag;
         sequence += 1;
         rest = behind;
     }
-    header.body_checksum = checksum;
+    header.heads_sum = heads;
     previous
 }
 
@@ -93,7 +93,7 @@ fn record_tag(
 fn unsealed_tag(header: &ChunkHeader) -> Tag {
     let mut tag = [0; TAG_BYTES];
     tag[..4].copy_from_slice(&crc32c::crc32c(&header.encode_untagged()).to_le_bytes());
-    tag[4..8].copy_from_slice(&header.body_checksum.to_le_bytes());
+    tag[4..12].copy_from_slice(&header.heads_sum.value().to_le_bytes());
     tag
 }
 
@@ -114,12 +114,12 @@ pub enum SealFault {
         index: u32,
         /// The offset of its head in the body.
         offset: usize,
-        /// Whether the checksum over the tags matches too: then somebody has altered it who knows
+        /// Whether the sum over the tags matches too: then somebody has altered it who knows
         /// the format; if not, the tag has rotted.
         is_checksum_right: bool,
     },
     /// The records are whole but are not those that this header was written for: their number or
-    /// the checksum over their heads and tags differs.
+    /// the sum over their heads and tags differs.
     Body,
     /// Every checksum matches, and the chunk's tag does not.
     ChunkTag,
@@ -167,7 +167,7 @@ pub fn check_chunk(
         .filter(|_| header.unit == SealUnit::Record)
         .map(SegmentKeys::record_mac);
     let mut previous = header.previous;
-    let mut checksum = 0;
+    let mut heads = HeadsSum::default();
     let mut index = 0u32;
     let mut wrong_tag = None;
     let mut records = Records::new(body, tag_bytes);
@@ -176,7 +176,7 @@ pub fn check_chunk(
             let offset = records.offset();
             return Err(wrong_tag.map_or(
                 SealFault::Record { index, offset },
-                // The checksum over the tags is lost with the heads behind: taken for rot, as the
+                // The sum over the tags is lost with the heads behind: taken for rot, as the
                 // record behind it is.
                 |(index, offset)| SealFault::RecordTag {
                     index,
@@ -185,8 +185,8 @@ pub fn check_chunk(
                 },
             ));
         };
-        let head = &body[record.offset..record.offset + RECORD_HEAD_BYTES];
-        checksum = crc32c::crc32c_append(crc32c::crc32c_append(checksum, head), record.tag);
+        let head = body[record.offset..].first_chunk().expect("a whole record");
+        heads.add(*head, record.tag);
         if let Some(mac) = &mut mac {
             let sequence = header.first_record + u64::from(index);
             previous = record_tag(mac, &previous, tag_bytes, sequence, record.payload);
@@ -196,7 +196,7 @@ pub fn check_chunk(
         }
         index += 1;
     }
-    let is_checksum_right = checksum == header.body_checksum && index == header.count;
+    let is_checksum_right = heads == header.heads_sum && index == header.count;
     if let Some((index, offset)) = wrong_tag {
         return Err(SealFault::RecordTag {
             index,

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use crate::{
-    format::{CHUNK_HEADER_BYTES, record_bytes, write_record},
+    format::{CHUNK_HEADER_BYTES, HeadsSum, record_bytes, write_record},
     log::{Filled, Part},
     storage::AlignedBuffer,
 };
@@ -37,7 +37,7 @@ pub(super) struct Filling {
 pub(super) struct Page {
     buffer: AlignedBuffer,
     count: u32,
-    heads_checksum: u32,
+    heads: HeadsSum,
     batch: Arc<Batch>,
     /// When it was begun.
     pub(super) begun_ns: u64,
@@ -87,7 +87,7 @@ impl Page {
         Self {
             buffer,
             count: 0,
-            heads_checksum: 0,
+            heads: HeadsSum::default(),
             batch,
             begun_ns,
         }
@@ -108,7 +108,7 @@ impl Page {
             .append(room, |body| write_record(body, payload, tag_bytes));
         // With tags, whoever seals walks the records anyway and sums them then.
         if tag_bytes == 0 {
-            self.heads_checksum = crc32c::crc32c_append(self.heads_checksum, &head);
+            self.heads.add(head, &[]);
         }
         let index = self.count;
         self.count += 1;
@@ -119,7 +119,7 @@ impl Page {
         Filled {
             buffer: self.buffer,
             count: self.count,
-            heads_checksum: self.heads_checksum,
+            heads: self.heads,
             batches: vec![Part {
                 batch: self.batch,
                 count: self.count,

@@ -7,8 +7,8 @@ use std::{fs, path::Path};
 
 use freeboard_stream::{
     format::{
-        ALIGNMENT, Algorithm, ChunkHeader, RECORD_HEAD_BYTES, SealUnit, SegmentHeader, StreamId,
-        SyncKind, TAG_BYTES, Tag, segment_name, write_record,
+        ALIGNMENT, Algorithm, ChunkHeader, HeadsSum, SealUnit, SegmentHeader, StreamId, SyncKind,
+        TAG_BYTES, Tag, segment_name, write_record,
     },
     seal::{MasterKey, Ratchet, seal_chunk, seal_segment},
 };
@@ -90,11 +90,10 @@ impl StreamMaker {
             self.segment();
         }
         let tag_bytes = self.unit.record_tag_bytes(self.algorithm);
-        let (mut body, mut heads, mut count) = (Vec::new(), 0, 0);
+        let (mut body, mut heads, mut count) = (Vec::new(), HeadsSum::default(), 0);
         for record in records {
             let head = write_record(&mut body, record.as_ref(), tag_bytes);
-            assert_eq!(head.len(), RECORD_HEAD_BYTES);
-            heads = crc32c::crc32c_append(heads, &head);
+            heads.add(head, &[]);
             count += 1;
         }
         self.time_ns += 1_000_000;
@@ -110,7 +109,7 @@ impl StreamMaker {
             body_bytes: body.len() as u32,
             durable: self.next_record - 1,
             time_ns: self.time_ns,
-            body_checksum: 0,
+            heads_sum: HeadsSum::default(),
             previous: self.previous,
             tag: [0; TAG_BYTES],
         };
