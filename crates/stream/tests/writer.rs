@@ -1,8 +1,10 @@
 //! Writing, closing and going on.
 
+use std::time::{Duration, Instant};
+
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_stream::{
-    AppendError, BufferSize, MasterKey, OpenError, StreamOptions, SyncMode,
+    AppendError, BufferSize, MasterKey, OpenError, StreamOptions, SyncMode, TicketError,
     format::{Algorithm, SealUnit},
 };
 
@@ -122,4 +124,127 @@ fn producers_keep_their_order_and_wait_for_room() {
         }
     });
     assert_eq!(stream.flush().unwrap(), 8_000);
+}
+
+#[test]
+fn what_the_policy_sheds_is_counted_and_its_tickets_say_so() {
+    use std::num::NonZeroU32;
+    let one_in = NonZeroU32::new(4).unwrap();
+    for policy in [Overload::DropNewest, Overload::Sample { one_in }] {
+        let directory = tempfile::tempdir().unwrap();
+        let stream = StreamOptions::new()
+            .memory(LaneConfig::bounded(128 << 10).overload(policy))
+            .buffer(BufferSize::Bytes(16 << 10))
+            .shards(1)
+            .open(directory.path())
+            .unwrap();
+        let tickets: Vec<_> = (0..10_000)
+            .map(|_| stream.append(&[3; 1_000]).unwrap())
+            .collect();
+        let (mut durable, mut shed) = (0, 0);
+        for ticket in tickets {
+            match ticket.wait() {
+                Ok(_) => durable += 1,
+                Err(TicketError::Shed(_)) => shed += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let snapshot = stream.snapshot();
+        let counted: u64 = snapshot.records_shed.iter().map(|(_, count)| count).sum();
+        assert_eq!((snapshot.durable, counted), (durable, shed));
+        assert_eq!(durable + shed, 10_000);
+    }
+}
+
+#[test]
+fn a_policy_that_drops_what_was_accepted_is_refused() {
+    for policy in [Overload::DropOldest, Overload::Coalesce] {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = StreamOptions::new()
+            .memory(LaneConfig::bounded(64 << 20).overload(policy))
+            .open(directory.path());
+        assert!(matches!(
+            opened,
+            Err(OpenError::Option {
+                option: "memory",
+                ..
+            })
+        ));
+    }
+}
+
+#[test]
+fn many_records_cost_one_ticket_and_none_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let stream = StreamOptions::new().open(directory.path()).unwrap();
+    let none: [&[u8]; 0] = [];
+    assert_eq!(stream.append_many(none).unwrap().wait(), Ok(0));
+    let ticket = stream
+        .append_many((0..1_000u32).map(u32::to_le_bytes))
+        .unwrap();
+    assert_eq!(ticket.wait(), Ok(1_000));
+    let large = vec![0; 17 << 20];
+    let stopped = stream.append_many([&b"small"[..], &large]).unwrap_err();
+    assert_eq!(stopped.appended, 1);
+    assert!(matches!(stopped.error, AppendError::TooLarge { .. }));
+    assert_eq!(stopped.ticket.unwrap().wait(), Ok(1_001));
+}
+
+#[test]
+fn a_record_that_nobody_waits_for_is_written_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let stream = StreamOptions::new().open(directory.path()).unwrap();
+    let _ticket = stream.append(b"alone").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while stream.sequences().durable == 0 {
+        assert!(Instant::now() < deadline, "it was never written");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_closed_stream_takes_nothing_and_keeps_what_it_took() {
+    let directory = tempfile::tempdir().unwrap();
+    let stream = StreamOptions::new().open(directory.path()).unwrap();
+    let other = stream.clone();
+    let producer = std::thread::spawn(move || {
+        let mut tickets = Vec::new();
+        loop {
+            match other.append(b"a record") {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => return (tickets, error),
+            }
+        }
+    });
+    while stream.sequences().durable < 1_000 {
+        std::thread::yield_now();
+    }
+    let head = stream.close().unwrap().unwrap();
+    let (tickets, error) = producer.join().unwrap();
+    assert_eq!(error, AppendError::Closed);
+    assert_eq!(head.sequence, tickets.len() as u64);
+    for (index, ticket) in tickets.into_iter().enumerate() {
+        assert_eq!(ticket.wait(), Ok(index as u64 + 1));
+    }
+}
+
+#[test]
+fn tasks_wait_for_room_and_for_durability_without_blocking() {
+    let directory = tempfile::tempdir().unwrap();
+    let stream = StreamOptions::new()
+        .memory(LaneConfig::bounded(128 << 10))
+        .buffer(BufferSize::Bytes(16 << 10))
+        .shards(1)
+        .open(directory.path())
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut last = None;
+        for _ in 0..1_000 {
+            last = Some(stream.append_async(&[1; 1_000]).await.unwrap());
+        }
+        assert_eq!(last.unwrap().await, Ok(1_000));
+    });
 }
