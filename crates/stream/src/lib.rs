@@ -49,11 +49,13 @@ mod scan;
 pub mod seal;
 pub mod storage;
 mod sync;
+mod verify;
 mod writer;
 
 pub use head::Head;
 pub use log::{OpenError, TailDamage};
 pub use seal::{KeyError, MasterKey};
+pub use verify::{Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, verify};
 pub use writer::{
     AppendError, AppendManyError, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize, CloseError,
     RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, Sequences, StreamOptions,

@@ -38,7 +38,18 @@ pub(crate) struct SegmentScan {
     bytes: u64,
     chunk: Vec<u8>,
     body_bytes: usize,
+    window: Option<Window>,
 }
+
+/// A piece of a file that does not change, read at once: a look at each page of a segment would
+/// otherwise be a call each, and from the device a wait each.
+#[derive(Default)]
+struct Window {
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+const WINDOW_BYTES: usize = 1 << 20;
 
 impl SegmentScan {
     pub(crate) fn new(file: Arc<dyn StorageFile>) -> io::Result<Self> {
@@ -47,7 +58,33 @@ impl SegmentScan {
             file,
             chunk: Vec::new(),
             body_bytes: 0,
+            window: None,
         })
+    }
+
+    /// Reads ahead, for a file that nobody writes to.
+    pub(crate) fn windowed(mut self) -> Self {
+        self.window = Some(Window::default());
+        self
+    }
+
+    /// Reads the page at `offset` into the chunk's place; returns its bytes.
+    fn read_page(&mut self, offset: u64) -> io::Result<usize> {
+        self.chunk.resize(ALIGNMENT, 0);
+        let Some(window) = &mut self.window else {
+            return self.file.read_at(&mut self.chunk[..ALIGNMENT], offset);
+        };
+        let is_inside = (window.begin..window.begin + window.bytes.len() as u64).contains(&offset);
+        if !is_inside {
+            window.begin = offset;
+            window.bytes.resize(WINDOW_BYTES, 0);
+            let read = self.file.read_at(&mut window.bytes, offset)?;
+            window.bytes.truncate(read);
+        }
+        let page = &window.bytes[(offset - window.begin) as usize..];
+        let read = page.len().min(ALIGNMENT);
+        self.chunk[..read].copy_from_slice(&page[..read]);
+        Ok(read)
     }
 
     /// The length of the file, as it was when the scan began or [`refresh`](Self::refresh) looked.
@@ -68,6 +105,13 @@ impl SegmentScan {
         Ok(SegmentHeader::decode(&bytes[..read]))
     }
 
+    /// Whether there are zeros for 4 KiB at `offset`, or to the file's end.
+    pub(crate) fn is_zero(&self, offset: u64) -> io::Result<bool> {
+        let mut bytes = vec![0; ALIGNMENT];
+        let read = self.file.read_at(&mut bytes, offset)?;
+        Ok(bytes[..read].iter().all(|byte| *byte == 0))
+    }
+
     /// Only the chunk header at `offset`; `None` where there is none that holds.
     pub(crate) fn chunk_header(&self, offset: u64) -> io::Result<Option<ChunkHeader>> {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
@@ -82,8 +126,7 @@ impl SegmentScan {
         if offset >= self.bytes {
             return Ok(Slot::End);
         }
-        self.chunk.resize(ALIGNMENT, 0);
-        let read = self.file.read_at(&mut self.chunk[..ALIGNMENT], offset)?;
+        let read = self.read_page(offset)?;
         if read == 0 {
             return Ok(Slot::End);
         }

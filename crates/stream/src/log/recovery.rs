@@ -41,7 +41,7 @@ pub(crate) struct Recovered {
 
 /// Finds the end, and makes the files agree with it.
 ///
-/// `access` says whether to read through the page cache or from the device.
+/// It reads from the device: the page cache may hold what a failed sync of an earlier writer has lost.
 ///
 /// # Errors
 ///
@@ -51,13 +51,11 @@ pub(crate) fn recover(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
     asked: (Algorithm, SealUnit),
-    access: Access,
 ) -> Result<Recovered, OpenError> {
     Recovery {
         storage,
         key,
         asked,
-        access,
     }
     .run()
 }
@@ -67,7 +65,6 @@ struct Recovery<'a> {
     key: Option<&'a MasterKey>,
     /// How the stream is to be sealed; it must be sealed so already.
     asked: (Algorithm, SealUnit),
-    access: Access,
 }
 
 /// The segments of the directory.
@@ -111,8 +108,7 @@ impl Recovery<'_> {
         let (position, hole) = loop {
             let (position, hole) = self.walk(&found.known[first..])?;
             let is_proved = position.durable + 1 >= found.known[first].first_record;
-            // In mode none nothing is ever said to be durable: only the last segment is read.
-            if is_proved || position.is_unsynced || first == 0 {
+            if is_proved || first == 0 {
                 break (position, hole);
             }
             first -= 1;
@@ -127,8 +123,7 @@ impl Recovery<'_> {
         behind.extend(&found.later);
         self.mend(&position, hole, &behind)?;
         // What a process left in the page cache must not be called durable by the next chunk.
-        let unsynced = if position.is_unsynced { 0 } else { first };
-        for header in &found.known[unsynced..end] {
+        for header in &found.known[first..end] {
             self.sync(header.number)?;
         }
         let recovered = self.recovered(&found.known[..end], &position)?;
@@ -188,7 +183,8 @@ impl Recovery<'_> {
     }
 
     fn scan(&self, number: u64) -> Result<SegmentScan, OpenError> {
-        scan::open_segment(self.storage, number, self.access)
+        scan::open_segment(self.storage, number, Access::ReadDevice)
+            .map(SegmentScan::windowed)
             .map_err(OpenError::io(format!("open segment {number}")))
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, ChunkHeader, ChunkLikeness, SegmentHeader, SyncKind, Tag},
+    format::{ALIGNMENT, ChunkHeader, ChunkLikeness, SegmentHeader, Tag},
     scan::{SegmentScan, Slot},
     seal::{SegmentKeys, check_chunk},
 };
@@ -23,8 +23,6 @@ pub(super) struct Position {
     pub(super) epoch: u64,
     /// The highest durable sequence that a chunk has named.
     pub(super) durable: u64,
-    /// Whether the last chunk was written in mode none.
-    pub(super) is_unsynced: bool,
 }
 
 /// What ended the walk through a segment.
@@ -51,7 +49,6 @@ impl Position {
             previous: header.previous,
             epoch: header.epoch,
             durable: 0,
-            is_unsynced: false,
         }
     }
 
@@ -113,7 +110,6 @@ impl Position {
             self.previous = header.tag;
             self.epoch = header.epoch;
             self.durable = self.durable.max(header.durable);
-            self.is_unsynced = header.sync == SyncKind::None;
         }
     }
 

@@ -1,11 +1,12 @@
 //! Where the bytes go: a directory of files, behind a trait so that a crash can be faked.
 //!
-//! [`Disk`] is a real directory. `SimulatedDisk` keeps everything in memory, drops, tears and
+//! [`Disk`] is a real directory. [`SimulatedDisk`](simulated::SimulatedDisk) keeps everything in memory, drops, tears and
 //! reorders what was not synced when its power fails, and fails any call when told to; the crash
 //! tests run on it.
 
 mod aligned;
 mod disk;
+pub mod simulated;
 
 use std::{any::Any, fmt, io, sync::Arc};
 
@@ -30,7 +31,9 @@ pub enum Access {
 /// A directory of files.
 ///
 /// Names are single components. Creating, renaming and removing are durable after
-/// [`sync_directory`](Storage::sync_directory). All calls can come from several threads at once.
+/// [`sync_directory`](Storage::sync_directory); until then each of them may outlast a power failure
+/// or not, in any order unless they share a name. A call that fails may have been done or not. All
+/// calls can come from several threads at once.
 pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// The names of the files in it, in no order.
     ///

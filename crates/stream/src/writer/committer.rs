@@ -149,6 +149,14 @@ impl Shared {
     fn commit(&self, is_all: bool) {
         let (mut waiting, emptied) = self.gather(is_all);
         let (sealed, failure) = self.seal(&mut waiting);
+        // The shards learn it before the phase says so: as soon as it does, the other thread may
+        // reopen the stream, and would be overtaken.
+        match &failure {
+            Some(error) => self.refuse(Some(refusal_for(error))),
+            // Nothing else is on its way while the disk is full.
+            None if self.is_disk_full() => self.refuse(None),
+            None => {}
+        }
         let mut wakers = Vec::new();
         let mut desk = self.desk();
         let ids: Vec<u64> = sealed.iter().map(|_| desk.begin()).collect();
@@ -160,26 +168,20 @@ impl Shared {
         for buffer in emptied {
             wakers.extend(desk.pool.put(buffer));
         }
-        let was_full = matches!(desk.phase, Phase::DiskFull { .. });
-        let refusal = match failure {
-            None if was_full => {
-                desk.phase = Phase::Open;
-                Some(None)
+        match failure {
+            None if matches!(desk.phase, Phase::DiskFull { .. }) => desk.phase = Phase::Open,
+            None => {}
+            Some(error) => {
+                self.no_segment(&mut desk, &error);
+                // Who waits for room learns why there is none.
+                wakers.extend(desk.pool.give_up());
             }
-            None => None,
-            Some(error) => Some(Some(self.no_segment(&mut desk, &error))),
-        };
+        }
         if !desk.ready.is_empty() && desk.sleeping > 0 {
             self.work.notify_one();
         }
         drop(desk);
         wakers.into_iter().for_each(Waker::wake);
-        if let Some(refusal) = refusal {
-            self.refuse(refusal);
-            // Who waits for room learns why there is none.
-            let wakers = self.desk().pool.give_up();
-            wakers.into_iter().for_each(Waker::wake);
-        }
         let count = sealed.len();
         for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
             self.write(placed, id, index + 1 == count);
@@ -226,8 +228,8 @@ impl Shared {
     /// Seals what is waiting and gives it places. What is left waits for a segment that could not
     /// be begun.
     fn seal(&self, waiting: &mut VecDeque<Filled>) -> (Vec<Placed>, Option<io::Error>) {
-        // Ordering: Relaxed, a lower figure than the true one is true as well.
-        let durable = self.durable.load(Ordering::Relaxed);
+        // A lower figure than the true one is true as well.
+        let durable = self.supply.durable();
         let mut sealed = Vec::new();
         let mut log = self.log();
         while let Some(first) = waiting.front() {
@@ -250,17 +252,20 @@ impl Shared {
     }
 
     /// A new segment could not be begun. Nothing was written, so nothing is unknown.
-    fn no_segment(&self, desk: &mut Desk, error: &io::Error) -> AppendError {
-        if error.kind() == io::ErrorKind::StorageFull {
-            desk.phase = Phase::DiskFull {
-                retry_ns: now_ns() + DISK_FULL_RETRY_NS,
-                is_failed: false,
-            };
-            AppendError::DiskFull
-        } else {
-            self.note_fault(format!("a new segment could not be begun: {error}"));
-            desk.phase = Phase::Failed;
-            AppendError::Reopening
+    fn no_segment(&self, desk: &mut Desk, error: &io::Error) {
+        match refusal_for(error) {
+            // A write of the other thread may have failed meanwhile, which is worse.
+            AppendError::DiskFull if !matches!(desk.phase, Phase::Failed) => {
+                desk.phase = Phase::DiskFull {
+                    retry_ns: now_ns() + DISK_FULL_RETRY_NS,
+                    is_failed: false,
+                };
+            }
+            AppendError::DiskFull => {}
+            _ => {
+                self.note_fault(format!("a new segment could not be begun: {error}"));
+                desk.phase = Phase::Failed;
+            }
         }
     }
 
@@ -283,12 +288,12 @@ impl Shared {
                 if !is_failed {
                     self.note_fault(format!("a write failed: {error}"));
                 }
+                // Before the phase says so, as in `commit`.
+                self.refuse(Some(AppendError::Reopening));
                 let mut desk = self.desk();
                 desk.in_flight -= usize::from(is_last);
                 desk.failed.push(placed);
                 desk.phase = Phase::Failed;
-                drop(desk);
-                self.refuse(Some(AppendError::Reopening));
             }
         }
     }
@@ -300,10 +305,10 @@ impl Shared {
         let mut settled: Vec<(Part, u64)> = Vec::new();
         let mut desk = self.desk();
         desk.in_flight -= usize::from(is_last);
-        for placed in desk.end(id, placed) {
+        for mut placed in desk.end(id, placed) {
             let mut first = placed.first_record;
             let bytes = placed.bytes();
-            for chunk in placed.chunks {
+            for chunk in std::mem::take(&mut placed.chunks) {
                 for part in chunk.batches {
                     let count = part.count;
                     settled.push((part, first));
@@ -315,8 +320,16 @@ impl Shared {
             // bytes in the file. Stored under the desk's lock, so they never fall.
             self.written.store(placed.last_record, Ordering::Release);
             match self.identity.sync {
-                SyncKind::Batch => self.set_durable(placed.last_record),
-                SyncKind::None => {}
+                SyncKind::Batch => self.supply.set_durable(placed.last_record),
+                // The first write to a segment: all those to the one before have returned.
+                SyncKind::None if placed.segment_header.is_some() => {
+                    if let Some(file) = desk.growing.replace(placed.file.clone()) {
+                        self.supply.sync(file, placed.first_record - 1);
+                    }
+                }
+                SyncKind::None => {
+                    desk.growing.get_or_insert_with(|| placed.file.clone());
+                }
                 SyncKind::Interval => {
                     desk.unsynced.add(&placed.file, bytes, now);
                     desk.unsynced.last_record = placed.last_record;
@@ -338,37 +351,53 @@ impl Shared {
         }
     }
 
-    pub(super) fn set_durable(&self, last_record: u64) {
-        // Ordering: Release, as for `written`.
-        self.durable.store(last_record, Ordering::Release);
-        self.supply.durable(last_record);
-    }
-
     /// Makes durable what was written, in mode interval and at the end.
     fn sync(&self) {
         let unsynced = std::mem::take(&mut self.desk().unsynced);
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
-        let mut desk = self.desk();
-        desk.is_syncing = false;
         match result {
             Ok(()) => {
+                let mut desk = self.desk();
+                desk.is_syncing = false;
                 desk.synced = unsynced.last_record;
-                self.set_durable(unsynced.last_record);
+                self.supply.set_durable(unsynced.last_record);
                 drop(desk);
                 self.gauges.synced();
                 self.settle(unsynced.batches, now_ns());
             }
             Err(error) => {
+                self.note_fault(format!("a sync failed: {error}"));
+                // Before the phase says so, as in `commit`.
+                self.refuse(Some(AppendError::Reopening));
+                let mut desk = self.desk();
+                desk.is_syncing = false;
                 // Never a second time: the pages are marked clean now, and a sync that succeeds
                 // would prove nothing. What was written meanwhile is as unknown.
                 let newer = std::mem::replace(&mut desk.unsynced, unsynced);
                 desk.unsynced.batches.extend(newer.batches);
                 desk.phase = Phase::Failed;
-                drop(desk);
-                self.note_fault(format!("a sync failed: {error}"));
-                self.refuse(Some(AppendError::Reopening));
             }
         }
+    }
+
+    /// A sync in the background has failed.
+    pub(super) fn sync_failed(&self, error: &io::Error) {
+        self.note_fault(format!("a sync failed: {error}"));
+        self.refuse(Some(AppendError::Reopening));
+        let mut desk = self.desk();
+        if matches!(desk.phase, Phase::Open | Phase::DiskFull { .. }) {
+            desk.phase = Phase::Failed;
+        }
+        drop(desk);
+        self.work.notify_one();
+    }
+}
+
+fn refusal_for(error: &io::Error) -> AppendError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        AppendError::DiskFull
+    } else {
+        AppendError::Reopening
     }
 }
 

@@ -119,6 +119,8 @@ pub(super) struct Desk {
     pub(super) in_flight: usize,
     pub(super) is_syncing: bool,
     pub(super) unsynced: Unsynced,
+    /// The file that was written to last, in mode none.
+    pub(super) growing: Option<Arc<dyn StorageFile>>,
     /// The record up to which somebody waits for a sync.
     pub(super) sync_wanted: u64,
     /// The last record that was synced, or recovered.
@@ -156,6 +158,7 @@ impl Desk {
             in_flight: 0,
             is_syncing: false,
             unsynced: Unsynced::default(),
+            growing: None,
             sync_wanted: 0,
             synced: 0,
             is_aged: false,
@@ -251,6 +254,7 @@ impl Desk {
             unknown.extend(chunk.batches);
             waking.extend(self.pool.put(chunk.buffer));
         }
+        self.growing = None;
         let unsynced = std::mem::take(&mut self.unsynced);
         unknown.extend(unsynced.batches.into_iter().map(|(part, _)| part));
         let mut unwritten = Vec::new();

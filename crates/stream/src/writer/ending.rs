@@ -9,10 +9,7 @@ use std::{
 
 use freeboard_meter::now_ns;
 
-use crate::{
-    log::{Finished, Log, OpenError, Part, Segments, recover},
-    storage::Access,
-};
+use crate::log::{Finished, Log, OpenError, Part, Segments, recover};
 
 use super::{
     desk::Phase,
@@ -92,7 +89,7 @@ impl Shared {
         let storage = self.storage.as_ref();
         let asked = (self.identity.algorithm, self.identity.unit);
         let key = self.options.key.as_ref();
-        let mut recovered = recover(storage, key, asked, Access::ReadDevice)?;
+        let mut recovered = recover(storage, key, asked)?;
         // What follows goes to a new file: the one that failed is finished where it ends now.
         if let Some((number, offset)) = recovered.active.take() {
             recovered.finished.push_back(Finished {
@@ -119,7 +116,7 @@ impl Shared {
         self.base.store(last_record, Ordering::Relaxed);
         // Ordering: Release, as when it was written.
         self.written.store(last_record, Ordering::Release);
-        self.set_durable(last_record);
+        self.supply.set_durable(last_record);
         Ok(())
     }
 
@@ -151,6 +148,12 @@ impl Shared {
                     .clone()
                     .unwrap_or_default(),
             }),
+            // What failed was not read again: its files are not to be touched.
+            Phase::DiskFull {
+                is_failed: true, ..
+            } => Err(CloseError::DiskFull {
+                records: self.fail_pending(),
+            }),
             Phase::DiskFull { .. } => {
                 let records = self.fail_pending();
                 let end = self.end().map_err(CloseError::End);
@@ -180,10 +183,12 @@ impl Shared {
                 .map(|(file, offset)| (file, offset, log.last_record()))
         };
         if let Some((file, offset, last_record)) = end {
+            // The segments before it first: what a sequence says to be durable is so up to there.
+            self.supply.sync_now()?;
             file.resize(offset)?;
             file.sync()?;
             self.gauges.synced();
-            self.set_durable(last_record);
+            self.supply.set_durable(last_record);
         }
         self.supply.clear()
     }

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(super) identity: Identity,
     pub(super) tag_bytes: usize,
     pub(super) record_limit: usize,
+    /// The largest page of small records: each shard must be able to have two.
+    pub(super) page_bytes_max: usize,
     pub(super) shards: Box<[Shard]>,
     pub(super) demand: Demand,
     pub(super) desk: Mutex<Desk>,
@@ -57,7 +59,6 @@ pub(crate) struct Shared {
     /// The last record before those that the shards count.
     pub(super) base: AtomicU64,
     pub(super) written: AtomicU64,
-    pub(super) durable: AtomicU64,
     /// Itself, for the batches.
     pub(super) this: Weak<Shared>,
 }
@@ -143,7 +144,7 @@ impl Shared {
         }
         let needed = CHUNK_HEADER_BYTES + record_bytes(payload, self.tag_bytes);
         let bytes = needed
-            .max(self.gauges.buffer_bytes())
+            .max(self.gauges.buffer_bytes().min(self.page_bytes_max))
             .next_multiple_of(ALIGNMENT);
         let mut desk = self.desk();
         if let Some(page) = filling.page.take() {
@@ -222,7 +223,7 @@ impl Shared {
     pub(super) fn sequences(&self) -> Sequences {
         // Ordering: Acquire pairs with the Release by which they are raised: what they say is in the
         // files. In this order, so that none is seen ahead of the one it follows.
-        let durable = self.durable.load(Ordering::Acquire);
+        let durable = self.supply.durable();
         let written = self.written.load(Ordering::Acquire);
         Sequences {
             accepted: self.accepted().max(written),
@@ -253,6 +254,10 @@ impl Shared {
         let log = self.log();
         let sequence = log.last_record();
         (sequence > 0).then(|| Head::new(sequence, log.tag(), self.identity.algorithm))
+    }
+
+    pub(super) fn is_disk_full(&self) -> bool {
+        matches!(self.desk().phase, Phase::DiskFull { .. })
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -38,7 +38,7 @@ pub(super) fn start(
     })?;
     let key = options.key.as_ref();
     let asked = (options.algorithm, options.unit);
-    let recovered = recover(storage.as_ref(), key, asked, Access::Read)?;
+    let recovered = recover(storage.as_ref(), key, asked)?;
     let stream = match &recovered.header {
         Some(header) => header.stream,
         None => new_stream_id()?,
@@ -75,8 +75,9 @@ pub(super) fn start(
         options.retention,
         Segments::new(recovered.finished),
     );
-    supply.durable(last_record);
+    supply.set_durable(last_record);
     supply.rolled(None, log.next_segment());
+    let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {
         options: options.clone(),
@@ -85,7 +86,8 @@ pub(super) fn start(
         identity,
         tag_bytes,
         record_limit: record_limit(options, tag_bytes),
-        shards: (0..options.shard_count()).map(|_| Shard::new()).collect(),
+        page_bytes_max: (half_of_memory(options) / shards).max(options.buffer.smallest()),
+        shards: (0..shards).map(|_| Shard::new()).collect(),
         demand: Demand::new(),
         desk: Mutex::new(Desk::new(options.memory)),
         work: Condvar::new(),
@@ -96,7 +98,6 @@ pub(super) fn start(
         closed: Mutex::new(None),
         base: AtomicU64::new(last_record),
         written: AtomicU64::new(last_record),
-        durable: AtomicU64::new(last_record),
         this: this.clone(),
     });
     let threads = start_threads(&shared).map_err(OpenError::io("start the stream's threads"))?;
@@ -107,11 +108,16 @@ pub(super) fn start(
     })
 }
 
+fn half_of_memory(options: &StreamOptions) -> usize {
+    usize::try_from(options.memory.bound() / 2).unwrap_or(usize::MAX)
+}
+
 /// Half of memory, so that one record can be written while the next is appended.
 fn record_limit(options: &StreamOptions, tag_bytes: usize) -> usize {
-    let half = usize::try_from(options.memory.bound() / 2).unwrap_or(usize::MAX);
     let overhead = CHUNK_HEADER_BYTES + crate::format::record_bytes(0, tag_bytes) + ALIGNMENT;
-    options.record_bytes_max.min(half.saturating_sub(overhead))
+    options
+        .record_bytes_max
+        .min(half_of_memory(options).saturating_sub(overhead))
 }
 
 fn new_stream_id() -> Result<StreamId, OpenError> {
@@ -137,7 +143,9 @@ fn start_threads(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let bodies: [(&str, Body); 3] = [
         ("stream-write-0", committer::run),
         ("stream-write-1", committer::run),
-        ("stream-supply", |shared| shared.supply.run()),
+        ("stream-supply", |shared| {
+            shared.supply.run(&mut |error| shared.sync_failed(&error));
+        }),
     ];
     for body in bodies {
         match spawn(body) {

@@ -5,6 +5,7 @@
 //! free, where there is one: its extents are written, and a write to it costs only its bytes.
 
 use std::{
+    collections::VecDeque,
     io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -17,7 +18,7 @@ use crate::{
     format::segment_name,
     index::{index_name, rebuild_index},
     log::{Finished, Prepared, Segments, prepare, spare_name},
-    storage::{Access, Storage},
+    storage::{Access, Storage, StorageFile},
 };
 
 use super::retention::Retention;
@@ -35,8 +36,14 @@ pub(super) struct Supply {
     changed: Condvar,
     /// The last record that a reader has acknowledged.
     acknowledged: AtomicU64,
-    /// The last record that is durable, as far as the writer has told.
+    /// The last record that is durable.
     durable: AtomicU64,
+}
+
+/// A finished segment of mode none, to be synced in the background.
+struct Unsynced {
+    file: Arc<dyn StorageFile>,
+    last_record: u64,
 }
 
 struct State {
@@ -47,6 +54,8 @@ struct State {
     prepared: Option<Prepared>,
     /// Segments whose index is to be written.
     unindexed: Vec<u64>,
+    /// Segments that are to be synced, the oldest first.
+    unsynced: VecDeque<Unsynced>,
     /// Whether the directory is somebody else's for the time being.
     is_resting: bool,
     is_stopping: bool,
@@ -71,6 +80,7 @@ impl Supply {
                 is_preparing: false,
                 prepared: None,
                 unindexed: Vec::new(),
+                unsynced: VecDeque::new(),
                 is_resting: false,
                 is_stopping: false,
             }),
@@ -134,10 +144,43 @@ impl Supply {
         }
     }
 
-    /// Takes note of what is durable: only such segments go.
-    pub(super) fn durable(&self, sequence: u64) {
-        // Ordering: as above.
-        self.durable.fetch_max(sequence, Ordering::Relaxed);
+    /// Takes note of what is durable: only such segments go. It may fall when a failed stream was
+    /// read again.
+    pub(super) fn set_durable(&self, sequence: u64) {
+        // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes
+        // in the file.
+        self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// The last record that is durable.
+    pub(super) fn durable(&self) -> u64 {
+        // Ordering: Acquire, as above.
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Has a finished segment of mode none synced in the background: its power failures cost what the
+    /// last segments hold, and not more.
+    pub(super) fn sync(&self, file: Arc<dyn StorageFile>, last_record: u64) {
+        self.lock()
+            .unsynced
+            .push_back(Unsynced { file, last_record });
+        self.changed.notify_all();
+    }
+
+    /// Syncs what waits for it, in this thread.
+    pub(super) fn sync_now(&self) -> io::Result<()> {
+        loop {
+            let mut state = self.lock();
+            while state.is_preparing {
+                state = self.wait(state, None);
+            }
+            let Some(unsynced) = state.unsynced.pop_front() else {
+                return Ok(());
+            };
+            drop(state);
+            unsynced.file.sync()?;
+            self.set_durable(unsynced.last_record);
+        }
     }
 
     /// How many segments are finished, and their bytes.
@@ -179,6 +222,7 @@ impl Supply {
         state.segments = segments;
         state.prepared = None;
         state.wanted = None;
+        state.unsynced.clear();
         state.is_resting = false;
     }
 
@@ -212,12 +256,15 @@ impl Supply {
     }
 
     /// What the thread does until it is stopped.
-    pub(super) fn run(&self) {
+    pub(super) fn run(&self, on_failed_sync: &mut dyn FnMut(io::Error)) {
         let look = self.retention.age.map(|_| AGE_LOOK);
         let mut state = self.lock();
         while !state.is_stopping {
             let is_retired = self.retire_due(&state);
-            let is_idle = !is_retired && state.wanted.is_none() && state.unindexed.is_empty();
+            let is_idle = !is_retired
+                && state.wanted.is_none()
+                && state.unindexed.is_empty()
+                && state.unsynced.is_empty();
             if is_idle || state.is_resting {
                 state = self.wait(state, look);
                 continue;
@@ -228,6 +275,7 @@ impl Supply {
             let wanted = state.wanted.take();
             let spare = wanted.and_then(|_| state.segments.take_spare());
             let unindexed = state.unindexed.pop();
+            let unsynced = state.unsynced.pop_front();
             drop(state);
             // What fails here is tried again by who needs it, and says there what is wrong. A
             // retired segment that could not go is one that is found when the stream is next opened.
@@ -235,15 +283,28 @@ impl Supply {
                 let _ = self.remove(retired.number, retired.is_removed);
             }
             let prepared = wanted.and_then(|number| self.prepare(number, spare).ok());
+            let synced = unsynced.map(|unsynced| (unsynced.file.sync(), unsynced.last_record));
+            let mut failure = None;
+            match synced {
+                Some((Ok(()), last_record)) => self.set_durable(last_record),
+                Some((Err(error), _)) => failure = Some(error),
+                None => {}
+            }
             if let Some(number) = unindexed {
                 let _ = rebuild_index(self.storage.as_ref(), number);
             }
             state = self.lock();
             state.is_preparing = false;
+            state.is_resting |= failure.is_some();
             if prepared.is_some() {
                 state.prepared = prepared;
             }
             self.changed.notify_all();
+            if let Some(error) = failure {
+                drop(state);
+                on_failed_sync(error);
+                state = self.lock();
+            }
         }
     }
 
@@ -262,8 +323,9 @@ impl Supply {
         let Some(oldest) = state.segments.finished.front() else {
             return false;
         };
-        // Ordering: Relaxed, figures that only grow.
-        if oldest.last_record > self.durable.load(Ordering::Relaxed) {
+        // Not the last durable segment either: the header of the next is durable with its first
+        // record, and without any header that holds there is no stream.
+        if oldest.last_record >= self.durable() {
             return false;
         }
         let bytes = state.segments.bytes() + self.segment_bytes;
@@ -273,6 +335,7 @@ impl Supply {
             u128::from(now_ns.saturating_sub(oldest.ended_ns)) > age.as_nanos()
         });
         let is_acknowledged = self.retention.acknowledged
+            // Ordering: Relaxed, it only grows.
             && oldest.last_record <= self.acknowledged.load(Ordering::Relaxed);
         is_too_much || is_too_old || is_acknowledged
     }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod memory;
+
 use std::{fs, path::Path};
 
 use freeboard_stream::{

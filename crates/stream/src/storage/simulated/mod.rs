@@ -1,0 +1,66 @@
+//! A disk for crash tests: it forgets, tears and reorders what was not synced, and fails any call.
+//!
+//! After the simulators of FoundationDB and TigerBeetle: all chance comes from one seed, so that a
+//! failure is repeated by its number. One thread sees the same run each time; where several threads
+//! call, the order of their calls is the scheduler's.
+//!
+//! ```text
+//!                 write_at              sync                          power fails
+//!   Cached   ──▶ page cache ──────▶ device             page cache ──▶ some dirty sectors ──▶ device
+//!   Durable  ──▶ page cache and device
+//!   create, rename, remove ──▶ names ── sync_directory ──▶ device     names ──▶ some changes ──▶ device
+//! ```
+//!
+//! **What is promised.** A durable write is on the device when it returns; a cached one after
+//! [`sync`](super::StorageFile::sync); names after [`sync_directory`](super::Storage::sync_directory)
+//! (and no earlier: syncing a new file does not keep its name). Sectors are written whole or not at
+//! all. A file's lengths become durable in order, and bytes that were cut off and added again are
+//! zeros.
+//!
+//! **What is not.** When the power fails, each unsynced sector is kept or not, whatever the order in
+//! which they were written; one that was written twice may be as it was in between. A write that was
+//! on its way has reached any of its sectors, and other threads see that before it returns. Each
+//! unsynced change of names is kept or not, unless an earlier one of the same names was lost. That
+//! is less than what ext4 promises, whose journal keeps all changes in order.
+//!
+//! **When a call fails.** A write has written any of its sectors. A sync has written some of the
+//! dirty ones *and marked all clean*, as Linux does: the next sync succeeds, and what was lost is
+//! lost, while the page cache still shows it. [`Access::ReadDevice`](super::Access::ReadDevice)
+//! shows the device. A change of names or lengths was made or not.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use freeboard_stream::storage::{
+//!     Access, Storage,
+//!     simulated::{PowerIsOff, SimulatedDisk, SimulatedSettings},
+//! };
+//!
+//! let disk = SimulatedDisk::new(SimulatedSettings { seed: 7, ..Default::default() });
+//! let file = disk.create("notes", 0, Access::Cached)?;
+//! disk.sync_directory()?;
+//! file.write_at(&[b"kept"], 0)?;
+//! file.sync()?;
+//! file.write_at(&[b", perhaps"], 4)?;
+//!
+//! disk.power_fails_at(disk.calls() + 1);
+//! assert!(PowerIsOff::caused(&file.sync().unwrap_err()));
+//!
+//! let disk = disk.reboot();
+//! let mut found = [0; 4];
+//! disk.open("notes", Access::Read)?.read_at(&mut found, 0)?;
+//! assert_eq!(&found, b"kept");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod content;
+mod directory;
+mod disk;
+mod fault;
+mod file;
+mod machine;
+mod random;
+mod settings;
+
+pub use disk::SimulatedDisk;
+pub use fault::{Fault, Operation, PowerIsOff};
+pub use settings::SimulatedSettings;

@@ -1,0 +1,365 @@
+//! What has to come next, and what was found instead.
+
+use std::io;
+
+use crate::{
+    format::{ChunkHeader, FormatError, SegmentHeader, Tag},
+    head::Head,
+    scan::SegmentScan,
+    seal::{SegmentFault, SegmentKeys, check_segment},
+};
+
+use super::{
+    VerifyOptions,
+    damage::{Damage, DamageKind},
+    report::VerifyReport,
+    segment::SegmentCheck,
+};
+
+/// What has to come next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub(super) chunk: u64,
+    pub(super) record: u64,
+    /// The tag of the chunk before; `None` where that is damaged.
+    pub(super) previous: Option<Tag>,
+    pub(super) epoch: u64,
+}
+
+/// A stretch of a segment in which what has to come next is not.
+#[derive(Clone, Debug)]
+pub(super) struct Hole {
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+    pub(super) kind: DamageKind,
+    pub(super) detail: String,
+    /// Whether it is damage even if nothing is missing there.
+    pub(super) is_damage: bool,
+}
+
+/// A check on its way through the segments.
+pub(super) struct Course {
+    pub(super) identity: SegmentHeader,
+    pub(super) report: VerifyReport,
+    pub(super) expected: Option<Expected>,
+    options: VerifyOptions,
+    /// The hole that the last segment ended with.
+    hole: Option<Hole>,
+    /// The gaps that were reported, by their place in the list: a chunk that is found elsewhere makes
+    /// one a reordering.
+    gaps: Vec<usize>,
+    last_segment: Option<u64>,
+    /// Whether a chunk was seen to end with the expected head.
+    is_head_met: bool,
+}
+
+impl Course {
+    pub(super) fn new(identity: &SegmentHeader, has_keys: bool, options: &VerifyOptions) -> Self {
+        Self {
+            identity: *identity,
+            report: VerifyReport {
+                stream: identity.stream,
+                algorithm: identity.algorithm,
+                unit: identity.unit,
+                tags_checked: has_keys,
+                segments: 0,
+                chunks: 0,
+                records: 0,
+                bytes: 0,
+                first_record: 0,
+                last_record: 0,
+                epoch: identity.epoch,
+                head: None,
+                damages: Vec::new(),
+                damage_count: 0,
+            },
+            expected: None,
+            options: options.clone(),
+            hole: None,
+            gaps: Vec::new(),
+            last_segment: None,
+            is_head_met: false,
+        }
+    }
+
+    pub(super) fn damage(&mut self, damage: Damage) {
+        self.report.damage_count += 1;
+        if self.report.damages.len() < self.options.damages_max {
+            if damage.kind == DamageKind::Gap {
+                self.gaps.push(self.report.damages.len());
+            }
+            self.report.damages.push(damage);
+        }
+    }
+
+    /// Reports a hole behind which the stream goes on with `next_record`, if anything is missing in
+    /// it or it is damage by itself.
+    pub(super) fn close_hole(&mut self, hole: Hole, next_record: Option<u64>) {
+        let missing = self.expected.and_then(|expected| {
+            let next = next_record?;
+            (next > expected.record).then(|| (expected.record, next - 1))
+        });
+        if missing.is_some() || hole.is_damage {
+            let begun = self
+                .expected
+                .map(|expected| (expected.record, expected.record));
+            self.damage(Damage {
+                segment: hole.segment,
+                offset: hole.offset,
+                records: match next_record {
+                    Some(_) => missing,
+                    None => begun,
+                },
+                kind: hole.kind,
+                detail: hole.detail,
+            });
+        }
+    }
+
+    /// A chunk was found that should have come earlier: if it is what a gap lacks, the gap is a
+    /// reordering. Whether it was.
+    pub(super) fn fills_gap(&mut self, header: &ChunkHeader, segment: u64, offset: u64) -> bool {
+        let records = (header.first_record, header.last_record());
+        let damages = &mut self.report.damages;
+        let filled = self.gaps.iter().position(|&gap| {
+            damages[gap]
+                .records
+                .is_some_and(|(first, last)| first <= records.0 && records.1 <= last)
+        });
+        let Some(filled) = filled else {
+            return false;
+        };
+        let gap = &mut damages[self.gaps.swap_remove(filled)];
+        gap.kind = DamageKind::Reorder;
+        gap.detail = format!(
+            "chunk {} belongs here and stands in segment {segment} at byte {offset}",
+            header.sequence
+        );
+        true
+    }
+
+    /// A whole chunk in its place.
+    pub(super) fn whole(&mut self, header: &ChunkHeader) {
+        self.report.chunks += 1;
+        self.report.records += u64::from(header.count);
+        self.report.last_record = header.last_record();
+        self.report.epoch = self.report.epoch.max(header.epoch);
+        let head = Head::new(header.last_record(), header.tag, header.algorithm);
+        self.report.head = Some(head);
+        if self
+            .options
+            .expect_head
+            .is_some_and(|expected| expected == head)
+        {
+            self.is_head_met = true;
+        }
+    }
+
+    /// Checks a segment.
+    pub(super) fn segment(
+        &mut self,
+        number: u64,
+        header: &Result<SegmentHeader, FormatError>,
+        scan: SegmentScan,
+        keys: Option<&SegmentKeys>,
+        is_last: bool,
+        progress: &mut dyn FnMut(u64),
+    ) -> io::Result<()> {
+        let is_blank = header.is_err() && is_blank(&scan)?;
+        if let Some(last) = self.last_segment
+            && last + 1 != number
+        {
+            let next = header.as_ref().ok().map(|header| header.first_record);
+            let hole = Hole {
+                segment: last + 1,
+                offset: 0,
+                kind: DamageKind::Gap,
+                detail: format!("segments {} to {} are missing", last + 1, number - 1),
+                is_damage: true,
+            };
+            self.hole = None;
+            self.close_hole(hole, next);
+            if let (Some(expected), Ok(header)) = (&mut self.expected, header) {
+                *expected = Expected {
+                    chunk: header.first_chunk,
+                    record: header.first_record,
+                    previous: None,
+                    epoch: expected.epoch,
+                };
+            }
+        }
+        self.last_segment = Some(number);
+        let is_recycled = match header {
+            Ok(header) => {
+                self.header(number, header, keys);
+                header.is_recycled
+            }
+            // The file that is prepared for the next segment, unless chunks follow in it.
+            Err(_) if is_blank && is_last => true,
+            Err(error) => {
+                self.damage(Damage {
+                    segment: number,
+                    offset: 0,
+                    records: None,
+                    kind: DamageKind::Rot,
+                    detail: format!("the segment's header: {error}"),
+                });
+                false
+            }
+        };
+        let is_begun = !(is_blank && is_last);
+        self.report.segments += u64::from(is_begun);
+        let check = SegmentCheck {
+            number,
+            is_recycled,
+            keys,
+        };
+        let before = self.hole.take().filter(|_| header.is_err());
+        let hole = check.run(self, scan, before, progress)?;
+        // What a prepared file ends with says nothing about the stream.
+        if is_begun {
+            self.hole = Some(hole);
+        }
+        Ok(())
+    }
+
+    /// Checks a segment's header against what came before it.
+    fn header(&mut self, number: u64, header: &SegmentHeader, keys: Option<&SegmentKeys>) {
+        let mut wrong = |kind, detail: String| {
+            self.report.damage_count += 1;
+            if self.report.damages.len() < self.options.damages_max {
+                self.report.damages.push(Damage {
+                    segment: number,
+                    offset: 0,
+                    records: None,
+                    kind,
+                    detail,
+                });
+            }
+        };
+        if header.stream != self.identity.stream {
+            wrong(
+                DamageKind::Tamper,
+                format!("the segment is of stream {}", header.stream),
+            );
+            return;
+        }
+        if header.number != number {
+            wrong(
+                DamageKind::Reorder,
+                format!("the file holds segment {}", header.number),
+            );
+        } else if (header.algorithm, header.unit) != (self.identity.algorithm, self.identity.unit) {
+            wrong(
+                DamageKind::Tamper,
+                format!(
+                    "the header says sealed with {} by {}",
+                    header.algorithm, header.unit
+                ),
+            );
+        } else if let Some(Err(fault)) = keys.map(|keys| check_segment(keys, header)) {
+            let what = match fault {
+                SegmentFault::WrongKey => "the header was written with another key",
+                SegmentFault::Tampered => "the header's tag does not match",
+            };
+            wrong(DamageKind::Tamper, what.to_owned());
+        }
+        let Some(expected) = self.expected else {
+            self.report.first_record = header.first_record;
+            self.expected = Some(Expected {
+                chunk: header.first_chunk,
+                record: header.first_record,
+                previous: Some(header.previous),
+                epoch: header.epoch,
+            });
+            return;
+        };
+        if header.first_chunk < expected.chunk {
+            wrong(
+                DamageKind::Stale,
+                format!(
+                    "the segment begins with chunk {}, and chunk {} was before it",
+                    header.first_chunk,
+                    expected.chunk - 1
+                ),
+            );
+            return;
+        }
+        if header.first_chunk == expected.chunk {
+            if expected
+                .previous
+                .is_some_and(|previous| previous != header.previous)
+            {
+                wrong(
+                    DamageKind::Tamper,
+                    "the header does not name the tag of the chunk before".to_owned(),
+                );
+            }
+            if header.epoch < expected.epoch {
+                wrong(
+                    DamageKind::Stale,
+                    "the header is of an earlier epoch".to_owned(),
+                );
+            }
+        }
+        if let Some(hole) = self.hole.take() {
+            self.close_hole(hole, Some(header.first_record));
+        }
+        self.expected = Some(Expected {
+            chunk: header.first_chunk,
+            record: header.first_record,
+            previous: Some(header.previous),
+            epoch: header.epoch.max(expected.epoch),
+        });
+    }
+
+    /// What is left to say at the end.
+    pub(super) fn finish(mut self, bytes: u64) -> VerifyReport {
+        if let Some(hole) = self.hole.take() {
+            let (segment, offset) = (hole.segment, hole.offset);
+            self.close_hole(hole, None);
+            self.expected_head(segment, offset);
+        }
+        self.report.bytes = bytes;
+        self.report
+    }
+
+    fn expected_head(&mut self, segment: u64, offset: u64) {
+        let Some(expected) = self.options.expect_head.filter(|_| !self.is_head_met) else {
+            return;
+        };
+        let last = self.report.last_record;
+        let damage = |records, kind, detail: String| Damage {
+            segment,
+            offset,
+            records,
+            kind,
+            detail,
+        };
+        let damage = if expected.sequence > last {
+            damage(
+                Some((last + 1, expected.sequence)),
+                DamageKind::Truncated,
+                format!("the head is at record {}", expected.sequence),
+            )
+        } else if expected.sequence < self.report.first_record {
+            damage(
+                None,
+                DamageKind::Gap,
+                format!("record {} of the head is no longer kept", expected.sequence),
+            )
+        } else {
+            damage(
+                Some((expected.sequence, expected.sequence)),
+                DamageKind::Tamper,
+                "no chunk ends with the head's record and has its tag".to_owned(),
+            )
+        };
+        self.damage(damage);
+    }
+}
+
+/// Whether a segment begins with a header's length of zeros.
+fn is_blank(scan: &SegmentScan) -> io::Result<bool> {
+    scan.is_zero(0)
+}

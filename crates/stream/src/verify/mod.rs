@@ -1,0 +1,159 @@
+//! Whether a stream is what was written, and if not, what is wrong where.
+//!
+//! Every byte of every segment is read, in order, with what has to come next in hand: the chunk's
+//! sequence, its first record, the tag of the chunk before, the epoch. What stands there instead is
+//! damage of a kind; the check goes on past it with the next chunk of the stream that it finds.
+//!
+//! A chain cannot show that its end was cut off: give the check a [`Head`](crate::Head) that was kept
+//! elsewhere.
+
+mod course;
+mod damage;
+mod error;
+mod report;
+mod segment;
+
+use std::io;
+
+use crate::{
+    format::{Algorithm, FormatError, SegmentHeader},
+    head::Head,
+    scan,
+    seal::{MasterKey, Ratchet, check_segment},
+    storage::{Access, Storage},
+};
+
+use course::Course;
+pub use damage::{Damage, DamageKind};
+pub use error::VerifyError;
+pub use report::{Progress, VerifyReport};
+
+/// How a stream is checked.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// A head that the stream must have, as its end or within.
+    pub expect_head: Option<Head>,
+    /// The most damages that are listed; all are counted.
+    pub damages_max: usize,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self {
+            expect_head: None,
+            damages_max: 1_000,
+        }
+    }
+}
+
+/// Checks a stream that nobody writes to. Without a key, a sealed stream's checksums and chain are
+/// checked, and its tags are not. `progress` is told from time to time how far it has come.
+///
+/// # Errors
+///
+/// See [`VerifyError`]: the stream could not be checked. Damage is no error; it is in the report.
+pub fn verify(
+    storage: &dyn Storage,
+    key: Option<&MasterKey>,
+    options: &VerifyOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<VerifyReport, VerifyError> {
+    let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
+    let headers = headers(storage, &numbers)?;
+    let identity = identity(&headers, key)?;
+    let mut bytes_total = 0;
+    for &number in &numbers {
+        let scan = scan::open_segment(storage, number, Access::Read)
+            .map_err(VerifyError::io(format!("open segment {number}")))?;
+        bytes_total += scan.bytes();
+    }
+    let key = key.filter(|_| identity.algorithm.is_sealed());
+    let mut course = Course::new(&identity, key.is_some(), options);
+    let mut bytes_done = 0;
+    let mut ratchet: Option<Ratchet> = None;
+    let last = numbers.last().copied();
+    for (&number, header) in numbers.iter().zip(&headers) {
+        let scan = scan::open_segment(storage, number, Access::Read)
+            .map_err(VerifyError::io(format!("open segment {number}")))?;
+        let keys = key.map(|key| {
+            let ratchet = ratchet.get_or_insert_with(|| {
+                Ratchet::at(key, identity.algorithm, identity.stream, number)
+            });
+            while ratchet.number() < number {
+                ratchet.advance();
+            }
+            ratchet.keys()
+        });
+        let begun = bytes_done;
+        bytes_done += scan.bytes();
+        course
+            .segment(
+                number,
+                header,
+                scan,
+                keys.as_ref(),
+                last == Some(number),
+                &mut |offset| {
+                    progress(Progress {
+                        bytes_done: begun + offset,
+                        bytes_total,
+                    });
+                },
+            )
+            .map_err(VerifyError::io(format!("read segment {number}")))?;
+    }
+    progress(Progress {
+        bytes_done: bytes_total,
+        bytes_total,
+    });
+    Ok(course.finish(bytes_total))
+}
+
+/// The headers of all segments, or what is wrong with them.
+fn headers(
+    storage: &dyn Storage,
+    numbers: &[u64],
+) -> Result<Vec<Result<SegmentHeader, FormatError>>, VerifyError> {
+    let read = |number: u64| -> io::Result<_> {
+        scan::open_segment(storage, number, Access::Read)?.header()
+    };
+    numbers
+        .iter()
+        .map(|&number| {
+            let header = read(number).map_err(VerifyError::io(format!("read segment {number}")))?;
+            match header {
+                Err(error @ (FormatError::Version { .. } | FormatError::Algorithm { .. })) => {
+                    Err(VerifyError::Format {
+                        segment: number,
+                        error,
+                    })
+                }
+                header => Ok(header),
+            }
+        })
+        .collect()
+}
+
+/// The header that says what stream this is: the first that the key agrees with, or the first that
+/// holds.
+fn identity(
+    headers: &[Result<SegmentHeader, FormatError>],
+    key: Option<&MasterKey>,
+) -> Result<SegmentHeader, VerifyError> {
+    let mut sound = headers.iter().filter_map(|header| header.as_ref().ok());
+    let Some(first) = sound.clone().next() else {
+        return Err(VerifyError::NoStream);
+    };
+    let Some(key) = key.filter(|_| first.algorithm != Algorithm::None) else {
+        return Ok(*first);
+    };
+    let agreed = sound.find(|header| {
+        header.algorithm.is_sealed() && {
+            let keys = Ratchet::at(key, header.algorithm, header.stream, header.number).keys();
+            check_segment(&keys, header).is_ok()
+        }
+    });
+    agreed.copied().ok_or(VerifyError::WrongKey {
+        segment: first.number,
+    })
+}

@@ -1,0 +1,332 @@
+//! The chunks of one segment.
+
+use std::io;
+
+use crate::{
+    format::{ALIGNMENT, ChunkHeader, ChunkLikeness},
+    scan::{SegmentScan, Slot},
+    seal::{SealFault, SegmentKeys, check_chunk},
+};
+
+use super::{
+    course::{Course, Expected, Hole},
+    damage::{Damage, DamageKind},
+};
+
+/// After so many bytes progress is told.
+const PROGRESS_BYTES: u64 = 4 << 20;
+
+/// A torn write leaves whole sectors as they were, zero in a new file.
+const SECTOR_BYTES: usize = 512;
+
+/// What is known of the segment.
+pub(super) struct SegmentCheck<'a> {
+    pub(super) number: u64,
+    pub(super) is_recycled: bool,
+    pub(super) keys: Option<&'a SegmentKeys>,
+}
+
+impl SegmentCheck<'_> {
+    /// Checks everything behind the segment's header. `hole` is what the segment before ended with,
+    /// where nothing says whether that was its end. Returns what this one ends with.
+    pub(super) fn run(
+        &self,
+        course: &mut Course,
+        mut scan: SegmentScan,
+        mut hole: Option<Hole>,
+        progress: &mut dyn FnMut(u64),
+    ) -> io::Result<Hole> {
+        let mut offset = ALIGNMENT as u64;
+        let mut told = 0;
+        loop {
+            if offset >= told + PROGRESS_BYTES {
+                told = offset;
+                progress(offset);
+            }
+            let slot = scan.read(offset)?;
+            offset += match slot {
+                Slot::End => break,
+                Slot::Chunk {
+                    header,
+                    is_padding_zero,
+                } => self.chunk(course, &scan, offset, &header, is_padding_zero, &mut hole),
+                Slot::Zeros => {
+                    self.note(
+                        &mut hole,
+                        offset,
+                        DamageKind::Gap,
+                        "nothing is there",
+                        false,
+                    );
+                    ALIGNMENT as u64
+                }
+                Slot::Cut(header) => {
+                    let is_stale = self.is_recycled && self.is_old(course, &header);
+                    let detail = "the file ends inside a chunk";
+                    let kind = DamageKind::Truncated;
+                    self.note(&mut hole, offset, kind, detail, !is_stale);
+                    ALIGNMENT as u64
+                }
+                Slot::NoHeader { error, head } => {
+                    let is_stale = self.is_recycled && !self.is_ours(course, &head);
+                    let kind = if is_stale {
+                        DamageKind::Stale
+                    } else {
+                        DamageKind::Rot
+                    };
+                    self.note(&mut hole, offset, kind, &error.to_string(), !is_stale);
+                    ALIGNMENT as u64
+                }
+            };
+        }
+        Ok(hole.unwrap_or(Hole {
+            segment: self.number,
+            offset: offset.min(scan.bytes()),
+            kind: DamageKind::Truncated,
+            detail: "the segment ends".to_owned(),
+            is_damage: false,
+        }))
+    }
+
+    /// Notes that what has to come next does not stand here. The first place counts, but damage more
+    /// than what may be an end.
+    fn note(
+        &self,
+        hole: &mut Option<Hole>,
+        offset: u64,
+        kind: DamageKind,
+        detail: &str,
+        is_damage: bool,
+    ) {
+        if hole
+            .as_ref()
+            .is_none_or(|hole| is_damage && !hole.is_damage)
+        {
+            *hole = Some(Hole {
+                segment: self.number,
+                offset,
+                kind,
+                detail: detail.to_owned(),
+                is_damage,
+            });
+        }
+    }
+
+    fn is_old(&self, course: &Course, header: &ChunkHeader) -> bool {
+        course.expected.is_some_and(|expected| {
+            header.sequence < expected.chunk || header.epoch < expected.epoch
+        })
+    }
+
+    fn is_ours(&self, course: &Course, head: &[u8]) -> bool {
+        course.expected.is_some_and(|expected| {
+            let stream = course.identity.stream;
+            ChunkLikeness::of(head, stream, expected.chunk, expected.record).is_ours()
+        })
+    }
+
+    /// Checks a chunk whose header holds; returns how far to go on.
+    fn chunk(
+        &self,
+        course: &mut Course,
+        scan: &SegmentScan,
+        offset: u64,
+        header: &ChunkHeader,
+        is_padding_zero: bool,
+        hole: &mut Option<Hole>,
+    ) -> u64 {
+        let identity = &course.identity;
+        let records = Some((header.first_record, header.last_record()));
+        let damage = |records, kind, detail: String| Damage {
+            segment: self.number,
+            offset,
+            records,
+            kind,
+            detail,
+        };
+        if header.stream != identity.stream {
+            if !self.is_recycled {
+                let detail = format!("a chunk of stream {}", header.stream);
+                self.note(hole, offset, DamageKind::Tamper, &detail, true);
+            }
+            return header.chunk_bytes();
+        }
+        let expected = course.expected.unwrap_or(Expected {
+            chunk: header.sequence,
+            record: header.first_record,
+            previous: None,
+            epoch: header.epoch,
+        });
+        if header.sequence < expected.chunk {
+            return self.old(course, scan, offset, header, hole);
+        }
+        if header.epoch < expected.epoch {
+            let detail = format!("chunk {} is of epoch {}", header.sequence, header.epoch);
+            self.note(hole, offset, DamageKind::Stale, &detail, !self.is_recycled);
+            return ALIGNMENT as u64;
+        }
+        if (header.algorithm, header.unit) != (identity.algorithm, identity.unit) {
+            course.damage(damage(
+                records,
+                DamageKind::Tamper,
+                "the chunk is sealed in another way".to_owned(),
+            ));
+        }
+        self.close(course, offset, header, hole.take(), expected);
+        let is_next = header.sequence == expected.chunk;
+        if is_next && header.first_record != expected.record {
+            course.damage(damage(
+                records,
+                DamageKind::Tamper,
+                format!("record {} has to come next", expected.record),
+            ));
+        }
+        let is_chained = !is_next
+            || expected
+                .previous
+                .is_none_or(|previous| previous == header.previous);
+        let fault = check_chunk(self.keys, header, scan.body()).err();
+        if let Some(fault) = fault {
+            course.damage(self.fault(scan, offset, header, fault));
+        } else if !is_chained {
+            course.damage(damage(
+                records,
+                DamageKind::Tamper,
+                "the chunk does not name the tag of the one before".to_owned(),
+            ));
+        } else if !is_padding_zero {
+            course.damage(damage(
+                records,
+                DamageKind::Rot,
+                "the bytes behind its records are not zero".to_owned(),
+            ));
+        } else {
+            course.whole(header);
+        }
+        course.expected = Some(Expected {
+            chunk: header.sequence + 1,
+            record: header.last_record() + 1,
+            previous: Some(header.tag),
+            epoch: header.epoch,
+        });
+        header.chunk_bytes()
+    }
+
+    /// Reports what is missing before a chunk that holds.
+    fn close(
+        &self,
+        course: &mut Course,
+        offset: u64,
+        header: &ChunkHeader,
+        hole: Option<Hole>,
+        expected: Expected,
+    ) {
+        let is_missing = header.sequence > expected.chunk;
+        let mut hole = match hole {
+            Some(hole) => hole,
+            None if is_missing => Hole {
+                segment: self.number,
+                offset,
+                kind: DamageKind::Gap,
+                detail: format!(
+                    "chunk {} follows chunk {}",
+                    header.sequence,
+                    expected.chunk - 1
+                ),
+                is_damage: true,
+            },
+            None => return,
+        };
+        // Zeros or garbage between two chunks are damage, even if nothing is missing.
+        hole.is_damage = true;
+        if header.durable < expected.record && is_missing {
+            hole.kind = DamageKind::Torn;
+        }
+        course.close_hole(hole, Some(header.first_record));
+    }
+
+    /// A chunk that should have come before.
+    fn old(
+        &self,
+        course: &mut Course,
+        scan: &SegmentScan,
+        offset: u64,
+        header: &ChunkHeader,
+        hole: &mut Option<Hole>,
+    ) -> u64 {
+        if self.is_recycled {
+            self.note(
+                hole,
+                offset,
+                DamageKind::Stale,
+                "older data stands there",
+                false,
+            );
+            return ALIGNMENT as u64;
+        }
+        let is_whole = check_chunk(self.keys, header, scan.body()).is_ok();
+        if is_whole && course.fills_gap(header, self.number, offset) {
+            return header.chunk_bytes();
+        }
+        let is_older = course
+            .expected
+            .is_some_and(|expected| header.epoch < expected.epoch);
+        course.damage(Damage {
+            segment: self.number,
+            offset,
+            records: Some((header.first_record, header.last_record())),
+            kind: if is_older {
+                DamageKind::Stale
+            } else {
+                DamageKind::Reorder
+            },
+            detail: format!("chunk {} stands here again", header.sequence),
+        });
+        header.chunk_bytes()
+    }
+
+    fn fault(
+        &self,
+        scan: &SegmentScan,
+        offset: u64,
+        header: &ChunkHeader,
+        fault: SealFault,
+    ) -> Damage {
+        let (first, last) = (header.first_record, header.last_record());
+        let (records, kind) = match fault {
+            SealFault::Record { index, .. } => ((first + u64::from(index), last), DamageKind::Rot),
+            SealFault::RecordTag {
+                index,
+                is_checksum_right,
+                ..
+            } => {
+                let record = first + u64::from(index);
+                let kind = if is_checksum_right {
+                    DamageKind::Tamper
+                } else {
+                    DamageKind::Rot
+                };
+                ((record, record), kind)
+            }
+            SealFault::Body => ((first, last), DamageKind::Rot),
+            SealFault::ChunkTag => ((first, last), DamageKind::Tamper),
+        };
+        // Only the last chunk can be torn, and what was not written of it is as it was before.
+        let is_last = offset + header.chunk_bytes() >= scan.bytes();
+        let sectors = scan.body().chunks_exact(SECTOR_BYTES);
+        let has_unwritten = sectors
+            .rev()
+            .any(|sector| sector.iter().all(|byte| *byte == 0));
+        let kind = match kind {
+            DamageKind::Rot if is_last && has_unwritten => DamageKind::Torn,
+            kind => kind,
+        };
+        Damage {
+            segment: self.number,
+            offset,
+            records: Some((records.0.min(last), records.1)),
+            kind,
+            detail: fault.to_string(),
+        }
+    }
+}
