@@ -19,6 +19,8 @@
 //!
 //! - [`mod@format`]: the bytes on the disk. [`seal`]: keys, tags, the chain.
 //! - [`StreamOptions`], [`StreamWriter`], [`Ticket`]: writing.
+//! - [`ReaderOptions`], [`StreamReader`]: reading, from anywhere, along with the writer.
+//! - [`verify`]: whether a stream is what was written.
 //! - [`storage`]: where the bytes go.
 //!
 //! ```
@@ -45,6 +47,7 @@ pub mod format;
 mod head;
 mod index;
 mod log;
+mod reader;
 mod scan;
 pub mod seal;
 pub mod storage;
@@ -53,7 +56,12 @@ mod verify;
 mod writer;
 
 pub use head::Head;
+pub use index::rebuild_index;
 pub use log::{OpenError, TailDamage};
+pub use reader::{
+    Backwards, FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, ReadError, ReadFrom, ReaderOptions, ReaderStop,
+    Record, RecordRef, RecordStream, StreamCapacity, StreamReader,
+};
 pub use seal::{KeyError, MasterKey};
 pub use verify::{Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, verify};
 pub use writer::{

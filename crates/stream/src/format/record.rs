@@ -80,6 +80,14 @@ pub struct RecordAt<'a> {
     pub tag: &'a [u8],
 }
 
+impl RecordAt<'_> {
+    /// The offset of its payload in the body.
+    #[must_use]
+    pub fn payload_at(&self) -> usize {
+        self.offset + RECORD_HEAD_BYTES
+    }
+}
+
 impl<'a> Records<'a> {
     /// The records in `body`, each with a tag of `tag_bytes`.
     #[must_use]
@@ -89,6 +97,20 @@ impl<'a> Records<'a> {
             offset: 0,
             tag_bytes,
             is_broken: false,
+        }
+    }
+
+    /// The records from `offset` on, where one begins.
+    ///
+    /// # Panics
+    ///
+    /// If `offset` is past the body's end.
+    #[must_use]
+    pub fn at(body: &'a [u8], tag_bytes: usize, offset: usize) -> Self {
+        assert!(offset <= body.len(), "past the body's end");
+        Self {
+            offset,
+            ..Self::new(body, tag_bytes)
         }
     }
 

@@ -106,3 +106,9 @@ fn expand(from: &Hkdf<Sha256>, info: &[&[u8]]) -> Zeroizing<[u8; 32]> {
         .expect("32 bytes are one block of SHA-256");
     secret
 }
+
+impl std::fmt::Debug for Ratchet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ratchet").field(&self.number).finish()
+    }
+}

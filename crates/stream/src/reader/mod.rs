@@ -1,0 +1,35 @@
+//! Reading: from anywhere, in both directions, along with the writer.
+//!
+//! A reader holds one chunk at a time and hands out its records one by one, each after its chunk was
+//! checked as a whole: checksums always, tags if it was given the key. It takes no lock and asks the
+//! writer for nothing; it reads the files.
+//!
+//! ```text
+//!   segment 7 ──▶ chunk, chunk, chunk ──▶ does the next one follow?
+//!                                          │ yes: hand out its records
+//!                                          │ no, and segment 8 begins with it: go there
+//!                                          │ no, and a later chunk says it was durable: damage
+//!                                          └ no: the end, for now
+//! ```
+//!
+//! At the tail a chunk may be seen half written; it is not there until all its checksums hold. Two
+//! may be on their way at once, so one behind a hole proves nothing until its header says that what
+//! is missing had been durable.
+
+mod backwards;
+mod error;
+mod options;
+mod record;
+mod record_stream;
+mod seek;
+mod segments;
+mod stop;
+mod stream_reader;
+
+pub use backwards::Backwards;
+pub use error::ReadError;
+pub use options::{ReadFrom, ReaderOptions};
+pub use record::{Record, RecordRef};
+pub use record_stream::{RecordStream, StreamCapacity};
+pub use stop::ReaderStop;
+pub use stream_reader::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, StreamReader};

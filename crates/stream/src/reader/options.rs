@@ -1,0 +1,98 @@
+//! What a stream is read with.
+
+use std::{path::Path, sync::Arc};
+
+use crate::{
+    seal::MasterKey,
+    storage::{Disk, Storage},
+};
+
+use super::{error::ReadError, stream_reader::StreamReader};
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// With the oldest record there is.
+    #[default]
+    Start,
+    /// With the record of this sequence, now or when it comes.
+    Sequence(u64),
+    /// With the first chunk that was sealed at this time or later, in nanoseconds since 1970.
+    Time(u64),
+    /// Behind the last record there is.
+    Tail,
+    /// With as many of the last records.
+    Last(u64),
+}
+
+/// Opens streams for reading.
+///
+/// ```
+/// use freeboard_stream::{ReadFrom, ReaderOptions, StreamOptions};
+///
+/// let directory = tempfile::tempdir()?;
+/// let stream = StreamOptions::new().open(directory.path())?;
+/// stream.append_many(["one", "two", "three"])?.wait()?;
+/// let reader = ReaderOptions::new().from(ReadFrom::Sequence(2)).open(directory.path())?;
+/// let payloads: Result<Vec<_>, _> = reader.map(|record| record.map(|record| record.payload)).collect();
+/// assert_eq!(payloads?, [b"two".to_vec(), b"three".to_vec()]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ReaderOptions {
+    pub(super) key: Option<MasterKey>,
+    pub(super) from: ReadFrom,
+    pub(super) follow: bool,
+}
+
+impl ReaderOptions {
+    /// ReadFrom the start to the end, without a key.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the key to check tags with. Without it, checksums and the chain are checked.
+    #[must_use]
+    pub fn key(mut self, key: MasterKey) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Sets where reading begins.
+    #[must_use]
+    pub fn from(mut self, from: ReadFrom) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Sets whether iteration waits at the end for what comes.
+    #[must_use]
+    pub fn follow(mut self, follow: bool) -> Self {
+        self.follow = follow;
+        self
+    }
+
+    /// Opens the stream in a directory that exists; it may be empty yet.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
+        let path = path.as_ref();
+        let disk = Disk::open(path).map_err(ReadError::io(format!(
+            "open the directory {}",
+            path.display()
+        )))?;
+        self.open_on(Arc::new(disk))
+    }
+
+    /// Opens the stream on any storage.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamReader, ReadError> {
+        StreamReader::open(self, storage)
+    }
+}

@@ -1,0 +1,137 @@
+//! Finding the place where reading begins.
+
+use crate::{
+    format::{ALIGNMENT, ChunkHeader, SegmentHeader},
+    index::{IndexEntry, read_index},
+};
+
+use super::{
+    error::ReadError,
+    options::ReadFrom,
+    stream_reader::{Place, StreamReader},
+};
+
+impl StreamReader {
+    pub(super) fn go_to(&mut self, from: ReadFrom) -> Result<(), ReadError> {
+        self.segment = None;
+        self.place.wanted = 1;
+        if !self.open_oldest()? {
+            self.place.wanted = match from {
+                ReadFrom::Sequence(sequence) => sequence.max(1),
+                _ => 1,
+            };
+            return Ok(());
+        }
+        let oldest = self.place.record;
+        match from {
+            ReadFrom::Start => {}
+            ReadFrom::Sequence(wanted) if wanted < oldest => {
+                return Err(ReadError::Gone { wanted, oldest });
+            }
+            ReadFrom::Sequence(wanted) => {
+                self.enter_last(|header| header.first_record <= wanted)?;
+                self.hop(
+                    |header| header.last_record() >= wanted,
+                    |entry| entry.first_record <= wanted,
+                )?;
+                self.place.wanted = wanted;
+            }
+            ReadFrom::Time(time_ns) => {
+                self.enter_last(|header| header.created_ns <= time_ns)?;
+                self.hop(
+                    |header| header.time_ns >= time_ns,
+                    |entry| entry.time_ns < time_ns,
+                )?;
+                self.place.wanted = self.place.record;
+            }
+            ReadFrom::Tail => {
+                self.enter_last(|_| true)?;
+                self.hop(|_| false, |_| true)?;
+                self.place.wanted = self.place.record;
+            }
+            ReadFrom::Last(records) => {
+                self.go_to(ReadFrom::Tail)?;
+                let wanted = self.place.record.saturating_sub(records).max(oldest);
+                self.go_to(ReadFrom::Sequence(wanted))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters the last segment for which `is_before` holds, which it does for none behind one for
+    /// which it does not; the oldest if it holds for none.
+    fn enter_last(&mut self, is_before: impl Fn(&SegmentHeader) -> bool) -> Result<(), ReadError> {
+        let numbers = self.numbers()?;
+        let (mut low, mut high) = (0, numbers.len());
+        let mut found = None;
+        while low < high {
+            let middle = (low + high) / 2;
+            // Prepared, or damaged: the last segment before it will lead there.
+            match self.header_of(numbers[middle])? {
+                Some(Ok(header)) if is_before(&header) => {
+                    found = Some(header);
+                    low = middle + 1;
+                }
+                _ => high = middle,
+            }
+        }
+        if let Some(header) = found {
+            let segment = self.open_segment(header)?;
+            self.enter(segment);
+        }
+        Ok(())
+    }
+
+    /// Goes from header to header to the first chunk of the segment for which `is_it` holds, or to
+    /// its end. `is_before` says which entries of the index lie before it.
+    fn hop(
+        &mut self,
+        is_it: impl Fn(&ChunkHeader) -> bool,
+        is_before: impl Fn(&IndexEntry) -> bool,
+    ) -> Result<(), ReadError> {
+        let Some(segment) = &self.segment else {
+            return Ok(());
+        };
+        let (number, stream) = (segment.header.number, segment.header.stream);
+        let header_at = |offset| {
+            let header = segment.scan.chunk_header(offset);
+            header.map_err(ReadError::io(format!("read segment {number}")))
+        };
+        let entries = read_index(self.storage.as_ref(), stream, number);
+        let entry = entries.partition_point(is_before).checked_sub(1);
+        if let Some(entry) = entry.map(|entry| &entries[entry])
+            && entry.offset >= ALIGNMENT as u64
+            && entry.offset.is_multiple_of(ALIGNMENT as u64)
+            && let Some(header) = header_at(entry.offset)?
+            && entry.agrees(stream, &header)
+            && header.sequence >= self.place.chunk
+        {
+            self.place = Place {
+                offset: entry.offset,
+                chunk: header.sequence,
+                record: header.first_record,
+                previous: None,
+                epoch: header.epoch,
+                ..self.place
+            };
+        }
+        while let Some(header) = header_at(self.place.offset)? {
+            let follows = header.stream == stream
+                && header.sequence == self.place.chunk
+                && header.first_record == self.place.record
+                && header.epoch >= self.place.epoch;
+            if !follows || is_it(&header) {
+                break;
+            }
+            self.place = Place {
+                offset: self.place.offset + header.chunk_bytes(),
+                chunk: header.sequence + 1,
+                record: header.last_record() + 1,
+                previous: Some(header.tag),
+                epoch: header.epoch,
+                ..self.place
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,470 @@
+//! Reads a stream's records.
+
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader, Tag},
+    scan::{self, SegmentScan, Slot},
+    seal::{MasterKey, Ratchet, SegmentKeys, check_chunk},
+    storage::{Access, Storage},
+};
+
+use super::{
+    backwards::Backwards,
+    error::ReadError,
+    options::{ReadFrom, ReaderOptions},
+    record::{Record, RecordRef},
+    record_stream::{RecordStream, StreamCapacity},
+    stop::ReaderStop,
+};
+
+/// The first pause of a reader that waits for what comes.
+pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// The longest pause, to which the pauses double.
+pub const FOLLOW_PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// Reads a stream's records, in order, each once.
+///
+/// As an iterator it ends at the end; if it [follows](ReaderOptions::follow), it waits there until its
+/// [`ReaderStop`] ends it. It yields an error once for each attempt, and stays where it is.
+#[derive(Debug)]
+pub struct StreamReader {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) key: Option<MasterKey>,
+    pub(super) ratchet: Option<Ratchet>,
+    is_following: bool,
+    stop: ReaderStop,
+    pub(super) segment: Option<OpenSegment>,
+    pub(super) place: Place,
+    chunk: Option<OpenChunk>,
+    /// Where the end was looked behind, and nothing was found.
+    pub(super) searched: Option<(u64, u64)>,
+}
+
+/// Where the next chunk is to be, and what it has to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) chunk: u64,
+    pub(super) record: u64,
+    /// The tag of the chunk before, where it was read.
+    pub(super) previous: Option<Tag>,
+    pub(super) epoch: u64,
+    /// The sequence of the record that is wanted next; those before it are passed over.
+    pub(super) wanted: u64,
+}
+
+/// The segment that is being read.
+pub(super) struct OpenSegment {
+    pub(super) header: SegmentHeader,
+    pub(super) scan: SegmentScan,
+    pub(super) keys: Option<SegmentKeys>,
+}
+
+/// The chunk whose records are being handed out; the segment's scan holds its bytes.
+#[derive(Debug)]
+struct OpenChunk {
+    header: ChunkHeader,
+    /// The offset of the next record in the body.
+    offset: usize,
+    /// Its sequence.
+    sequence: u64,
+}
+
+/// What came of looking for the next chunk.
+enum Next {
+    Chunk,
+    /// Look again: the reader has gone on to the next segment.
+    Again,
+    End,
+}
+
+impl std::fmt::Debug for OpenSegment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OpenSegment")
+            .field(&self.header.number)
+            .finish()
+    }
+}
+
+impl StreamReader {
+    pub(super) fn open(
+        options: &ReaderOptions,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self, ReadError> {
+        let mut reader = Self {
+            storage,
+            key: options.key.clone(),
+            ratchet: None,
+            is_following: options.follow,
+            stop: ReaderStop::default(),
+            segment: None,
+            place: Place {
+                offset: ALIGNMENT as u64,
+                chunk: 1,
+                record: 1,
+                previous: None,
+                epoch: 1,
+                wanted: 1,
+            },
+            chunk: None,
+            searched: None,
+        };
+        reader.seek(options.from)?;
+        Ok(reader)
+    }
+
+    /// Goes somewhere else.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Gone`] for a sequence that retention has taken; then the reader is at the oldest
+    /// record.
+    pub fn seek(&mut self, from: ReadFrom) -> Result<(), ReadError> {
+        self.chunk = None;
+        self.searched = None;
+        self.go_to(from)
+    }
+
+    /// The sequence of the record that comes next.
+    #[must_use]
+    pub fn next_sequence(&self) -> u64 {
+        match &self.chunk {
+            Some(chunk) => chunk.sequence.max(self.place.wanted),
+            None => self.place.record.max(self.place.wanted),
+        }
+    }
+
+    /// What ends this reader, from another thread.
+    #[must_use]
+    pub fn stop_handle(&self) -> ReaderStop {
+        self.stop.clone()
+    }
+
+    /// Where the stream's bytes are.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// The next record; `None` at the end, which may be another one at the next call.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
+        Ok(self.next_ref()?.map(RecordRef::to_record))
+    }
+
+    /// The next record, without a copy; `None` at the end, which may be another one at the next call.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
+        let Some((sequence, time_ns, payload)) = self.advance()? else {
+            return Ok(None);
+        };
+        let segment = self.segment.as_ref().expect("a chunk is of a segment");
+        Ok(Some(RecordRef {
+            sequence,
+            time_ns,
+            payload: &segment.scan.body()[payload],
+        }))
+    }
+
+    /// The next record, waited for until `timeout` has passed or the reader is stopped.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn wait_next(&mut self, timeout: Duration) -> Result<Option<RecordRef<'_>>, ReadError> {
+        let begun = Instant::now();
+        let mut pause = FOLLOW_PAUSE_MIN;
+        let (sequence, time_ns, payload) = loop {
+            if let Some(found) = self.advance()? {
+                break found;
+            }
+            let left = timeout.saturating_sub(begun.elapsed());
+            if left.is_zero() || self.stop.pause(pause.min(left)) {
+                return Ok(None);
+            }
+            pause = (pause * 2).min(FOLLOW_PAUSE_MAX);
+        };
+        let segment = self.segment.as_ref().expect("a chunk is of a segment");
+        Ok(Some(RecordRef {
+            sequence,
+            time_ns,
+            payload: &segment.scan.body()[payload],
+        }))
+    }
+
+    /// All records before this place, the youngest first.
+    #[must_use]
+    pub fn backwards(self) -> Backwards {
+        let before = self.next_sequence();
+        Backwards::new(self, before)
+    }
+
+    /// The records as a stream of the async world, read by a thread of its own.
+    #[must_use]
+    pub fn into_stream(self, capacity: StreamCapacity) -> RecordStream {
+        RecordStream::start(self, capacity)
+    }
+
+    /// Steps to the next record: its sequence, time, and place in the body.
+    fn advance(&mut self) -> Result<Option<(u64, u64, Range<usize>)>, ReadError> {
+        loop {
+            if let (Some(chunk), Some(segment)) = (&mut self.chunk, &self.segment) {
+                let tag_bytes = chunk.header.record_tag_bytes();
+                let body = segment.scan.body();
+                let record = Records::at(body, tag_bytes, chunk.offset).next();
+                if let Some(record) = record {
+                    let record = record.expect("the chunk was checked");
+                    let begin = record.payload_at();
+                    let payload = begin..begin + record.payload.len();
+                    let sequence = chunk.sequence;
+                    chunk.offset = payload.end + tag_bytes;
+                    chunk.sequence += 1;
+                    if sequence < self.place.wanted {
+                        continue;
+                    }
+                    self.place.wanted = sequence + 1;
+                    return Ok(Some((sequence, chunk.header.time_ns, payload)));
+                }
+            }
+            self.chunk = None;
+            match self.next_chunk()? {
+                Next::Chunk | Next::Again => {}
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    fn next_chunk(&mut self) -> Result<Next, ReadError> {
+        if self.segment.is_none() && !self.open_oldest()? {
+            return Ok(Next::End);
+        }
+        let Some(reason) = self.read_chunk()? else {
+            return Ok(Next::Chunk);
+        };
+        let number = self.number();
+        match self.header_of(number + 1)? {
+            Some(Ok(next)) if next.first_chunk == self.place.chunk => {
+                let next = self.open_segment(next)?;
+                self.enter(next);
+                return Ok(Next::Again);
+            }
+            Some(Ok(next)) if next.first_chunk > self.place.chunk => {
+                // It may have been written since it was looked at.
+                return match self.read_chunk()? {
+                    None => Ok(Next::Chunk),
+                    Some(reason) => Err(self.damaged(reason)),
+                };
+            }
+            _ => {}
+        }
+        let numbers = self.numbers()?;
+        if numbers.first().is_some_and(|oldest| *oldest > number) {
+            return Err(self.gone(&numbers)?);
+        }
+        // Followed by another file that holds nothing yet, or by none: the end, if nothing behind it
+        // says otherwise. It is looked for once at each place.
+        let here = (number, self.place.offset);
+        if self.searched == Some(here) {
+            return Ok(Next::End);
+        }
+        if !self.is_proved_durable()? {
+            self.searched = Some(here);
+            return Ok(Next::End);
+        }
+        match self.read_chunk()? {
+            None => Ok(Next::Chunk),
+            Some(again) => Err(self.damaged(again.or(reason))),
+        }
+    }
+
+    /// Reads the chunk that has to come next. `Some` if it does not, with what is wrong where
+    /// something is there.
+    fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
+        let segment = self.segment.as_mut().expect("a segment is open");
+        let place = self.place;
+        let read = ReadError::io(format!("read segment {}", segment.header.number));
+        let slot = segment
+            .scan
+            .refresh()
+            .and_then(|()| segment.scan.read(place.offset))
+            .map_err(read)?;
+        let (header, is_padding_zero) = match slot {
+            Slot::End | Slot::Zeros => return Ok(Some(None)),
+            Slot::Cut(_) => return Ok(Some(Some("the file ends inside the chunk".to_owned()))),
+            Slot::NoHeader { error, .. } => return Ok(Some(Some(error.to_string()))),
+            Slot::Chunk {
+                header,
+                is_padding_zero,
+            } => (header, is_padding_zero),
+        };
+        let follows = header.stream == segment.header.stream
+            && header.sequence == place.chunk
+            && header.first_record == place.record
+            && header.epoch >= place.epoch
+            && (header.algorithm, header.unit) == (segment.header.algorithm, segment.header.unit)
+            && place
+                .previous
+                .is_none_or(|previous| previous == header.previous);
+        if !follows {
+            return Ok(Some(Some("the chunk does not follow".to_owned())));
+        }
+        if !is_padding_zero {
+            return Ok(Some(Some(
+                "the bytes behind its records are not zero".to_owned(),
+            )));
+        }
+        if let Err(fault) = check_chunk(segment.keys.as_ref(), &header, segment.scan.body()) {
+            return Ok(Some(Some(fault.to_string())));
+        }
+        self.take(*header);
+        Ok(None)
+    }
+
+    /// Hands out the records of a chunk that the scan holds.
+    fn take(&mut self, header: ChunkHeader) {
+        self.place = Place {
+            offset: self.place.offset + header.chunk_bytes(),
+            chunk: header.sequence + 1,
+            record: header.last_record() + 1,
+            previous: Some(header.tag),
+            epoch: header.epoch,
+            wanted: self.place.wanted,
+        };
+        self.chunk = Some(OpenChunk {
+            header,
+            offset: 0,
+            sequence: header.first_record,
+        });
+    }
+
+    /// Whether a chunk behind this place says that what is missing here had been durable.
+    fn is_proved_durable(&self) -> Result<bool, ReadError> {
+        Ok(self
+            .find_behind(|header, record| header.durable >= record)?
+            .is_some())
+    }
+
+    /// The first whole chunk of the segment behind this place that is younger and of which `wanted`
+    /// holds.
+    fn find_behind(
+        &self,
+        wanted: impl Fn(&ChunkHeader, u64) -> bool,
+    ) -> Result<Option<(ChunkHeader, u64)>, ReadError> {
+        let segment = self.segment.as_ref().expect("a segment is open");
+        let number = segment.header.number;
+        let find = || {
+            let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)?;
+            let mut scan = scan.windowed();
+            let mut offset = self.place.offset;
+            while offset < scan.bytes() {
+                match scan.read(offset)? {
+                    Slot::End => break,
+                    Slot::Chunk { header, .. }
+                        if header.stream == segment.header.stream
+                            && header.sequence >= self.place.chunk
+                            && header.epoch >= self.place.epoch
+                            && wanted(&header, self.place.record)
+                            && check_chunk(segment.keys.as_ref(), &header, scan.body()).is_ok() =>
+                    {
+                        return Ok(Some((*header, offset)));
+                    }
+                    _ => offset += ALIGNMENT as u64,
+                }
+            }
+            Ok(None)
+        };
+        find().map_err(ReadError::io(format!("search segment {number}")))
+    }
+
+    /// Goes on behind damage, with the next whole chunk; returns the sequence of its first record. At
+    /// the end of what there is, nothing is skipped.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
+        self.chunk = None;
+        if self.segment.is_none() {
+            return Ok(self.next_sequence());
+        }
+        if let Some((header, offset)) = self.find_behind(|_, _| true)? {
+            self.place = Place {
+                offset,
+                chunk: header.sequence,
+                record: header.first_record,
+                previous: None,
+                epoch: header.epoch,
+                wanted: self.place.wanted.max(header.first_record),
+            };
+            return Ok(header.first_record);
+        }
+        let number = self.number();
+        for later in self.numbers()?.into_iter().filter(|later| *later > number) {
+            if let Some(Ok(next)) = self.header_of(later)? {
+                let next = self.open_segment(next)?;
+                self.enter(next);
+                self.place.previous = None;
+                break;
+            }
+        }
+        Ok(self.next_sequence())
+    }
+
+    fn damaged(&self, reason: Option<String>) -> ReadError {
+        ReadError::Damaged {
+            segment: self.number(),
+            offset: self.place.offset,
+            record: self.place.record,
+            reason: reason.unwrap_or_else(|| "nothing is there".to_owned()),
+        }
+    }
+
+    /// Retention has taken the segment that was being read. What is to be read next is no longer
+    /// there, and the reader goes to the oldest record.
+    fn gone(&mut self, numbers: &[u64]) -> Result<ReadError, ReadError> {
+        let wanted = self.next_sequence();
+        self.segment = None;
+        for number in numbers {
+            if let Some(Ok(header)) = self.header_of(*number)? {
+                let oldest = header.first_record;
+                let segment = self.open_segment(header)?;
+                self.enter(segment);
+                return Ok(ReadError::Gone { wanted, oldest });
+            }
+        }
+        Ok(ReadError::Gone { wanted, oldest: 0 })
+    }
+}
+
+impl Iterator for StreamReader {
+    type Item = Result<Record, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let time = if self.is_following {
+                FOLLOW_PAUSE_MAX
+            } else {
+                Duration::ZERO
+            };
+            let found = self
+                .wait_next(time)
+                .map(|record| record.map(RecordRef::to_record));
+            match found.transpose() {
+                None if self.is_following && !self.stop.is_stopped() => {}
+                found => return found,
+            }
+        }
+    }
+}
