@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use crate::format::{Algorithm, TAG_BYTES, Tag};
 
 /// The bytes of an unsealed chunk's tag that are not zero.
-const CHECKSUM_BYTES: usize = 8;
+const CHECKSUM_BYTES: usize = 12;
 
 /// The last record of a stream and the tag of the chunk that it is in.
 ///

@@ -48,6 +48,7 @@ mod head;
 mod index;
 mod log;
 mod reader;
+mod salvage;
 mod scan;
 pub mod seal;
 pub mod storage;
@@ -62,6 +63,7 @@ pub use reader::{
     Backwards, FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, ReadError, ReadFrom, ReaderOptions, ReaderStop,
     Record, RecordRef, RecordStream, StreamCapacity, StreamReader,
 };
+pub use salvage::{SalvageOptions, SalvageReport, salvage};
 pub use seal::{KeyError, MasterKey};
 pub use verify::{Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, verify};
 pub use writer::{

@@ -109,6 +109,15 @@ pub fn verify(
     Ok(course.finish(bytes_total))
 }
 
+/// The header of a segment that says what stream this is.
+pub(crate) fn stream_header(
+    storage: &dyn Storage,
+    key: Option<&MasterKey>,
+) -> Result<SegmentHeader, VerifyError> {
+    let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
+    identity(&headers(storage, &numbers)?, key)
+}
+
 /// The headers of all segments, or what is wrong with them.
 fn headers(
     storage: &dyn Storage,

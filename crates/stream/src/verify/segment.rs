@@ -238,7 +238,7 @@ impl SegmentCheck<'_> {
             None => return,
         };
         // Zeros or garbage between two chunks are damage, even if nothing is missing.
-        hole.is_damage = true;
+        hole.is_damage |= hole.segment == self.number;
         if header.durable < expected.record && is_missing {
             hole.kind = DamageKind::Torn;
         }

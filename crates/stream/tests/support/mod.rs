@@ -26,6 +26,7 @@ pub(crate) struct StreamMaker {
     pub(crate) stream: StreamId,
     pub(crate) epoch: u64,
     pub(crate) time_ns: u64,
+    pub(crate) is_recycled: bool,
     ratchet: Option<Ratchet>,
     previous: Tag,
     next_chunk: u64,
@@ -35,7 +36,11 @@ pub(crate) struct StreamMaker {
 
 impl StreamMaker {
     pub(crate) fn new(algorithm: Algorithm, unit: SealUnit) -> Self {
-        let stream = StreamId(*b"a stream of test");
+        Self::of(StreamId(*b"a stream of test"), algorithm, unit)
+    }
+
+    /// Makes a stream with this id.
+    pub(crate) fn of(stream: StreamId, algorithm: Algorithm, unit: SealUnit) -> Self {
         let key = MasterKey::new(KEY).unwrap();
         Self {
             algorithm,
@@ -44,6 +49,7 @@ impl StreamMaker {
             stream,
             epoch: 1,
             time_ns: 1_700_000_000_000_000_000,
+            is_recycled: false,
             ratchet: algorithm
                 .is_sealed()
                 .then(|| Ratchet::at(&key, algorithm, stream, 1)),
@@ -52,6 +58,13 @@ impl StreamMaker {
             next_record: 1,
             segments: Vec::new(),
         }
+    }
+
+    /// Seals with another key; to be called first.
+    pub(crate) fn key(&mut self, key: &[u8]) {
+        let key = MasterKey::new(key).unwrap();
+        let at = |_| Ratchet::at(&key, self.algorithm, self.stream, 1);
+        self.ratchet = self.ratchet.take().map(at);
     }
 
     /// Begins the next segment.
@@ -65,7 +78,7 @@ impl StreamMaker {
         let mut header = SegmentHeader {
             algorithm: self.algorithm,
             unit: self.unit,
-            is_recycled: false,
+            is_recycled: self.is_recycled,
             stream: self.stream,
             number,
             epoch: self.epoch,

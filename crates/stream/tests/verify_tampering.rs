@@ -1,0 +1,329 @@
+//! What somebody who knows the format may do to a stream, and what may happen to its files.
+
+mod support;
+
+use freeboard_stream::{
+    DamageKind, Head, MasterKey, SalvageOptions, VerifyError, VerifyOptions, VerifyReport,
+    format::{
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, SealUnit, SegmentHeader, StreamId,
+    },
+    salvage, verify,
+};
+use support::{KEY, StreamMaker, memory::Memory};
+
+fn key() -> MasterKey {
+    MasterKey::new(KEY).unwrap()
+}
+
+fn check(memory: &Memory) -> VerifyReport {
+    verify(memory, Some(&key()), &VerifyOptions::default(), &mut |_| {}).unwrap()
+}
+
+/// Three segments with three chunks of four records each: 1 to 36. Each chunk takes 4 KiB.
+fn thirty_six(algorithm: Algorithm, unit: SealUnit) -> StreamMaker {
+    let mut maker = StreamMaker::new(algorithm, unit);
+    fill(&mut maker);
+    maker
+}
+
+fn fill(maker: &mut StreamMaker) {
+    for _ in 0..3 {
+        maker.segment();
+        for chunk in 0..3u8 {
+            maker.chunk((0..4u8).map(|record| vec![chunk * 4 + record; 100]));
+        }
+    }
+}
+
+/// Where the nth chunk of a segment is, from 0.
+fn chunk(index: usize) -> std::ops::Range<usize> {
+    let begin = ALIGNMENT * (index + 1);
+    begin..begin + ALIGNMENT
+}
+
+fn kinds(report: &VerifyReport) -> Vec<(DamageKind, u64, Option<(u64, u64)>)> {
+    let damages = report.damages.iter();
+    damages
+        .map(|damage| (damage.kind, damage.segment, damage.records))
+        .collect()
+}
+
+fn each(run: impl Fn(Algorithm, SealUnit)) {
+    for algorithm in Algorithm::ALL {
+        for unit in [SealUnit::Record, SealUnit::Batch] {
+            run(algorithm, unit);
+        }
+    }
+}
+
+#[test]
+fn whole_streams_are_whole() {
+    each(|algorithm, unit| {
+        let maker = thirty_six(algorithm, unit);
+        let report = check(&Memory::of(maker.segments()));
+        assert_eq!(kinds(&report), []);
+        assert_eq!((report.segments, report.chunks, report.records), (3, 9, 36));
+        let head = Head::new(36, maker.tag(), algorithm);
+        assert_eq!(report.head, Some(head));
+        assert_eq!(head.to_string().parse::<Head>(), Ok(head));
+        assert_eq!(report.tags_checked, algorithm.is_sealed());
+    });
+}
+
+#[test]
+fn swapped_chunks_are_a_reordering() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        let bytes = memory.segment(2);
+        let second = bytes[chunk(1)].to_vec();
+        bytes.copy_within(chunk(2), chunk(1).start);
+        bytes[chunk(2)].copy_from_slice(&second);
+        let found = kinds(&check(&memory));
+        assert_eq!(found, [(DamageKind::Reorder, 2, Some((17, 20)))]);
+    });
+}
+
+#[test]
+fn a_deleted_chunk_is_a_gap() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        memory.segment(2).drain(chunk(1));
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Gap, 2, Some((17, 20)))]
+        );
+    });
+}
+
+#[test]
+fn a_deleted_last_chunk_of_a_segment_is_missing() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        memory.segment(2).drain(chunk(2));
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Truncated, 2, Some((21, 24)))]
+        );
+    });
+}
+
+#[test]
+fn a_doubled_chunk_is_a_reordering() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        let bytes = memory.segment(2);
+        let second = bytes[chunk(1)].to_vec();
+        bytes.splice(chunk(2).start..chunk(2).start, second);
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Reorder, 2, Some((17, 20)))]
+        );
+    });
+}
+
+#[test]
+fn a_missing_segment_is_a_gap() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        memory.0.remove(&freeboard_stream::format::segment_name(2));
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Gap, 2, Some((13, 24)))]
+        );
+    });
+}
+
+#[test]
+fn swapped_segments_are_a_reordering() {
+    each(|algorithm, unit| {
+        let maker = thirty_six(algorithm, unit);
+        let mut memory = Memory::of(maker.segments());
+        *memory.segment(2) = maker.segments()[2].clone();
+        *memory.segment(3) = maker.segments()[1].clone();
+        let found = kinds(&check(&memory));
+        assert!(
+            found.iter().any(|damage| damage.0 == DamageKind::Reorder),
+            "{found:?}"
+        );
+    });
+}
+
+#[test]
+fn a_chunk_or_segment_of_another_stream_is_tampering() {
+    each(|algorithm, unit| {
+        let maker = thirty_six(algorithm, unit);
+        let mut other = StreamMaker::of(StreamId(*b"another stream !"), algorithm, unit);
+        fill(&mut other);
+        let mut memory = Memory::of(maker.segments());
+        let spliced = other.segments()[1][chunk(1)].to_vec();
+        memory.segment(2)[chunk(1)].copy_from_slice(&spliced);
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Tamper, 2, Some((17, 20)))]
+        );
+        // Its id changed to this stream's, and the checksum mended.
+        if algorithm.is_sealed() {
+            let mut header = ChunkHeader::decode(&spliced).unwrap();
+            header.stream = maker.stream;
+            let place = chunk(1).start;
+            memory.segment(2)[place..place + CHUNK_HEADER_BYTES].copy_from_slice(&header.encode());
+            let found = kinds(&check(&memory));
+            assert_eq!(found[0].0, DamageKind::Tamper);
+            let first = found[0].2.map(|(first, _)| first);
+            assert_eq!(first, Some(17));
+        }
+        let mut memory = Memory::of(maker.segments());
+        *memory.segment(2) = other.segments()[1].clone();
+        let found = kinds(&check(&memory));
+        assert_eq!((found[0].0, found[0].1), (DamageKind::Tamper, 2));
+    });
+}
+
+#[test]
+fn a_record_changed_with_its_checksums_mended_is_tampering() {
+    each(|algorithm, unit| {
+        if !algorithm.is_sealed() {
+            return;
+        }
+        let maker = thirty_six(algorithm, unit);
+        let mut forged = StreamMaker::new(algorithm, unit);
+        // Forged with another key, and put into the place of the right one, all checksums right.
+        forged.key(b"the key of the forger, who has none");
+        fill(&mut forged);
+        let mut memory = Memory::of(maker.segments());
+        let bytes = forged.segments()[1][chunk(1)].to_vec();
+        memory.segment(2)[chunk(1)].copy_from_slice(&bytes);
+        let found = kinds(&check(&memory));
+        assert_eq!(found[0].0, DamageKind::Tamper);
+        assert_eq!(found[0].2.map(|(first, _)| first), Some(17));
+    });
+}
+
+#[test]
+fn a_wrong_key_checks_nothing() {
+    each(|algorithm, unit| {
+        let memory = Memory::of(thirty_six(algorithm, unit).segments());
+        let wrong = MasterKey::new(b"not the key that it is").unwrap();
+        let checked = verify(
+            &memory,
+            Some(&wrong),
+            &VerifyOptions::default(),
+            &mut |_| {},
+        );
+        match checked {
+            Ok(report) => assert!(!algorithm.is_sealed() && report.is_whole()),
+            Err(error) => assert!(
+                matches!(error, VerifyError::WrongKey { segment: 1 }),
+                "{error}"
+            ),
+        }
+    });
+}
+
+#[test]
+fn an_older_copy_put_back_is_found() {
+    each(|algorithm, unit| {
+        let mut maker = thirty_six(algorithm, unit);
+        let older = maker.segments()[2].clone();
+        maker.epoch = 2;
+        maker.chunk(["younger"]).segment().chunk(["youngest"]);
+        let mut memory = Memory::of(maker.segments());
+        *memory.segment(3) = older;
+        assert_eq!(
+            kinds(&check(&memory)),
+            [(DamageKind::Truncated, 3, Some((37, 37)))]
+        );
+    });
+}
+
+#[test]
+fn a_head_is_met_within_the_stream_and_missed_when_another() {
+    let maker = thirty_six(Algorithm::Blake3, SealUnit::Batch);
+    let memory = Memory::of(maker.segments());
+    let header = ChunkHeader::decode(&maker.segments()[0][chunk(1)]).unwrap();
+    let head = Head::new(8, header.tag, Algorithm::Blake3);
+    let with = |head| {
+        let options = VerifyOptions {
+            expect_head: Some(head),
+            ..VerifyOptions::default()
+        };
+        kinds(&verify(&memory, Some(&key()), &options, &mut |_| {}).unwrap())
+    };
+    assert_eq!(with(head), []);
+    let other = Head::new(8, maker.tag(), Algorithm::Blake3);
+    assert_eq!(with(other), [(DamageKind::Tamper, 3, Some((8, 8)))]);
+    let later = Head::new(40, maker.tag(), Algorithm::Blake3);
+    assert_eq!(with(later), [(DamageKind::Truncated, 3, Some((37, 40)))]);
+}
+
+#[test]
+fn many_damages_are_counted_and_some_are_listed() {
+    let mut memory = Memory::of(thirty_six(Algorithm::None, SealUnit::Batch).segments());
+    for number in 1..=3 {
+        for index in 0..3 {
+            memory.segment(number)[chunk(index).start + 300] ^= 1;
+        }
+    }
+    let options = VerifyOptions {
+        damages_max: 4,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&memory, None, &options, &mut |_| {}).unwrap();
+    assert_eq!((report.damages.len(), report.damage_count), (4, 9));
+}
+
+#[test]
+fn recycled_remains_and_prepared_files_are_no_damage() {
+    each(|algorithm, unit| {
+        let mut maker = StreamMaker::new(algorithm, unit);
+        maker.is_recycled = true;
+        fill(&mut maker);
+        let older = maker.segments()[0].clone();
+        let mut segments = maker.segments().to_vec();
+        // Stale chunks, whole and cut off in front, behind the last one.
+        segments[2].extend_from_slice(&older[chunk(1)]);
+        segments[2].extend_from_slice(&older[chunk(2).start + 100..]);
+        // The next file, prepared out of an old one.
+        let mut prepared = older.clone();
+        prepared[..ALIGNMENT].fill(0);
+        segments.push(prepared);
+        let report = check(&Memory::of(&segments));
+        assert_eq!(kinds(&report), []);
+        assert_eq!((report.segments, report.records), (3, 36));
+    });
+}
+
+#[test]
+fn salvage_copies_what_is_whole_and_says_what_is_lost() {
+    each(|algorithm, unit| {
+        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        // Record 18 rots, and the header of the chunk of 25 to 28.
+        memory.segment(2)[chunk(1).start + CHUNK_HEADER_BYTES + 200] ^= 1;
+        memory.segment(3)[chunk(0).start + 50] ^= 1;
+        let mut copied = Vec::new();
+        let mut sink = |record: freeboard_stream::RecordRef<'_>| {
+            copied.push(record.sequence);
+            Ok(())
+        };
+        let options = SalvageOptions::default();
+        let report = salvage(&memory, Some(&key()), &options, &mut |_| {}, &mut sink).unwrap();
+        let is_by_batch = algorithm.is_sealed() && unit == SealUnit::Batch;
+        let lost = if is_by_batch { (17, 20) } else { (18, 20) };
+        let expected =
+            (1..=36).filter(|n| !(lost.0..=lost.1).contains(n) && !(25..=28).contains(n));
+        assert_eq!(copied, Vec::from_iter(expected));
+        assert_eq!(report.lost, [lost, (25, 28)]);
+        assert_eq!(report.doubtful, u64::from(is_by_batch));
+    });
+}
+
+#[test]
+fn a_segment_header_that_is_lost_is_named_and_its_records_are_read() {
+    let mut memory = Memory::of(thirty_six(Algorithm::None, SealUnit::Batch).segments());
+    memory.segment(2)[100] ^= 1;
+    let report = check(&memory);
+    assert_eq!(kinds(&report), [(DamageKind::Rot, 2, None)]);
+    assert_eq!(report.records, 36);
+    let header = SegmentHeader::decode(memory.segment(2));
+    assert!(header.is_err());
+}
