@@ -2,14 +2,18 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{balance::BalanceArgs, flood::FloodArgs, ring::RingArgs};
+use crate::{
+    balance::BalanceArgs, flood::FloodArgs, ring::RingArgs, stream::Tool, streams::StreamsArgs,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   freeboard                             the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
   freeboard lab balance                 a fair scheduler at work (about 20 s)
-  freeboard lab flood --dam credit:512  one run, through a dam with a window of 512";
+  freeboard lab flood --dam credit:512  one run, through a dam with a window of 512
+  freeboard stream append LOG < lines   a durable stream out of standard input
+  freeboard stream verify LOG           whether it is what was written";
 
 /// Freeboard's laboratory: overload failures, and the cure beside each.
 ///
@@ -27,6 +31,10 @@ pub(crate) enum Command {
     /// Runs a scene of the laboratory
     #[command(subcommand)]
     Lab(Scene),
+
+    /// Writes, reads, checks and saves sealed streams
+    #[command(subcommand)]
+    Stream(Tool),
 }
 
 const FLOOD_EXAMPLES: &str = "\
@@ -75,6 +83,19 @@ Examples:
 Exit codes: 0 done; 1 the run failed, or a message is missing or out of order; 2 bad usage;
 130 Ctrl-C.";
 
+const STREAMS_EXAMPLES: &str = "\
+Examples:
+  freeboard lab streams
+      modes and seals compared at 128 B, 4 M messages each, and a naive writer beside them
+  freeboard lab streams --writers 1,2,4 --size 128,1024,4096,8192 --sync batch --seal blake3
+      a sweep: each size with each number of writers
+  freeboard lab streams --sync none --buffer 52428800
+      as the original: buffers of 50 MB, and nothing synced
+  freeboard lab streams --messages 100000 --json - | jq -r '.runs[] | [.seal, .sync, .durable_per_s] | @tsv'
+      prints only JSON
+
+Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad usage; 130 Ctrl-C.";
+
 /// The scenes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Scene {
@@ -109,6 +130,17 @@ pub(crate) enum Scene {
     /// ring for each, and the messages are spread evenly over them.
     #[command(after_help = RING_EXAMPLES)]
     Ring(Box<RingArgs>),
+
+    /// As many small messages to disk as the machine can take: sealed, durable streams
+    ///
+    /// Each writer has a stream and a thread of its own, appends its share of the messages and waits
+    /// until all are durable. Then everything is read back, and verified: each message once, in order,
+    /// with the bytes it was written with.
+    ///
+    /// Without --seal, --seal-unit and --sync the modes and seals are compared, and a writer that
+    /// syncs each message by itself is shown beside them.
+    #[command(after_help = STREAMS_EXAMPLES)]
+    Streams(Box<StreamsArgs>),
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The `freeboard` binary: the laboratory's scenes.
+//! The `freeboard` binary: the laboratory's scenes, and the stream tools.
 //!
 //! ```text
 //!   cli ──▶ args ──▶ plans ──▶ run (one each) ──▶ table, verdict, JSON, page
@@ -19,6 +19,8 @@ mod parse;
 mod plot;
 mod processor;
 mod ring;
+mod stream;
+mod streams;
 mod table;
 mod track;
 mod usage;
@@ -41,7 +43,8 @@ fn main() -> ExitCode {
             // Nobody may be there to read it.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             let is_usage = error.downcast_ref::<Usage>().is_some();
-            ExitCode::from(if is_usage { 2 } else { 1 })
+            let is_unchecked = error.downcast_ref::<stream::Unchecked>().is_some();
+            ExitCode::from(if is_usage || is_unchecked { 2 } else { 1 })
         }
     }
 }
@@ -53,6 +56,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
+        Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
     }
 }
 

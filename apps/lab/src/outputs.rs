@@ -28,6 +28,14 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// No page, and the JSON on standard output or nowhere.
+    pub(crate) fn json_on_stdout(is_json: bool) -> Self {
+        Self {
+            json: is_json.then(|| PathBuf::from("-")),
+            report: None,
+        }
+    }
+
     /// Whether the JSON goes to standard output, and nothing else may.
     pub(crate) fn is_json_on_stdout(&self) -> bool {
         self.json

@@ -9,6 +9,8 @@ pub use freeboard_actor::*;
 pub use freeboard_flow as flow;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
+/// Sealed, durable, append-only logs.
+pub use freeboard_stream as stream;
 
 /// What most programs need.
 pub mod prelude {

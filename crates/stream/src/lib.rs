@@ -65,7 +65,9 @@ pub use reader::{
 };
 pub use salvage::{SalvageOptions, SalvageReport, salvage};
 pub use seal::{KeyError, MasterKey};
-pub use verify::{Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, verify};
+pub use verify::{
+    Damage, DamageKind, Progress, VerifyError, VerifyOptions, VerifyReport, stream_header, verify,
+};
 pub use writer::{
     AppendError, AppendManyError, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize, CloseError,
     RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, Sequences, StreamOptions,

@@ -21,6 +21,7 @@ const PRODUCERS: u64 = 3;
 /// After so many kills the next begins a new stream, so that reading back stays short.
 const KILLS_PER_STREAM: u64 = 10;
 const DIRECTORY: &str = "FREEBOARD_KILL_DIRECTORY";
+const TEST: &str = "nothing_acknowledged_is_lost_doubled_or_out_of_order_at_any_kill";
 const LIFE: &str = "FREEBOARD_KILL_LIFE";
 
 fn key() -> MasterKey {
@@ -56,13 +57,8 @@ fn source(payload: &[u8]) -> (u64, u64, u64) {
 }
 
 /// The process that is killed: says which records were acknowledged, a line each, until then.
-#[test]
-#[ignore = "run by the other test, to be killed"]
-fn writer() {
-    let (Ok(directory), Ok(life)) = (env::var(DIRECTORY), env::var(LIFE)) else {
-        return;
-    };
-    let life: u64 = life.parse().unwrap();
+fn write_until_killed(directory: &str) {
+    let life: u64 = env::var(LIFE).unwrap().parse().unwrap();
     let stream = options(life / KILLS_PER_STREAM).open(directory).unwrap();
     std::thread::scope(|scope| {
         for producer in 0..PRODUCERS {
@@ -92,7 +88,7 @@ fn writer() {
 /// acknowledged: producer, index, sequence.
 fn run_and_kill(directory: &Path, life: u64, enough: usize) -> Vec<(u64, u64, u64)> {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "writer", "--ignored", "--nocapture"])
+        .args(["--exact", TEST, "--nocapture"])
         .env(DIRECTORY, directory)
         .env(LIFE, life.to_string())
         .stdout(Stdio::piped())
@@ -119,6 +115,10 @@ fn parse(line: &str) -> Option<(u64, u64, u64)> {
 
 #[test]
 fn nothing_acknowledged_is_lost_doubled_or_out_of_order_at_any_kill() {
+    // The same test, in the process that it kills.
+    if let Ok(directory) = env::var(DIRECTORY) {
+        return write_until_killed(&directory);
+    }
     let kills = env::var("FREEBOARD_KILLS").map_or(100, |kills| kills.parse().unwrap());
     let mut stream: Option<(tempfile::TempDir, BTreeMap<(u64, u64, u64), u64>)> = None;
     for life in 0..kills {

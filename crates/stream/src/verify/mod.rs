@@ -109,8 +109,13 @@ pub fn verify(
     Ok(course.finish(bytes_total))
 }
 
-/// The header of a segment that says what stream this is.
-pub(crate) fn stream_header(
+/// The header that says what stream this is: the first that the key agrees with, or, without a key, the
+/// first that holds.
+///
+/// # Errors
+///
+/// See [`VerifyError`].
+pub fn stream_header(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {

@@ -109,6 +109,8 @@ impl Gauges {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamSnapshot {
+    /// The last record that was there when the stream was opened.
+    pub recovered: u64,
     /// The last record that was accepted.
     pub accepted: u64,
     /// The last record that was handed to the operating system.

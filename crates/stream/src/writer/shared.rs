@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(super) path: Option<PathBuf>,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) identity: Identity,
+    /// The last record that was there when it was opened.
+    pub(super) recovered: u64,
     pub(super) tag_bytes: usize,
     pub(super) record_limit: usize,
     /// The largest page of small records: each shard must be able to have two.
@@ -236,6 +238,7 @@ impl Shared {
         let sequences = self.sequences();
         let (segments, bytes) = self.supply.finished();
         let mut snapshot = StreamSnapshot {
+            recovered: self.recovered,
             accepted: sequences.accepted,
             written: sequences.written,
             durable: sequences.durable,

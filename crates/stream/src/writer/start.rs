@@ -84,6 +84,7 @@ pub(super) fn start(
         path,
         storage,
         identity,
+        recovered: last_record,
         tag_bytes,
         record_limit: record_limit(options, tag_bytes),
         page_bytes_max: (half_of_memory(options) / shards).max(options.buffer.smallest()),

@@ -1,0 +1,109 @@
+//! The stream tools: `freeboard stream append | cat | tail | info | head | verify | salvage | bench`.
+//!
+//! Each does one thing with a stream's directory. What is meant for programs goes to standard output,
+//! what is meant for people, where the two differ, to standard error.
+
+mod append;
+mod bench;
+mod cat;
+mod head;
+mod info;
+mod key;
+mod line;
+mod salvage;
+mod seal;
+mod tail;
+mod verify;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::interrupt::Interrupt;
+pub(crate) use key::KeyArgs;
+pub(crate) use seal::SealArgs;
+
+/// A stream that could not be checked, or not be read: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unchecked(pub(crate) String);
+
+const APPEND_EXAMPLES: &str = "\
+Examples:
+  journalctl -f | freeboard stream append /var/log/journal-copy
+      each line is on the disk within 10 ms
+  freeboard stream append LOG --seal blake3 --key-file ~/log.key < lines
+      sealed by batch; make a key with: head -c 32 /dev/urandom | base64 > ~/log.key
+  freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
+      keeps at most 1 GB, and syncs every 100 ms
+
+Exit codes: 0 all lines are durable; 1 one is not; 2 bad usage; 130 Ctrl-C, all lines durable.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  freeboard stream verify LOG --key-file ~/log.key
+  freeboard stream verify LOG --expect-head \"$(cat kept.head)\"
+      also finds that the end was cut off
+  freeboard stream verify LOG --json | jq '.damages[]'
+
+Exit codes: 0 whole; 1 damaged; 2 could not check (no stream, wrong key, unreadable).";
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  freeboard stream cat LOG
+  freeboard stream cat LOG --from 1000
+  freeboard stream cat LOG --from 2026-11-21T10:00:00Z --json | jq -r .text
+  freeboard stream cat LOG --backwards | head
+
+Exit codes: 0 done; 1 damage was met; 2 could not read.";
+
+/// What can be done with a stream.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tool {
+    /// Appends standard input to a stream, line by line
+    #[command(after_help = APPEND_EXAMPLES)]
+    Append(append::AppendArgs),
+    /// Prints a stream's records, a line each
+    #[command(after_help = CAT_EXAMPLES)]
+    Cat(cat::CatArgs),
+    /// Prints the last records, and with -f those that come
+    Tail(tail::TailArgs),
+    /// Says what a stream is: seal, segments, records, sizes
+    Info(info::InfoArgs),
+    /// Checks a stream and prints its head, to be kept elsewhere
+    Head(head::HeadArgs),
+    /// Checks every byte, and names what is wrong where
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(verify::VerifyArgs),
+    /// Copies what is whole into a new stream
+    Salvage(salvage::SalvageArgs),
+    /// Measures how fast streams can be written in a directory
+    Bench(bench::BenchArgs),
+}
+
+/// Where a stream is, and how its tools speak.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StreamArgs {
+    /// The stream's directory
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Does it.
+pub(crate) fn run(tool: &Tool, interrupt: &Interrupt) -> Result<ExitCode> {
+    match tool {
+        Tool::Append(args) => append::append(args, interrupt),
+        Tool::Cat(args) => cat::cat(args),
+        Tool::Tail(args) => tail::tail(args, interrupt),
+        Tool::Info(args) => info::info(args),
+        Tool::Head(args) => head::head(args),
+        Tool::Verify(args) => verify::verify(args),
+        Tool::Salvage(args) => salvage::salvage(args),
+        Tool::Bench(args) => bench::bench(args, interrupt),
+    }
+}

@@ -1,0 +1,183 @@
+//! `freeboard stream append`: standard input, sealed line by line.
+
+use std::{
+    io::{self, BufRead, Write},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use freeboard::stream::{AppendError, Head, OpenError, Retention, StreamOptions, StreamWriter};
+use serde::Serialize;
+
+use super::{KeyArgs, SealArgs, StreamArgs};
+use crate::{
+    console,
+    figures::count,
+    interrupt::{self, Interrupt},
+    usage::Usage,
+};
+
+/// How long after a full disk it is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Knobs of `freeboard stream append`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AppendArgs {
+    #[command(flatten)]
+    stream: StreamArgs,
+    #[command(flatten)]
+    seal: SealArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Bytes of a segment file
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    segment_bytes: u64,
+
+    /// Let the oldest segments go while the stream takes more bytes
+    #[arg(long, value_name = "BYTES")]
+    keep_bytes: Option<u64>,
+
+    /// Let segments go whose records are older than this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = crate::parse::seconds)]
+    keep_age: Option<Duration>,
+
+    /// The longest line, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    line_bytes_max: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    records: u64,
+    bytes: u64,
+    durable: u64,
+    head: Option<String>,
+}
+
+pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let stream = open(args)?;
+    let closing = stream.clone();
+    let is_json = args.stream.json;
+    let _listening = interrupt.listen(move || {
+        // The main thread waits for input that may never come.
+        let ended = finish(&closing.clone(), 0, is_json);
+        std::process::exit(if ended.is_ok() {
+            i32::from(interrupt::EXIT_CODE)
+        } else {
+            1
+        });
+    });
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    let (mut lines, mut bytes) = (0u64, 0u64);
+    let failed = loop {
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(format!("standard input: {error}")),
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        if let Err(error) = append_line(&stream, text) {
+            break Some(format!("line {}: {error}", lines + 1));
+        }
+        lines += 1;
+        bytes += text.len() as u64;
+    };
+    let summary = finish(&stream, bytes, is_json);
+    match failed {
+        Some(reason) => bail!(
+            "{reason}; the {} lines before it were appended",
+            count(lines)
+        ),
+        None => summary.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn open(args: &AppendArgs) -> Result<StreamWriter> {
+    let path = &args.stream.path;
+    let mut options = StreamOptions::new()
+        .seal(
+            args.seal.seal.unwrap_or_default(),
+            args.seal.seal_unit.unwrap_or_default(),
+        )
+        .sync(args.seal.sync.unwrap_or_default())
+        .segment_bytes(args.segment_bytes)
+        .record_bytes_max(args.line_bytes_max)
+        .retention(Retention {
+            bytes: args.keep_bytes,
+            age: args.keep_age,
+            acknowledged: false,
+        });
+    if let Some(key) = args.key.key(path)? {
+        options = options.key(key);
+    }
+    match options.open(path) {
+        Ok(stream) => Ok(stream),
+        Err(error @ (OpenError::Option { .. } | OpenError::KeyMissing { .. })) => {
+            Err(Usage::new(format!("{error}{}", hint(&error))).into())
+        }
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+fn hint(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::KeyMissing { .. } => ": name one with --key-file or --key-env",
+        _ => "",
+    }
+}
+
+/// Appends one line; waits while the disk is full.
+fn append_line(stream: &StreamWriter, line: &[u8]) -> Result<(), AppendError> {
+    let mut is_told = false;
+    loop {
+        match stream.append(line) {
+            // What becomes of it is seen at the end, by the stream's counts.
+            Ok(_ticket) => return Ok(()),
+            Err(error @ (AppendError::DiskFull | AppendError::Reopening)) => {
+                if !is_told {
+                    // Nobody may be there to read it.
+                    let _ = writeln!(io::stderr(), "{error}; waiting");
+                    is_told = true;
+                }
+                thread::sleep(RETRY);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Closes the stream and says what it has.
+fn finish(stream: &StreamWriter, bytes: u64, is_json: bool) -> Result<()> {
+    let head: Option<Head> = stream.clone().close().context("the stream did not close")?;
+    let snapshot = stream.snapshot();
+    let records = snapshot.accepted - snapshot.recovered;
+    if is_json {
+        let summary = Summary {
+            records,
+            bytes,
+            durable: snapshot.durable,
+            head: head.map(|head| head.to_string()),
+        };
+        let text = serde_json::to_string(&summary)? + "\n";
+        console::write_stdout(&text).context("cannot write to standard output")?;
+    } else {
+        let head = head.map_or_else(|| "no records".to_owned(), |head| format!("head {head}"));
+        // Nobody may be there to read it.
+        let _ = writeln!(io::stderr(), "{} lines appended; {head}", count(records));
+    }
+    let lost = snapshot.records_unknown + snapshot.records_unwritten;
+    if lost > 0 {
+        bail!(
+            "{} lines are not known to be durable: {}",
+            count(lost),
+            stream.fault().unwrap_or_default()
+        );
+    }
+    Ok(())
+}

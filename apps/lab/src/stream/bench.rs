@@ -1,0 +1,47 @@
+//! `freeboard stream bench`: how fast streams can be written here.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{KeyArgs, SealArgs, StreamArgs};
+use crate::{
+    interrupt::Interrupt,
+    streams::{self, StreamsArgs},
+};
+
+/// Knobs of `freeboard stream bench`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    stream: StreamArgs,
+    #[command(flatten)]
+    seal: SealArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Bytes of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    size: usize,
+
+    /// Messages, of all writers together
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    messages: u64,
+
+    /// Streams side by side, each with a thread of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    writers: u32,
+}
+
+/// Runs one run of the scene in a fresh directory below the given one, which is removed afterwards.
+pub(super) fn bench(args: &BenchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let scene = StreamsArgs::single(
+        &args.stream.path,
+        args.stream.json,
+        args.seal.clone(),
+        args.key.clone(),
+        (args.size, args.messages, args.writers),
+    );
+    streams::show(&scene, interrupt)
+}

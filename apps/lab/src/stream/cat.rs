@@ -1,0 +1,153 @@
+//! `freeboard stream cat`: a stream's records, from anywhere.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    str::FromStr,
+};
+
+use anyhow::Result;
+use clap::Args;
+use freeboard::stream::{ReadError, ReadFrom, ReaderOptions, StreamReader};
+use jiff::Timestamp;
+
+use super::{KeyArgs, StreamArgs, Unchecked, line};
+
+/// Output is handed over in pieces of this size.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Knobs of `freeboard stream cat`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CatArgs {
+    #[command(flatten)]
+    stream: StreamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Begin with this record, or with what was written at this time: start, a sequence, or a time as
+    /// 2026-11-21T10:00:00Z
+    #[arg(long, value_name = "WHERE", default_value = "start")]
+    from: Where,
+
+    /// The youngest first, back to the beginning
+    #[arg(long, conflicts_with = "from")]
+    backwards: bool,
+
+    /// Say what is damaged on standard error, and go on behind it
+    #[arg(long, conflicts_with = "backwards")]
+    skip_damage: bool,
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy)]
+struct Where(ReadFrom);
+
+impl FromStr for Where {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "start" {
+            return Ok(Self(ReadFrom::Start));
+        }
+        if let Ok(sequence) = text.parse() {
+            return Ok(Self(ReadFrom::Sequence(sequence)));
+        }
+        let time = text.strip_prefix("time:").unwrap_or(text);
+        let time: Timestamp = time
+            .parse()
+            .map_err(|_| format!("`{text}` is neither start, a sequence, nor a time"))?;
+        let time_ns = u64::try_from(time.as_nanosecond()).unwrap_or(0);
+        Ok(Self(ReadFrom::Time(time_ns)))
+    }
+}
+
+/// Opens a stream to be read.
+pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result<StreamReader> {
+    let mut options = ReaderOptions::new().from(from);
+    if let Some(key) = key.key(&stream.path)? {
+        options = options.key(key);
+    }
+    options
+        .open(&stream.path)
+        .map_err(|error| Unchecked(format!("{}: {error}", stream.path.display())).into())
+}
+
+pub(super) fn cat(args: &CatArgs) -> Result<ExitCode> {
+    let is_json = args.stream.json;
+    if args.backwards {
+        let reader = open(&args.stream, &args.key, ReadFrom::Tail)?;
+        let mut out = Output::default();
+        for record in reader.backwards() {
+            let record = record?;
+            let record = freeboard::stream::RecordRef {
+                sequence: record.sequence,
+                time_ns: record.time_ns,
+                payload: &record.payload,
+            };
+            line::write(record, is_json, &mut out.piece);
+            if !out.is_wanted()? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut reader = open(&args.stream, &args.key, args.from.0)?;
+    let mut out = Output::default();
+    let mut code = ExitCode::SUCCESS;
+    loop {
+        match reader.next_ref() {
+            Ok(Some(record)) => line::write(record, is_json, &mut out.piece),
+            Ok(None) => break,
+            Err(error @ ReadError::Damaged { .. }) if args.skip_damage => {
+                // Nobody may be there to read it.
+                let _ = writeln!(io::stderr(), "damaged: {error}");
+                code = ExitCode::FAILURE;
+                reader.skip_damage()?;
+            }
+            Err(error) => {
+                out.flush()?;
+                return Err(error.into());
+            }
+        }
+        if !out.is_wanted()? {
+            return Ok(code);
+        }
+    }
+    out.flush()?;
+    Ok(code)
+}
+
+/// Standard output, in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) piece: Vec<u8>,
+    is_gone: bool,
+}
+
+impl Output {
+    /// Hands a full piece over; whether anybody still reads.
+    pub(super) fn is_wanted(&mut self) -> io::Result<bool> {
+        if self.piece.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(!self.is_gone)
+    }
+
+    /// Hands over what there is.
+    ///
+    /// # Errors
+    /// Any but that the reader has gone.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&self.piece).and_then(|()| stdout.flush());
+        self.piece.clear();
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_gone = true;
+                Ok(())
+            }
+            written => written,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! How a stream is sealed and synced.
+
+use clap::Args;
+use freeboard::stream::{
+    SyncMode,
+    format::{Algorithm, SealUnit},
+};
+
+/// The knobs of seal and mode.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SealArgs {
+    /// What seals it: none, hmac-sha256, hmac-sha512 or blake3 [default: none]
+    #[arg(long, value_name = "ALGORITHM")]
+    pub(crate) seal: Option<Algorithm>,
+
+    /// What a seal covers: record or batch [default: batch]
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) seal_unit: Option<SealUnit>,
+
+    /// When a record counts as durable: none, interval:MS or batch [default: batch]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) sync: Option<SyncMode>,
+}

@@ -1,0 +1,63 @@
+//! `freeboard stream tail`: the last records, and those that come.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+use freeboard::stream::ReadFrom;
+
+use super::{
+    KeyArgs, StreamArgs,
+    cat::{Output, open},
+    line,
+};
+use crate::interrupt::{self, Interrupt};
+
+/// How long it waits for a record before it looks whether it is still wanted.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// Knobs of `freeboard stream tail`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    stream: StreamArgs,
+    #[command(flatten)]
+    key: KeyArgs,
+
+    /// Print the records that come, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+
+    /// How many of the last records to print first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    records: u64,
+}
+
+pub(super) fn tail(args: &TailArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let from = match args.records {
+        0 => ReadFrom::Tail,
+        records => ReadFrom::Last(records),
+    };
+    let mut reader = open(&args.stream, &args.key, from)?;
+    let stop = reader.stop_handle();
+    let _listening = interrupt.listen(move || stop.stop());
+    let mut out = Output::default();
+    loop {
+        while let Some(record) = reader.next_ref()? {
+            line::write(record, args.stream.json, &mut out.piece);
+            if !out.is_wanted()? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        out.flush()?;
+        if !out.is_wanted()? || !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if interrupt.has_come() {
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+        if let Some(record) = reader.wait_next(WAIT)? {
+            line::write(record, args.stream.json, &mut out.piece);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The failure beside the cure: a writer that makes each message durable by itself.
+
+use std::{fs::File, io::Write, path::Path, time::Instant};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::message::Message;
+use crate::{console::Console, figures::rate};
+
+const SIZE: usize = 128;
+
+/// What the naive writer reached.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Naive {
+    pub(super) size: usize,
+    pub(super) messages: u64,
+    pub(super) seconds: f64,
+    pub(super) durable_per_s: f64,
+}
+
+/// One write and one `fdatasync` a message.
+pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Naive> {
+    let path = room.join("naive");
+    let mut file = File::create(&path).context("cannot write the naive writer's file")?;
+    let mut message = Message::new(0, SIZE);
+    console.start_bar("naive", messages);
+    let begun = Instant::now();
+    for index in 0..messages {
+        file.write_all(message.nth(index))?;
+        file.sync_data()?;
+        if index % 64 == 0 {
+            console.move_bar(index, String::new());
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    console.end_bars();
+    std::fs::remove_file(path)?;
+    let durable_per_s = messages as f64 / seconds.max(1e-9);
+    console.line(&format!(
+        "naive, a write and an fdatasync a message of {SIZE} B: {} messages/s",
+        rate(durable_per_s)
+    ));
+    Ok(Naive {
+        size: SIZE,
+        messages,
+        seconds,
+        durable_per_s,
+    })
+}
