@@ -12,6 +12,7 @@
 
 mod args;
 mod cast;
+mod file_port;
 mod knobs;
 mod line;
 mod log;
@@ -24,7 +25,9 @@ mod port;
 mod record;
 mod run;
 mod sender;
+mod sink;
 mod source;
+mod stream_port;
 mod table;
 mod tally;
 mod usher;

@@ -11,7 +11,7 @@ use serde_json::Value;
 fn every_route_receive_and_sink_writes_all_lines_once() {
     for route in ["--route direct", "--dam poll:50:1ms", "--dam credit:16"] {
         for receive in ["indexed", "scan"] {
-            for sink in ["none", "null", "raw", "buffered"] {
+            for sink in ["none", "null", "raw", "buffered", "stream"] {
                 let knobs = format!("{route} --receive {receive} --sink {sink}");
                 let run = flood(&format!("--senders 7 --messages 300 {knobs}"));
                 assert_whole(&run, 2_100);

@@ -167,7 +167,7 @@ impl FloodArgs {
             return Err(Usage::new("--route direct has no dam: leave out --dam").into());
         }
         if self.file.is_some() && !self.sink.has_file() {
-            let text = "--file needs a sink that writes to a file: --sink raw or buffered";
+            let text = "--file needs a sink that keeps the lines: --sink raw, buffered or stream";
             return Err(Usage::new(text).into());
         }
         if let (Some(input), Some(file)) = (&self.input, &self.file) {

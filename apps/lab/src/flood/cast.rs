@@ -1,6 +1,6 @@
 //! The actors of one run: server, dam and its usher, senders.
 
-use std::{any::type_name, fs::File, sync::Arc, time::Duration};
+use std::{any::type_name, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use freeboard::{
@@ -16,7 +16,9 @@ use super::{
     plan::Plan,
     port::Port,
     sender::{Flood, Route, Sender},
+    sink::Sink,
     source::Source,
+    stream_port::StreamPort,
     tally::{Event, Tally},
     usher::Usher,
 };
@@ -37,9 +39,9 @@ pub(crate) struct Cast {
 
 impl Cast {
     /// Builds the system and spawns everybody; nobody sends yet.
-    pub(crate) fn spawn(plan: &Plan, file: Option<File>, tally: &Arc<Tally>) -> Result<Self> {
+    pub(crate) fn spawn(plan: &Plan, sink: Option<Sink>, tally: &Arc<Tally>) -> Result<Self> {
         let system = build_system(plan, tally)?;
-        let server = spawn_server(&system, plan, file, tally)?;
+        let server = spawn_server(&system, plan, sink, tally)?;
         let dam = match plan.dam {
             None => None,
             Some(rule) => Some(spawn_dam(&system, plan, rule, &server)?),
@@ -128,7 +130,7 @@ fn bound(plan: &Plan) -> usize {
 fn spawn_server(
     system: &System,
     plan: &Plan,
-    file: Option<File>,
+    sink: Option<Sink>,
     tally: &Arc<Tally>,
 ) -> Result<ActorRef<LogServer>> {
     let lines = LaneConfig::bounded(bound(plan));
@@ -137,9 +139,10 @@ fn spawn_server(
         Receive::Scan => SpawnOptions::new().lanes([lines, LaneConfig::bounded(ROOM as usize)]),
     };
     let is_replayed = matches!(plan.source, Source::Replayed(_));
-    let port = file.map(|file| match plan.sink {
-        SinkKind::Buffered => Port::buffered(file),
-        SinkKind::None | SinkKind::Null | SinkKind::Raw => Port::raw(file),
+    let port = sink.map(|sink| match sink {
+        Sink::File(file) if plan.sink == SinkKind::Buffered => Port::buffered(file),
+        Sink::File(file) => Port::raw(file),
+        Sink::Stream { stream, .. } => Port::Stream(StreamPort::new(stream)),
     });
     let server = LogServer::new(
         port,

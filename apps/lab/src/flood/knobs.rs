@@ -40,12 +40,14 @@ pub(crate) enum SinkKind {
     Raw,
     /// A file, written 64 KiB or 2 s at a time
     Buffered,
+    /// A durable stream, each line a record, synced by group commit
+    Stream,
 }
 
 impl SinkKind {
-    /// Whether lines end up in a file.
+    /// Whether lines can be read back.
     pub(crate) const fn has_file(self) -> bool {
-        matches!(self, Self::Raw | Self::Buffered)
+        matches!(self, Self::Raw | Self::Buffered | Self::Stream)
     }
 }
 

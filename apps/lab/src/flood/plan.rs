@@ -1,15 +1,12 @@
 //! One run of the flood, fully decided.
 
-use std::{
-    fs::{File, OpenOptions},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fs::OpenOptions, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 
 use super::{
     knobs::{DamRule, Receive, RouteKind, SinkKind},
+    sink::Sink,
     source::Source,
 };
 use crate::usage::Usage;
@@ -62,9 +59,15 @@ impl Plan {
     }
 
     /// Opens what the server writes to; `None` if it only counts.
-    pub(crate) fn open_sink(&self) -> Result<Option<File>> {
+    pub(crate) fn open_sink(&self) -> Result<Option<Sink>> {
         let opened = match (self.sink, &self.file) {
             (SinkKind::None, _) => return Ok(None),
+            (SinkKind::Stream, path) => {
+                return match Sink::open_stream(path.clone()) {
+                    Ok(sink) => Ok(Some(sink)),
+                    Err(error) => Err(Usage::new(format!("{error:#}")).into()),
+                };
+            }
             (SinkKind::Null, _) => OpenOptions::new()
                 .write(true)
                 .open("/dev/null")
@@ -85,7 +88,7 @@ impl Plan {
             }
         };
         match opened {
-            Ok(file) => Ok(Some(file)),
+            Ok(file) => Ok(Some(Sink::File(file))),
             Err(error) => Err(Usage::new(format!("{error:#}")).into()),
         }
     }

@@ -1,159 +1,71 @@
-//! The port: the file behind the server, called as an Erlang port driver is.
+//! The port: what is behind the server, called as an Erlang port driver is.
 //!
-//! A call writes a line and answers through whatever the caller gave it. Raw writes each line with a
-//! `write(2)` of its own; buffered is `delayed_write`: 64 KiB or 2 s, whichever comes first.
+//! A call writes a line and answers through whatever the caller gave it.
 
-use std::{
-    fs::File,
-    io::{self, ErrorKind, Write},
-    time::{Duration, Instant},
-};
+use std::{fs::File, io, time::Duration};
 
-/// What a buffered port gathers before it writes, in bytes.
-const BUFFER_BYTES: usize = 64 * 1024;
-/// How long a buffered port keeps a line at the most.
-pub(crate) const DELAY: Duration = Duration::from_secs(2);
-/// A buffered port looks at the clock once in so many lines; a timer sees to the last ones.
-const LINES_PER_LOOK: u64 = 16;
+use super::{file_port::FilePort, stream_port::StreamPort};
 
-/// The file, and what waits to be written to it.
+pub(crate) use super::file_port::DELAY;
+
+/// A file, or a durable stream.
 #[derive(Debug)]
-pub(crate) struct Port {
-    file: File,
-    is_buffered: bool,
-    buffer: Vec<u8>,
-    lines_buffered: u64,
-    lines_written: u64,
-    /// When the buffer's first line came.
-    buffered_at: Option<Instant>,
+pub(crate) enum Port {
+    File(FilePort),
+    Stream(StreamPort),
 }
 
 impl Port {
-    /// Writes each line by itself.
+    /// Writes each line to a file by itself.
     pub(crate) fn raw(file: File) -> Self {
-        Self::new(file, false)
+        Self::File(FilePort::raw(file))
     }
 
-    /// Gathers lines.
+    /// Gathers lines for a file.
     pub(crate) fn buffered(file: File) -> Self {
-        Self::new(file, true)
-    }
-
-    fn new(file: File, is_buffered: bool) -> Self {
-        Self {
-            file,
-            is_buffered,
-            buffer: Vec::with_capacity(BUFFER_BYTES + 128),
-            lines_buffered: 0,
-            lines_written: 0,
-            buffered_at: None,
-        }
+        Self::File(FilePort::buffered(file))
     }
 
     /// Writes a line and answers.
     #[inline]
     pub(crate) fn call<A>(&mut self, line: &[u8], answer: impl FnOnce(io::Result<()>) -> A) -> A {
-        self.buffer.extend_from_slice(line);
-        self.buffer.push(b'\n');
-        self.lines_buffered += 1;
-        let is_due = !self.is_buffered || self.buffer.len() >= BUFFER_BYTES || self.is_overdue();
-        let result = if is_due { self.flush() } else { Ok(()) };
-        answer(result)
+        answer(match self {
+            Self::File(port) => port.write(line),
+            Self::Stream(port) => port.append(line),
+        })
     }
 
-    fn is_overdue(&mut self) -> bool {
-        match self.buffered_at {
-            None => {
-                self.buffered_at = Some(Instant::now());
-                false
-            }
-            Some(since) => {
-                self.lines_buffered.is_multiple_of(LINES_PER_LOOK) && since.elapsed() >= DELAY
-            }
+    /// How long the first line that waits here may still stay; `None` if none does, or somebody else
+    /// sees to it.
+    pub(crate) fn flush_due_in(&self) -> Option<Duration> {
+        match self {
+            Self::File(port) => port.flush_due_in(),
+            Self::Stream(_) => None,
         }
     }
 
-    /// How long the buffer's first line may still stay; `None` if nothing is buffered.
-    pub(crate) fn flush_due_in(&self) -> Option<Duration> {
-        let since = self.buffered_at?;
-        Some(DELAY.saturating_sub(since.elapsed()))
-    }
-
-    /// Whether lines wait.
+    /// Whether lines wait here that nobody else sees to.
     #[inline]
     pub(crate) fn has_buffered(&self) -> bool {
-        self.lines_buffered > 0
+        match self {
+            Self::File(port) => port.has_buffered(),
+            Self::Stream(_) => false,
+        }
     }
 
-    /// Lines that are in the file.
+    /// Lines that are in the file, or durable in the stream.
     pub(crate) fn lines_written(&self) -> u64 {
-        self.lines_written
+        match self {
+            Self::File(port) => port.lines_written(),
+            Self::Stream(port) => port.lines_durable(),
+        }
     }
 
-    /// Writes all that is buffered. After an error what was not written is dropped: it is counted
-    /// as not written, and a log server that cannot write has to end.
+    /// Writes all that waits; a stream makes it durable.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let outcome = write_whole(&mut self.file, &self.buffer);
-        self.lines_written += match &outcome {
-            Ok(()) => self.lines_buffered,
-            Err((bytes, _)) => line_feeds(&self.buffer[..*bytes]),
-        };
-        self.buffer.clear();
-        self.lines_buffered = 0;
-        self.buffered_at = None;
-        outcome.map_err(|(_, error)| error)
-    }
-}
-
-fn line_feeds(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
-}
-
-/// As `write_all`, but says how many bytes were written before an error.
-fn write_whole(file: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-    let mut written = 0;
-    while written < bytes.len() {
-        match file.write(&bytes[written..]) {
-            Ok(0) => return Err((written, ErrorKind::WriteZero.into())),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err((written, error)),
+        match self {
+            Self::File(port) => port.flush(),
+            Self::Stream(port) => port.flush(),
         }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Takes so many bytes, then is full.
-    struct Disk(usize);
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let taken = bytes.len().min(self.0).min(3);
-            self.0 -= taken;
-            if taken == 0 {
-                Err(ErrorKind::StorageFull.into())
-            } else {
-                Ok(taken)
-            }
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_failed_write_says_how_far_it_came() {
-        let text = b"one\ntwo\nthree\n";
-        assert!(write_whole(&mut Disk(100), text).is_ok());
-        for room in 0..text.len() {
-            let (bytes, error) = write_whole(&mut Disk(room), text).unwrap_err();
-            assert_eq!((bytes, error.kind()), (room, ErrorKind::StorageFull));
-        }
-        assert_eq!(line_feeds(&text[..9]), 2);
     }
 }

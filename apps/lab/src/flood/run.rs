@@ -1,12 +1,11 @@
 //! One run of the flood, from the first send to the file read back.
 
 use std::{
-    fs::File,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use freeboard::meter::clock;
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     monitor::{Monitor, Point, Queues, WATCH_HEADER, WatchedDam},
     plan::Plan,
     record::{PeakQueue, RunRecord},
+    sink::Sink,
     tally::{Event, Tally},
     verify::{self, Verdict},
 };
@@ -60,18 +60,15 @@ pub(crate) struct Stage<'a> {
 }
 
 /// Runs one plan into its sink.
-pub(crate) fn run(plan: &Plan, file: Option<File>, stage: &Stage<'_>) -> Result<Outcome> {
-    let read_back = match &file {
-        Some(file) => Some(file.try_clone().context("cannot share the sink's handle")?),
-        None => None,
-    };
+pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<Outcome> {
+    let read_back = sink.as_ref().map(Sink::share).transpose()?;
     memory::reset_peak();
     let (events, inbox) = mpsc::channel();
     let tally = Arc::new(Tally::new(plan.senders, events.clone()));
     let _listening = stage.interrupt.listen(move || {
         let _ = events.send(Event::Interrupted);
     });
-    let cast = Cast::spawn(plan, file, &tally)?;
+    let cast = Cast::spawn(plan, sink, &tally)?;
     if stage.prints_watch {
         stage.console.line(WATCH_HEADER);
     }
@@ -110,6 +107,7 @@ pub(crate) fn run(plan: &Plan, file: Option<File>, stage: &Stage<'_>) -> Result<
         Some(error) => Ending::Failed(error.to_string()),
         None => ending,
     };
+    let read_back = read_back.map(Sink::read_back).transpose()?;
     let mut verdict = verify::verify(plan, read_back, &account, &tally, &ending);
     if let Some(text) = unfinished {
         verdict.fail(text);
