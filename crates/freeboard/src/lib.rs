@@ -11,6 +11,8 @@ pub use freeboard_flow as flow;
 pub use freeboard_meter as meter;
 /// Sealed, durable, append-only logs.
 pub use freeboard_stream as stream;
+/// A stream's writer as an actor, and its records as messages.
+pub use freeboard_stream_actor as stream_actor;
 
 /// What most programs need.
 pub mod prelude {

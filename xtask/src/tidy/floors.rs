@@ -48,6 +48,10 @@ const FLOORS: &[(&str, Below)] = &[
         Below::Only(&["freeboard-meter", "freeboard-flow"]),
     ),
     (
+        "freeboard-stream-actor",
+        Below::Only(&["freeboard-actor", "freeboard-stream", "freeboard-flow"]),
+    ),
+    (
         "freeboard-redis",
         Below::Only(&["freeboard-net", "freeboard-actor"]),
     ),

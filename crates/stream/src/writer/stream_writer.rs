@@ -175,22 +175,42 @@ impl StreamWriter {
     ///
     /// The first failure among it.
     pub fn flush(&self) -> Result<u64, TicketError> {
+        for ticket in self.last_tickets() {
+            ticket.wait()?;
+        }
+        Ok(self.flushed())
+    }
+
+    /// As [`flush`](Self::flush), without blocking.
+    ///
+    /// # Errors
+    ///
+    /// The first failure among it.
+    pub async fn flush_async(&self) -> Result<u64, TicketError> {
+        for ticket in self.last_tickets() {
+            ticket.await?;
+        }
+        Ok(self.flushed())
+    }
+
+    /// A ticket of each shard's last batch; when they are resolved, all before them is.
+    fn last_tickets(&self) -> Vec<Ticket> {
         let shared = self.shared();
-        let last: Vec<Ticket> = shared
-            .shards
-            .iter()
+        let shards = shared.shards.iter();
+        let last = shards
             .filter_map(|shard| shard.lock().last.clone())
             .map(|batch| Ticket::new(batch, 0))
             .collect();
         shared.want_sync();
-        for ticket in last {
-            ticket.wait()?;
-        }
-        let sequences = shared.sequences();
-        Ok(match shared.options.sync {
+        last
+    }
+
+    fn flushed(&self) -> u64 {
+        let sequences = self.sequences();
+        match self.shared().options.sync {
             SyncMode::None => sequences.written,
             _ => sequences.durable,
-        })
+        }
     }
 
     /// Where the stream stands.
