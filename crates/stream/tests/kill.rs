@@ -24,6 +24,11 @@ const DIRECTORY: &str = "FREEBOARD_KILL_DIRECTORY";
 const TEST: &str = "nothing_acknowledged_is_lost_doubled_or_out_of_order_at_any_kill";
 const LIFE: &str = "FREEBOARD_KILL_LIFE";
 
+/// Who wrote a record, in which life, and as his how many-th.
+type Source = (u64, u64, u64);
+/// The records that must be found again, each at its sequence.
+type Promised = BTreeMap<Source, u64>;
+
 fn key() -> MasterKey {
     MasterKey::new(b"the key of the killed writers").unwrap()
 }
@@ -51,7 +56,7 @@ fn payload(producer: u64, life: u64, index: u64) -> Vec<u8> {
     payload
 }
 
-fn source(payload: &[u8]) -> (u64, u64, u64) {
+fn source(payload: &[u8]) -> Source {
     let field = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap());
     (field(0), field(8), field(16))
 }
@@ -120,19 +125,20 @@ fn nothing_acknowledged_is_lost_doubled_or_out_of_order_at_any_kill() {
         return write_until_killed(&directory);
     }
     let kills = env::var("FREEBOARD_KILLS").map_or(100, |kills| kills.parse().unwrap());
-    let mut stream: Option<(tempfile::TempDir, BTreeMap<(u64, u64, u64), u64>)> = None;
+    let mut directory = tempfile::tempdir().unwrap();
+    let mut promised = Promised::new();
     for life in 0..kills {
-        if life % KILLS_PER_STREAM == 0 {
-            stream = Some((tempfile::tempdir().unwrap(), BTreeMap::new()));
+        if life > 0 && life % KILLS_PER_STREAM == 0 {
+            directory = tempfile::tempdir().unwrap();
+            promised.clear();
         }
-        let (directory, promised) = stream.as_mut().expect("it was just made");
         let enough = 1 + (life * 37 % 200) as usize;
         for (producer, index, sequence) in run_and_kill(directory.path(), life, enough) {
             promised.insert((producer, life, index), sequence);
         }
         let options = options(life / KILLS_PER_STREAM);
         let opened = options.open(directory.path()).unwrap();
-        check(directory.path(), promised, life);
+        check(directory.path(), &mut promised, life);
         opened.close().unwrap();
         let disk = Disk::open(directory.path()).unwrap();
         let report = verify(&disk, Some(&key()), &VerifyOptions::default(), &mut |_| {}).unwrap();
@@ -141,7 +147,7 @@ fn nothing_acknowledged_is_lost_doubled_or_out_of_order_at_any_kill() {
 }
 
 /// Reads everything back. What is found was written, so from now on it must stay.
-fn check(path: &Path, promised: &mut BTreeMap<(u64, u64, u64), u64>, life: u64) {
+fn check(path: &Path, promised: &mut Promised, life: u64) {
     let mut found = BTreeMap::new();
     let mut last = BTreeMap::new();
     let reader = ReaderOptions::new().key(key()).open(path).unwrap();

@@ -41,7 +41,10 @@ fn chunk(index: usize) -> std::ops::Range<usize> {
     begin..begin + ALIGNMENT
 }
 
-fn kinds(report: &VerifyReport) -> Vec<(DamageKind, u64, Option<(u64, u64)>)> {
+/// A damage's kind, its segment, and the first and last record that it names.
+type Found = (DamageKind, u64, Option<(u64, u64)>);
+
+fn kinds(report: &VerifyReport) -> Vec<Found> {
     let damages = report.damages.iter();
     damages
         .map(|damage| (damage.kind, damage.segment, damage.records))
