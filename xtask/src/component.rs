@@ -56,6 +56,15 @@ pub(crate) const JVM: Component = Component {
     needed_by: "peers/jvm",
 };
 
+/// fio, the disk's own measure, which the streams are set beside.
+pub(crate) const FIO: Component = Component {
+    name: "fio",
+    programs: &["fio"],
+    probe: &[],
+    packages: &["fio"],
+    needed_by: "`cargo xtask peers streams`",
+};
+
 /// All that `cargo xtask test` wants to have.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM];
 

@@ -57,6 +57,8 @@ pub(crate) enum Suite {
     Ring(#[command(flatten)] Options<group::Ring>),
     /// One actor of a hundred blocks its worker; the others' latency
     Blocking(#[command(flatten)] Options<group::Blocking>),
+    /// Records to disk: by mode, seal and size; single commits; beside fio
+    Streams(#[command(flatten)] Options<group::Streams>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -91,6 +93,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Balance(options) => run_group(options),
         Suite::Ring(options) => run_group(options),
         Suite::Blocking(options) => run_group(options),
+        Suite::Streams(options) => run_group(options),
     }
 }
 

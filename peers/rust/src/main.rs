@@ -24,6 +24,7 @@ mod ring;
 mod runtimes;
 mod senders;
 mod stopwatch;
+mod streams;
 mod tally;
 mod work;
 

@@ -5,15 +5,20 @@ mod channel_threads;
 mod crossbeam;
 mod crossbeam_ring;
 mod disruptor_rs;
+mod fio;
+mod fjall;
 mod freeboard;
 mod freeboard_balance;
 mod freeboard_blocking;
 mod freeboard_flood;
 mod freeboard_ring;
+mod freeboard_stream;
 mod kameo;
 mod kameo_blocking;
 mod mutex_ring;
 mod mutex_vecdeque;
+mod okaywal;
+mod plain_file;
 mod ractor;
 mod tokio_balance;
 mod tokio_blocking;
@@ -26,6 +31,7 @@ use clap::ValueEnum;
 
 use crate::outcome::Outcome;
 use crate::ring::Shape;
+use crate::streams::StreamWork;
 use crate::work::{Scale, Suite, Work};
 use disruptor_rs::Spin;
 use tokio_balance::Manners;
@@ -46,6 +52,10 @@ pub enum Peer {
     Crossbeam,
     #[value(name = "mutex-vecdeque")]
     MutexVecDeque,
+    Fio,
+    PlainFile,
+    Okaywal,
+    Fjall,
 }
 
 impl Peer {
@@ -63,6 +73,10 @@ impl Peer {
             Self::DisruptorRsHint => "disruptor-rs-hint",
             Self::Crossbeam => "crossbeam",
             Self::MutexVecDeque => "mutex-vecdeque",
+            Self::Fio => "fio",
+            Self::PlainFile => "plain-file",
+            Self::Okaywal => "okaywal",
+            Self::Fjall => "fjall",
         }
     }
 }
@@ -77,6 +91,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Suite::Balance => balance(peer, work, scale),
         Suite::Ring(shape) => ring(peer, shape, work, scale),
         Suite::Blocking => blocking(peer, work, scale),
+        Suite::Streams(stream) => streams(peer, stream, scale.units(work)),
     }
 }
 
@@ -120,6 +135,17 @@ fn blocking(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Peer::Freeboard => freeboard_blocking::run(work, scale),
         Peer::Kameo => kameo_blocking::run(work, scale),
         Peer::TokioMpsc => tokio_blocking::run(work, scale),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn streams(peer: Peer, work: StreamWork, count: u64) -> Result<Outcome> {
+    match peer {
+        Peer::Freeboard => freeboard_stream::run(work, count),
+        Peer::Fio => fio::run(work, count),
+        Peer::PlainFile => plain_file::run(work, count),
+        Peer::Okaywal => okaywal::run(work, count),
+        Peer::Fjall => fjall::run(work, count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::ring::{Shape, Strategy};
+use crate::streams::{Bulk, Files, Mode, Seal, StreamWork};
 
 /// What a peer is asked to do. The names are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +69,38 @@ pub enum Work {
     BlockingPlain,
     #[value(name = "blocking_declared")]
     BlockingDeclared,
+    #[value(name = "stream_fresh")]
+    StreamFresh,
+    #[value(name = "stream_recycled")]
+    StreamRecycled,
+    #[value(name = "stream_many")]
+    StreamMany,
+    #[value(name = "stream_many_recycled")]
+    StreamManyRecycled,
+    #[value(name = "stream_4k")]
+    Stream4K,
+    #[value(name = "stream_4k_recycled")]
+    Stream4KRecycled,
+    #[value(name = "stream_blake3")]
+    StreamBlake3,
+    #[value(name = "stream_blake3_recycled")]
+    StreamBlake3Recycled,
+    #[value(name = "stream_hmac_batch")]
+    StreamHmacBatch,
+    #[value(name = "stream_hmac_record")]
+    StreamHmacRecord,
+    #[value(name = "stream_interval")]
+    StreamInterval,
+    #[value(name = "stream_none")]
+    StreamNone,
+    #[value(name = "stream_commit_1")]
+    StreamCommit1,
+    #[value(name = "stream_commit_16")]
+    StreamCommit16,
+    #[value(name = "stream_commit_256")]
+    StreamCommit256,
+    #[value(name = "stream_seal")]
+    StreamSeal,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -78,6 +111,7 @@ pub enum Suite {
     Balance,
     Ring(Shape),
     Blocking,
+    Streams(StreamWork),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -108,8 +142,45 @@ impl Work {
             Self::RingBusySpin2P => two_priorities(Strategy::BusySpin),
             Self::RingMulti => Suite::Ring(Shape::multi_producer(Strategy::Sleeping)),
             Self::BlockingPlain | Self::BlockingDeclared => Suite::Blocking,
-            _ => Suite::Messages,
+            other => other.stream().map_or(Suite::Messages, Suite::Streams),
         }
+    }
+
+    fn stream(self) -> Option<StreamWork> {
+        let durable = Bulk::durable();
+        let many = Bulk {
+            records_a_call: 100,
+            ..durable
+        };
+        let pages = Bulk {
+            record_bytes: 4_096,
+            ..durable
+        };
+        let recycled = |plan| Bulk {
+            files: Files::Recycled,
+            ..plan
+        };
+        let sealed = |seal| Bulk { seal, ..many };
+        let in_mode = |mode| Bulk { mode, ..durable };
+        Some(StreamWork::Bulk(match self {
+            Self::StreamFresh => durable,
+            Self::StreamRecycled => recycled(durable),
+            Self::StreamMany => many,
+            Self::StreamManyRecycled => recycled(many),
+            Self::Stream4K => pages,
+            Self::Stream4KRecycled => recycled(pages),
+            Self::StreamBlake3 => sealed(Seal::Blake3ByBatch),
+            Self::StreamBlake3Recycled => recycled(sealed(Seal::Blake3ByBatch)),
+            Self::StreamHmacBatch => sealed(Seal::HmacSha256ByBatch),
+            Self::StreamHmacRecord => sealed(Seal::HmacSha256ByRecord),
+            Self::StreamInterval => in_mode(Mode::Interval),
+            Self::StreamNone => in_mode(Mode::None),
+            Self::StreamCommit1 => return Some(StreamWork::Commit(1)),
+            Self::StreamCommit16 => return Some(StreamWork::Commit(16)),
+            Self::StreamCommit256 => return Some(StreamWork::Commit(256)),
+            Self::StreamSeal => return Some(StreamWork::SealAlone),
+            _ => return None,
+        }))
     }
 
     /// What `count` counts.
@@ -150,6 +221,13 @@ impl Work {
             | Self::RingBusySpin2P
             | Self::RingMulti => 10_000_000,
             Self::BlockingPlain | Self::BlockingDeclared => 100_000,
+            // 1 GiB of records.
+            Self::Stream4K | Self::Stream4KRecycled => 262_144,
+            Self::StreamInterval | Self::StreamNone => 4_000_000,
+            Self::StreamCommit1 => 4_000,
+            Self::StreamCommit16 => 16_000,
+            Self::StreamCommit256 => 64_000,
+            _ => 8_388_608,
         }
     }
 }

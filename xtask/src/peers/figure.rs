@@ -75,6 +75,11 @@ impl Figure {
         Self::higher(label, work, "msgs/s", "qps")
     }
 
+    /// What the records hold, without what a format adds.
+    pub(crate) const fn megabytes(label: &'static str, work: &'static str) -> Self {
+        Self::higher(label, work, "MB/s", "mb_per_s")
+    }
+
     /// What a message costs all threads of the process together.
     pub(crate) const fn processor(label: &'static str, work: &'static str) -> Self {
         let reading = Reading::NanosecondsEach("cpu_s");

@@ -79,12 +79,30 @@ const GOALS: &[(&str, Goal)] = &[
     ("plain call, just woken, p99", Goal::AtMost(5_000.0)),
     ("declared call, p99", Goal::AtMost(5_000.0)),
     ("declared call, just woken, p99", Goal::AtMost(5_000.0)),
+    ("128 B, fresh", share_of_fio(0.9)),
+    ("128 B, recycled", share_of_fio(0.9)),
+    ("128 B, 100 a call, fresh", share_of_fio(0.9)),
+    ("128 B, 100 a call, recycled", share_of_fio(0.9)),
+    ("4 KiB, fresh", share_of_fio(0.9)),
+    ("4 KiB, recycled", share_of_fio(0.9)),
+    ("BLAKE3 by batch, fresh", share_of_fio(0.8)),
+    ("BLAKE3 by batch, recycled", share_of_fio(0.8)),
+    ("128 B durable, one stream", Goal::AtLeast(2e6)),
+    ("sealing alone, HMAC-SHA256 by record", Goal::AtLeast(4e6)),
 ];
 
 const AHEAD_OF_LMAX: Goal = Goal::TimesPeer {
     peer: "lmax",
     factor: 1.5,
 };
+
+/// This share of the bytes that fio writes in the same way.
+const fn share_of_fio(factor: f64) -> Goal {
+    Goal::TimesPeer {
+        peer: "fio",
+        factor,
+    }
+}
 
 const QUEUE_WITHIN_LIMIT: Goal = Goal::FieldWithin {
     field: "peak_server_queue",
@@ -181,7 +199,7 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Balance, Blocking, Flood, Group, Messaging, Ring};
+    use super::super::group::{Balance, Blocking, Flood, Group, Messaging, Ring, Streams};
     use super::super::outcome::Outcome;
     use super::*;
     use serde_json::json;
@@ -207,6 +225,7 @@ mod tests {
             (Balance::FIGURES, Balance::PEERS),
             (Ring::FIGURES, Ring::PEERS),
             (Blocking::FIGURES, Blocking::PEERS),
+            (Streams::FIGURES, Streams::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {

@@ -228,6 +228,45 @@ impl Group for Blocking {
     ];
 }
 
+/// Records to disk, the same bytes equally durable. Fresh files have reserved extents that were
+/// never written; recycled ones were written before.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams;
+
+impl Group for Streams {
+    const NAME: &'static str = "streams";
+    const PEERS: &'static [&'static str] =
+        &["freeboard", "fio", "beam", "okaywal", "fjall", "plain-file"];
+    const RIVALS: Rivals = Rivals {
+        title: "best log",
+        kinds: &[Kind::Log, Kind::ActorRuntime],
+    };
+    const FIGURES: &'static [Figure] = &[
+        Figure::megabytes("128 B, fresh", "stream_fresh"),
+        Figure::megabytes("128 B, recycled", "stream_recycled"),
+        Figure::megabytes("128 B, 100 a call, fresh", "stream_many"),
+        Figure::megabytes("128 B, 100 a call, recycled", "stream_many_recycled"),
+        Figure::megabytes("4 KiB, fresh", "stream_4k"),
+        Figure::megabytes("4 KiB, recycled", "stream_4k_recycled"),
+        Figure::megabytes("BLAKE3 by batch, fresh", "stream_blake3"),
+        Figure::megabytes("BLAKE3 by batch, recycled", "stream_blake3_recycled"),
+        Figure::megabytes("HMAC-SHA256 by batch", "stream_hmac_batch"),
+        Figure::megabytes("HMAC-SHA256 by record", "stream_hmac_record"),
+        Figure::megabytes("interval of 50 ms", "stream_interval"),
+        Figure::megabytes("never synced", "stream_none"),
+        Figure::rate("128 B durable, one stream", "stream_fresh"),
+        Figure::rate("sealing alone, HMAC-SHA256 by record", "stream_seal"),
+        Figure::processor("128 B, fresh, CPU", "stream_fresh"),
+        Figure::rate("commits, 1 producer", "stream_commit_1"),
+        Figure::rate("commits, 16 producers", "stream_commit_16"),
+        Figure::rate("commits, 256 producers", "stream_commit_256"),
+        Figure::lower("commit of 1, p50", "stream_commit_1", "us", "p50_us"),
+        Figure::lower("commit of 1, p99", "stream_commit_1", "us", "p99_us"),
+        Figure::lower("commits of 16, p99", "stream_commit_16", "us", "p99_us"),
+        Figure::lower("commits of 256, p99", "stream_commit_256", "us", "p99_us"),
+    ];
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::figure::work_names;
@@ -240,6 +279,7 @@ mod tests {
         (Balance::FIGURES, Balance::PEERS),
         (Ring::FIGURES, Ring::PEERS),
         (Blocking::FIGURES, Blocking::PEERS),
+        (Streams::FIGURES, Streams::PEERS),
     ];
 
     #[test]

@@ -96,6 +96,7 @@ fn gibibytes(kibibytes: &str) -> String {
 fn version(host: Host) -> Option<(&'static str, String)> {
     match host {
         Host::Rust => None,
+        Host::Fio => Some(("fio", said_by("fio", &["--version"]))),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {

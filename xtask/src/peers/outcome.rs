@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// Fields that tell more about a run than its time, with the words around them.
 const TELLING_FIELDS: &[(&str, &str, &str)] = &[
+    ("mb_per_s", "", " MB/s"),
     ("bytes_per_actor", "", " B each"),
     ("max_over_min", "longest / shortest ", ""),
     ("makespan_over_ideal", "makespan / ideal ", ""),

@@ -15,6 +15,10 @@ pub(crate) enum Kind {
     Channel,
     /// A ring between threads, published to and read by sequence numbers.
     Ring,
+    /// A log or a store that makes what it is given durable.
+    Log,
+    /// What the disk itself gives.
+    Disk,
 }
 
 /// What a peer's program is built with and run by.
@@ -24,6 +28,8 @@ pub(crate) enum Host {
     Beam,
     Go,
     Jvm,
+    /// Called and read by the program of the peers in Rust.
+    Fio,
 }
 
 /// One runtime, channel or ring.
@@ -62,4 +68,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("disruptor-rs-hint", Kind::Ring, Host::Rust),
     Peer::new("crossbeam", Kind::Channel, Host::Rust),
     Peer::new("mutex-vecdeque", Kind::Channel, Host::Rust),
+    Peer::new("fio", Kind::Disk, Host::Fio),
+    Peer::new("okaywal", Kind::Log, Host::Rust),
+    Peer::new("fjall", Kind::Log, Host::Rust),
+    Peer::new("plain-file", Kind::Log, Host::Rust),
 ];

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cargo::Cargo;
+use crate::component::{self, Availability};
 
 use super::beam::Beam;
 use super::go::Go;
@@ -18,6 +19,7 @@ const REASON_LINES_MAX: usize = 3;
 /// What was built, ready to be called; in its place the reason, if it cannot run here.
 pub(crate) struct Programs {
     rust: PathBuf,
+    fio: Result<(), String>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -27,7 +29,7 @@ impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
     pub(crate) fn build(root: &Path, hosts: &[Host]) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        if hosts.contains(&Host::Rust) {
+        if hosts.contains(&Host::Rust) || hosts.contains(&Host::Fio) {
             Cargo::new([
                 "build",
                 "--release",
@@ -40,6 +42,10 @@ impl Programs {
         }
         Ok(Self {
             rust: target.join("release/peers"),
+            fio: if_wanted(hosts, Host::Fio, || match component::FIO.provide() {
+                Availability::Missing(reason) => bail!(reason),
+                Availability::Present | Availability::Installed => Ok(()),
+            }),
             beam: if_wanted(hosts, Host::Beam, || Beam::build(root)),
             go: if_wanted(hosts, Host::Go, || Go::build(root)),
             jvm: if_wanted(hosts, Host::Jvm, || Jvm::build(root)),
@@ -49,16 +55,22 @@ impl Programs {
     /// The call that measures `work`, or why there is none.
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
         let command = match peer.host {
-            Host::Rust => {
-                let mut command = Command::new(&self.rust);
-                command.args([peer.name, work, "--scale", &scale.to_string()]);
-                command
+            Host::Rust => self.rust_command(peer, work, scale),
+            Host::Fio => {
+                self.fio.as_ref()?;
+                self.rust_command(peer, work, scale)
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
             Host::Go => self.go.as_ref()?.command(work, scale),
             Host::Jvm => self.jvm.as_ref()?.command(work, scale),
         };
         Ok(command)
+    }
+
+    fn rust_command(&self, peer: &Peer, work: &str, scale: f64) -> Command {
+        let mut command = Command::new(&self.rust);
+        command.args([peer.name, work, "--scale", &scale.to_string()]);
+        command
     }
 }
 
@@ -84,8 +96,6 @@ fn one_line(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::bail;
-
     use super::*;
 
     #[test]
