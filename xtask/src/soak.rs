@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the loom and property tests with larger limits, repeated until the time is up.
+//! `cargo xtask soak`: the loom, property and crash tests with larger limits, repeated until the time is
+//! up.
 //!
 //! Each round takes a new seed and prints it before it starts, so that a failure can be repeated
 //! even when the round itself is cut short.
@@ -16,6 +17,10 @@ const LOOM_PREEMPTIONS_MAX: &str = "5";
 /// The share of the whole time that one loom model may take: loom's own limit is the full search,
 /// which may take days.
 const LOOM_MODEL_SHARE: u64 = 10;
+/// Seeds for each of the three tests of a stream on a simulated disk.
+const CRASH_SEEDS: u32 = 34_000;
+/// How often a process that writes a stream is killed.
+const KILLS: u32 = 10_000;
 
 /// How long to soak, and how hard.
 #[derive(Args)]
@@ -53,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             readable(limit)
         );
         if !property.is_empty() {
-            property_tests(&property, seed, options.cases).run(&root)?;
+            repeated_tests(&property, seed, options.cases).run(&root)?;
         }
         // The search of loom has no chance in it: a second pass would only repeat the first.
         if round == 1 {
@@ -75,11 +80,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn property_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
+fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
     Cargo::new(["test", "--release"])
         .with_arguments(names.iter().flat_map(|name| ["-p", name]))
         .with_variable("PROPTEST_RNG_SEED", seed.to_string())
         .with_variable("PROPTEST_CASES", cases.to_string())
+        .with_variable("FREEBOARD_SEEDS", CRASH_SEEDS.to_string())
+        .with_variable("FREEBOARD_KILLS", KILLS.to_string())
 }
 
 fn seed() -> Result<u64> {

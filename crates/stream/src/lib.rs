@@ -47,6 +47,8 @@ pub mod format;
 mod head;
 mod index;
 mod log;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod reader;
 mod salvage;
 mod scan;

@@ -1,6 +1,15 @@
 //! Sealing what has filled up, and giving it a place.
+//!
+//! A synchronous write to room that is reserved but was never written costs about twice one to room
+//! that was: the file system must note that its content counts from now on. So a small write that
+//! comes to such room carries zeros behind it, which take the place of those that reading gives
+//! there anyway, and the small writes that follow find their room written.
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, LazyLock},
+};
 
 use crate::{
     format::{
@@ -17,6 +26,15 @@ use super::{
     recovery::Recovered,
     segments::{Finished, Prepared},
 };
+
+/// A write is small, and looks ahead, up to this size in bytes.
+const SMALL_WRITE_BYTES: u64 = 64 << 10;
+
+/// The zeros behind a small write, in bytes: of a hundred of 4 KiB less than one carries them.
+const AHEAD_BYTES: u64 = 512 << 10;
+
+/// Zeros to write, again and again.
+static ZEROS: LazyLock<AlignedBuffer> = LazyLock::new(|| AlignedBuffer::zeroed(64 << 10));
 
 /// A buffer of records, with room for a chunk's header in front of them.
 #[derive(Debug)]
@@ -72,6 +90,9 @@ pub(crate) struct Placed {
     pub(crate) offset: u64,
     pub(crate) segment_header: Option<AlignedBuffer>,
     pub(crate) chunks: Vec<Filled>,
+    /// How many bytes of zeros follow the chunks. What comes next is written over them, so nothing
+    /// else may be on its way together with this.
+    pub(crate) zeros: u64,
     /// The sequence of the first record.
     pub(crate) first_record: u64,
     /// The sequence of the last record.
@@ -83,7 +104,7 @@ impl Placed {
     pub(crate) fn bytes(&self) -> u64 {
         let header = self.segment_header.as_ref().map_or(0, AlignedBuffer::len);
         let chunks: usize = self.chunks.iter().map(|chunk| chunk.buffer.len()).sum();
-        (header + chunks) as u64
+        (header + chunks) as u64 + self.zeros
     }
 
     /// Writes it. Durable afterwards if the file is synchronous.
@@ -96,6 +117,12 @@ impl Placed {
             offset = 0;
         }
         parts.extend(self.chunks.iter().map(|chunk| chunk.buffer.as_slice()));
+        let mut zeros = self.zeros as usize;
+        while zeros > 0 {
+            let part = zeros.min(ZEROS.len());
+            parts.push(&ZEROS.as_slice()[..part]);
+            zeros -= part;
+        }
         self.file.write_at(&parts, offset)
     }
 }
@@ -109,6 +136,8 @@ struct Active {
     offset: u64,
     /// The room there is, in bytes.
     bytes: u64,
+    /// Up to where the file was ever written, as far as is known.
+    written: u64,
 }
 
 /// The growing end of a stream.
@@ -141,6 +170,7 @@ impl Log {
                 file,
                 offset,
                 bytes,
+                written: offset,
             });
         let number = active
             .as_ref()
@@ -232,6 +262,11 @@ impl Log {
             file: prepared.file,
             offset: ALIGNMENT as u64,
             bytes: prepared.bytes,
+            written: if prepared.is_recycled {
+                prepared.bytes
+            } else {
+                0
+            },
         };
         self.next_segment = prepared.number + 1;
         let finished = self.active.replace(active).map(|active| Finished {
@@ -277,9 +312,23 @@ impl Log {
             offset,
             segment_header,
             chunks,
+            zeros: 0,
             first_record,
             last_record: self.next_record - 1,
         }
+    }
+
+    /// Lets `placed`, which nothing was placed behind and nothing is on its way beside, carry zeros
+    /// if it is small and comes to room that was never written.
+    pub(crate) fn look_ahead(&mut self, placed: &mut Placed) {
+        let active = self.active.as_mut().expect("a segment was begun");
+        if active.offset <= active.written {
+            return;
+        }
+        if placed.bytes() <= SMALL_WRITE_BYTES && active.file.is_direct() {
+            placed.zeros = AHEAD_BYTES.min(active.bytes - active.offset);
+        }
+        active.written = active.offset + placed.zeros;
     }
 
     fn seal(&mut self, filled: &mut Filled, durable: u64, time_ns: u64) {

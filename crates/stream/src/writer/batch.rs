@@ -51,6 +51,13 @@ impl Batch {
         waiting.into_iter().for_each(Waker::wake);
     }
 
+    /// Helps to bring the outcome about, before this thread blocks for it.
+    pub(super) fn help(&self) {
+        if let Some(writer) = self.writer.upgrade() {
+            writer.help();
+        }
+    }
+
     /// Has `waker` woken when the outcome is set, and the writer hurry. Returns the outcome if it is
     /// set already; then nobody is woken.
     pub(super) fn register(&self, waker: &Waker) -> Option<Result<u64, TicketError>> {

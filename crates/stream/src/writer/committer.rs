@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    desk::{Desk, Due, Phase, Turn},
+    desk::{Desk, Due, IN_FLIGHT_MAX, Phase, Turn},
     ending::DISK_FULL_RETRY_NS,
     error::AppendError,
     shard::Page,
@@ -64,6 +64,28 @@ impl Drop for DownOnPanic<'_> {
 }
 
 impl Shared {
+    /// Somebody is about to block until what is in the shards is durable: while nothing is on its
+    /// way he writes it himself, which spares waking a writer thread and being woken by it.
+    pub(super) fn help(&self) {
+        // What is waited for there is a sync, whose time the writer threads keep.
+        if self.identity.sync == SyncKind::Interval {
+            return;
+        }
+        let must_ring = self.demand.raise();
+        let mut desk = self.desk();
+        let due = desk.due(now_ns(), true, None);
+        if due == Due::Now(Turn::Commit { is_all: true }) {
+            desk.is_taking = true;
+            drop(desk);
+            let guard = DownOnPanic(self);
+            self.commit(true);
+            std::mem::forget(guard);
+            self.ring_if_due();
+        } else if must_ring && desk.sleeping > 0 && matches!(due, Due::Now(_)) {
+            self.work.notify_one();
+        }
+    }
+
     /// Waits for something to do, and marks it as begun.
     fn next_turn(&self) -> Turn {
         let period = self
@@ -148,7 +170,7 @@ impl Shared {
     /// Gathers what has filled, seals it and writes it.
     fn commit(&self, is_all: bool) {
         let (mut waiting, emptied) = self.gather(is_all);
-        let (sealed, failure) = self.seal(&mut waiting);
+        let (sealed, failure) = self.seal(&mut waiting, is_all);
         // The shards learn it before the phase says so: as soon as it does, the other thread may
         // reopen the stream, and would be overtaken.
         match &failure {
@@ -160,7 +182,12 @@ impl Shared {
         let mut wakers = Vec::new();
         let mut desk = self.desk();
         let ids: Vec<u64> = sealed.iter().map(|_| desk.begin()).collect();
-        desk.in_flight += usize::from(!sealed.is_empty());
+        let places = match sealed.last() {
+            None => 0,
+            Some(last) if last.zeros > 0 => IN_FLIGHT_MAX,
+            Some(_) => 1,
+        };
+        desk.in_flight += places;
         desk.is_taking = false;
         while let Some(filled) = waiting.pop_back() {
             desk.ready.push_front(filled);
@@ -184,7 +211,8 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
         let count = sealed.len();
         for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
-            self.write(placed, id, index + 1 == count);
+            let is_last = index + 1 == count;
+            self.write(placed, id, if is_last { places } else { 0 });
         }
     }
 
@@ -227,7 +255,11 @@ impl Shared {
 
     /// Seals what is waiting and gives it places. What is left waits for a segment that could not
     /// be begun.
-    fn seal(&self, waiting: &mut VecDeque<Filled>) -> (Vec<Placed>, Option<io::Error>) {
+    fn seal(
+        &self,
+        waiting: &mut VecDeque<Filled>,
+        is_all: bool,
+    ) -> (Vec<Placed>, Option<io::Error>) {
         // A lower figure than the true one is true as well.
         let durable = self.supply.durable();
         let mut sealed = Vec::new();
@@ -247,6 +279,13 @@ impl Shared {
                 }
             }
             sealed.push(log.place(waiting, durable, now, header));
+        }
+        // Everything is taken only while nothing is on its way.
+        if is_all
+            && self.identity.sync == SyncKind::Batch
+            && let Some(last) = sealed.last_mut()
+        {
+            log.look_ahead(last);
         }
         (sealed, None)
     }
@@ -269,7 +308,8 @@ impl Shared {
         }
     }
 
-    fn write(&self, placed: Placed, id: u64, is_last: bool) {
+    /// `places` are those among the writes on their way that become free with this one.
+    fn write(&self, placed: Placed, id: u64, places: usize) {
         let begun = now_ns();
         // Behind a write that failed nothing more is written: it could not be reached.
         let is_failed = !matches!(self.desk().phase, Phase::Open | Phase::DiskFull { .. });
@@ -282,7 +322,7 @@ impl Shared {
             Ok(()) => {
                 let time = now_ns() - begun;
                 self.gauges.wrote(placed.bytes(), placed.chunks.len(), time);
-                self.wrote(placed, id, is_last);
+                self.wrote(placed, id, places);
             }
             Err(error) => {
                 if !is_failed {
@@ -291,7 +331,7 @@ impl Shared {
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
                 let mut desk = self.desk();
-                desk.in_flight -= usize::from(is_last);
+                desk.in_flight -= places;
                 desk.failed.push(placed);
                 desk.phase = Phase::Failed;
             }
@@ -299,12 +339,12 @@ impl Shared {
     }
 
     /// A write has returned: acknowledges it and what was done before it and waited for it.
-    fn wrote(&self, placed: Placed, id: u64, is_last: bool) {
+    fn wrote(&self, placed: Placed, id: u64, places: usize) {
         let now = now_ns();
         let mut wakers = Vec::new();
         let mut settled: Vec<(Part, u64)> = Vec::new();
         let mut desk = self.desk();
-        desk.in_flight -= usize::from(is_last);
+        desk.in_flight -= places;
         for mut placed in desk.end(id, placed) {
             let mut first = placed.first_record;
             let bytes = placed.bytes();

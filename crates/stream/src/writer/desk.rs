@@ -1,6 +1,7 @@
 //! What the writer's threads share: buffers that are ready, writes on their way, and who sleeps.
 //!
-//! Two threads take turns. One seals what has gathered and writes it; while it waits for the disk the
+//! Two threads take turns, and so does a producer that blocks for its record while nothing is on its
+//! way. One seals what has gathered and writes it; while it waits for the disk the
 //! other may seal and write the next, if a whole buffer is ready. Records that are waited for but
 //! fill no buffer stay until nothing is on its way: that is group commit.
 //!

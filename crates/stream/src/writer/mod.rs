@@ -33,6 +33,8 @@ mod ticket;
 
 pub(crate) use batch::Batch;
 pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};
+#[cfg(all(test, loom))]
+pub(crate) use demand::Demand;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};
 pub use gauges::StreamSnapshot;
 pub use options::{RECORD_BYTES_LIMIT, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions};

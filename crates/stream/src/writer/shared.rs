@@ -22,7 +22,7 @@ use crate::{
 use super::{
     batch::Batch,
     demand::Demand,
-    desk::{Desk, IN_FLIGHT_MAX, Interval, Phase},
+    desk::{Desk, Due, IN_FLIGHT_MAX, Interval, Phase},
     error::{AppendError, CloseError, TicketError},
     gauges::{Gauges, StreamSnapshot},
     options::StreamOptions,
@@ -81,14 +81,16 @@ impl Shared {
     /// Somebody waits for what is still in the shards.
     pub(super) fn demand(&self) {
         if self.demand.raise() {
-            self.ring();
+            self.ring_if_due();
         }
     }
 
-    /// Wakes a writer thread, if one sleeps.
-    pub(super) fn ring(&self) {
+    /// Wakes a writer thread, if one sleeps and there is something to do. If there is not because
+    /// others are at work, they look again when they have done theirs.
+    pub(super) fn ring_if_due(&self) {
         let desk = self.desk();
-        if desk.sleeping > 0 {
+        let due = desk.due(now_ns(), self.demand.is_raised(), self.interval());
+        if desk.sleeping > 0 && matches!(due, Due::Now(_)) {
             self.work.notify_one();
         }
     }

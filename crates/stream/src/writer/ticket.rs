@@ -59,6 +59,7 @@ impl Ticket {
         if let Some(outcome) = self.try_get() {
             return outcome;
         }
+        self.batch.help();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         if let Some(outcome) = self.batch.register(&waker) {
             return self.resolve(outcome);
