@@ -85,6 +85,7 @@ fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
         .with_arguments(names.iter().flat_map(|name| ["-p", name]))
         .with_variable("PROPTEST_RNG_SEED", seed.to_string())
         .with_variable("PROPTEST_CASES", cases.to_string())
+        .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_SEEDS", CRASH_SEEDS.to_string())
         .with_variable("FREEBOARD_KILLS", KILLS.to_string())
 }

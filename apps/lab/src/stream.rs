@@ -34,7 +34,7 @@ Examples:
   journalctl -f | freeboard stream append /var/log/journal-copy
       each line is on the disk within 10 ms
   freeboard stream append LOG --seal blake3 --key-file ~/log.key < lines
-      sealed by batch; make a key with: head -c 32 /dev/urandom | base64 > ~/log.key
+      sealed by batch; make a key with: (umask 077; head -c 32 /dev/urandom > ~/log.key)
   freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
       keeps at most 1 GB, and syncs every 100 ms
 
@@ -58,6 +58,36 @@ Examples:
 
 Exit codes: 0 done; 1 damage was met; 2 could not read.";
 
+const TAIL_EXAMPLES: &str = "\
+Examples:
+  freeboard stream tail LOG
+  freeboard stream tail -f LOG
+      also what is being written by another process, until Ctrl-C
+  freeboard stream tail -f -n 0 LOG --json | jq -r .text
+
+Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C.";
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  freeboard stream info LOG
+  freeboard stream info LOG --json | jq .records";
+
+const HEAD_EXAMPLES: &str = "\
+Examples:
+  freeboard stream head LOG --key-file ~/log.key > kept.head
+      keep it where who can write the stream cannot write; `verify --expect-head` takes it";
+
+const SALVAGE_EXAMPLES: &str = "\
+Examples:
+  freeboard stream salvage LOG WHOLE --key-file ~/log.key
+      what cannot be checked with the key is left out, and the copy is sealed anew
+  freeboard stream salvage LOG WHOLE --key-file ~/log.key --doubtful";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  freeboard stream bench /var/tmp
+  freeboard stream bench /var/tmp --size 4096 --seal blake3 --json";
+
 /// What can be done with a stream.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tool {
@@ -68,17 +98,22 @@ pub(crate) enum Tool {
     #[command(after_help = CAT_EXAMPLES)]
     Cat(cat::CatArgs),
     /// Prints the last records, and with -f those that come
+    #[command(after_help = TAIL_EXAMPLES)]
     Tail(tail::TailArgs),
     /// Says what a stream is: seal, segments, records, sizes
+    #[command(after_help = INFO_EXAMPLES)]
     Info(info::InfoArgs),
     /// Checks a stream and prints its head, to be kept elsewhere
+    #[command(after_help = HEAD_EXAMPLES)]
     Head(head::HeadArgs),
     /// Checks every byte, and names what is wrong where
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(verify::VerifyArgs),
     /// Copies what is whole into a new stream
+    #[command(after_help = SALVAGE_EXAMPLES)]
     Salvage(salvage::SalvageArgs),
     /// Measures how fast streams can be written in a directory
+    #[command(after_help = BENCH_EXAMPLES)]
     Bench(bench::BenchArgs),
 }
 
