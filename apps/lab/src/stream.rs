@@ -70,7 +70,7 @@ Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C.";
 const INFO_EXAMPLES: &str = "\
 Examples:
   freeboard stream info LOG
-  freeboard stream info LOG --json | jq .records";
+  freeboard stream info LOG --json | jq .last_record";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
