@@ -30,7 +30,7 @@ use crate::{
     interrupt::{self, Interrupt},
     outputs::Outputs,
 };
-pub(crate) use args::StreamsArgs;
+pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
 use record::Record;
 use run::Outcome;
 

@@ -8,17 +8,10 @@ use std::{
     process::Stdio,
 };
 
-use lab::{Running, assert_adds_up, code, command, count, run, run_with_input, stderr, stdout};
+use lab::{
+    Running, assert_adds_up, check_usage, code, command, count, run, run_with_input, stderr, stdout,
+};
 use serde_json::Value;
-
-fn check_usage(arguments: &str, says: &str) {
-    let output = run(arguments);
-    let text = stderr(&output);
-    assert_eq!(code(&output), 2, "{arguments}: {text}");
-    assert!(text.starts_with("error: "), "{arguments}: {text}");
-    assert!(text.contains(says), "{arguments}: {text}");
-    assert_eq!(stdout(&output), "", "{arguments}");
-}
 
 #[test]
 fn bad_usage_says_what_is_wrong_and_exits_with_2() {
@@ -116,13 +109,16 @@ fn help_is_no_error() {
         "lab flood --help",
         "lab balance --help",
         "lab ring --help",
+        "lab streams --help",
+        "stream --help",
+        "stream append --help",
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 0, "{arguments}");
         assert!(!stdout(&output).is_empty(), "{arguments}");
     }
     let output = run("lab --help");
-    for scene in ["flood", "balance", "ring"] {
+    for scene in ["flood", "balance", "ring", "streams"] {
         assert!(stdout(&output).contains(scene), "{scene}");
     }
 }

@@ -31,8 +31,8 @@ pub struct SalvageReport {
     pub copied: u64,
     /// Records whose checksums hold and that nothing else vouches for; copied only if asked for.
     pub doubtful: u64,
-    /// The first and the last sequence of each stretch that was not handed over, between the first
-    /// record that was and the last.
+    /// The first and the last sequence of each stretch that was not handed over, from the first
+    /// record of the stream's oldest segment to the last one that any header speaks of.
     pub lost: Vec<(u64, u64)>,
 }
 
@@ -58,16 +58,19 @@ pub fn salvage(
         key: key.filter(|_| header.algorithm.is_sealed()),
         options: *options,
         taken: BTreeMap::new(),
+        end: header.first_record,
         report: SalvageReport::default(),
     };
-    let segments_total = numbers.len() as u64;
-    for (&number, done) in numbers.iter().zip(1..) {
-        salvage
+    let bytes_total =
+        scan::bytes(storage, &numbers).map_err(VerifyError::io("open the segments"))?;
+    let mut bytes_done = 0;
+    for &number in &numbers {
+        bytes_done += salvage
             .segment(storage, number, sink)
             .map_err(VerifyError::io(format!("salvage segment {number}")))?;
         progress(Progress {
-            bytes_done: done * header.segment_bytes,
-            bytes_total: segments_total * header.segment_bytes,
+            bytes_done,
+            bytes_total,
         });
     }
     Ok(salvage.finish())
@@ -79,6 +82,8 @@ struct Salvage<'a> {
     options: SalvageOptions,
     /// The stretches of sequences that were handed over: first to last.
     taken: BTreeMap<u64, u64>,
+    /// One more than the last sequence that a header speaks of.
+    end: u64,
     report: SalvageReport,
 }
 
@@ -91,12 +96,13 @@ struct Vouched {
 }
 
 impl Salvage<'_> {
+    /// Hands over the whole records of a segment; returns the length of its file, in bytes.
     fn segment(
         &mut self,
         storage: &dyn Storage,
         number: u64,
         sink: &mut dyn FnMut(RecordRef<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
         let header = &self.header;
         let keys = self
@@ -105,7 +111,7 @@ impl Salvage<'_> {
         let mut offset = ALIGNMENT as u64;
         loop {
             offset += match scan.read(offset)? {
-                Slot::End => return Ok(()),
+                Slot::End => return Ok(scan.bytes()),
                 Slot::Chunk { header, .. } if header.stream == self.header.stream => {
                     self.chunk(&header, scan.body(), keys.as_ref(), sink)?;
                     // A page at a time: what a damaged header would step over may be whole.
@@ -123,7 +129,12 @@ impl Salvage<'_> {
         keys: Option<&SegmentKeys>,
         sink: &mut dyn FnMut(RecordRef<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let vouched = vouched(header, body, keys);
+        let mut vouched = vouched(header, body, keys);
+        // Whoever writes a chunk that says that it is not sealed needs no key.
+        if (header.algorithm, header.unit) != (self.header.algorithm, self.header.unit) {
+            vouched.whole = 0;
+        }
+        self.end = self.end.max(header.last_record().saturating_add(1));
         let records = Records::new(body, header.record_tag_bytes());
         for (record, index) in records.map_while(Result::ok).zip(0..) {
             if index >= vouched.readable {
@@ -166,11 +177,13 @@ impl Salvage<'_> {
     }
 
     fn finish(mut self) -> SalvageReport {
-        let stretches: Vec<(u64, u64)> = self.taken.into_iter().collect();
-        self.report.lost = stretches
-            .windows(2)
-            .map(|pair| (pair[0].1 + 1, pair[1].0 - 1))
-            .collect();
+        let mut next = self.header.first_record;
+        for (first, last) in self.taken.into_iter().chain([(self.end, self.end)]) {
+            if first > next {
+                self.report.lost.push((next, first - 1));
+            }
+            next = next.max(last.saturating_add(1));
+        }
         self.report
     }
 }
@@ -184,11 +197,15 @@ fn vouched(header: &ChunkHeader, body: &[u8], keys: Option<&SegmentKeys>) -> Vou
             whole: count,
             readable: count,
         },
-        Err(SealFault::Record { index, .. }) => Vouched {
-            // By batch, the tag over all of them cannot be checked any more.
-            whole: if needs_chunk_tag { 0 } else { index.into() },
-            readable: index.into(),
-        },
+        Err(SealFault::Record { index, .. }) => {
+            // There may be more than the header says, whose sequences are others'.
+            let readable = count.min(index.into());
+            Vouched {
+                // By batch, the tag over all of them cannot be checked any more.
+                whole: if needs_chunk_tag { 0 } else { readable },
+                readable,
+            }
+        }
         Err(SealFault::RecordTag { index, .. }) => Vouched {
             whole: index.into(),
             readable: count,

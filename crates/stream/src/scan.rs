@@ -184,6 +184,12 @@ pub(crate) fn segments(storage: &dyn Storage) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
+/// The length of all segments' files, in bytes.
+pub(crate) fn bytes(storage: &dyn Storage, segments: &[u64]) -> io::Result<u64> {
+    let bytes = |&number| Ok(open_segment(storage, number, Access::Read)?.bytes());
+    segments.iter().map(bytes).sum()
+}
+
 /// Opens a segment to be read.
 pub(crate) fn open_segment(
     storage: &dyn Storage,

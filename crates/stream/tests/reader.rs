@@ -17,6 +17,7 @@ use freeboard_stream::{
     format::{ALIGNMENT, Algorithm, SealUnit, segment_name},
     rebuild_index,
     storage::Disk,
+    stream_header,
 };
 use futures_core::Stream;
 use proptest::prelude::*;
@@ -45,7 +46,9 @@ fn sixty(algorithm: Algorithm, unit: SealUnit) -> (tempfile::TempDir, StreamMake
 }
 
 fn read(path: &Path, from: ReadFrom) -> Vec<u64> {
-    let key = MasterKey::new(KEY).unwrap();
+    let disk = Disk::open(path).unwrap();
+    let is_sealed = stream_header(&disk, None).unwrap().algorithm.is_sealed();
+    let key = is_sealed.then(|| MasterKey::new(KEY).unwrap());
     let reader = ReaderOptions::new().key(key).from(from).open(path).unwrap();
     reader.map(|record| checked(record.unwrap())).collect()
 }

@@ -31,7 +31,7 @@ fn check(memory: &Memory, head: Option<Head>) -> VerifyReport {
         expect_head: head,
         ..VerifyOptions::default()
     };
-    verify(memory, Some(&key()), &options, &mut |_| {}).unwrap()
+    verify(memory, memory.key().as_ref(), &options, &mut |_| {}).unwrap()
 }
 
 /// A segment of 64 KiB, full of records of many sizes.
@@ -121,7 +121,12 @@ fn one_bit(memory: &Memory, piece: &Piece, at: usize, bit: u32) {
     let what = format!("byte {at}, bit {bit}, {piece:?}");
     if piece.records.is_none() {
         // A lone segment without a header says nothing about itself.
-        match verify(memory, Some(&key()), &VerifyOptions::default(), &mut |_| {}) {
+        match verify(
+            memory,
+            memory.key().as_ref(),
+            &VerifyOptions::default(),
+            &mut |_| {},
+        ) {
             Ok(report) => assert!(!report.is_whole(), "{what}"),
             Err(error) => assert!(!error.to_string().is_empty(), "{what}"),
         }

@@ -191,6 +191,18 @@ fn many_records_cost_one_ticket_and_none_costs_nothing() {
 }
 
 #[test]
+fn the_limit_of_a_record_holds_while_its_buffer_has_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StreamOptions::new().record_bytes_max(100);
+    let stream = options.open(directory.path()).unwrap();
+    let ticket = stream.append(&[1; 100]).unwrap();
+    let refused = stream.append(&[1; 101]).unwrap_err();
+    assert!(matches!(refused, AppendError::TooLarge { bytes: 101, .. }));
+    assert_eq!(ticket.wait(), Ok(1));
+    assert_eq!(stream.sequences().accepted, 1);
+}
+
+#[test]
 fn a_record_that_nobody_waits_for_is_written_all_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let stream = StreamOptions::new().open(directory.path()).unwrap();

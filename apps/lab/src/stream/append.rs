@@ -1,13 +1,13 @@
 //! `freeboard stream append`: standard input, sealed line by line.
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead, Read, Write},
     process::ExitCode,
     thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use freeboard::stream::{AppendError, Head, OpenError, Retention, StreamOptions, StreamWriter};
 use serde::Serialize;
@@ -53,7 +53,8 @@ pub(crate) struct AppendArgs {
 #[derive(Debug, Serialize)]
 struct Summary {
     records: u64,
-    bytes: u64,
+    /// Of the lines; unknown where Ctrl-C came between them.
+    bytes: Option<u64>,
     durable: u64,
     head: Option<String>,
 }
@@ -64,7 +65,7 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let is_json = args.stream.json;
     let _listening = interrupt.listen(move || {
         // The main thread waits for input that may never come.
-        let ended = finish(&closing.clone(), 0, is_json);
+        let ended = finish(&closing, None, is_json);
         std::process::exit(if ended.is_ok() {
             i32::from(interrupt::EXIT_CODE)
         } else {
@@ -76,19 +77,30 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let (mut lines, mut bytes) = (0u64, 0u64);
     let failed = loop {
         line.clear();
-        match input.read_until(b'\n', &mut line) {
+        // Not a byte more than it takes to know that the line is too long.
+        let mut rest = input.by_ref().take(args.line_bytes_max as u64 + 1);
+        match rest.read_until(b'\n', &mut line) {
             Ok(0) => break None,
             Ok(_) => {}
             Err(error) => break Some(format!("standard input: {error}")),
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        if text.len() > args.line_bytes_max {
+            break Some(format!(
+                "line {} has more than {} bytes: raise --line-bytes-max",
+                lines + 1,
+                count(args.line_bytes_max as u64)
+            ));
+        }
         if let Err(error) = append_line(&stream, text) {
             break Some(format!("line {}: {error}", lines + 1));
         }
         lines += 1;
         bytes += text.len() as u64;
     };
-    let summary = finish(&stream, bytes, is_json);
+    // It ends by itself now. Where a Ctrl-C came first, this waits until that has ended the process.
+    let _ending = interrupt.listen(|| {});
+    let summary = finish(&stream, Some(bytes), is_json);
     match failed {
         Some(reason) => bail!(
             "{reason}; the {} lines before it were appended",
@@ -121,13 +133,18 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
         Err(error @ (OpenError::Option { .. } | OpenError::KeyMissing { .. })) => {
             Err(Usage::new(format!("{error}{}", hint(&error))).into())
         }
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
+        Err(error @ (OpenError::OtherSeal { .. } | OpenError::WrongKey { .. })) => {
+            Err(Usage::new(format!("{}: {error}", path.display())).into())
+        }
+        // Its text tells of its source.
+        Err(error) => Err(anyhow!("{}: {error}{}", path.display(), hint(&error))),
     }
 }
 
 fn hint(error: &OpenError) -> &'static str {
     match error {
         OpenError::KeyMissing { .. } => ": name one with --key-file or --key-env",
+        OpenError::Locked => " and holds its stream.lock",
         _ => "",
     }
 }
@@ -153,7 +170,7 @@ fn append_line(stream: &StreamWriter, line: &[u8]) -> Result<(), AppendError> {
 }
 
 /// Closes the stream and says what it has.
-fn finish(stream: &StreamWriter, bytes: u64, is_json: bool) -> Result<()> {
+fn finish(stream: &StreamWriter, bytes: Option<u64>, is_json: bool) -> Result<()> {
     let head: Option<Head> = stream.clone().close().context("the stream did not close")?;
     let snapshot = stream.snapshot();
     let records = snapshot.accepted - snapshot.recovered;

@@ -8,7 +8,7 @@ use clap::Args;
 use super::{KeyArgs, SealArgs, StreamArgs};
 use crate::{
     interrupt::Interrupt,
-    streams::{self, StreamsArgs},
+    streams::{self, MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX},
 };
 
 /// Knobs of `freeboard stream bench`.
@@ -22,15 +22,18 @@ pub(crate) struct BenchArgs {
     key: KeyArgs,
 
     /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 128)]
-    size: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = 128,
+          value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
+    size: u64,
 
     /// Messages, of all writers together
-    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    #[arg(long, value_name = "N", default_value_t = MESSAGES_DEFAULT,
+          value_parser = clap::value_parser!(u64).range(1..=MESSAGES_MAX))]
     messages: u64,
 
     /// Streams side by side, each with a thread of its own
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=WRITERS_MAX))]
     writers: u32,
 }
 

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use freeboard::stream::{ReadError, ReadFrom, ReaderOptions, StreamReader};
 use jiff::Timestamp;
@@ -56,18 +56,17 @@ impl FromStr for Where {
         let time: Timestamp = time
             .parse()
             .map_err(|_| format!("`{text}` is neither start, a sequence, nor a time"))?;
-        let time_ns = u64::try_from(time.as_nanosecond()).unwrap_or(0);
+        // Before 1970 is the start, and what 64 bits cannot count is after all records.
+        let time_ns = u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX);
         Ok(Self(ReadFrom::Time(time_ns)))
     }
 }
 
 /// Opens a stream to be read.
 pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result<StreamReader> {
-    let mut options = ReaderOptions::new().from(from);
-    if let Some(key) = key.key(&stream.path)? {
-        options = options.key(key);
-    }
-    options
+    ReaderOptions::new()
+        .from(from)
+        .key(key.key(&stream.path)?)
         .open(&stream.path)
         .map_err(|error| Unchecked(format!("{}: {error}", stream.path.display())).into())
 }
@@ -75,10 +74,18 @@ pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result
 pub(super) fn cat(args: &CatArgs) -> Result<ExitCode> {
     let is_json = args.stream.json;
     if args.backwards {
-        let reader = open(&args.stream, &args.key, ReadFrom::Tail)?;
+        let mut reader = open(&args.stream, &args.key, ReadFrom::Tail)?;
+        // What looks like the end may be damage, which shows when it is read on.
+        reader.next_ref()?;
         let mut out = Output::default();
         for record in reader.backwards() {
-            let record = record?;
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    out.flush()?;
+                    return Err(error.into());
+                }
+            };
             let record = freeboard::stream::RecordRef {
                 sequence: record.sequence,
                 time_ns: record.time_ns,
@@ -127,7 +134,10 @@ pub(super) struct Output {
 
 impl Output {
     /// Hands a full piece over; whether anybody still reads.
-    pub(super) fn is_wanted(&mut self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub(super) fn is_wanted(&mut self) -> Result<bool> {
         if self.piece.len() >= PIECE_BYTES {
             self.flush()?;
         }
@@ -138,7 +148,7 @@ impl Output {
     ///
     /// # Errors
     /// Any but that the reader has gone.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> Result<()> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&self.piece).and_then(|()| stdout.flush());
         self.piece.clear();
@@ -147,7 +157,7 @@ impl Output {
                 self.is_gone = true;
                 Ok(())
             }
-            written => written,
+            written => written.context("cannot write to standard output"),
         }
     }
 }

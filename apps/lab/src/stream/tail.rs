@@ -43,13 +43,20 @@ pub(super) fn tail(args: &TailArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let _listening = interrupt.listen(move || stop.stop());
     let mut out = Output::default();
     loop {
-        while let Some(record) = reader.next_ref()? {
-            line::write(record, args.stream.json, &mut out.piece);
+        let failed = loop {
+            match reader.next_ref() {
+                Ok(Some(record)) => line::write(record, args.stream.json, &mut out.piece),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
             if !out.is_wanted()? {
                 return Ok(ExitCode::SUCCESS);
             }
-        }
+        };
         out.flush()?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
         if !out.is_wanted()? || !args.follow {
             return Ok(ExitCode::SUCCESS);
         }

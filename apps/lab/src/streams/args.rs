@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use freeboard::stream::{
-    BufferSize, MasterKey, SyncMode,
-    format::{Algorithm, SealUnit},
+    BufferSize, MasterKey, RECORD_BYTES_LIMIT, SyncMode,
+    format::{ALIGNMENT, Algorithm, SealUnit},
 };
 
 use super::plan::Plan;
@@ -17,10 +17,10 @@ use crate::{
     usage::Usage,
 };
 
-const MESSAGES_MAX: u64 = 1_000_000_000_000;
-const WRITERS_MAX: i64 = 64;
-const SIZE_MAX: u64 = 16 << 20;
-const MESSAGES_DEFAULT: u64 = 4_000_000;
+pub(crate) const MESSAGES_MAX: u64 = 1_000_000_000_000;
+pub(crate) const WRITERS_MAX: i64 = 64;
+pub(crate) const SIZE_MAX: u64 = 16 << 20;
+pub(crate) const MESSAGES_DEFAULT: u64 = 4_000_000;
 
 /// How many messages the naive writer gets: each costs it a sync.
 const MESSAGES_NAIVE: u64 = 2_000;
@@ -44,7 +44,7 @@ pub(crate) struct StreamsArgs {
     messages: u64,
 
     /// Bytes of a buffer, or auto: as much as the disk takes in a millisecond
-    #[arg(long, value_name = "auto|BYTES", default_value_t = BufferSize::Auto)]
+    #[arg(long, value_name = "auto|BYTES", default_value_t = BufferSize::Auto, value_parser = buffer)]
     buffer: BufferSize,
 
     #[command(flatten)]
@@ -62,6 +62,16 @@ pub(crate) struct StreamsArgs {
     pub(crate) outputs: OutputArgs,
 }
 
+fn buffer(text: &str) -> Result<BufferSize, String> {
+    let size = text.parse()?;
+    match size {
+        BufferSize::Bytes(bytes) if !(ALIGNMENT..=RECORD_BYTES_LIMIT).contains(&bytes) => Err(
+            format!("a buffer has {ALIGNMENT} to {RECORD_BYTES_LIMIT} bytes"),
+        ),
+        _ => Ok(size),
+    }
+}
+
 impl StreamsArgs {
     /// One run, for the bench tool: size, messages, writers.
     pub(crate) fn single(
@@ -69,11 +79,11 @@ impl StreamsArgs {
         is_json: bool,
         seal: SealArgs,
         key: KeyArgs,
-        (size, messages, writers): (usize, u64, u32),
+        (size, messages, writers): (u64, u64, u32),
     ) -> Self {
         Self {
             writers: vec![writers],
-            size: vec![size as u64],
+            size: vec![size],
             messages,
             buffer: BufferSize::Auto,
             seal: SealArgs {

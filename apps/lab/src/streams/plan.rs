@@ -43,6 +43,9 @@ impl Plan {
     /// The bytes on the disk, about.
     pub(super) fn disk_bytes(&self) -> u64 {
         let tag = self.unit.record_tag_bytes(self.seal);
-        self.messages * (self.size + tag + 8) as u64 * 51 / 50 + (u64::from(self.writers) << 29)
+        let messages = self.messages.saturating_mul((self.size + tag + 8) as u64);
+        messages
+            .saturating_add(messages / 50)
+            .saturating_add(u64::from(self.writers) << 29)
     }
 }

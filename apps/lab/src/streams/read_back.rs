@@ -29,6 +29,10 @@ pub(super) fn read_back(
         }
         messages += 1;
     }
+    if messages == 0 {
+        // No file was begun, and there is nothing to verify.
+        return Ok(0);
+    }
     let key = plan.seal.is_sealed().then_some(key);
     let mut is_started = false;
     let mut progress = |progress: freeboard::stream::Progress| {

@@ -1,10 +1,12 @@
 //! Runs the built binary, and reads what it prints.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod room;
+
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader, Write},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, ChildStdin, Command, Output, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -100,6 +102,16 @@ pub(crate) fn assert_whole(run: &Value, lines: u64) {
     assert_eq!(count(run, "written"), lines, "{run}");
 }
 
+/// Checks that the run is refused as bad usage, with these words, before anything is printed.
+pub(crate) fn check_usage(arguments: &str, says: &str) {
+    let output = run(arguments);
+    let text = stderr(&output);
+    assert_eq!(code(&output), 2, "{arguments}: {text}");
+    assert!(text.starts_with("error: "), "{arguments}: {text}");
+    assert!(text.contains(says), "{arguments}: {text}");
+    assert_eq!(stdout(&output), "", "{arguments}");
+}
+
 /// Exit code; a signal is none.
 pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().expect("it exits by itself")
@@ -122,8 +134,19 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(arguments: &str) -> Self {
+        Self::start_with(arguments, Stdio::null())
+    }
+
+    /// One that reads what the test writes to it.
+    pub(crate) fn feed(arguments: &str) -> (Self, ChildStdin) {
+        let mut running = Self::start_with(arguments, Stdio::piped());
+        let stdin = running.child.stdin.take().expect("piped");
+        (running, stdin)
+    }
+
+    fn start_with(arguments: &str, stdin: Stdio) -> Self {
         let mut child = command(arguments)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -145,13 +168,18 @@ impl Running {
     /// Waits for a printed line that contains `text`.
     pub(crate) fn wait_for(&self, text: &str) -> String {
         loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("it printed no {text:?}"));
+            let line = self.line();
+            let line = line.unwrap_or_else(|| panic!("it printed no {text:?}"));
             if line.contains(text) {
                 return line;
             }
         }
+    }
+
+    /// The next line, waited for; none if there is none.
+    pub(crate) fn line(&self) -> Option<String> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        self.lines.recv_timeout(left).ok()
     }
 
     /// Sends it a Ctrl-C.
@@ -161,6 +189,13 @@ impl Running {
             .stderr(Stdio::null())
             .status();
         kill.expect("there is a kill(1)");
+    }
+
+    /// Ends it with a SIGKILL, as the kernel does when memory is short.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it was started");
+        let status = self.child.wait().expect("it was started");
+        assert_eq!(status.code(), None, "it had ended by itself");
     }
 
     /// The exit code, if it has ended.

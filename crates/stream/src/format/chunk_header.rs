@@ -155,7 +155,8 @@ impl ChunkHeader {
         if self.count == 0 || u64::from(self.count) * per_record as u64 > self.body_bytes.into() {
             return field("count");
         }
-        if self.epoch == 0 || self.sequence == 0 || self.first_record == 0 {
+        if self.epoch == 0 || self.epoch == u64::MAX || self.sequence == 0 || self.first_record == 0
+        {
             return field("sequence");
         }
         if self.first_record.checked_add(self.count.into()).is_none()

@@ -23,6 +23,9 @@ use super::{
     walk::{Position, WalkEnd},
 };
 
+/// The largest sequence or epoch behind which a stream goes on.
+const COUNT_MAX: u64 = u64::MAX / 2;
+
 /// Where a stream goes on.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -113,6 +116,14 @@ impl Recovery<'_> {
             }
             first -= 1;
         };
+        // Only a forger has brought counts near to their end, where nothing can be added.
+        let counts = [position.chunk, position.record, position.epoch];
+        if counts.into_iter().any(|count| count > COUNT_MAX) {
+            return Err(OpenError::Format {
+                segment: position.segment,
+                error: FormatError::Field { field: "sequence" },
+            });
+        }
         let end = found
             .known
             .partition_point(|header| header.number <= position.segment);

@@ -1,15 +1,12 @@
-//! ReadFrom a place to the beginning.
+//! From a place to the beginning.
 
 use std::ops::Range;
 
-use crate::{
-    format::{ALIGNMENT, Records},
-    scan::Slot,
-    seal::check_chunk,
-};
+use crate::{format::Records, scan::Slot, seal::check_chunk};
 
 use super::{
     error::ReadError,
+    place::Place,
     record::Record,
     stream_reader::{OpenSegment, StreamReader},
 };
@@ -20,6 +17,8 @@ pub struct Backwards {
     reader: StreamReader,
     /// Records from this sequence on are passed over.
     before: u64,
+    /// Records before this sequence are there, or were; a reader may want one that is yet to come.
+    known: u64,
     segment: Option<OpenSegment>,
     /// The offsets of the segment's chunks that are still to be read.
     chunks: Vec<u64>,
@@ -31,10 +30,11 @@ pub struct Backwards {
 }
 
 impl Backwards {
-    pub(super) fn new(reader: StreamReader, before: u64) -> Self {
+    pub(super) fn new(reader: StreamReader) -> Self {
         Self {
+            before: reader.next_sequence(),
+            known: reader.place.record,
             reader,
-            before,
             segment: None,
             chunks: Vec::new(),
             records: Vec::new(),
@@ -64,7 +64,11 @@ impl Backwards {
     /// Enters the segment before, and lists its chunks; whether there is one.
     fn enter_previous(&mut self) -> Result<bool, ReadError> {
         let next = match (&self.segment, &self.reader.segment) {
-            (Some(segment), _) => segment.header.number - 1,
+            (Some(segment), _) => {
+                self.before = segment.header.first_record;
+                self.known = self.before;
+                segment.header.number - 1
+            }
             (None, Some(segment)) => segment.header.number,
             (None, None) => return Ok(false),
         };
@@ -81,20 +85,23 @@ impl Backwards {
             };
         };
         let segment = self.reader.open_segment(header)?;
-        let (mut offset, mut chunk) = (ALIGNMENT as u64, header.first_chunk);
-        loop {
-            let found = segment.scan.chunk_header(offset);
+        let mut place = Place::at(&header, header.first_record);
+        while place.record < self.before {
+            let found = segment.scan.chunk_header(place.offset);
             let found = found.map_err(ReadError::io(format!("read segment {next}")))?;
-            let Some(found) = found.filter(|found| {
-                found.stream == header.stream
-                    && found.sequence == chunk
-                    && found.first_record < self.before
-            }) else {
-                break;
+            let Some(found) = found.filter(|found| place.is_followed_by(found, &header)) else {
+                if place.record >= self.known {
+                    break;
+                }
+                return Err(ReadError::Damaged {
+                    segment: next,
+                    offset: place.offset,
+                    record: place.record,
+                    reason: "no chunk that follows is there".to_owned(),
+                });
             };
-            self.chunks.push(offset);
-            offset += found.chunk_bytes();
-            chunk += 1;
+            self.chunks.push(place.offset);
+            place.pass(&found);
         }
         self.segment = Some(segment);
         Ok(true)
@@ -111,9 +118,17 @@ impl Backwards {
         };
         let slot = segment.scan.read(offset);
         let slot = slot.map_err(ReadError::io(format!("read segment {number}")))?;
-        let Slot::Chunk { header, .. } = slot else {
+        let Slot::Chunk {
+            header,
+            is_padding_zero,
+        } = slot
+        else {
             return Err(damaged(0, "the chunk is no longer there".to_owned()));
         };
+        if !is_padding_zero {
+            let reason = "the bytes behind its records are not zero".to_owned();
+            return Err(damaged(header.first_record, reason));
+        }
         if let Err(fault) = check_chunk(segment.keys.as_ref(), &header, segment.scan.body()) {
             return Err(damaged(header.first_record, fault.to_string()));
         }

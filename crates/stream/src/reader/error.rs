@@ -32,6 +32,12 @@ pub enum ReadError {
         /// The segment whose key check failed.
         segment: u64,
     },
+    /// A key was given, and the stream says that it is not sealed.
+    #[error("a key was given, and segment {segment} says that it is not sealed")]
+    NotSealed {
+        /// The segment.
+        segment: u64,
+    },
     /// Retention has taken what was wanted.
     #[error("record {wanted} is no longer kept: the oldest is {oldest}")]
     Gone {

@@ -18,7 +18,9 @@
 
 mod backwards;
 mod error;
+mod gap;
 mod options;
+mod place;
 mod record;
 mod record_stream;
 mod seek;

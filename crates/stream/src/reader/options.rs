@@ -52,10 +52,11 @@ impl ReaderOptions {
         Self::default()
     }
 
-    /// Sets the key to check tags with. Without it, checksums and the chain are checked.
+    /// Sets the key to check tags with. Without it, checksums and the chain are checked. With it, a
+    /// stream that is not sealed is refused: whoever writes one needs no key.
     #[must_use]
-    pub fn key(mut self, key: MasterKey) -> Self {
-        self.key = Some(key);
+    pub fn key(mut self, key: impl Into<Option<MasterKey>>) -> Self {
+        self.key = key.into();
         self
     }
 

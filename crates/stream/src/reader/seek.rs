@@ -5,11 +5,7 @@ use crate::{
     index::{IndexEntry, read_index},
 };
 
-use super::{
-    error::ReadError,
-    options::ReadFrom,
-    stream_reader::{Place, StreamReader},
-};
+use super::{error::ReadError, options::ReadFrom, place::Place, stream_reader::StreamReader};
 
 impl StreamReader {
     pub(super) fn go_to(&mut self, from: ReadFrom) -> Result<(), ReadError> {
@@ -23,6 +19,9 @@ impl StreamReader {
             return Ok(());
         }
         let oldest = self.place.record;
+        if !matches!(from, ReadFrom::Start) {
+            self.lost_before = None;
+        }
         match from {
             ReadFrom::Start => {}
             ReadFrom::Sequence(wanted) if wanted < oldest => {
@@ -123,14 +122,7 @@ impl StreamReader {
             if !follows || is_it(&header) {
                 break;
             }
-            self.place = Place {
-                offset: self.place.offset + header.chunk_bytes(),
-                chunk: header.sequence + 1,
-                record: header.last_record() + 1,
-                previous: Some(header.tag),
-                epoch: header.epoch,
-                ..self.place
-            };
+            self.place.pass(&header);
         }
         Ok(())
     }

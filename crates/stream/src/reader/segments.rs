@@ -1,7 +1,7 @@
 //! The segments that a reader goes through.
 
 use crate::{
-    format::{ALIGNMENT, FormatError, SegmentHeader},
+    format::{FormatError, SegmentHeader},
     scan,
     seal::{Ratchet, SegmentFault, SegmentKeys, check_segment},
     storage::Access,
@@ -9,7 +9,8 @@ use crate::{
 
 use super::{
     error::ReadError,
-    stream_reader::{OpenSegment, Place, StreamReader},
+    place::Place,
+    stream_reader::{OpenSegment, StreamReader},
 };
 
 impl StreamReader {
@@ -47,9 +48,31 @@ impl StreamReader {
         }
     }
 
+    /// Whether a segment has zeros where its header will be.
+    pub(super) fn is_blank(&self, number: u64) -> Result<bool, ReadError> {
+        scan::open_segment(self.storage.as_ref(), number, Access::Read)
+            .and_then(|scan| scan.is_zero(0))
+            .map_err(ReadError::io(format!("read segment {number}")))
+    }
+
     /// Opens a segment, with its keys, which are checked.
     pub(super) fn open_segment(&mut self, header: SegmentHeader) -> Result<OpenSegment, ReadError> {
         let number = header.number;
+        let first = self.first.get_or_insert(header);
+        let is_alike = first.stream == header.stream
+            && (first.algorithm, first.unit) == (header.algorithm, header.unit);
+        if !is_alike {
+            // Whoever writes a segment that says that it is not sealed needs no key.
+            return Err(ReadError::Damaged {
+                segment: number,
+                offset: 0,
+                record: header.first_record,
+                reason: "the segment is of another stream, or sealed in another way".to_owned(),
+            });
+        }
+        if self.key.is_some() && !header.algorithm.is_sealed() {
+            return Err(ReadError::NotSealed { segment: number });
+        }
         let keys = self.keys(&header);
         if let Some(Err(fault)) = keys.as_ref().map(|keys| check_segment(keys, &header)) {
             return Err(match fault {
@@ -83,25 +106,26 @@ impl StreamReader {
     /// Goes to the beginning of a segment.
     pub(super) fn enter(&mut self, segment: OpenSegment) {
         let header = &segment.header;
-        self.place = Place {
-            offset: ALIGNMENT as u64,
-            chunk: header.first_chunk,
-            record: header.first_record,
-            previous: Some(header.previous),
-            epoch: header.epoch,
-            wanted: self.place.wanted.max(header.first_record),
-        };
+        self.place = Place::at(header, self.place.wanted.max(header.first_record));
         self.segment = Some(segment);
         self.searched = None;
     }
 
-    /// Goes to the oldest segment; whether there is one.
+    /// Goes to the oldest segment; whether there is one. Notes if one before it has lost its header.
     pub(super) fn open_oldest(&mut self) -> Result<bool, ReadError> {
+        self.lost_before = None;
+        let mut lost = None;
         for number in self.numbers()? {
-            if let Some(Ok(header)) = self.header_of(number)? {
-                let segment = self.open_segment(header)?;
-                self.enter(segment);
-                return Ok(true);
+            match self.header_of(number)? {
+                Some(Ok(header)) => {
+                    let segment = self.open_segment(header)?;
+                    self.enter(segment);
+                    self.lost_before = lost;
+                    return Ok(true);
+                }
+                Some(Err(_)) => lost = lost.or(Some(number)),
+                // Retention has taken it meanwhile.
+                None => {}
             }
         }
         Ok(false)

@@ -7,16 +7,17 @@ use std::{
 };
 
 use crate::{
-    format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader, Tag},
-    scan::{self, SegmentScan, Slot},
+    format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader},
+    scan::{SegmentScan, Slot},
     seal::{MasterKey, Ratchet, SegmentKeys, check_chunk},
-    storage::{Access, Storage},
+    storage::Storage,
 };
 
 use super::{
     backwards::Backwards,
     error::ReadError,
     options::{ReadFrom, ReaderOptions},
+    place::Place,
     record::{Record, RecordRef},
     record_stream::{RecordStream, StreamCapacity},
     stop::ReaderStop,
@@ -37,26 +38,18 @@ pub struct StreamReader {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) key: Option<MasterKey>,
     pub(super) ratchet: Option<Ratchet>,
+    /// The header of the first segment that was opened: all are of its stream and sealed as it is.
+    pub(super) first: Option<SegmentHeader>,
     is_following: bool,
     stop: ReaderStop,
     pub(super) segment: Option<OpenSegment>,
     pub(super) place: Place,
-    chunk: Option<OpenChunk>,
+    pub(super) chunk: Option<OpenChunk>,
     /// Where the end was looked behind, and nothing was found.
     pub(super) searched: Option<(u64, u64)>,
-}
-
-/// Where the next chunk is to be, and what it has to say.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) offset: u64,
-    pub(super) chunk: u64,
-    pub(super) record: u64,
-    /// The tag of the chunk before, where it was read.
-    pub(super) previous: Option<Tag>,
-    pub(super) epoch: u64,
-    /// The sequence of the record that is wanted next; those before it are passed over.
-    pub(super) wanted: u64,
+    searched_at: Option<Instant>,
+    /// A segment before the first that can be read, whose header is lost; until it was spoken of.
+    pub(super) lost_before: Option<u64>,
 }
 
 /// The segment that is being read.
@@ -68,13 +61,17 @@ pub(super) struct OpenSegment {
 
 /// The chunk whose records are being handed out; the segment's scan holds its bytes.
 #[derive(Debug)]
-struct OpenChunk {
+pub(super) struct OpenChunk {
     header: ChunkHeader,
     /// The offset of the next record in the body.
     offset: usize,
     /// Its sequence.
     sequence: u64,
 }
+
+/// A reader that follows searches what lies behind the end at most once in this time: a segment's
+/// rest may be large.
+const SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
 /// What came of looking for the next chunk.
 enum Next {
@@ -101,6 +98,7 @@ impl StreamReader {
             storage,
             key: options.key.clone(),
             ratchet: None,
+            first: None,
             is_following: options.follow,
             stop: ReaderStop::default(),
             segment: None,
@@ -114,6 +112,8 @@ impl StreamReader {
             },
             chunk: None,
             searched: None,
+            searched_at: None,
+            lost_before: None,
         };
         reader.seek(options.from)?;
         Ok(reader)
@@ -207,8 +207,7 @@ impl StreamReader {
     /// All records before this place, the youngest first.
     #[must_use]
     pub fn backwards(self) -> Backwards {
-        let before = self.next_sequence();
-        Backwards::new(self, before)
+        Backwards::new(self)
     }
 
     /// The records as a stream of the async world, read by a thread of its own.
@@ -247,6 +246,18 @@ impl StreamReader {
     }
 
     fn next_chunk(&mut self) -> Result<Next, ReadError> {
+        if let Some(lost) = self.lost_before {
+            return Err(ReadError::Damaged {
+                segment: lost,
+                offset: 0,
+                // The last of those that it had; the first is not known.
+                record: self.place.record.saturating_sub(1),
+                reason: format!(
+                    "its header does not hold, and segment {} follows",
+                    self.number()
+                ),
+            });
+        }
         if self.segment.is_none() && !self.open_oldest()? {
             return Ok(Next::End);
         }
@@ -273,12 +284,22 @@ impl StreamReader {
         if numbers.first().is_some_and(|oldest| *oldest > number) {
             return Err(self.gone(&numbers)?);
         }
+        if self.is_cut_off(&numbers)? {
+            let next = number + 1;
+            let gap = || format!("segment {next} is missing, or its header does not hold");
+            return match self.read_chunk()? {
+                None => Ok(Next::Chunk),
+                Some(again) => Err(self.damaged(again.or(reason).or_else(|| Some(gap())))),
+            };
+        }
         // Followed by another file that holds nothing yet, or by none: the end, if nothing behind it
         // says otherwise. It is looked for once at each place.
         let here = (number, self.place.offset);
-        if self.searched == Some(here) {
+        let is_recent = |at: Instant| at.elapsed() < SEARCH_PAUSE;
+        if self.searched == Some(here) || self.searched_at.is_some_and(is_recent) {
             return Ok(Next::End);
         }
+        self.searched_at = Some(Instant::now());
         if !self.is_proved_durable()? {
             self.searched = Some(here);
             return Ok(Next::End);
@@ -309,15 +330,7 @@ impl StreamReader {
                 is_padding_zero,
             } => (header, is_padding_zero),
         };
-        let follows = header.stream == segment.header.stream
-            && header.sequence == place.chunk
-            && header.first_record == place.record
-            && header.epoch >= place.epoch
-            && (header.algorithm, header.unit) == (segment.header.algorithm, segment.header.unit)
-            && place
-                .previous
-                .is_none_or(|previous| previous == header.previous);
-        if !follows {
+        if !place.is_followed_by(&header, &segment.header) {
             return Ok(Some(Some("the chunk does not follow".to_owned())));
         }
         if !is_padding_zero {
@@ -334,117 +347,12 @@ impl StreamReader {
 
     /// Hands out the records of a chunk that the scan holds.
     fn take(&mut self, header: ChunkHeader) {
-        self.place = Place {
-            offset: self.place.offset + header.chunk_bytes(),
-            chunk: header.sequence + 1,
-            record: header.last_record() + 1,
-            previous: Some(header.tag),
-            epoch: header.epoch,
-            wanted: self.place.wanted,
-        };
+        self.place.pass(&header);
         self.chunk = Some(OpenChunk {
             header,
             offset: 0,
             sequence: header.first_record,
         });
-    }
-
-    /// Whether a chunk behind this place says that what is missing here had been durable.
-    fn is_proved_durable(&self) -> Result<bool, ReadError> {
-        Ok(self
-            .find_behind(|header, record| header.durable >= record)?
-            .is_some())
-    }
-
-    /// The first whole chunk of the segment behind this place that is younger and of which `wanted`
-    /// holds.
-    fn find_behind(
-        &self,
-        wanted: impl Fn(&ChunkHeader, u64) -> bool,
-    ) -> Result<Option<(ChunkHeader, u64)>, ReadError> {
-        let segment = self.segment.as_ref().expect("a segment is open");
-        let number = segment.header.number;
-        let find = || {
-            let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)?;
-            let mut scan = scan.windowed();
-            let mut offset = self.place.offset;
-            while offset < scan.bytes() {
-                match scan.read(offset)? {
-                    Slot::End => break,
-                    Slot::Chunk { header, .. }
-                        if header.stream == segment.header.stream
-                            && header.sequence >= self.place.chunk
-                            && header.epoch >= self.place.epoch
-                            && wanted(&header, self.place.record)
-                            && check_chunk(segment.keys.as_ref(), &header, scan.body()).is_ok() =>
-                    {
-                        return Ok(Some((*header, offset)));
-                    }
-                    _ => offset += ALIGNMENT as u64,
-                }
-            }
-            Ok(None)
-        };
-        find().map_err(ReadError::io(format!("search segment {number}")))
-    }
-
-    /// Goes on behind damage, with the next whole chunk; returns the sequence of its first record. At
-    /// the end of what there is, nothing is skipped.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
-    pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
-        self.chunk = None;
-        if self.segment.is_none() {
-            return Ok(self.next_sequence());
-        }
-        if let Some((header, offset)) = self.find_behind(|_, _| true)? {
-            self.place = Place {
-                offset,
-                chunk: header.sequence,
-                record: header.first_record,
-                previous: None,
-                epoch: header.epoch,
-                wanted: self.place.wanted.max(header.first_record),
-            };
-            return Ok(header.first_record);
-        }
-        let number = self.number();
-        for later in self.numbers()?.into_iter().filter(|later| *later > number) {
-            if let Some(Ok(next)) = self.header_of(later)? {
-                let next = self.open_segment(next)?;
-                self.enter(next);
-                self.place.previous = None;
-                break;
-            }
-        }
-        Ok(self.next_sequence())
-    }
-
-    fn damaged(&self, reason: Option<String>) -> ReadError {
-        ReadError::Damaged {
-            segment: self.number(),
-            offset: self.place.offset,
-            record: self.place.record,
-            reason: reason.unwrap_or_else(|| "nothing is there".to_owned()),
-        }
-    }
-
-    /// Retention has taken the segment that was being read. What is to be read next is no longer
-    /// there, and the reader goes to the oldest record.
-    fn gone(&mut self, numbers: &[u64]) -> Result<ReadError, ReadError> {
-        let wanted = self.next_sequence();
-        self.segment = None;
-        for number in numbers {
-            if let Some(Ok(header)) = self.header_of(*number)? {
-                let oldest = header.first_record;
-                let segment = self.open_segment(header)?;
-                self.enter(segment);
-                return Ok(ReadError::Gone { wanted, oldest });
-            }
-        }
-        Ok(ReadError::Gone { wanted, oldest: 0 })
     }
 }
 

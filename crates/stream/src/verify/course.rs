@@ -215,7 +215,17 @@ impl Course {
             keys,
         };
         let before = self.hole.take().filter(|_| header.is_err());
+        let chunks_before = self.report.chunks;
         let hole = check.run(self, scan, before, progress)?;
+        if !is_begun && self.report.chunks > chunks_before {
+            self.damage(Damage {
+                segment: number,
+                offset: 0,
+                records: None,
+                kind: DamageKind::Rot,
+                detail: "the segment's header is zero, and its chunks follow".to_owned(),
+            });
+        }
         // What a prepared file ends with says nothing about the stream.
         if is_begun {
             self.hole = Some(hole);

@@ -35,6 +35,12 @@ pub enum VerifyError {
         /// The first segment.
         segment: u64,
     },
+    /// A key was given, and the stream says that it is not sealed.
+    #[error("a key was given, and segment {segment} says that it is not sealed")]
+    NotSealed {
+        /// The first segment.
+        segment: u64,
+    },
 }
 
 impl VerifyError {

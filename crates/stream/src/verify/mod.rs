@@ -47,7 +47,7 @@ impl Default for VerifyOptions {
 }
 
 /// Checks a stream that nobody writes to. Without a key, a sealed stream's checksums and chain are
-/// checked, and its tags are not. `progress` is told from time to time how far it has come.
+/// checked, and its tags are not; with one, a stream that is not sealed is refused. `progress` is told from time to time how far it has come.
 ///
 /// # Errors
 ///
@@ -60,13 +60,9 @@ pub fn verify(
 ) -> Result<VerifyReport, VerifyError> {
     let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
     let headers = headers(storage, &numbers)?;
-    let identity = identity(&headers, key)?;
-    let mut bytes_total = 0;
-    for &number in &numbers {
-        let scan = scan::open_segment(storage, number, Access::Read)
-            .map_err(VerifyError::io(format!("open segment {number}")))?;
-        bytes_total += scan.bytes();
-    }
+    let identity = identity(&numbers, &headers, key)?;
+    let bytes_total =
+        scan::bytes(storage, &numbers).map_err(VerifyError::io("open the segments"))?;
     let key = key.filter(|_| identity.algorithm.is_sealed());
     let mut course = Course::new(&identity, key.is_some(), options);
     let mut bytes_done = 0;
@@ -120,7 +116,7 @@ pub fn stream_header(
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
     let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
-    identity(&headers(storage, &numbers)?, key)
+    identity(&numbers, &headers(storage, &numbers)?, key)
 }
 
 /// The headers of all segments, or what is wrong with them.
@@ -151,6 +147,7 @@ fn headers(
 /// The header that says what stream this is: the first that the key agrees with, or the first that
 /// holds.
 fn identity(
+    numbers: &[u64],
     headers: &[Result<SegmentHeader, FormatError>],
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
@@ -158,16 +155,26 @@ fn identity(
     let Some(first) = sound.clone().next() else {
         return Err(VerifyError::NoStream);
     };
-    let Some(key) = key.filter(|_| first.algorithm != Algorithm::None) else {
+    let Some(key) = key else {
         return Ok(*first);
     };
+    // The way to a segment's keys is as long as its number, which an altered header may say anything
+    // about.
+    let number_max = numbers.last().copied().unwrap_or_default();
     let agreed = sound.find(|header| {
-        header.algorithm.is_sealed() && {
+        header.algorithm.is_sealed() && header.number <= number_max && {
             let keys = Ratchet::at(key, header.algorithm, header.stream, header.number).keys();
             check_segment(&keys, header).is_ok()
         }
     });
-    agreed.copied().ok_or(VerifyError::WrongKey {
-        segment: first.number,
-    })
+    match agreed {
+        Some(agreed) => Ok(*agreed),
+        // Whoever writes a stream that says so needs no key.
+        None if first.algorithm == Algorithm::None => Err(VerifyError::NotSealed {
+            segment: first.number,
+        }),
+        None => Err(VerifyError::WrongKey {
+            segment: first.number,
+        }),
+    }
 }

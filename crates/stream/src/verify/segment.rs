@@ -165,28 +165,28 @@ impl SegmentCheck<'_> {
             self.note(hole, offset, DamageKind::Stale, &detail, !self.is_recycled);
             return ALIGNMENT as u64;
         }
-        if (header.algorithm, header.unit) != (identity.algorithm, identity.unit) {
-            course.damage(damage(
-                records,
-                DamageKind::Tamper,
-                "the chunk is sealed in another way".to_owned(),
-            ));
-        }
+        let is_sealed_alike =
+            (header.algorithm, header.unit) == (identity.algorithm, identity.unit);
         self.close(course, offset, header, hole.take(), expected);
         let is_next = header.sequence == expected.chunk;
-        if is_next && header.first_record != expected.record {
-            course.damage(damage(
-                records,
-                DamageKind::Tamper,
-                format!("record {} has to come next", expected.record),
-            ));
-        }
         let is_chained = !is_next
             || expected
                 .previous
                 .is_none_or(|previous| previous == header.previous);
         let fault = check_chunk(self.keys, header, scan.body()).err();
-        if let Some(fault) = fault {
+        if !is_sealed_alike {
+            course.damage(damage(
+                records,
+                DamageKind::Tamper,
+                "the chunk is sealed in another way".to_owned(),
+            ));
+        } else if is_next && header.first_record != expected.record {
+            course.damage(damage(
+                records,
+                DamageKind::Tamper,
+                format!("record {} has to come next", expected.record),
+            ));
+        } else if let Some(fault) = fault {
             course.damage(self.fault(scan, offset, header, fault));
         } else if !is_chained {
             course.damage(damage(

@@ -114,10 +114,11 @@ impl Shared {
         payload: &[u8],
         waker: impl FnOnce() -> Waker,
     ) -> Result<Attempt, AppendError> {
+        let fits = payload.len() <= self.record_limit;
         let has_room = filling
             .page
             .as_ref()
-            .is_some_and(|page| page.has_room(payload.len(), self.tag_bytes));
+            .is_some_and(|page| fits && page.has_room(payload.len(), self.tag_bytes));
         // A refusal takes the page away, so that the fast path need not look for one.
         if !has_room && let Some(attempt) = self.turn_page(filling, payload.len(), waker)? {
             return Ok(attempt);

@@ -9,6 +9,7 @@ use freeboard_stream::{
 
 use super::{
     case::Case,
+    cross_check::cross_check,
     dice::Dice,
     ledger::{Entry, Ledger},
     produce::{Sent, produce},
@@ -108,6 +109,12 @@ impl<'a> Stream<'a> {
                 // What survived a power failure is on the device.
                 Ok(()) if self.is_from_device => self.is_damage_excused = false,
                 _ => {}
+            }
+            // Its calls would bring a power failure nearer, and retention may take what it reads.
+            let is_quiet = !matches!(life.ending, Ending::PowerFails { .. });
+            if is_quiet && !self.case.retention.is_bounded() {
+                let found = read_back(&self.disk).map_err(|error| error.to_string())?;
+                cross_check(&self.disk, &found)?;
             }
         }
         let sent = self.produce(&writer, dice);

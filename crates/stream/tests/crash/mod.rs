@@ -8,11 +8,13 @@
 //! ```
 //!
 //! A life is one opening of the stream. The ledger knows of each record what it was promised; what is
-//! read back, by a decoder that shares no code with recovery, must keep every promise.
+//! read back, by a decoder that shares no code with recovery, must keep every promise; and the
+//! crate's reader and check must find the same.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod case;
+mod cross_check;
 mod dice;
 mod ledger;
 mod life;

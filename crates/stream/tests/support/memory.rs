@@ -3,9 +3,12 @@
 use std::{any::Any, collections::BTreeMap, io, sync::Arc};
 
 use freeboard_stream::{
-    format::segment_name,
+    MasterKey,
+    format::{ALIGNMENT, SegmentHeader, segment_name},
     storage::{Access, Storage, StorageFile},
 };
+
+use super::KEY;
 
 /// Files by name.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,16 @@ impl Memory {
                 .map(|(index, bytes)| (name(index), Arc::new(bytes.clone())))
                 .collect(),
         )
+    }
+
+    /// The key, if any segment is sealed: it is refused where nothing is.
+    pub(crate) fn key(&self) -> Option<MasterKey> {
+        let is_sealed = |bytes: &Arc<Vec<u8>>| {
+            let header = bytes.get(..ALIGNMENT).map(SegmentHeader::decode);
+            matches!(header, Some(Ok(header)) if header.algorithm.is_sealed())
+        };
+        let key = || MasterKey::new(KEY).expect("it is long enough");
+        self.0.values().any(is_sealed).then(key)
     }
 
     /// The bytes of a segment, to be changed.

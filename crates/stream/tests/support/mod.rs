@@ -3,7 +3,11 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod decode;
+pub(crate) mod fixtures;
 pub(crate) mod memory;
+pub(crate) mod mutation;
+pub(crate) mod samples;
 
 use std::{fs, path::Path};
 

@@ -1,0 +1,75 @@
+//! What is missing at a stream's beginning, between its segments and at its end is never passed over
+//! in silence.
+
+mod lab;
+
+use std::fs;
+
+use lab::{
+    code, count,
+    room::{Room, lines},
+    stderr, stdout,
+};
+
+/// A stream of four segments or more.
+fn segmented() -> Room {
+    let room = Room::new();
+    for first in [1, 5_001, 10_001, 15_001] {
+        let knobs = "--segment-bytes 65536 --sync none";
+        room.append(knobs, &lines(first..first + 5_000));
+    }
+    assert!(room.segments().len() >= 4);
+    room
+}
+
+fn check_ends_at_segment_2(room: &Room) {
+    let forwards = room.tool("cat LOG");
+    assert_eq!(code(&forwards), 1, "{}", stderr(&forwards));
+    let says = stderr(&forwards);
+    assert!(says.contains("segment 2 is missing"), "{says}");
+    let kept = stdout(&forwards).lines().count() as u64;
+    assert_eq!(stdout(&forwards).as_bytes(), lines(1..kept + 1));
+
+    let skipped = room.tool("cat LOG --skip-damage");
+    assert_eq!(code(&skipped), 1);
+    assert!(stdout(&skipped).ends_with("line 20000\n"));
+    assert_eq!(code(&room.tool("cat LOG --backwards")), 1);
+}
+
+#[test]
+fn cat_does_not_end_in_silence_where_a_segment_is_missing() {
+    let room = segmented();
+    fs::remove_file(&room.segments()[1]).unwrap();
+    check_ends_at_segment_2(&room);
+}
+
+#[test]
+fn cat_does_not_end_in_silence_where_a_segments_header_rotted() {
+    let room = segmented();
+    let second = &room.segments()[1];
+    let mut bytes = fs::read(second).unwrap();
+    bytes[20] ^= 1;
+    fs::write(second, bytes).unwrap();
+    check_ends_at_segment_2(&room);
+}
+
+#[test]
+fn salvage_names_what_is_lost_at_both_ends() {
+    for (rotted, (first, last)) in [("line 1\n", (1, 5)), ("line 11\n", (11, 15))] {
+        let room = Room::new();
+        for first in [1, 6, 11] {
+            room.append("", &lines(first..first + 5));
+        }
+        let segment = &room.segments()[0];
+        let mut bytes = fs::read(segment).unwrap();
+        let rotted = rotted.trim_end().as_bytes();
+        let at = bytes.windows(rotted.len()).position(|it| it == rotted);
+        bytes[at.unwrap()] ^= 1;
+        fs::write(segment, bytes).unwrap();
+        let report = room.json("salvage LOG COPY", 1);
+        let lost = &report["lost"][0];
+        assert_eq!(lost[0], first, "{report}");
+        assert!(lost[1].as_u64().unwrap() <= last, "{report}");
+        assert!(count(&report, "copied") >= 10, "{report}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Small runs of the streams scene: whatever mode and seal, all that is written comes back.
+
+mod lab;
+
+use std::fs;
+
+use lab::{Running, check_usage, code, count, fields, json, run, stderr, stdout};
+use serde_json::Value;
+
+const SEALS: [&str; 3] = ["hmac-sha256", "hmac-sha512", "blake3"];
+const MODES: [&str; 4] = ["none", "interval:5", "interval:50:4096", "batch"];
+
+/// The fields that others read.
+const FIELDS: [&str; 13] = [
+    "ack_us",
+    "accepted_per_s",
+    "cpu_s",
+    "durable_per_s",
+    "mb_per_s",
+    "messages",
+    "seal",
+    "seal_unit",
+    "seconds",
+    "size",
+    "sync",
+    "verified",
+    "writers",
+];
+
+/// The runs that `lab streams --json -` with these further arguments wrote.
+fn streams(arguments: &str) -> Vec<Value> {
+    let output = run(&format!("lab streams --json - {arguments}"));
+    let json = json(&output, "streams");
+    json["runs"].as_array().expect("runs").clone()
+}
+
+/// The only one of them.
+fn stream(arguments: &str) -> Value {
+    let mut runs = streams(arguments);
+    assert_eq!(runs.len(), 1, "{arguments}");
+    runs.remove(0)
+}
+
+fn figure(run: &Value, field: &str) -> f64 {
+    let figure = run[field].as_f64();
+    figure.unwrap_or_else(|| panic!("{field} is a figure in {run}"))
+}
+
+/// All came back, and the figures fit each other.
+fn check_run(run: &Value, messages: u64) {
+    assert_eq!(run["verified"], true, "{run}");
+    assert_eq!(count(run, "messages"), messages, "{run}");
+    let seconds = figure(run, "seconds");
+    assert!(seconds > 0.0, "{run}");
+    let per_second = messages as f64 / seconds;
+    let durable = figure(run, "durable_per_s");
+    assert!((durable / per_second - 1.0).abs() < 1e-6, "{run}");
+    assert!(figure(run, "accepted_per_s") >= durable, "{run}");
+    let megabytes = durable * count(run, "size") as f64 / 1e6;
+    assert!(
+        (figure(run, "mb_per_s") / megabytes - 1.0).abs() < 1e-6,
+        "{run}"
+    );
+    let late = &run["ack_us"];
+    let (p50, p99, max) = (
+        figure(late, "p50"),
+        figure(late, "p99"),
+        figure(late, "max"),
+    );
+    assert!(0.0 < p50 && p50 <= p99 && p99 <= max, "{run}");
+    assert!(figure(run, "cpu_s") >= 0.0, "{run}");
+}
+
+#[test]
+fn every_mode_brings_all_back() {
+    for mode in MODES {
+        for (writers, messages) in [(1, 1), (1, 5_000), (3, 5_000)] {
+            let run = stream(&format!(
+                "--sync {mode} --writers {writers} --messages {messages}"
+            ));
+            check_run(&run, messages);
+            assert_eq!(run["sync"], mode);
+            assert_eq!(run["seal"], "none");
+            assert_eq!(count(&run, "writers"), writers);
+        }
+    }
+}
+
+#[test]
+fn every_seal_verifies() {
+    for seal in SEALS {
+        for unit in ["record", "batch"] {
+            for mode in ["none", "interval:5", "batch"] {
+                let run = stream(&format!(
+                    "--seal {seal} --seal-unit {unit} --sync {mode} --writers 2 --messages 3000"
+                ));
+                check_run(&run, 3_000);
+                assert_eq!(run["seal"], seal);
+                assert_eq!(run["seal_unit"], unit);
+                assert_eq!(run["sync"], mode);
+            }
+        }
+    }
+}
+
+#[test]
+fn writers_and_sizes_are_swept_in_order() {
+    let runs = streams("--writers 1,2 --size 128,1024 --messages 2001 --sync batch");
+    let titles: Vec<(u64, u64)> = runs
+        .iter()
+        .map(|run| (count(run, "writers"), count(run, "size")))
+        .collect();
+    assert_eq!(titles, [(1, 128), (2, 128), (1, 1_024), (2, 1_024)]);
+    for run in &runs {
+        check_run(run, 2_001);
+    }
+}
+
+#[test]
+fn messages_of_any_size_and_buffers_of_any_size_are_whole() {
+    for knobs in [
+        "--size 1 --messages 3000 --seal hmac-sha256 --seal-unit record",
+        "--size 1000000 --messages 20 --seal blake3",
+        "--size 5000 --messages 300 --buffer 4096 --sync batch",
+        "--size 100 --messages 3000 --buffer 4194304 --seal blake3",
+        "--size 100 --messages 3 --writers 8 --sync batch",
+    ] {
+        let run = stream(knobs);
+        assert_eq!(run["verified"], true, "{knobs}: {run}");
+    }
+}
+
+#[test]
+fn without_knobs_modes_and_seals_are_compared_with_a_naive_writer() {
+    let output = run("lab streams --messages 200 --json -");
+    let json = json(&output, "streams");
+    let runs = json["runs"].as_array().unwrap();
+    let text = |run: &Value, field: &str| run[field].as_str().unwrap().to_owned();
+    let titles: Vec<String> = runs
+        .iter()
+        .map(|run| {
+            let [sync, seal, unit] = ["sync", "seal", "seal_unit"].map(|field| text(run, field));
+            format!("{sync} {seal} {unit}")
+        })
+        .collect();
+    assert_eq!(
+        titles,
+        [
+            "none none batch",
+            "interval:50 none batch",
+            "batch none batch",
+            "batch blake3 batch",
+            "batch hmac-sha256 batch",
+            "batch hmac-sha256 record",
+        ]
+    );
+    for run in runs {
+        check_run(run, 200);
+    }
+    assert_eq!(count(&json["naive"], "messages"), 200);
+}
+
+#[test]
+fn the_json_has_the_fields_that_others_read() {
+    let run = stream("--messages 500 --sync batch");
+    let found = fields(&run);
+    for field in FIELDS {
+        assert!(found.contains(field), "{field} in {run}");
+    }
+    let late = fields(&run["ack_us"]);
+    assert_eq!(Vec::from_iter(late), ["max", "p50", "p99"]);
+}
+
+#[test]
+fn people_get_the_originals_lines_a_table_and_a_verdict() {
+    let text = stdout(&run(
+        "lab streams --messages 3001 --writers 2 --seal blake3 --sync batch",
+    ));
+    for expected in [
+        "2 x 128 B, blake3 by batch, sync batch: 3,001 messages",
+        "Written writer1: rate ",
+        " MB/s messages 1501 in ",
+        "Written writer2: rate ",
+        " MB/s messages 1500 in ",
+        "batch, blake3 by batch",
+        "whole: 3,001 messages were read back",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+}
+
+#[test]
+fn what_was_written_is_removed_and_the_page_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let output = run(&format!(
+        "lab streams --messages 500 --size 128,256 --sync none --dir {} --report {} --json {}",
+        at("data").display(),
+        at("page").display(),
+        at("out.json").display()
+    ));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(fs::read_dir(at("data")).unwrap().count(), 0);
+    let json: Value = serde_json::from_slice(&fs::read(at("out.json")).unwrap()).unwrap();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 2);
+    let page = fs::read_to_string(at("page/streams.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(!page.contains("http"), "the page needs nothing else");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    // More than can be written before the Ctrl-C comes, and less than the disk has room for.
+    let running = Running::start(&format!(
+        "lab streams --messages 20000000 --size 1 --seal hmac-sha256 --seal-unit record \
+         --sync none --dir {} --json {}",
+        at("data").display(),
+        at("out.json").display()
+    ));
+    running.wait_for("by record, sync none");
+    running.interrupt();
+    assert_eq!(running.wait(), 130);
+    let json: Value = serde_json::from_slice(&fs::read(at("out.json")).unwrap()).unwrap();
+    let run = &json["runs"][0];
+    assert_eq!(run["verified"], true, "{run}");
+    assert!(count(run, "messages") < 20_000_000, "{run}");
+    assert_eq!(fs::read_dir(at("data")).unwrap().count(), 0);
+}
+
+#[test]
+fn bad_usage_says_what_is_wrong_and_exits_with_2() {
+    for (knobs, says) in [
+        ("--writers 0", "--writers"),
+        ("--writers 65", "--writers"),
+        ("--writers 1,many", "--writers"),
+        ("--size 0", "--size"),
+        ("--size 16777217", "--size"),
+        ("--messages 0", "--messages"),
+        ("--messages -1", "-1"),
+        ("--messages 1000000000000", "--messages"),
+        ("--messages 1000000000000 --size 16777216", "--messages"),
+        ("--buffer 0", "--buffer"),
+        ("--buffer 4095", "--buffer"),
+        ("--buffer 536870913", "--buffer"),
+        ("--buffer 18446744073709551615", "--buffer"),
+        ("--buffer large", "--buffer"),
+        ("--seal md5", "--seal"),
+        ("--seal-unit page", "--seal-unit"),
+        ("--sync sometimes", "--sync"),
+        ("--sync interval", "--sync"),
+        ("--sync interval:soon", "--sync"),
+        ("--key-file /nonexistent/key", "/nonexistent/key"),
+        ("--key-env FREEBOARD_NO_SUCH_KEY", "FREEBOARD_NO_SUCH_KEY"),
+        ("--key-file x --key-env X", "--key-env"),
+        ("--dir /dev/null/data", "/dev/null/data"),
+        ("--json /nonexistent/out.json", "/nonexistent/out.json"),
+        ("--report /dev/null/page", "/dev/null/page"),
+    ] {
+        check_usage(&format!("lab streams {knobs}"), says);
+    }
+}

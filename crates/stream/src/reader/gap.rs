@@ -1,0 +1,158 @@
+//! Where reading comes to nothing: the end, or a gap with more behind it.
+
+use crate::{
+    format::{ALIGNMENT, ChunkHeader},
+    scan::{self, Slot},
+    seal::check_chunk,
+    storage::Access,
+};
+
+use super::{
+    error::ReadError,
+    place::{Place, is_alike},
+    stream_reader::StreamReader,
+};
+
+/// Whether a chunk says that a record had been durable when it was sealed.
+fn is_proof(header: &ChunkHeader, record: u64) -> bool {
+    header.durable >= record
+}
+
+impl StreamReader {
+    /// Whether the next segment is missing, or its header is lost, and a later one says that what is
+    /// missing here had been durable. A header on its way to the disk may be seen half written.
+    pub(super) fn is_cut_off(&self, numbers: &[u64]) -> Result<bool, ReadError> {
+        let number = self.number();
+        let later = &numbers[numbers.partition_point(|later| *later <= number)..];
+        let is_suspect = match self.header_of(number + 1)? {
+            // Files come in order: a later one that was begun is proof enough.
+            None => return self.is_begun(later),
+            Some(Err(_)) => !self.is_blank(number + 1)?,
+            Some(Ok(_)) => false,
+        };
+        if !is_suspect {
+            return Ok(false);
+        }
+        for &later in later {
+            if self.find_in(later, ALIGNMENT as u64, is_proof)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether one of these segments was begun behind this place.
+    fn is_begun(&self, later: &[u64]) -> Result<bool, ReadError> {
+        for &number in later {
+            if let Some(Ok(header)) = self.header_of(number)?
+                && header.first_chunk >= self.place.chunk
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a chunk behind this place says that what is missing here had been durable.
+    pub(super) fn is_proved_durable(&self) -> Result<bool, ReadError> {
+        let found = self.find_in(self.number(), self.place.offset, is_proof)?;
+        Ok(found.is_some())
+    }
+
+    /// The first whole chunk of a segment, from `offset` on, that is younger than this place and of
+    /// which `wanted` holds.
+    fn find_in(
+        &self,
+        number: u64,
+        mut offset: u64,
+        wanted: impl Fn(&ChunkHeader, u64) -> bool,
+    ) -> Result<Option<(ChunkHeader, u64)>, ReadError> {
+        let segment = self.segment.as_ref().expect("a segment is open");
+        // Elsewhere the checksums will do: nothing is handed out of what is found there.
+        let is_here = number == segment.header.number;
+        let keys = segment.keys.as_ref().filter(|_| is_here);
+        let mut find = || {
+            let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)?;
+            let mut scan = scan.windowed();
+            while offset < scan.bytes() {
+                match scan.read(offset)? {
+                    Slot::End => break,
+                    Slot::Chunk {
+                        header,
+                        is_padding_zero: true,
+                    } if is_alike(&header, &segment.header)
+                        && header.sequence >= self.place.chunk
+                        && header.epoch >= self.place.epoch
+                        && wanted(&header, self.place.record)
+                        && check_chunk(keys, &header, scan.body()).is_ok() =>
+                    {
+                        return Ok(Some((*header, offset)));
+                    }
+                    _ => offset += ALIGNMENT as u64,
+                }
+            }
+            Ok(None)
+        };
+        find().map_err(ReadError::io(format!("search segment {number}")))
+    }
+
+    /// Goes on behind damage, with the next whole chunk; returns the sequence of its first record. At
+    /// the end of what there is, nothing is skipped.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
+        self.chunk = None;
+        if self.segment.is_none() || self.lost_before.take().is_some() {
+            return Ok(self.next_sequence());
+        }
+        let found = self.find_in(self.number(), self.place.offset, |_, _| true)?;
+        if let Some((header, offset)) = found {
+            self.place = Place {
+                offset,
+                chunk: header.sequence,
+                record: header.first_record,
+                previous: None,
+                epoch: header.epoch,
+                wanted: self.place.wanted.max(header.first_record),
+            };
+            return Ok(header.first_record);
+        }
+        let number = self.number();
+        for later in self.numbers()?.into_iter().filter(|later| *later > number) {
+            if let Some(Ok(next)) = self.header_of(later)? {
+                let next = self.open_segment(next)?;
+                self.enter(next);
+                self.place.previous = None;
+                break;
+            }
+        }
+        Ok(self.next_sequence())
+    }
+
+    pub(super) fn damaged(&self, reason: Option<String>) -> ReadError {
+        ReadError::Damaged {
+            segment: self.number(),
+            offset: self.place.offset,
+            record: self.place.record,
+            reason: reason.unwrap_or_else(|| "nothing is there".to_owned()),
+        }
+    }
+
+    /// Retention has taken the segment that was being read. What is to be read next is no longer
+    /// there, and the reader goes to the oldest record.
+    pub(super) fn gone(&mut self, numbers: &[u64]) -> Result<ReadError, ReadError> {
+        let wanted = self.next_sequence();
+        self.segment = None;
+        for number in numbers {
+            if let Some(Ok(header)) = self.header_of(*number)? {
+                let oldest = header.first_record;
+                let segment = self.open_segment(header)?;
+                self.enter(segment);
+                return Ok(ReadError::Gone { wanted, oldest });
+            }
+        }
+        Ok(ReadError::Gone { wanted, oldest: 0 })
+    }
+}

@@ -1,0 +1,180 @@
+//! Readers and salvage at damage: nothing is passed over in silence, nothing stops for ever, and
+//! nothing that is forged is handed out.
+
+mod support;
+
+use std::sync::Arc;
+
+use freeboard_stream::{
+    MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, StreamReader,
+    format::{
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, SealUnit, SegmentHeader,
+        segment_name, write_record,
+    },
+    salvage,
+    seal::{seal_chunk, seal_segment},
+};
+use support::{KEY, StreamMaker, memory::Memory};
+
+/// Three segments of three chunks of two records each: 1 to 18. Each chunk takes 4 KiB.
+fn eighteen() -> Memory {
+    let mut maker = StreamMaker::new(Algorithm::Blake3, SealUnit::Record);
+    for segment in 0..3u8 {
+        maker.segment();
+        for chunk in 0..3u8 {
+            maker.chunk([vec![segment; 20], vec![chunk; 30]]);
+        }
+    }
+    Memory::of(maker.segments())
+}
+
+fn reader(memory: &Memory, from: ReadFrom) -> StreamReader {
+    let options = ReaderOptions::new().key(MasterKey::new(KEY).unwrap());
+    options
+        .from(from)
+        .open_on(Arc::new(memory.clone()))
+        .unwrap()
+}
+
+/// Reads to the end, past all damage: the sequences, and where damage was.
+fn read(memory: &Memory) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let mut reader = reader(memory, ReadFrom::Start);
+    let (mut sequences, mut damages) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next_ref() {
+            Ok(Some(record)) => sequences.push(record.sequence),
+            Ok(None) => return (sequences, damages),
+            Err(ReadError::Damaged {
+                segment, offset, ..
+            }) => {
+                assert_ne!(damages.last(), Some(&(segment, offset)), "it stays there");
+                damages.push((segment, offset));
+                reader.skip_damage().unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A chunk in the place of another, by somebody who has no key.
+fn forge(memory: &mut Memory, segment: u64, page: usize) {
+    let place = page * ALIGNMENT..(page + 1) * ALIGNMENT;
+    let chunk = &mut memory.segment(segment)[place];
+    let mut header = ChunkHeader::decode(chunk).unwrap();
+    let (mut body, mut heads) = (Vec::new(), HeadsSum::default());
+    for _ in 0..header.count {
+        let head = write_record(&mut body, b"forged", 0);
+        heads.add(head, &[]);
+    }
+    (header.algorithm, header.unit) = (Algorithm::None, SealUnit::Batch);
+    header.body_bytes = body.len() as u32;
+    seal_chunk(None, &mut header, &mut body, heads);
+    chunk.fill(0);
+    chunk[..CHUNK_HEADER_BYTES].copy_from_slice(&header.encode());
+    chunk[CHUNK_HEADER_BYTES..][..body.len()].copy_from_slice(&body);
+}
+
+#[test]
+fn rot_behind_a_chunks_records_is_skipped() {
+    let mut memory = eighteen();
+    memory.segment(2)[3 * ALIGNMENT - 1] ^= 1;
+    let kept = (1..=18).filter(|sequence| ![9, 10].contains(sequence));
+    assert_eq!(
+        read(&memory),
+        (Vec::from_iter(kept), vec![(2, 2 * ALIGNMENT as u64)])
+    );
+}
+
+#[test]
+fn a_segment_whose_header_is_lost_is_damage() {
+    let mut memory = eighteen();
+    memory.segment(2)[100] ^= 1;
+    let kept = (1..=6).chain(13..=18);
+    assert_eq!(
+        read(&memory),
+        (Vec::from_iter(kept), vec![(1, 4 * ALIGNMENT as u64)])
+    );
+}
+
+#[test]
+fn a_segment_that_is_missing_is_damage() {
+    let mut memory = eighteen();
+    memory.0.remove(&segment_name(2));
+    let kept = (1..=6).chain(13..=18);
+    assert_eq!(
+        read(&memory),
+        (Vec::from_iter(kept), vec![(1, 4 * ALIGNMENT as u64)])
+    );
+}
+
+#[test]
+fn backwards_stops_at_damage() {
+    let mut memory = eighteen();
+    // The header of the chunk of 9 and 10.
+    memory.segment(2)[2 * ALIGNMENT + 40] ^= 1;
+    let mut backwards = reader(&memory, ReadFrom::Tail).backwards();
+    let read = backwards.by_ref().map_while(Result::ok);
+    let read: Vec<u64> = read.map(|record| record.sequence).collect();
+    assert_eq!(read, Vec::from_iter((13..=18).rev()));
+    assert!(backwards.next().is_none());
+}
+
+#[test]
+fn a_forged_chunk_that_says_it_is_not_sealed_is_handed_out_by_nobody() {
+    let mut memory = eighteen();
+    forge(&mut memory, 2, 2);
+    let kept = Vec::from_iter((1..=18).filter(|sequence| ![9, 10].contains(sequence)));
+    let damage = (2, 2 * ALIGNMENT as u64);
+    let (sequences, damages) = read(&memory);
+    assert_eq!((sequences, damages[0]), (kept.clone(), damage));
+    let backwards = reader(&memory, ReadFrom::Tail).backwards();
+    let backwards = backwards.map_while(Result::ok);
+    assert!(
+        backwards
+            .into_iter()
+            .all(|record| record.payload != b"forged")
+    );
+    let mut copied = Vec::new();
+    let mut sink = |record: freeboard_stream::RecordRef<'_>| {
+        copied.push(record.sequence);
+        Ok(())
+    };
+    let key = MasterKey::new(KEY).unwrap();
+    let options = SalvageOptions::default();
+    let report = salvage(&memory, Some(&key), &options, &mut |_| {}, &mut sink).unwrap();
+    assert_eq!(copied, kept);
+    assert_eq!(report.doubtful, 2);
+}
+
+#[test]
+fn a_forged_segment_that_says_it_is_not_sealed_is_not_read() {
+    let mut memory = eighteen();
+    let segment = memory.segment(2);
+    let mut header = SegmentHeader::decode(segment).unwrap();
+    (header.algorithm, header.unit) = (Algorithm::None, SealUnit::Batch);
+    seal_segment(None, &mut header);
+    segment[..ALIGNMENT].copy_from_slice(&header.encode());
+    (1..=3).for_each(|page| forge(&mut memory, 2, page));
+    let reader = reader(&memory, ReadFrom::Start);
+    let read = reader.map_while(Result::ok).map(|record| record.sequence);
+    assert_eq!(Vec::from_iter(read), Vec::from_iter(1..=6));
+}
+
+#[test]
+fn a_stream_whose_beginning_is_lost_says_so() {
+    let mut memory = eighteen();
+    memory.segment(1)[100] ^= 1;
+    assert_eq!(read(&memory), (Vec::from_iter(7..=18), vec![(1, 0)]));
+}
+
+#[test]
+fn a_stream_that_says_that_it_is_not_sealed_is_refused_with_a_key() {
+    let mut maker = StreamMaker::new(Algorithm::None, SealUnit::Batch);
+    maker.segment().chunk(["forged"]);
+    let memory = Memory::of(maker.segments());
+    let options = ReaderOptions::new().key(MasterKey::new(KEY).unwrap());
+    let opened = options.open_on(Arc::new(memory.clone()));
+    assert!(matches!(opened, Err(ReadError::NotSealed { segment: 1 })));
+    let opened = ReaderOptions::new().open_on(Arc::new(memory));
+    assert_eq!(opened.unwrap().count(), 1);
+}
