@@ -243,7 +243,9 @@ impl SystemInner {
     }
 
     #[cfg(not(feature = "tokio"))]
-    pub(crate) fn enter_runtime(&self) {}
+    pub(crate) fn enter_runtime(&self) -> Option<()> {
+        None
+    }
 
     fn snapshot(&self) -> SystemSnapshot {
         let ended = self.ended.get();

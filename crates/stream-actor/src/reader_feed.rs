@@ -99,17 +99,22 @@ impl ReaderFeed {
         self.shared.window.outstanding()
     }
 
-    /// Ends it, and says why it ended.
+    /// Ends it, waits for that, and says why it ended. Not for the actor that it feeds: it may be waiting
+    /// for room in that one's mailbox.
     #[must_use]
     pub fn stop(mut self) -> FeedEnd {
         self.end()
     }
 
-    fn end(&mut self) -> FeedEnd {
+    fn call_off(&self) {
         // Ordering: Relaxed, the window's lock and the reader's come after it.
         self.shared.is_stopped.store(true, Ordering::Relaxed);
         self.stop.stop();
         self.shared.window.notify();
+    }
+
+    fn end(&mut self) -> FeedEnd {
+        self.call_off();
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(end)) => end,
             Some(Err(_)) => FeedEnd::Panicked,
@@ -119,8 +124,10 @@ impl ReaderFeed {
 }
 
 impl Drop for ReaderFeed {
+    /// Has it end, and does not wait for that: it may be telling a record to the very actor that drops
+    /// it, whose mailbox is full.
     fn drop(&mut self) {
-        let _ = self.end();
+        self.call_off();
     }
 }
 

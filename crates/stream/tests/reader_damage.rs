@@ -178,3 +178,37 @@ fn a_stream_that_says_that_it_is_not_sealed_is_refused_with_a_key() {
     let opened = ReaderOptions::new().open_on(Arc::new(memory));
     assert_eq!(opened.unwrap().count(), 1);
 }
+
+#[test]
+fn damage_is_told_at_each_attempt_and_both_damages_of_a_segment_are() {
+    let mut memory = eighteen();
+    memory.segment(3)[ALIGNMENT + CHUNK_HEADER_BYTES + 3] ^= 1;
+    let mut reader = reader(&memory, ReadFrom::Sequence(13));
+    for _ in 0..3 {
+        assert!(matches!(
+            reader.next_ref(),
+            Err(ReadError::Damaged { record: 13, .. })
+        ));
+    }
+    let mut maker = StreamMaker::new(Algorithm::None, SealUnit::Batch);
+    maker.segment();
+    for chunk in 0..8u8 {
+        maker.chunk([vec![chunk; 20]]);
+    }
+    let mut memory = Memory::of(maker.segments());
+    memory.segment(1)[3 * ALIGNMENT + 300] ^= 1;
+    memory.segment(1)[6 * ALIGNMENT + 300] ^= 1;
+    let mut reader = ReaderOptions::new().open_on(Arc::new(memory)).unwrap();
+    let (mut sequences, mut damages) = (Vec::new(), 0);
+    loop {
+        match reader.next_ref() {
+            Ok(Some(record)) => sequences.push(record.sequence),
+            Ok(None) => break,
+            Err(_) => {
+                damages += 1;
+                reader.skip_damage().unwrap();
+            }
+        }
+    }
+    assert_eq!((sequences, damages), (vec![1, 2, 4, 5, 7, 8], 2));
+}

@@ -18,7 +18,7 @@ use crate::{
     },
     seal::{MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
     storage::{AlignedBuffer, StorageFile},
-    writer::Batch,
+    writer::{Batch, TicketError},
 };
 
 use super::{
@@ -56,6 +56,13 @@ pub(crate) struct Part {
     pub(crate) count: u32,
     /// When its first record was appended, on the process's clock.
     pub(crate) begun_ns: u64,
+}
+
+impl Drop for Part {
+    /// Nobody waits for ever for what was lost, as by a panic. What was settled stays so.
+    fn drop(&mut self) {
+        self.batch.settle(Err(TicketError::Unknown));
+    }
 }
 
 impl Filled {

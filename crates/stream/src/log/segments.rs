@@ -52,18 +52,22 @@ impl Segments {
         self.finished.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Takes the oldest segment out: its file waits to be recycled, or, if one waits already, is to
-    /// be removed, which is the caller's to do with the names that are returned.
-    pub(crate) fn retire(&mut self) -> Option<Retired> {
-        let oldest = self.finished.pop_front()?;
-        let is_removed = self.spare.is_some();
-        if !is_removed {
-            self.spare = Some(oldest.number);
-        }
+    /// What is to be done with the oldest segment's names, that it may leave the stream: its file waits
+    /// to be recycled, or, if one waits already, is removed.
+    pub(crate) fn oldest(&self) -> Option<Retired> {
+        let oldest = self.finished.front()?;
         Some(Retired {
             number: oldest.number,
-            is_removed,
+            is_removed: self.spare.is_some(),
         })
+    }
+
+    /// That was done.
+    pub(crate) fn retire(&mut self, retired: Retired) {
+        self.finished.pop_front();
+        if !retired.is_removed {
+            self.spare = Some(retired.number);
+        }
     }
 
     /// The retired file that waits, which is the caller's from now on.
@@ -72,7 +76,7 @@ impl Segments {
     }
 }
 
-/// A segment that has left the stream.
+/// A segment that leaves the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retired {
     pub(crate) number: u64,

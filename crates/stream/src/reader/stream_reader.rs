@@ -48,6 +48,8 @@ pub struct StreamReader {
     /// Where the end was looked behind, and nothing was found.
     pub(super) searched: Option<(u64, u64)>,
     searched_at: Option<Instant>,
+    /// Whether the reader follows, so that a search may be put off.
+    is_waiting: bool,
     /// A segment before the first that can be read, whose header is lost; until it was spoken of.
     pub(super) lost_before: Option<u64>,
 }
@@ -113,6 +115,7 @@ impl StreamReader {
             chunk: None,
             searched: None,
             searched_at: None,
+            is_waiting: false,
             lost_before: None,
         };
         reader.seek(options.from)?;
@@ -167,6 +170,7 @@ impl StreamReader {
     ///
     /// See [`ReadError`].
     pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
+        self.is_waiting = false;
         let Some((sequence, time_ns, payload)) = self.advance()? else {
             return Ok(None);
         };
@@ -178,12 +182,14 @@ impl StreamReader {
         }))
     }
 
-    /// The next record, waited for until `timeout` has passed or the reader is stopped.
+    /// The next record, waited for until `timeout` has passed or the reader is stopped. Whether there is
+    /// more behind the end, which would be damage, is looked for once a minute.
     ///
     /// # Errors
     ///
     /// See [`ReadError`].
     pub fn wait_next(&mut self, timeout: Duration) -> Result<Option<RecordRef<'_>>, ReadError> {
+        self.is_waiting = true;
         let begun = Instant::now();
         let mut pause = FOLLOW_PAUSE_MIN;
         let (sequence, time_ns, payload) = loop {
@@ -296,12 +302,13 @@ impl StreamReader {
         // says otherwise. It is looked for once at each place.
         let here = (number, self.place.offset);
         let is_recent = |at: Instant| at.elapsed() < SEARCH_PAUSE;
-        if self.searched == Some(here) || self.searched_at.is_some_and(is_recent) {
+        let is_put_off = self.is_waiting && self.searched_at.is_some_and(is_recent);
+        if self.searched == Some(here) || is_put_off {
             return Ok(Next::End);
         }
-        self.searched_at = Some(Instant::now());
         if !self.is_proved_durable()? {
             self.searched = Some(here);
+            self.searched_at = Some(Instant::now());
             return Ok(Next::End);
         }
         match self.read_chunk()? {

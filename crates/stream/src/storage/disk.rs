@@ -41,12 +41,20 @@ impl Disk {
     /// `NotADirectory` if there is something else, or what the file system says.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
+        let missing = path.ancestors().take_while(|path| !path.exists());
+        let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         match fs::create_dir_all(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(io::ErrorKind::NotADirectory.into())
+                return Err(io::ErrorKind::NotADirectory.into());
             }
-            result => result.map(|()| Self { path }),
+            result => result?,
         }
+        // A name is durable when the directory that it is in is.
+        for created in &missing {
+            let parent = created.parent().filter(|path| !path.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(Self { path })
     }
 
     /// The directory at `path`, which exists.
@@ -235,8 +243,9 @@ impl StorageFile for DiskFile {
         if bytes <= before {
             return self.file.set_len(bytes);
         }
-        let reserved =
-            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), before, bytes - before);
+        let reserved = rustix::io::retry_on_intr(|| {
+            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), before, bytes - before)
+        });
         match reserved {
             // Without reserved room a write may find the disk full; it says so then.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(bytes),

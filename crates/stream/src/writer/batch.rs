@@ -8,7 +8,7 @@ use std::{
     task::Waker,
 };
 
-use super::{error::TicketError, shared::Shared};
+use super::{error::TicketError, shared::Shared, wake::wake_all};
 
 /// What becomes of the records that were appended to one buffer.
 pub(crate) struct Batch {
@@ -41,14 +41,15 @@ impl Batch {
         self.outcome.get().copied()
     }
 
-    /// Sets the outcome, once, and wakes who waits for it.
-    pub(super) fn settle(&self, outcome: Result<u64, TicketError>) {
-        let set = self.outcome.set(outcome);
-        debug_assert!(set.is_ok(), "a batch is settled once");
+    /// Sets the outcome, if it is not set, and wakes who waits for it.
+    pub(crate) fn settle(&self, outcome: Result<u64, TicketError>) {
+        if self.outcome.set(outcome).is_err() {
+            return;
+        }
         // The outcome is set before the lock is taken: who registers later sees it.
         let waiting =
             std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        waiting.into_iter().for_each(Waker::wake);
+        wake_all(waiting);
     }
 
     /// Helps to bring the outcome about, before this thread blocks for it.

@@ -22,7 +22,9 @@ use super::{
     error::AppendError,
     shard::Page,
     shared::Shared,
-    supply::time_ns,
+    supply::{Trouble, time_ns},
+    turn::Held,
+    wake::wake_all,
 };
 
 /// The most bytes that one turn takes from the full buffers.
@@ -36,31 +38,30 @@ const QUIET_LOOKS: u32 = 100;
 
 /// Runs until the stream is closed.
 pub(super) fn run(shared: &Shared) {
-    let guard = DownOnPanic(shared);
+    let held = Held::new(shared);
     let mut quiet_looks = 0;
     loop {
-        match shared.next_turn() {
+        match shared.next_turn(&held) {
             Turn::Commit { is_all } => {
                 quiet_looks = 0;
-                shared.commit(is_all);
+                shared.commit(is_all, &held);
             }
-            Turn::Sync => shared.sync(),
+            Turn::Sync => shared.sync(&held),
             Turn::Watch => shared.watch(&mut quiet_looks),
-            Turn::Reopen => shared.reopen(),
-            Turn::Finish => shared.finish(),
+            Turn::Reopen => shared.reopen(&held),
+            Turn::Finish => shared.finish(&held),
             Turn::Exit => break,
         }
     }
-    std::mem::forget(guard);
+    held.finish();
 }
 
-/// A writer thread that panics takes the stream down instead of leaving its users waiting.
-struct DownOnPanic<'a>(&'a Shared);
-
-impl Drop for DownOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.go_down("a writer thread panicked".to_owned());
-    }
+/// What a turn leaves to be done when nothing is held any more: it runs code of the user's.
+#[derive(Default)]
+struct Aftermath {
+    /// Batches that are durable in the stream's mode, and the sequences of their first records.
+    settled: Vec<(Part, u64)>,
+    wakers: Vec<Waker>,
 }
 
 impl Shared {
@@ -75,11 +76,11 @@ impl Shared {
         let mut desk = self.desk();
         let due = desk.due(now_ns(), true, None);
         if due == Due::Now(Turn::Commit { is_all: true }) {
-            desk.is_taking = true;
+            let held = Held::new(self);
+            held.take(&mut desk);
             drop(desk);
-            let guard = DownOnPanic(self);
-            self.commit(true);
-            std::mem::forget(guard);
+            self.commit(true, &held);
+            held.finish();
             self.ring_if_due();
         } else if must_ring && desk.sleeping > 0 && matches!(due, Due::Now(_)) {
             self.work.notify_one();
@@ -87,7 +88,7 @@ impl Shared {
     }
 
     /// Waits for something to do, and marks it as begun.
-    fn next_turn(&self) -> Turn {
+    fn next_turn(&self, held: &Held<'_>) -> Turn {
         let period = self
             .options
             .flush_after
@@ -98,8 +99,8 @@ impl Shared {
             let deadline = match desk.due(now, self.demand.is_raised(), self.interval()) {
                 Due::Now(turn) => {
                     match turn {
-                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => desk.is_taking = true,
-                        Turn::Sync => desk.is_syncing = true,
+                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => held.take(&mut desk),
+                        Turn::Sync => held.sync(&mut desk),
                         Turn::Watch | Turn::Exit => {}
                     }
                     return turn;
@@ -168,7 +169,7 @@ impl Shared {
     }
 
     /// Gathers what has filled, seals it and writes it.
-    fn commit(&self, is_all: bool) {
+    fn commit(&self, is_all: bool, held: &Held<'_>) {
         let (mut waiting, emptied) = self.gather(is_all);
         let (sealed, failure) = self.seal(&mut waiting, is_all);
         // The shards learn it before the phase says so: as soon as it does, the other thread may
@@ -179,7 +180,7 @@ impl Shared {
             None if self.is_disk_full() => self.refuse(None),
             None => {}
         }
-        let mut wakers = Vec::new();
+        let mut after = Aftermath::default();
         let mut desk = self.desk();
         let ids: Vec<u64> = sealed.iter().map(|_| desk.begin()).collect();
         let places = match sealed.last() {
@@ -187,13 +188,12 @@ impl Shared {
             Some(last) if last.zeros > 0 => IN_FLIGHT_MAX,
             Some(_) => 1,
         };
-        desk.in_flight += places;
-        desk.is_taking = false;
+        held.give_taken(&mut desk, places);
         while let Some(filled) = waiting.pop_back() {
             desk.ready.push_front(filled);
         }
         for buffer in emptied {
-            wakers.extend(desk.pool.put(buffer));
+            after.wakers.extend(desk.pool.put(buffer));
         }
         match failure {
             None if matches!(desk.phase, Phase::DiskFull { .. }) => desk.phase = Phase::Open,
@@ -201,19 +201,28 @@ impl Shared {
             Some(error) => {
                 self.no_segment(&mut desk, &error);
                 // Who waits for room learns why there is none.
-                wakers.extend(desk.pool.give_up());
+                after.wakers.extend(desk.pool.give_up());
             }
         }
         if !desk.ready.is_empty() && desk.sleeping > 0 {
             self.work.notify_one();
         }
         drop(desk);
-        wakers.into_iter().for_each(Waker::wake);
         let count = sealed.len();
         for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
-            let is_last = index + 1 == count;
-            self.write(placed, id, if is_last { places } else { 0 });
+            let last = (index + 1 == count).then_some(held);
+            self.write(placed, id, last, &mut after);
         }
+        self.finish_turn(after);
+    }
+
+    fn finish_turn(&self, after: Aftermath) {
+        let now = now_ns();
+        for (part, first) in after.settled {
+            self.gauges.acknowledged(now.saturating_sub(part.begun_ns));
+            part.batch.settle(Ok(first));
+        }
+        wake_all(after.wakers);
     }
 
     /// Takes the full buffers, and, if all is wanted, what the shards hold; puts small ones
@@ -222,6 +231,7 @@ impl Shared {
         let mut waiting = VecDeque::new();
         let mut bytes = 0;
         let mut desk = self.desk();
+        desk.has_tried_last |= desk.is_closing;
         while bytes < TURN_BYTES_MAX
             && let Some(filled) = desk.ready.pop_front()
         {
@@ -294,7 +304,7 @@ impl Shared {
     fn no_segment(&self, desk: &mut Desk, error: &io::Error) {
         match refusal_for(error) {
             // A write of the other thread may have failed meanwhile, which is worse.
-            AppendError::DiskFull if !matches!(desk.phase, Phase::Failed) => {
+            AppendError::DiskFull if desk.is_writable() => {
                 desk.phase = Phase::DiskFull {
                     retry_ns: now_ns() + DISK_FULL_RETRY_NS,
                     is_failed: false,
@@ -303,16 +313,16 @@ impl Shared {
             AppendError::DiskFull => {}
             _ => {
                 self.note_fault(format!("a new segment could not be begun: {error}"));
-                desk.phase = Phase::Failed;
+                desk.fail_phase();
             }
         }
     }
 
-    /// `places` are those among the writes on their way that become free with this one.
-    fn write(&self, placed: Placed, id: u64, places: usize) {
+    /// With the last one of a turn, what the turn `last` holds is given back.
+    fn write(&self, placed: Placed, id: u64, last: Option<&Held<'_>>, after: &mut Aftermath) {
         let begun = now_ns();
         // Behind a write that failed nothing more is written: it could not be reached.
-        let is_failed = !matches!(self.desk().phase, Phase::Open | Phase::DiskFull { .. });
+        let is_failed = !self.desk().is_writable();
         let result = if is_failed {
             Err(io::Error::other("an earlier write failed"))
         } else {
@@ -321,8 +331,9 @@ impl Shared {
         match result {
             Ok(()) => {
                 let time = now_ns() - begun;
-                self.gauges.wrote(placed.bytes(), placed.chunks.len(), time);
-                self.wrote(placed, id, places);
+                let bytes = placed.bytes() - placed.zeros;
+                self.gauges.wrote(bytes, placed.chunks.len(), time);
+                self.wrote(placed, id, last, after);
             }
             Err(error) => {
                 if !is_failed {
@@ -331,21 +342,32 @@ impl Shared {
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
                 let mut desk = self.desk();
-                desk.in_flight -= places;
+                if let Some(held) = last {
+                    held.give_places(&mut desk);
+                }
                 desk.failed.push(placed);
-                desk.phase = Phase::Failed;
+                desk.fail_phase();
             }
         }
     }
 
     /// A write has returned: acknowledges it and what was done before it and waited for it.
-    fn wrote(&self, placed: Placed, id: u64, places: usize) {
+    fn wrote(&self, placed: Placed, id: u64, last: Option<&Held<'_>>, after: &mut Aftermath) {
         let now = now_ns();
-        let mut wakers = Vec::new();
         let mut settled: Vec<(Part, u64)> = Vec::new();
         let mut desk = self.desk();
-        desk.in_flight -= places;
-        for mut placed in desk.end(id, placed) {
+        if let Some(held) = last {
+            held.give_places(&mut desk);
+        }
+        let done = match desk.end(id, placed) {
+            Ok(done) => done,
+            Err(lost) => {
+                drop(desk);
+                // Not under the lock: its tickets wake whoever waits.
+                return drop(lost);
+            }
+        };
+        for mut placed in done {
             let mut first = placed.first_record;
             let bytes = placed.bytes();
             for chunk in std::mem::take(&mut placed.chunks) {
@@ -354,7 +376,7 @@ impl Shared {
                     settled.push((part, first));
                     first += u64::from(count);
                 }
-                wakers.extend(desk.pool.put(chunk.buffer));
+                after.wakers.extend(desk.pool.put(chunk.buffer));
             }
             // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its
             // bytes in the file. Stored under the desk's lock, so they never fall.
@@ -380,55 +402,64 @@ impl Shared {
             desk.unsynced.batches.append(&mut settled);
         }
         drop(desk);
-        self.settle(settled, now);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn settle(&self, settled: Vec<(Part, u64)>, now: u64) {
-        for (part, first) in settled {
-            self.gauges.acknowledged(now.saturating_sub(part.begun_ns));
-            part.batch.settle(Ok(first));
-        }
+        after.settled.append(&mut settled);
     }
 
     /// Makes durable what was written, in mode interval and at the end.
-    fn sync(&self) {
+    fn sync(&self, held: &Held<'_>) {
         let unsynced = std::mem::take(&mut self.desk().unsynced);
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
         match result {
             Ok(()) => {
                 let mut desk = self.desk();
-                desk.is_syncing = false;
+                held.give_synced(&mut desk);
                 desk.synced = unsynced.last_record;
                 self.supply.set_durable(unsynced.last_record);
                 drop(desk);
                 self.gauges.synced();
-                self.settle(unsynced.batches, now_ns());
+                self.finish_turn(Aftermath {
+                    settled: unsynced.batches,
+                    wakers: Vec::new(),
+                });
             }
             Err(error) => {
                 self.note_fault(format!("a sync failed: {error}"));
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
                 let mut desk = self.desk();
-                desk.is_syncing = false;
+                held.give_synced(&mut desk);
                 // Never a second time: the pages are marked clean now, and a sync that succeeds
                 // would prove nothing. What was written meanwhile is as unknown.
                 let newer = std::mem::replace(&mut desk.unsynced, unsynced);
                 desk.unsynced.batches.extend(newer.batches);
-                desk.phase = Phase::Failed;
+                desk.fail_phase();
             }
         }
     }
 
-    /// A sync in the background has failed.
-    pub(super) fn sync_failed(&self, error: &io::Error) {
-        self.note_fault(format!("a sync failed: {error}"));
-        self.refuse(Some(AppendError::Reopening));
-        let mut desk = self.desk();
-        if matches!(desk.phase, Phase::Open | Phase::DiskFull { .. }) {
-            desk.phase = Phase::Failed;
+    /// The supply thread met trouble.
+    pub(super) fn troubled(&self, trouble: Trouble) {
+        match trouble {
+            Trouble::Sync(error) => self.sync_failed(&error),
+            Trouble::Retire(error) => {
+                self.note_fault(format!("an old segment could not be removed: {error}"));
+            }
         }
+    }
+
+    fn sync_failed(&self, error: &io::Error) {
+        self.note_fault(format!("a sync failed: {error}"));
+        let mut desk = self.desk();
+        if !desk.is_writable() {
+            // It is being read again already, or never will be.
+            return;
+        }
+        desk.phase = Phase::Failed;
+        // It is not read again before the shards know: that would overtake it.
+        desk.in_flight += 1;
         drop(desk);
+        self.refuse(Some(AppendError::Reopening));
+        self.desk().in_flight -= 1;
         self.work.notify_one();
     }
 }

@@ -124,7 +124,7 @@ pub(super) struct Desk {
     pub(super) growing: Option<Arc<dyn StorageFile>>,
     /// The record up to which somebody waits for a sync.
     pub(super) sync_wanted: u64,
-    /// The last record that was synced, or recovered.
+    /// The last record that was synced.
     pub(super) synced: u64,
     /// Whether a record has been in a shard for too long.
     pub(super) is_aged: bool,
@@ -135,6 +135,8 @@ pub(super) struct Desk {
     /// Whether none does, because all have been empty for long: a record that begins a buffer rings.
     pub(super) is_dozing: bool,
     pub(super) is_closing: bool,
+    /// Whether writing was tried since closing began.
+    pub(super) has_tried_last: bool,
     /// Whether all shards were found empty since closing began.
     pub(super) is_drained: bool,
     pub(super) pool: Pool,
@@ -167,8 +169,21 @@ impl Desk {
             is_watched: false,
             is_dozing: false,
             is_closing: false,
+            has_tried_last: false,
             is_drained: false,
             pool: Pool::new(memory),
+        }
+    }
+
+    /// Whether there is anything to be written to.
+    pub(super) fn is_writable(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::DiskFull { .. })
+    }
+
+    /// A write or a sync has failed. What is worse already stays so.
+    pub(super) fn fail_phase(&mut self) {
+        if self.is_writable() {
+            self.phase = Phase::Failed;
         }
     }
 
@@ -177,12 +192,30 @@ impl Desk {
         let is_idle = !self.is_taking && self.in_flight == 0 && !self.is_syncing;
         match self.phase {
             Phase::Open => self.due_open(now_ns, is_demanded, interval),
-            Phase::DiskFull { .. } if self.is_closing && is_idle => Due::Now(Turn::Finish),
-            Phase::DiskFull { retry_ns, .. } if !is_idle || now_ns < retry_ns => Due::At(retry_ns),
             Phase::DiskFull {
-                is_failed: true, ..
-            } => Due::Now(Turn::Reopen),
-            Phase::DiskFull { .. } => Due::Now(Turn::Commit { is_all: true }),
+                retry_ns,
+                is_failed,
+            } => {
+                let sync = self.due_sync(now_ns, interval);
+                if matches!(sync, Due::Now(_)) || !is_idle {
+                    // Who is at work looks again when it is done.
+                    return sync;
+                }
+                if self.is_closing {
+                    // There may be room by now.
+                    return Due::Now(if is_failed || self.has_tried_last {
+                        Turn::Finish
+                    } else {
+                        Turn::Commit { is_all: true }
+                    });
+                }
+                match sync {
+                    _ if now_ns >= retry_ns && is_failed => Due::Now(Turn::Reopen),
+                    _ if now_ns >= retry_ns => Due::Now(Turn::Commit { is_all: true }),
+                    Due::At(sync_ns) => Due::At(sync_ns.min(retry_ns)),
+                    _ => Due::At(retry_ns),
+                }
+            }
             Phase::Failed if is_idle => Due::Now(Turn::Reopen),
             Phase::Failed => Due::Never,
             Phase::Down if self.is_closing && is_idle => Due::Now(Turn::Finish),
@@ -191,17 +224,25 @@ impl Desk {
         }
     }
 
+    /// When what was written is to be synced, in mode interval.
+    fn due_sync(&self, now_ns: u64, interval: Option<Interval>) -> Due {
+        if self.unsynced.is_empty() || self.is_syncing {
+            return Due::Never;
+        }
+        let due_ns = interval.map_or(u64::MAX, |interval| {
+            self.unsynced.since_ns.saturating_add(interval.time_ns)
+        });
+        let is_full = interval.is_some_and(|interval| self.unsynced.bytes >= interval.bytes);
+        if is_full || self.sync_wanted > self.synced || self.is_closing || now_ns >= due_ns {
+            return Due::Now(Turn::Sync);
+        }
+        Due::At(due_ns)
+    }
+
     fn due_open(&self, now_ns: u64, is_demanded: bool, interval: Option<Interval>) -> Due {
-        let mut deadline = Due::Never;
-        if !self.unsynced.is_empty() && !self.is_syncing {
-            let due_ns = interval.map_or(u64::MAX, |interval| {
-                self.unsynced.since_ns.saturating_add(interval.time_ns)
-            });
-            let is_full = interval.is_some_and(|interval| self.unsynced.bytes >= interval.bytes);
-            if is_full || self.sync_wanted > self.synced || self.is_closing || now_ns >= due_ns {
-                return Due::Now(Turn::Sync);
-            }
-            deadline = Due::At(due_ns);
+        let deadline = self.due_sync(now_ns, interval);
+        if matches!(deadline, Due::Now(_)) {
+            return deadline;
         }
         // A disk that syncs slower than memory is written must not gather it without bound.
         let is_stalled = self.is_syncing
@@ -233,14 +274,24 @@ impl Desk {
     }
 
     /// Notes that it is done; returns those that are done with all before them.
-    pub(super) fn end(&mut self, id: u64, placed: Placed) -> Vec<Placed> {
-        let first = self.order.front().expect("it was begun").id;
-        self.order[(id - first) as usize].placed = Some(placed);
+    ///
+    /// # Errors
+    ///
+    /// The stream has failed meanwhile: what became of this one is as unknown as the rest.
+    pub(super) fn end(&mut self, id: u64, placed: Placed) -> Result<Vec<Placed>, Placed> {
+        let place = self
+            .order
+            .front()
+            .and_then(|first| id.checked_sub(first.id));
+        let Some(entry) = place.and_then(|place| self.order.get_mut(place as usize)) else {
+            return Err(placed);
+        };
+        entry.placed = Some(placed);
         let mut done = Vec::new();
         while let Some(entry) = self.order.pop_front_if(|entry| entry.placed.is_some()) {
             done.extend(entry.placed);
         }
-        done
+        Ok(done)
     }
 
     /// Takes everything that was written or waits to be, when the stream has failed: batches whose

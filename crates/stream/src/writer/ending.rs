@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     io,
     sync::{PoisonError, atomic::Ordering},
-    task::Waker,
 };
 
 use freeboard_meter::now_ns;
@@ -16,6 +15,8 @@ use super::{
     error::{AppendError, CloseError, TicketError},
     shared::Shared,
     supply::time_ns,
+    turn::Held,
+    wake::wake_all,
 };
 
 /// How long after a full disk room is looked for again.
@@ -23,13 +24,18 @@ pub(super) const DISK_FULL_RETRY_NS: u64 = 100_000_000;
 
 impl Shared {
     /// Why the stream is down, or what its last failure was.
+    pub(super) fn fault(&self) -> Option<String> {
+        let fault = self.fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn note_fault(&self, reason: String) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
     /// Reads the stream again from the device, and goes on in a new segment: the pages of the old
     /// one are not to be trusted. Everything accepted that is not known to be durable has failed.
-    pub(super) fn reopen(&self) {
+    pub(super) fn reopen(&self, held: &Held<'_>) {
         self.fail_pending();
         self.supply.rest();
         let phase = match self.read_again() {
@@ -52,14 +58,14 @@ impl Shared {
             }
         };
         let mut desk = self.desk();
-        desk.is_taking = false;
+        held.give_taken(&mut desk, 0);
         desk.phase = phase;
         // What was waited for is durable or has failed.
         desk.sync_wanted = 0;
         let wakers = desk.pool.give_up();
         drop(desk);
         self.work.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// Fails the tickets of all that is not durable, with the appends refused.
@@ -70,7 +76,7 @@ impl Shared {
         desk.ready.extend(pages);
         let (unknown, unwritten, wakers) = desk.fail();
         drop(desk);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
         let fail = |parts: Vec<Part>, error| -> u64 {
             let mut records = 0;
             for part in parts {
@@ -126,27 +132,22 @@ impl Shared {
         self.refuse(Some(AppendError::Down));
         self.fail_pending();
         let mut desk = self.desk();
-        desk.phase = Phase::Down;
-        desk.is_taking = false;
-        desk.in_flight = 0;
+        if !matches!(desk.phase, Phase::Closed) {
+            desk.phase = Phase::Down;
+        }
         let wakers = desk.pool.give_up();
         drop(desk);
         self.work.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// Writes the end: everything accepted is written by now, or cannot be.
-    pub(super) fn finish(&self) {
-        let phase = self.desk().phase.clone();
+    pub(super) fn finish(&self, held: &Held<'_>) {
         self.supply.stop();
+        let phase = self.desk().phase.clone();
         let result = match phase {
             Phase::Down => Err(CloseError::Down {
-                reason: self
-                    .fault
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone()
-                    .unwrap_or_default(),
+                reason: self.fault().unwrap_or_default(),
             }),
             // What failed was not read again: its files are not to be touched.
             Phase::DiskFull {
@@ -163,16 +164,25 @@ impl Shared {
                     end
                 }
             }
-            _ => self.end().map_err(CloseError::End),
+            // A sync in the background has failed just now.
+            Phase::Failed => {
+                self.fail_pending();
+                let reason = self.fault().unwrap_or_default();
+                Err(CloseError::End(io::Error::other(reason)))
+            }
+            Phase::Open | Phase::Closed => self.end().map_err(CloseError::End),
         };
+        if let Err(error) = &result {
+            self.note_fault(error.to_string());
+        }
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         let mut desk = self.desk();
         desk.phase = Phase::Closed;
-        desk.is_taking = false;
+        held.give_taken(&mut desk, 0);
         let wakers = desk.pool.give_up();
         drop(desk);
         self.work.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// Makes all durable, whatever the mode, and cuts the last segment to what it holds.

@@ -3,8 +3,6 @@
 use freeboard_flow::ShedReason;
 use thiserror::Error;
 
-use crate::log::OpenError;
-
 /// Why a record was not accepted. The caller still has it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -83,7 +81,4 @@ pub enum CloseError {
         /// How many.
         records: u64,
     },
-    /// The stream could not be read again after a failed write.
-    #[error("after a failed write: {0}")]
-    Reopen(#[source] Box<OpenError>),
 }

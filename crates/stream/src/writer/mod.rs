@@ -30,6 +30,8 @@ mod stream_writer;
 mod supply;
 mod sync_mode;
 mod ticket;
+mod turn;
+mod wake;
 
 pub(crate) use batch::Batch;
 pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};

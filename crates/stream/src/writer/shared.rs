@@ -31,6 +31,7 @@ use super::{
     supply::Supply,
     sync_mode::SyncMode,
     ticket::Ticket,
+    wake::wake_all,
 };
 
 /// A stream that is open for writing.
@@ -119,7 +120,7 @@ impl Shared {
             .page
             .as_ref()
             .is_some_and(|page| fits && page.has_room(payload.len(), self.tag_bytes));
-        // A refusal takes the page away, so that the fast path need not look for one.
+        // Whoever refuses also takes the pages away, so that the fast path need not look.
         if !has_room && let Some(attempt) = self.turn_page(filling, payload.len(), waker)? {
             return Ok(attempt);
         }
@@ -213,7 +214,7 @@ impl Shared {
         let wakers = desk.pool.give_up();
         drop(desk);
         self.work.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     /// Somebody waits for a sync of all that is accepted.

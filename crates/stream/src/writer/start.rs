@@ -16,7 +16,7 @@ use crate::{
 
 use super::{
     committer, demand::Demand, desk::Desk, gauges::Gauges, options::StreamOptions, shard::Shard,
-    shared::Shared, supply::Supply,
+    shared::Shared, supply::Supply, turn::Held,
 };
 
 /// A stream that is open, and what has to be waited for when it is closed.
@@ -145,7 +145,9 @@ fn start_threads(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
         ("stream-write-0", committer::run),
         ("stream-write-1", committer::run),
         ("stream-supply", |shared| {
-            shared.supply.run(&mut |error| shared.sync_failed(&error));
+            let held = Held::new(shared);
+            shared.supply.run(&mut |trouble| shared.troubled(trouble));
+            held.finish();
         }),
     ];
     for body in bodies {

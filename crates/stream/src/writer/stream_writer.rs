@@ -25,6 +25,9 @@ use super::{
     ticket::{Ticket, Unpark},
 };
 
+/// Records that `append_many` appends under one lock.
+const RECORDS_A_LOCK: usize = 256;
+
 /// A stream that is open for writing. Each handle is a producer: what is appended through one handle
 /// keeps its order, and each clone fills another of the stream's buffers, so give each thread or
 /// actor its own.
@@ -114,8 +117,9 @@ impl StreamWriter {
         .await
     }
 
-    /// Appends records, one lock for many; blocks while memory is full. The ticket is the last
-    /// one's: when it is durable, all are. Of no records, it is resolved already.
+    /// Appends records, one lock for up to 256; blocks while memory is full. The ticket is the last
+    /// one's: when it is durable, all are. Of no records, it is resolved already. Other producers of the
+    /// same buffer may come in between, and `records` is asked for the next ones without a lock.
     ///
     /// # Errors
     ///
@@ -125,33 +129,43 @@ impl StreamWriter {
         records: impl IntoIterator<Item = R>,
     ) -> Result<Ticket, AppendManyError> {
         let (shared, shard) = (self.shared(), self.shard());
+        let mut records = records.into_iter();
+        let mut some = Vec::new();
         let mut last = None;
         let mut appended = 0;
-        let mut filling = shard.lock();
-        for record in records {
-            loop {
-                let attempt =
-                    shared.append(shard, &mut filling, record.as_ref(), unpark_this_thread);
-                match attempt {
-                    Ok(Attempt::Done(ticket)) => {
-                        last = Some(ticket);
-                        appended += 1;
-                        break;
-                    }
-                    Ok(Attempt::Wait) => {
-                        drop(filling);
-                        thread::park();
-                        filling = shard.lock();
-                    }
-                    Err(error) => {
-                        return Err(AppendManyError {
-                            appended,
-                            ticket: last,
-                            error,
-                        });
+        loop {
+            some.extend(records.by_ref().take(RECORDS_A_LOCK));
+            if some.is_empty() {
+                break;
+            }
+            let mut filling = shard.lock();
+            for record in &some {
+                loop {
+                    let attempt =
+                        shared.append(shard, &mut filling, record.as_ref(), unpark_this_thread);
+                    match attempt {
+                        Ok(Attempt::Done(ticket)) => {
+                            last = Some(ticket);
+                            appended += 1;
+                            break;
+                        }
+                        Ok(Attempt::Wait) => {
+                            drop(filling);
+                            thread::park();
+                            filling = shard.lock();
+                        }
+                        Err(error) => {
+                            return Err(AppendManyError {
+                                appended,
+                                ticket: last,
+                                error,
+                            });
+                        }
                     }
                 }
             }
+            drop(filling);
+            some.clear();
         }
         let durable = self.sequences().durable;
         Ok(last.unwrap_or_else(|| Ticket::settled(Ok(durable))))
@@ -233,8 +247,7 @@ impl StreamWriter {
     /// What the last failed write or sync said, if there was one.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        let fault = self.shared().fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared().fault()
     }
 
     /// The stream's directory, if it was opened by path.

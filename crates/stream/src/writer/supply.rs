@@ -17,7 +17,7 @@ use std::{
 use crate::{
     format::segment_name,
     index::{index_name, rebuild_index},
-    log::{Finished, Prepared, Segments, prepare, spare_name},
+    log::{Finished, Prepared, Retired, Segments, prepare, spare_name},
     storage::{Access, Storage, StorageFile},
 };
 
@@ -50,12 +50,19 @@ struct State {
     segments: Segments,
     /// The segment that is to be made ready.
     wanted: Option<u64>,
+    /// Whether the thread makes a segment ready, or lets one go.
     is_preparing: bool,
+    /// Whether it syncs or indexes one.
+    is_tending: bool,
     prepared: Option<Prepared>,
     /// Segments whose index is to be written.
     unindexed: Vec<u64>,
     /// Segments that are to be synced, the oldest first.
     unsynced: VecDeque<Unsynced>,
+    /// What a sync in the background said, until somebody has heard it.
+    failure: Option<io::Error>,
+    /// Whether the oldest segment could not be let go; it is tried again after the next roll.
+    is_stuck: bool,
     /// Whether the directory is somebody else's for the time being.
     is_resting: bool,
     is_stopping: bool,
@@ -78,9 +85,12 @@ impl Supply {
                 segments,
                 wanted: None,
                 is_preparing: false,
+                is_tending: false,
                 prepared: None,
                 unindexed: Vec::new(),
                 unsynced: VecDeque::new(),
+                failure: None,
+                is_stuck: false,
                 is_resting: false,
                 is_stopping: false,
             }),
@@ -131,15 +141,17 @@ impl Supply {
             state.unindexed.push(finished.number);
         }
         state.wanted = Some(next);
+        state.is_stuck = false;
         drop(state);
         self.changed.notify_all();
     }
 
     /// Takes note of what was acknowledged by a reader.
     pub(super) fn acknowledge(&self, sequence: u64) {
-        // Ordering: Relaxed, a figure that only grows; a look that misses it is followed by others.
+        // Ordering: Relaxed, the lock orders it against the thread's look.
         self.acknowledged.fetch_max(sequence, Ordering::Relaxed);
         if self.retention.acknowledged {
+            drop(self.lock());
             self.changed.notify_all();
         }
     }
@@ -150,6 +162,9 @@ impl Supply {
         // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes
         // in the file.
         self.durable.store(sequence, Ordering::Release);
+        if self.retention.is_bounded() && !self.lock().segments.finished.is_empty() {
+            self.changed.notify_all();
+        }
     }
 
     /// The last record that is durable.
@@ -170,9 +185,9 @@ impl Supply {
     /// Syncs what waits for it, in this thread.
     pub(super) fn sync_now(&self) -> io::Result<()> {
         loop {
-            let mut state = self.lock();
-            while state.is_preparing {
-                state = self.wait(state, None);
+            let mut state = self.wait_idle();
+            if let Some(error) = state.failure.take() {
+                return Err(error);
             }
             let Some(unsynced) = state.unsynced.pop_front() else {
                 return Ok(());
@@ -197,10 +212,7 @@ impl Supply {
 
     /// Removes the prepared file and the spare, when the stream is closed in order.
     pub(super) fn clear(&self) -> io::Result<()> {
-        let mut state = self.lock();
-        while state.is_preparing {
-            state = self.wait(state, None);
-        }
+        let mut state = self.wait_idle();
         let prepared = state
             .prepared
             .take()
@@ -215,11 +227,10 @@ impl Supply {
 
     /// Starts anew after the stream was read again.
     pub(super) fn restart(&self, segments: Segments) {
-        let mut state = self.lock();
-        while state.is_preparing {
-            state = self.wait(state, None);
-        }
+        let mut state = self.wait_idle();
         state.segments = segments;
+        state.failure = None;
+        state.is_stuck = false;
         state.prepared = None;
         state.wanted = None;
         state.unsynced.clear();
@@ -229,11 +240,17 @@ impl Supply {
     /// Waits until nothing is being made, and makes nothing until [`restart`](Self::restart): the
     /// directory's files stay what they are.
     pub(super) fn rest(&self) {
+        self.lock().is_resting = true;
+        drop(self.wait_idle());
+    }
+
+    /// The state, when the thread is at nothing.
+    fn wait_idle(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        state.is_resting = true;
-        while state.is_preparing {
+        while state.is_preparing || state.is_tending {
             state = self.wait(state, None);
         }
+        state
     }
 
     fn wait<'a>(
@@ -255,57 +272,80 @@ impl Supply {
         }
     }
 
-    /// What the thread does until it is stopped.
-    pub(super) fn run(&self, on_failed_sync: &mut dyn FnMut(io::Error)) {
+    /// What the thread does until it is stopped. `trouble` is told what went wrong.
+    pub(super) fn run(&self, trouble: &mut dyn FnMut(Trouble)) {
         let look = self.retention.age.map(|_| AGE_LOOK);
         let mut state = self.lock();
         while !state.is_stopping {
-            let is_retired = self.retire_due(&state);
-            let is_idle = !is_retired
-                && state.wanted.is_none()
-                && state.unindexed.is_empty()
-                && state.unsynced.is_empty();
-            if is_idle || state.is_resting {
+            let is_retired = !state.is_stuck && self.retire_due(&state);
+            let is_tended = !state.unindexed.is_empty() || !state.unsynced.is_empty();
+            if state.is_resting || !is_retired && state.wanted.is_none() && !is_tended {
                 state = self.wait(state, look);
                 continue;
             }
-            // From here on the directory is this thread's: `take` and `rest` wait.
-            state.is_preparing = true;
-            let retired = is_retired.then(|| state.segments.retire()).flatten();
-            let wanted = state.wanted.take();
-            let spare = wanted.and_then(|_| state.segments.take_spare());
-            let unindexed = state.unindexed.pop();
-            let unsynced = state.unsynced.pop_front();
-            drop(state);
-            // What fails here is tried again by who needs it, and says there what is wrong. A
-            // retired segment that could not go is one that is found when the stream is next opened.
-            if let Some(retired) = retired {
-                let _ = self.remove(retired.number, retired.is_removed);
-            }
-            let prepared = wanted.and_then(|number| self.prepare(number, spare).ok());
-            let synced = unsynced.map(|unsynced| (unsynced.file.sync(), unsynced.last_record));
-            let mut failure = None;
-            match synced {
-                Some((Ok(()), last_record)) => self.set_durable(last_record),
-                Some((Err(error), _)) => failure = Some(error),
-                None => {}
-            }
-            if let Some(number) = unindexed {
-                let _ = rebuild_index(self.storage.as_ref(), number);
+            let found = if is_retired || state.wanted.is_some() {
+                self.make_ready(state, is_retired)
+            } else {
+                self.tend(state)
+            };
+            if let Some(found) = found {
+                trouble(found);
             }
             state = self.lock();
-            state.is_preparing = false;
-            state.is_resting |= failure.is_some();
-            if prepared.is_some() {
-                state.prepared = prepared;
+        }
+    }
+
+    /// Makes the next segment ready, and lets the oldest go.
+    fn make_ready(&self, mut state: MutexGuard<'_, State>, is_retired: bool) -> Option<Trouble> {
+        let busy = Busy::preparing(self, &mut state);
+        let wanted = state.wanted.take();
+        let spare = wanted.and_then(|_| state.segments.take_spare());
+        let retired = is_retired.then(|| state.segments.oldest()).flatten();
+        drop(state);
+        let removed = retired.map(|retired| (retired, self.remove(retired)));
+        // What fails is tried again by who needs it, and says there what is wrong.
+        let prepared = wanted.and_then(|number| self.prepare(number, spare).ok());
+        let mut state = self.lock();
+        if prepared.is_some() {
+            state.prepared = prepared;
+        }
+        let mut trouble = None;
+        match removed {
+            // Only now: what could not go is still of the stream.
+            Some((retired, Ok(()))) => state.segments.retire(retired),
+            Some((_, Err(error))) => {
+                state.is_stuck = true;
+                trouble = Some(Trouble::Retire(error));
             }
-            self.changed.notify_all();
-            if let Some(error) = failure {
-                drop(state);
-                on_failed_sync(error);
-                state = self.lock();
+            None => {}
+        }
+        busy.end(&mut state);
+        trouble
+    }
+
+    /// Syncs a finished segment, and writes its index.
+    fn tend(&self, mut state: MutexGuard<'_, State>) -> Option<Trouble> {
+        let busy = Busy::tending(self, &mut state);
+        let unsynced = state.unsynced.pop_front();
+        let unindexed = state.unindexed.pop();
+        drop(state);
+        let mut failure = None;
+        if let Some(unsynced) = unsynced {
+            match unsynced.file.sync() {
+                Ok(()) => self.set_durable(unsynced.last_record),
+                Err(error) => failure = Some(error),
             }
         }
+        if let Some(number) = unindexed {
+            // It can be made again, and is never trusted.
+            let _ = rebuild_index(self.storage.as_ref(), number);
+        }
+        let mut state = self.lock();
+        let trouble = failure.as_ref().map(|error| Trouble::Sync(copy(error)));
+        state.is_resting |= failure.is_some();
+        state.failure = failure.or(state.failure.take());
+        busy.end(&mut state);
+        trouble
     }
 
     fn prepare(&self, number: u64, spare: Option<u64>) -> io::Result<Prepared> {
@@ -341,16 +381,71 @@ impl Supply {
     }
 
     /// Takes a segment's name away. Durable before the next one goes: a gap would be damage.
-    fn remove(&self, number: u64, is_removed: bool) -> io::Result<()> {
-        let name = segment_name(number);
+    fn remove(&self, retired: Retired) -> io::Result<()> {
+        let name = segment_name(retired.number);
         // An index without its segment is removed with the next one, or never read.
-        let _ = self.storage.remove(&index_name(number));
-        if is_removed {
-            self.storage.remove(&name)?;
+        let _ = self.storage.remove(&index_name(retired.number));
+        let done = if retired.is_removed {
+            self.storage.remove(&name)
         } else {
-            self.storage.rename(&name, &spare_name(number))?;
+            self.storage.rename(&name, &spare_name(retired.number))
+        };
+        match done {
+            // Done by an attempt that failed later.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
         }
         self.storage.sync_directory()
+    }
+}
+
+/// What went wrong in the background.
+pub(super) enum Trouble {
+    /// A finished segment could not be synced.
+    Sync(io::Error),
+    /// The oldest segment could not be let go.
+    Retire(io::Error),
+}
+
+/// An error that two must hear of.
+fn copy(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// The thread is at work; also a panic ends that, so that nobody waits for it for ever.
+struct Busy<'a>(&'a Supply);
+
+impl<'a> Busy<'a> {
+    fn preparing(supply: &'a Supply, state: &mut State) -> Self {
+        state.is_preparing = true;
+        Self(supply)
+    }
+
+    fn tending(supply: &'a Supply, state: &mut State) -> Self {
+        state.is_tending = true;
+        Self(supply)
+    }
+
+    fn end(self, state: &mut State) {
+        state.rest();
+        self.0.changed.notify_all();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.lock().rest();
+        self.0.changed.notify_all();
+    }
+}
+
+impl State {
+    fn rest(&mut self) {
+        (self.is_preparing, self.is_tending) = (false, false);
     }
 }
 

@@ -5,7 +5,8 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    thread::{self, Thread, ThreadId},
+    time::{Duration, Instant},
 };
 
 use super::{batch::Batch, error::TicketError};
@@ -23,6 +24,8 @@ pub struct Ticket {
     index: u32,
     /// The waker that the batch has already: a task that is polled again is not listed twice.
     registered: Option<Waker>,
+    /// The thread that the batch unparks already.
+    waiting: Option<ThreadId>,
 }
 
 impl Ticket {
@@ -31,6 +34,7 @@ impl Ticket {
             batch,
             index,
             registered: None,
+            waiting: None,
         }
     }
 
@@ -50,25 +54,47 @@ impl Ticket {
         self.batch.outcome().map(|outcome| self.resolve(outcome))
     }
 
-    /// Blocks this thread until the record is durable; returns its sequence.
+    /// Blocks this thread until the record is durable; returns its sequence. While nothing is on its way
+    /// to the disk this thread itself writes what waits, and wakes those that wait for it.
     ///
     /// # Errors
     ///
     /// See [`TicketError`].
-    pub fn wait(self) -> Result<u64, TicketError> {
-        if let Some(outcome) = self.try_get() {
-            return outcome;
+    pub fn wait(mut self) -> Result<u64, TicketError> {
+        loop {
+            if let Some(outcome) = self.wait_timeout(Duration::MAX) {
+                return outcome;
+            }
         }
+    }
+
+    /// As [`wait`](Self::wait), for about `timeout` at the most: a write that this thread has begun is
+    /// finished. `None` if nothing is known then.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<u64, TicketError>> {
+        if let Some(outcome) = self.try_get() {
+            return Some(outcome);
+        }
+        let begun = Instant::now();
         self.batch.help();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        if let Some(outcome) = self.batch.register(&waker) {
-            return self.resolve(outcome);
+        if let Some(outcome) = self.try_get() {
+            return Some(outcome);
+        }
+        let this = thread::current();
+        if self.waiting.replace(this.id()) != Some(this.id()) {
+            let waker = Waker::from(Arc::new(Unpark(this)));
+            if let Some(outcome) = self.batch.register(&waker) {
+                return Some(self.resolve(outcome));
+            }
         }
         loop {
             if let Some(outcome) = self.try_get() {
-                return outcome;
+                return Some(outcome);
             }
-            thread::park();
+            let left = timeout.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left);
         }
     }
 }

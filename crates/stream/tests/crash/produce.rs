@@ -68,7 +68,12 @@ pub(crate) fn produce(
         let is_refused = ticket.is_none();
         let is_awaited = dice.one_in(wait_one_in);
         if let Some(ticket) = ticket.as_mut().filter(|_| is_awaited) {
-            wait_a_little(ticket);
+            // By thread, which may write itself, or by task.
+            if dice.one_in(2) {
+                let _ = ticket.wait_timeout(PATIENCE);
+            } else {
+                poll_a_little(ticket);
+            }
         }
         sent.push(Sent { bytes, ticket });
         if is_refused {
@@ -91,7 +96,7 @@ fn append(writer: &StreamWriter, payload: &[u8]) -> Option<Ticket> {
 
 /// Waits until the ticket is resolved or patience has ended. Unlike looking, it makes the writer
 /// hurry.
-fn wait_a_little(ticket: &mut Ticket) {
+fn poll_a_little(ticket: &mut Ticket) {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut ticket = pin!(ticket);

@@ -5,6 +5,7 @@
 
 pub(crate) mod decode;
 pub(crate) mod fixtures;
+pub(crate) mod gate;
 pub(crate) mod memory;
 pub(crate) mod mutation;
 pub(crate) mod samples;

@@ -1,0 +1,84 @@
+//! What the writer does in the background, going wrong.
+
+mod support;
+
+use std::{sync::Arc, thread, time::Duration};
+
+use freeboard_stream::{
+    AppendError, BufferSize, Retention, StreamOptions, SyncMode,
+    storage::simulated::{SimulatedDisk, SimulatedSettings},
+};
+use support::gate::Gate;
+
+/// Far beyond what any of it takes.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn what_was_written_before_the_disk_was_full_is_synced_in_time() {
+    let disk = SimulatedDisk::new(SimulatedSettings {
+        capacity_bytes: Some(140 << 10),
+        ..SimulatedSettings::default()
+    });
+    let time = Duration::from_millis(50);
+    let bytes = u64::MAX;
+    let options = StreamOptions::new()
+        .sync(SyncMode::Interval { time, bytes })
+        .segment_bytes(64 << 10)
+        .buffer(BufferSize::Bytes(4_096));
+    let stream = options.open_on(Arc::new(disk.clone())).unwrap();
+    let mut first = stream.append(&[1; 2_000]).unwrap();
+    let refused = loop {
+        if let Err(refused) = stream.append(&[1; 2_000]) {
+            break refused;
+        }
+    };
+    assert_eq!(refused, AppendError::DiskFull);
+    assert_eq!(first.wait_timeout(LONG), Some(Ok(1)));
+    disk.set_capacity(None);
+    stream.close().unwrap();
+}
+
+#[test]
+fn closing_tells_of_a_sync_that_failed_in_the_background() {
+    let gate = Arc::new(Gate::new());
+    gate.hold_next_sync();
+    let options = StreamOptions::new().sync(SyncMode::None);
+    let stream = options
+        .segment_bytes(64 << 10)
+        .open_on(gate.clone())
+        .unwrap();
+    for _ in 0..10 {
+        stream.append(&[1; 10_000]).unwrap().wait().unwrap();
+    }
+    gate.wait_until_held();
+    let closing = stream.clone();
+    let closing = thread::spawn(move || closing.close());
+    gate.fail_held_sync();
+    // If it failed before closing began, the stream was read again, and stands on what the disk has.
+    let was_read_again = stream.snapshot().reopenings > 0;
+    assert!(closing.join().unwrap().is_err() || was_read_again);
+    assert!(stream.fault().unwrap().contains("sync"));
+}
+
+#[test]
+fn a_segment_that_cannot_be_removed_leaves_no_gap() {
+    let gate = Arc::new(Gate::new());
+    let options = StreamOptions::new()
+        .segment_bytes(64 << 10)
+        .retention(Retention {
+            bytes: Some(256 << 10),
+            ..Retention::default()
+        });
+    let stream = options.open_on(gate.clone()).unwrap();
+    gate.fail_next_rename();
+    for sequence in 1..=200 {
+        let ticket = stream.append(&[9; 10_000]).unwrap();
+        assert_eq!(ticket.wait(), Ok(sequence));
+    }
+    assert!(stream.fault().unwrap().contains("could not be removed"));
+    stream.close().unwrap();
+    let again = options.open_on(gate).unwrap();
+    assert_eq!(again.append(b"the next").unwrap().wait(), Ok(201));
+    let kept = again.snapshot().segment_bytes;
+    assert!(kept <= 256 << 10, "{kept} bytes are kept");
+}
