@@ -43,6 +43,21 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", count(bytes.div_ceil(1 << 20)))
 }
 
+/// A size in the unit that fits: 120 B, 16 KiB, 64 MiB.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        ..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{} KiB", bytes.div_ceil(1 << 10)),
+        _ => mebibytes(bytes),
+    }
+}
+
+/// So many of something: 1 line, 2 lines.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,9 +32,9 @@ pub(crate) struct Unchecked(pub(crate) String);
 const APPEND_EXAMPLES: &str = "\
 Examples:
   journalctl -f | freeboard stream append /var/log/journal-copy
-      each line is on the disk within 10 ms
+      each line is on its way to the disk within some 20 ms
   freeboard stream append LOG --seal blake3 --key-file ~/log.key < lines
-      sealed by batch; make a key with: (umask 077; head -c 32 /dev/urandom > ~/log.key)
+      sealed by batch, from now on without --seal; make a key with: (umask 077; head -c 32 /dev/urandom > ~/log.key)
   freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
       keeps at most 1 GB, and syncs every 100 ms
 

@@ -68,9 +68,11 @@ fn sealing_needs_a_key_and_there_is_no_default_one() {
 fn a_stream_keeps_its_seal() {
     let room = Room::new();
     room.append(SEALED, b"a\n");
+    // Said once, it holds.
+    room.append("--key-file KEY", b"b\n");
+    check_refused(&room, "", 2, &["sealing with blake3 needs a key"]);
     for knobs in [
-        "",
-        "--key-file KEY",
+        "--seal none --key-file KEY",
         "--seal hmac-sha256 --key-file KEY",
         "--seal blake3 --seal-unit record --key-file KEY",
     ] {
@@ -210,8 +212,8 @@ fn a_full_disk_at_standard_output_is_an_error() {
         "verify LOG --json",
         "salvage LOG COPY",
         "append LOG --json",
-        "bench OTHER --messages 100 --json",
-        "bench OTHER --messages 100",
+        "bench BENCH --messages 100 --json",
+        "bench BENCH --messages 100",
     ] {
         let output = room.tool_on_full_disk(tool);
         let says = stderr(&output);
@@ -308,14 +310,14 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("verify LOG --expect-head yesterday", "--expect-head"),
         ("verify LOG --expect-head 3:00", "--expect-head"),
         ("salvage LOG", "TO"),
-        ("bench OTHER --writers 0", "--writers"),
-        ("bench OTHER --writers 65", "--writers"),
-        ("bench OTHER --size 0", "--size"),
-        ("bench OTHER --size 16777217", "--size"),
-        ("bench OTHER --messages 0", "--messages"),
-        ("bench OTHER --messages 18446744073709551615", "--messages"),
-        ("bench OTHER --messages 1000000000000", "--messages"),
-        ("bench OTHER --seal md5", "--seal"),
+        ("bench BENCH --writers 0", "--writers"),
+        ("bench BENCH --writers 65", "--writers"),
+        ("bench BENCH --size 0", "--size"),
+        ("bench BENCH --size 16777217", "--size"),
+        ("bench BENCH --messages 0", "--messages"),
+        ("bench BENCH --messages 18446744073709551615", "--messages"),
+        ("bench BENCH --messages 1000000000000", "--messages"),
+        ("bench BENCH --seal md5", "--seal"),
     ] {
         let words = room.words(&format!("stream {words}"));
         check_usage(&words, says);

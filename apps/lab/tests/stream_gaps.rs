@@ -73,3 +73,47 @@ fn salvage_names_what_is_lost_at_both_ends() {
         assert!(count(&report, "copied") >= 10, "{report}");
     }
 }
+
+#[test]
+fn a_cut_end_is_told_and_what_is_whole_before_it_shown() {
+    let room = Room::new();
+    room.append("", &lines(1..6));
+    room.append("", &lines(6..11));
+    // In the middle of the second chunk.
+    let segment = &room.segments()[0];
+    let bytes = fs::read(segment).unwrap();
+    fs::write(segment, &bytes[..8_192 + 300]).unwrap();
+    for (tool, first) in [("cat LOG", 1), ("tail LOG -n 2", 4)] {
+        let output = room.tool(tool);
+        assert_eq!(code(&output), 1, "{tool}");
+        assert_eq!(stdout(&output).as_bytes(), lines(first..6), "{tool}");
+        let says = stderr(&output);
+        assert!(says.contains("segment 1 at byte 8192"), "{tool}: {says}");
+    }
+    let report = room.json("salvage LOG COPY", 1);
+    assert_eq!(report["lost"][0][0], 6, "{report}");
+    let again = room.append("", b"the next\n");
+    assert!(stderr(&again).contains("set aside"), "{}", stderr(&again));
+}
+
+#[test]
+fn a_stream_whose_only_header_rotted_is_damaged_and_can_be_salvaged() {
+    for (knobs, key) in [("", ""), ("--seal blake3 --key-file KEY", "--key-file KEY")] {
+        let room = Room::new();
+        room.append(knobs, &lines(1..6));
+        let segment = &room.segments()[0];
+        let mut bytes = fs::read(segment).unwrap();
+        bytes[20] ^= 1;
+        fs::write(segment, bytes).unwrap();
+        let verified = room.tool(&format!("verify LOG {key}"));
+        assert_eq!(code(&verified), 1, "{}", stderr(&verified));
+        assert!(stdout(&verified).contains("DAMAGED: 5 records"));
+        assert_eq!(code(&room.tool(&format!("cat LOG {key}"))), 1);
+        assert_eq!(code(&room.tool(&format!("tail LOG {key}"))), 1);
+        room.tool(&format!("salvage LOG COPY {key}"));
+        assert_eq!(
+            room.text(&format!("cat COPY {key}")).as_bytes(),
+            lines(1..6)
+        );
+    }
+}

@@ -109,8 +109,9 @@ fn nothing_appended_is_no_error() {
     let room = Room::new();
     let output = room.append("", b"");
     assert_eq!(stderr(&output), "0 lines appended; no records\n");
-    assert_eq!(room.text("cat LOG"), "");
-    assert_eq!(room.text("tail LOG"), "");
+    for tool in ["cat LOG", "tail LOG", "verify LOG"] {
+        room.check_fails(tool, 2, &["there is no stream"]);
+    }
     room.append("", b"\n");
     assert_eq!(room.text("cat LOG"), "\n");
     room.append("", b"");
@@ -316,8 +317,7 @@ fn head_is_the_one_that_append_and_verify_say() {
 #[test]
 fn bench_measures_and_leaves_nothing_behind() {
     let room = Room::new();
-    fs::create_dir(room.path("OTHER")).unwrap();
-    let words = "bench OTHER --messages 3000 --size 200 --writers 2 --json";
+    let words = "bench BENCH --messages 3000 --size 200 --writers 2 --json";
     for knobs in [
         "",
         "--seal hmac-sha512 --seal-unit record --sync none",
@@ -332,8 +332,8 @@ fn bench_measures_and_leaves_nothing_behind() {
         assert_eq!(count(&runs[0], "writers"), 2);
         assert_eq!(count(&runs[0], "size"), 200);
     }
-    assert_eq!(fs::read_dir(room.path("OTHER")).unwrap().count(), 0);
-    let text = room.tool("bench OTHER --messages 100");
+    assert_eq!(fs::read_dir(room.path("BENCH")).unwrap().count(), 0);
+    let text = room.tool("bench BENCH --messages 100");
     assert!(
         stdout(&text).contains("whole: 100 messages"),
         "{}",

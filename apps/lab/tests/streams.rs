@@ -193,6 +193,7 @@ fn people_get_the_originals_lines_a_table_and_a_verdict() {
 fn what_was_written_is_removed_and_the_page_stays() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("data")).unwrap();
     let output = run(&format!(
         "lab streams --messages 500 --size 128,256 --sync none --dir {} --report {} --json {}",
         at("data").display(),
@@ -212,6 +213,7 @@ fn what_was_written_is_removed_and_the_page_stays() {
 fn ctrl_c_ends_it_with_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("data")).unwrap();
     // More than can be written before the Ctrl-C comes, and less than the disk has room for.
     let running = Running::start(&format!(
         "lab streams --messages 20000000 --size 1 --seal hmac-sha256 --seal-unit record \
@@ -255,6 +257,7 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--key-env FREEBOARD_NO_SUCH_KEY", "FREEBOARD_NO_SUCH_KEY"),
         ("--key-file x --key-env X", "--key-env"),
         ("--dir /dev/null/data", "/dev/null/data"),
+        ("--dir /no/such/folder", "/no/such/folder"),
         ("--json /nonexistent/out.json", "/nonexistent/out.json"),
         ("--report /dev/null/page", "/dev/null/page"),
     ] {

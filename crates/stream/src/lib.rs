@@ -58,6 +58,7 @@ mod sync;
 mod verify;
 mod writer;
 
+pub use format::{Algorithm, SealUnit};
 pub use head::Head;
 pub use index::rebuild_index;
 pub use log::{OpenError, TailDamage};

@@ -117,6 +117,10 @@ impl Salvage<'_> {
                     // A page at a time: what a damaged header would step over may be whole.
                     ALIGNMENT as u64
                 }
+                Slot::Cut(header) if header.stream == self.header.stream => {
+                    self.end = self.end.max(header.last_record().saturating_add(1));
+                    ALIGNMENT as u64
+                }
                 _ => ALIGNMENT as u64,
             };
         }

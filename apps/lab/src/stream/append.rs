@@ -1,7 +1,9 @@
 //! `freeboard stream append`: standard input, sealed line by line.
 
 use std::{
+    collections::BTreeSet,
     io::{self, BufRead, Read, Write},
+    path::Path,
     process::ExitCode,
     thread,
     time::Duration,
@@ -9,13 +11,17 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use freeboard::stream::{AppendError, Head, OpenError, Retention, StreamOptions, StreamWriter};
+use freeboard::stream::{
+    AppendError, Head, OpenError, Retention, StreamOptions, StreamWriter,
+    storage::{Disk, Storage},
+    stream_header,
+};
 use serde::Serialize;
 
 use super::{KeyArgs, SealArgs, StreamArgs};
 use crate::{
     console,
-    figures::count,
+    figures::{count, counted},
     interrupt::{self, Interrupt},
     usage::Usage,
 };
@@ -103,8 +109,8 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let summary = finish(&stream, Some(bytes), is_json);
     match failed {
         Some(reason) => bail!(
-            "{reason}; the {} lines before it were appended",
-            count(lines)
+            "{reason}; the {} before it were appended",
+            counted(lines, "line")
         ),
         None => summary.map(|()| ExitCode::SUCCESS),
     }
@@ -112,10 +118,19 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
 
 fn open(args: &AppendArgs) -> Result<StreamWriter> {
     let path = &args.stream.path;
+    let key = args.key.key(path)?;
+    // A stream that is there knows how it is sealed.
+    let there = Disk::open(path).ok();
+    let known = there
+        .as_ref()
+        .and_then(|disk| stream_header(disk, None).ok())
+        .map(|header| (header.algorithm, header.unit));
+    let (seal, unit) = known.unwrap_or_default();
+    let aside = set_aside(path);
     let mut options = StreamOptions::new()
         .seal(
-            args.seal.seal.unwrap_or_default(),
-            args.seal.seal_unit.unwrap_or_default(),
+            args.seal.seal.unwrap_or(seal),
+            args.seal.seal_unit.unwrap_or(unit),
         )
         .sync(args.seal.sync.unwrap_or_default())
         .segment_bytes(args.segment_bytes)
@@ -125,11 +140,20 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
             age: args.keep_age,
             acknowledged: false,
         });
-    if let Some(key) = args.key.key(path)? {
+    if let Some(key) = key {
         options = options.key(key);
     }
     match options.open(path) {
-        Ok(stream) => Ok(stream),
+        Ok(stream) => {
+            for name in set_aside(path).difference(&aside) {
+                // Nobody may be there to read it.
+                let _ = writeln!(
+                    io::stderr(),
+                    "what stood behind the last whole record was set aside: {name}"
+                );
+            }
+            Ok(stream)
+        }
         Err(error @ (OpenError::Option { .. } | OpenError::KeyMissing { .. })) => {
             Err(Usage::new(format!("{error}{}", hint(&error))).into())
         }
@@ -139,6 +163,13 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
         // Its text tells of its source.
         Err(error) => Err(anyhow!("{}: {error}{}", path.display(), hint(&error))),
     }
+}
+
+/// The names of what was set aside in a stream's directory.
+fn set_aside(path: &Path) -> BTreeSet<String> {
+    let names = Disk::open(path).and_then(|disk| disk.list());
+    let names = names.unwrap_or_default().into_iter();
+    names.filter(|name| name.ends_with(".broken")).collect()
 }
 
 fn hint(error: &OpenError) -> &'static str {
@@ -186,7 +217,11 @@ fn finish(stream: &StreamWriter, bytes: Option<u64>, is_json: bool) -> Result<()
     } else {
         let head = head.map_or_else(|| "no records".to_owned(), |head| format!("head {head}"));
         // Nobody may be there to read it.
-        let _ = writeln!(io::stderr(), "{} lines appended; {head}", count(records));
+        let _ = writeln!(
+            io::stderr(),
+            "{} appended; {head}",
+            counted(records, "line")
+        );
     }
     let lost = snapshot.records_unknown + snapshot.records_unwritten;
     if lost > 0 {

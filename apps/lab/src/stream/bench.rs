@@ -1,11 +1,11 @@
 //! `freeboard stream bench`: how fast streams can be written here.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
 
-use super::{KeyArgs, SealArgs, StreamArgs};
+use super::{KeyArgs, SealArgs};
 use crate::{
     interrupt::Interrupt,
     streams::{self, MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX},
@@ -14,8 +14,14 @@ use crate::{
 /// Knobs of `freeboard stream bench`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    #[command(flatten)]
-    stream: StreamArgs,
+    /// Write below this directory; what is written is removed afterwards
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     seal: SealArgs,
     #[command(flatten)]
@@ -40,8 +46,8 @@ pub(crate) struct BenchArgs {
 /// Runs one run of the scene in a fresh directory below the given one, which is removed afterwards.
 pub(super) fn bench(args: &BenchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let scene = StreamsArgs::single(
-        &args.stream.path,
-        args.stream.json,
+        &args.path,
+        args.json,
         args.seal.clone(),
         args.key.clone(),
         (args.size, args.messages, args.writers),

@@ -2,13 +2,16 @@
 
 use std::{
     io::{self, Write},
+    path::Path,
     process::ExitCode,
     str::FromStr,
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
-use freeboard::stream::{ReadError, ReadFrom, ReaderOptions, StreamReader};
+use freeboard::stream::{
+    ReadError, ReadFrom, ReaderOptions, StreamReader, format::segment_number, storage::Storage,
+};
 use jiff::Timestamp;
 
 use super::{KeyArgs, StreamArgs, Unchecked, line};
@@ -122,7 +125,31 @@ pub(super) fn cat(args: &CatArgs) -> Result<ExitCode> {
         }
     }
     out.flush()?;
+    if let Some(torn) = torn(&args.stream.path, &mut reader)? {
+        return Err(torn);
+    }
     Ok(code)
+}
+
+/// What is wrong with the end that was come to, if there is no stream, or nobody writes the chunk that
+/// stands there.
+pub(super) fn torn(path: &Path, reader: &mut StreamReader) -> Result<Option<anyhow::Error>> {
+    if reader.next_sequence() == 1 && is_empty(reader.storage().as_ref())? {
+        let nothing = Unchecked(format!("{}: there is no stream", path.display()));
+        return Ok(Some(nothing.into()));
+    }
+    let Some(torn) = reader.torn_end()? else {
+        return Ok(None);
+    };
+    // Who writes it has the lock.
+    let is_written = reader.storage().lock().is_err();
+    Ok((!is_written).then(|| torn.into()))
+}
+
+/// Whether there is not one segment.
+fn is_empty(storage: &dyn Storage) -> Result<bool> {
+    let names = storage.list().context("cannot list the directory")?;
+    Ok(!names.iter().any(|name| segment_number(name).is_some()))
 }
 
 /// Standard output, in pieces.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{KeyArgs, StreamArgs, Unchecked, cat::open, line};
 use crate::{
     console,
-    figures::{count, mebibytes},
+    figures::{count, counted, size},
 };
 
 /// Knobs of `freeboard stream info`.
@@ -105,28 +105,36 @@ fn look(args: &InfoArgs) -> Result<Info> {
     })
 }
 
+/// How it is sealed.
+fn sealed(seal: &str, unit: &str) -> String {
+    if seal == "none" {
+        seal.to_owned()
+    } else {
+        format!("{seal} by {unit}")
+    }
+}
+
 fn words(info: &Info) -> String {
     let mut text = format!(
-        "stream      {}\nformat      version {}\nseal        {} by {}\nrecords     {} to {} ({})\n\
+        "stream      {}\nformat      version {}\nseal        {}\nrecords     {} to {} ({})\n\
          segments    {}, {} of them recycled, {}\nepoch       {}\noldest      {}\n",
         info.stream,
         info.version,
-        info.seal,
-        info.seal_unit,
+        sealed(info.seal, info.seal_unit),
         info.first_record,
         info.last_record,
         count((info.last_record + 1).saturating_sub(info.first_record)),
         info.segments,
         info.recycled,
-        mebibytes(info.bytes),
+        size(info.bytes),
         info.epoch,
         info.created,
     );
     if info.broken_files > 0 {
         text += &format!(
-            "broken      {} files that crashes cut off, {} bytes\n",
-            info.broken_files,
-            count(info.broken_bytes)
+            "set aside   {}, {}: what stood behind the last whole record when it was opened\n",
+            counted(info.broken_files as u64, "file"),
+            size(info.broken_bytes)
         );
     }
     text

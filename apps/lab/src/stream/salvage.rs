@@ -1,6 +1,11 @@
 //! `freeboard stream salvage`: what is whole, into a new stream.
 
-use std::{fs, io, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,7 +21,7 @@ use serde_json::json;
 use super::{KeyArgs, StreamArgs, Unchecked};
 use crate::{
     console::{self, Console},
-    figures::{count, mebibytes},
+    figures::{count, counted, mebibytes},
     usage::Usage,
 };
 
@@ -55,6 +60,14 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
     if let Some(key) = &key {
         options = options.seal(header.algorithm, header.unit).key(key.clone());
     }
+    if key.is_none() && header.algorithm.is_sealed() {
+        // Nobody may be there to read it.
+        let _ = writeln!(
+            io::stderr(),
+            "no key: what is sealed with {} is not checked against it, and the copy is not sealed",
+            header.algorithm
+        );
+    }
     let console = Console::new(true);
     let mut to: Option<StreamWriter> = None;
     let mut is_started = false;
@@ -83,9 +96,10 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
     );
     console.end_bars();
     let report = report.map_err(|error| unchecked(error.to_string()))?;
+    let mut head = None;
     if let Some(stream) = to {
         let snapshot = stream.clone();
-        stream
+        head = stream
             .close()
             .with_context(|| args.to.display().to_string())?;
         let snapshot = snapshot.snapshot();
@@ -94,8 +108,13 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
         }
     }
     let text = if args.stream.json {
-        json!({"copied": report.copied, "doubtful": report.doubtful, "lost": report.lost})
-            .to_string()
+        json!({
+            "copied": report.copied,
+            "doubtful": report.doubtful,
+            "lost": report.lost,
+            "head": head.map(|head| head.to_string()),
+        })
+        .to_string()
     } else {
         let lost: Vec<String> = report
             .lost
@@ -103,16 +122,19 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
             .map(|(first, last)| format!("lost: records {first} to {last}\n"))
             .collect();
         format!(
-            "{}{} records copied to {}, {} doubtful{}",
+            "{}{} copied to {}, {} doubtful{}{}",
             lost.concat(),
-            count(report.copied),
+            counted(report.copied, "record"),
             args.to.display(),
             count(report.doubtful),
             if args.doubtful {
                 " among them"
             } else {
                 " left out"
-            }
+            },
+            head.map_or_else(String::new, |head| {
+                format!("\nnumbered from 1; head {head}")
+            })
         )
     };
     console::write_stdout(&(text + "\n")).context("cannot write to standard output")?;

@@ -8,7 +8,7 @@ use freeboard::stream::ReadFrom;
 
 use super::{
     KeyArgs, StreamArgs,
-    cat::{Output, open},
+    cat::{Output, open, torn},
     line,
 };
 use crate::interrupt::{self, Interrupt};
@@ -44,7 +44,13 @@ pub(super) fn tail(args: &TailArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut out = Output::default();
     loop {
         let failed = loop {
-            match reader.next_ref() {
+            // Who follows has what lies behind each end looked at less often.
+            let next = if args.follow {
+                reader.wait_next(Duration::ZERO)
+            } else {
+                reader.next_ref()
+            };
+            match next {
                 Ok(Some(record)) => line::write(record, args.stream.json, &mut out.piece),
                 Ok(None) => break None,
                 Err(error) => break Some(error),
@@ -56,6 +62,11 @@ pub(super) fn tail(args: &TailArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         out.flush()?;
         if let Some(error) = failed {
             return Err(error.into());
+        }
+        if !args.follow
+            && let Some(torn) = torn(&args.stream.path, &mut reader)?
+        {
+            return Err(torn);
         }
         if !out.is_wanted()? || !args.follow {
             return Ok(ExitCode::SUCCESS);

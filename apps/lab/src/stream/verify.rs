@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use freeboard::stream::{
-    Damage, Head, VerifyOptions, VerifyReport, storage::Disk, verify as verify_stream,
+    Damage, Head, VerifyError, VerifyOptions, VerifyReport, storage::Disk, verify as verify_stream,
 };
 use serde::Serialize;
 
 use super::{KeyArgs, StreamArgs, Unchecked};
 use crate::{
     console::{self, Console},
-    figures::{count, mebibytes},
+    figures::{count, counted, mebibytes, size},
 };
 
 /// Knobs of `freeboard stream verify`.
@@ -96,7 +96,13 @@ pub(super) fn check(
         console.move_bar(progress.bytes_done, mebibytes(progress.bytes_done));
     });
     console.end_bars();
-    report.map_err(|error| unchecked(error.to_string()).into())
+    match report {
+        // Nothing of what there must be.
+        Err(error @ VerifyError::NoStream) if expect_head.is_some() => {
+            Err(anyhow!("{}: truncated: {error}", path.display()))
+        }
+        report => report.map_err(|error| unchecked(error.to_string()).into()),
+    }
 }
 
 pub(super) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
@@ -149,26 +155,35 @@ fn words(report: &VerifyReport) -> String {
         text += &format!("... and {} more\n", count(unlisted));
     }
     text += &format!(
-        "{}: {} records, {} to {}, in {} chunks of {} segments, {}; sealed with {} by {}{}\n",
+        "{}: {}, {} to {}, in {} of {}, {}; {}{}\n",
         if report.is_whole() {
             "whole"
         } else {
             "DAMAGED"
         },
-        count(report.records),
+        counted(report.records, "record"),
         report.first_record,
         report.last_record,
-        count(report.chunks),
-        report.segments,
-        mebibytes(report.bytes),
-        report.algorithm,
-        report.unit,
+        counted(report.chunks, "chunk"),
+        counted(report.segments, "segment"),
+        size(report.bytes),
+        if report.algorithm.is_sealed() {
+            format!("sealed with {} by {}", report.algorithm, report.unit)
+        } else {
+            "not sealed".to_owned()
+        },
         if report.algorithm.is_sealed() && !report.tags_checked {
             ", tags not checked (no key)"
         } else {
             ""
         }
     );
+    if report.first_record > 1 {
+        text += &format!(
+            "it begins with record {}: those before it are gone, by retention or by somebody's hand\n",
+            report.first_record
+        );
+    }
     if let Some(head) = report.head {
         text += &format!("head {head}\n");
     }

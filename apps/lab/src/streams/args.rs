@@ -172,11 +172,9 @@ impl StreamsArgs {
     /// [`Usage`] if there is no room, or the directory cannot be written.
     pub(super) fn room(&self, plans: &[Plan]) -> Result<tempfile::TempDir> {
         let below = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let made = std::fs::create_dir_all(&below).and_then(|()| {
-            tempfile::Builder::new()
-                .prefix("freeboard-streams-")
-                .tempdir_in(&below)
-        });
+        let made = tempfile::Builder::new()
+            .prefix("freeboard-streams-")
+            .tempdir_in(&below);
         let room = made.map_err(|error| {
             Usage::new(format!("cannot write below {}: {error}", below.display()))
         })?;

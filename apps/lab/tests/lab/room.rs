@@ -27,6 +27,7 @@ impl Room {
             folder: tempfile::tempdir().expect("a folder for temporary files"),
         };
         room.key("KEY", "a key of the tests, which is no secret\n");
+        fs::create_dir(room.path("BENCH")).expect("there is room");
         room
     }
 
@@ -43,11 +44,12 @@ impl Room {
         self.folder.path().join(name)
     }
 
-    /// The words with what is written in capitals named by its path: `LOG`, `COPY`, `KEY`, `OTHER`.
+    /// The words with what is written in capitals named by its path: `LOG`, `COPY`, `KEY`, `OTHER`, and
+    /// `BENCH`, which is an empty directory.
     pub(crate) fn words(&self, words: &str) -> String {
         let path = |word: &str| -> String {
             let name = word.split('/').next().unwrap_or(word);
-            if ["LOG", "COPY", "KEY", "OTHER"].contains(&name) {
+            if ["LOG", "COPY", "KEY", "OTHER", "BENCH"].contains(&name) {
                 self.path(word).display().to_string()
             } else {
                 word.to_owned()

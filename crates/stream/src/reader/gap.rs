@@ -19,6 +19,38 @@ fn is_proof(header: &ChunkHeader, record: u64) -> bool {
 }
 
 impl StreamReader {
+    /// What stands at the end, if it begins like a chunk that has to come next and is none that is whole.
+    /// While a writer is at work that is what it is writing; else a crash has torn it, or somebody has
+    /// cut it.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReadError`].
+    pub fn torn_end(&mut self) -> Result<Option<ReadError>, ReadError> {
+        let Some(segment) = &mut self.segment else {
+            return Ok(None);
+        };
+        let read = ReadError::io(format!("read segment {}", segment.header.number));
+        let place = self.place;
+        let slot = segment.scan.refresh();
+        let slot = slot.and_then(|()| segment.scan.read(place.offset));
+        let header = match slot.map_err(read)? {
+            Slot::End | Slot::Zeros => return Ok(None),
+            // What an older stream has left in a file that is used again.
+            Slot::NoHeader { .. } if segment.header.is_recycled => return Ok(None),
+            Slot::NoHeader { .. } => None,
+            Slot::Cut(header) | Slot::Chunk { header, .. } => Some(header),
+        };
+        if header.is_some_and(|header| !place.is_followed_by(&header, &segment.header)) {
+            return Ok(None);
+        }
+        // A whole one has come meanwhile if nothing is wrong.
+        let reason = self.read_chunk()?.flatten();
+        self.chunk = None;
+        self.place = place;
+        Ok(reason.map(|reason| self.damaged(Some(reason))))
+    }
+
     /// Whether the next segment is missing, or its header is lost, and a later one says that what is
     /// missing here had been durable. A header on its way to the disk may be seen half written.
     pub(super) fn is_cut_off(&self, numbers: &[u64]) -> Result<bool, ReadError> {
@@ -104,7 +136,9 @@ impl StreamReader {
     /// See [`ReadError`].
     pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
         self.chunk = None;
-        if self.segment.is_none() || self.lost_before.take().is_some() {
+        let was_lost = self.lost_before.take().is_some();
+        if was_lost || self.segment.is_none() {
+            self.has_given_up |= self.segment.is_none();
             return Ok(self.next_sequence());
         }
         let found = self.find_in(self.number(), self.place.offset, |_, _| true)?;

@@ -114,15 +114,28 @@ impl StreamReader {
                 ..self.place
             };
         }
+        let mut last = None;
         while let Some(header) = header_at(self.place.offset)? {
             let follows = header.stream == stream
                 && header.sequence == self.place.chunk
                 && header.first_record == self.place.record
                 && header.epoch >= self.place.epoch;
-            if !follows || is_it(&header) {
+            if follows && is_it(&header) {
+                return Ok(());
+            }
+            if !follows {
                 break;
             }
+            last = Some(self.place);
             self.place.pass(&header);
+        }
+        // A header may speak of more than has come: the end is behind the last chunk that is whole.
+        if let Some(last) = last {
+            let next = std::mem::replace(&mut self.place, last);
+            if self.read_chunk()?.is_none() {
+                self.place = next;
+            }
+            self.chunk = None;
         }
         Ok(())
     }

@@ -128,6 +128,13 @@ impl StreamReader {
                 None => {}
             }
         }
+        // A first header on its way to the disk may be seen half written; who waits looks again.
+        if let Some(lost) = lost
+            && !self.is_waiting
+            && !self.is_blank(lost)?
+        {
+            self.lost_before = Some(lost).filter(|_| !self.has_given_up);
+        }
         Ok(false)
     }
 }

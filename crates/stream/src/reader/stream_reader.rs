@@ -49,7 +49,9 @@ pub struct StreamReader {
     pub(super) searched: Option<(u64, u64)>,
     searched_at: Option<Instant>,
     /// Whether the reader follows, so that a search may be put off.
-    is_waiting: bool,
+    pub(super) is_waiting: bool,
+    /// Whether a stream without any header that holds was given up.
+    pub(super) has_given_up: bool,
     /// A segment before the first that can be read, whose header is lost; until it was spoken of.
     pub(super) lost_before: Option<u64>,
 }
@@ -116,6 +118,7 @@ impl StreamReader {
             searched: None,
             searched_at: None,
             is_waiting: false,
+            has_given_up: false,
             lost_before: None,
         };
         reader.seek(options.from)?;
@@ -258,14 +261,15 @@ impl StreamReader {
                 offset: 0,
                 // The last of those that it had; the first is not known.
                 record: self.place.record.saturating_sub(1),
-                reason: format!(
-                    "its header does not hold, and segment {} follows",
-                    self.number()
-                ),
+                reason: "its header does not hold".to_owned(),
             });
         }
         if self.segment.is_none() && !self.open_oldest()? {
-            return Ok(Next::End);
+            return if self.lost_before.is_some() {
+                Ok(Next::Again)
+            } else {
+                Ok(Next::End)
+            };
         }
         let Some(reason) = self.read_chunk()? else {
             return Ok(Next::Chunk);
@@ -319,7 +323,7 @@ impl StreamReader {
 
     /// Reads the chunk that has to come next. `Some` if it does not, with what is wrong where
     /// something is there.
-    fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
+    pub(super) fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
         let segment = self.segment.as_mut().expect("a segment is open");
         let place = self.place;
         let read = ReadError::io(format!("read segment {}", segment.header.number));

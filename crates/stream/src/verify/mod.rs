@@ -16,10 +16,10 @@ mod segment;
 use std::io;
 
 use crate::{
-    format::{Algorithm, FormatError, SegmentHeader},
+    format::{ALIGNMENT, Algorithm, ChunkHeader, FormatError, SegmentHeader, TAG_BYTES},
     head::Head,
-    scan,
-    seal::{MasterKey, Ratchet, check_segment},
+    scan::{self, Slot},
+    seal::{MasterKey, Ratchet, check_chunk, check_segment},
     storage::{Access, Storage},
 };
 
@@ -60,7 +60,7 @@ pub fn verify(
 ) -> Result<VerifyReport, VerifyError> {
     let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
     let headers = headers(storage, &numbers)?;
-    let identity = identity(&numbers, &headers, key)?;
+    let identity = identity(storage, &numbers, &headers, key)?;
     let bytes_total =
         scan::bytes(storage, &numbers).map_err(VerifyError::io("open the segments"))?;
     let key = key.filter(|_| identity.algorithm.is_sealed());
@@ -116,7 +116,7 @@ pub fn stream_header(
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
     let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
-    identity(&numbers, &headers(storage, &numbers)?, key)
+    identity(storage, &numbers, &headers(storage, &numbers)?, key)
 }
 
 /// The headers of all segments, or what is wrong with them.
@@ -145,15 +145,16 @@ fn headers(
 }
 
 /// The header that says what stream this is: the first that the key agrees with, or the first that
-/// holds.
+/// holds; where none holds, what the first whole chunk says of it.
 fn identity(
+    storage: &dyn Storage,
     numbers: &[u64],
     headers: &[Result<SegmentHeader, FormatError>],
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
     let mut sound = headers.iter().filter_map(|header| header.as_ref().ok());
     let Some(first) = sound.clone().next() else {
-        return Err(VerifyError::NoStream);
+        return identity_of_chunks(storage, numbers, key)?.ok_or(VerifyError::NoStream);
     };
     let Some(key) = key else {
         return Ok(*first);
@@ -176,5 +177,57 @@ fn identity(
         None => Err(VerifyError::WrongKey {
             segment: first.number,
         }),
+    }
+}
+
+/// What the first whole chunk says of a stream of which no header holds.
+fn identity_of_chunks(
+    storage: &dyn Storage,
+    numbers: &[u64],
+    key: Option<&MasterKey>,
+) -> Result<Option<SegmentHeader>, VerifyError> {
+    for &number in numbers {
+        let find = || -> io::Result<Option<SegmentHeader>> {
+            let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
+            let mut offset = ALIGNMENT as u64;
+            while offset < scan.bytes() {
+                if let Slot::Chunk { header, .. } = scan.read(offset)? {
+                    let (algorithm, stream) = (header.algorithm, header.stream);
+                    let keys = key.filter(|_| algorithm.is_sealed());
+                    let keys = keys.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
+                    // With a key, one that the key does not agree with says nothing.
+                    let is_believed = key.is_some() == keys.is_some();
+                    if is_believed && check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
+                        return Ok(Some(header_before(&header, number, scan.bytes())));
+                    }
+                }
+                offset += ALIGNMENT as u64;
+            }
+            Ok(None)
+        };
+        let found = find().map_err(VerifyError::io(format!("read segment {number}")))?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// The header of a segment that may have begun with this chunk.
+fn header_before(chunk: &ChunkHeader, number: u64, segment_bytes: u64) -> SegmentHeader {
+    SegmentHeader {
+        algorithm: chunk.algorithm,
+        unit: chunk.unit,
+        is_recycled: false,
+        stream: chunk.stream,
+        number,
+        epoch: chunk.epoch,
+        first_chunk: chunk.sequence,
+        first_record: chunk.first_record,
+        created_ns: chunk.time_ns,
+        segment_bytes,
+        previous: chunk.previous,
+        key_check: [0; 32],
+        tag: [0; TAG_BYTES],
     }
 }
