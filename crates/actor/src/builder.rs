@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use freeboard_meter::LongRunSnapshot;
-use freeboard_sched::{BudgetLimits, Collapse, Fault, Scheduler, SchedulerSettings};
+use freeboard_sched::{BudgetLimits, Collapse, Driver, Fault, Scheduler, SchedulerSettings};
 
 use crate::{
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
@@ -123,6 +123,13 @@ impl SystemBuilder {
     /// [`SystemBuilder::on_long_run`]. None is expected: it would be a fault of this runtime.
     pub fn on_collapse(mut self, observer: impl Fn(&Collapse) + Send + Sync + 'static) -> Self {
         self.observers.on_collapse = Some(Box::new(observer));
+        self
+    }
+
+    /// What makes actors ready besides messages, such as the poller of `freeboard-io`: idle workers wait
+    /// in it.
+    pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
+        self.settings.driver = Some(driver);
         self
     }
 

@@ -277,12 +277,10 @@ impl<A: Actor> Context<A> {
         Ok(key)
     }
 
-    /// Calls `action` on this actor, past the mailbox, each time the returned function is called. The
-    /// caller bounds how often that is.
-    pub(crate) fn notifier(
-        &self,
-        action: fn(&mut A, &mut Self),
-    ) -> impl Fn() + Send + Sync + 'static {
+    /// Calls `action` on this actor, past the mailbox, each time the returned function is called, from
+    /// any thread; does nothing once the actor has ended. It is for notices that the caller bounds, such
+    /// as that a socket is ready: they wait in no lane.
+    pub fn notifier(&self, action: fn(&mut A, &mut Self)) -> impl Fn() + Send + Sync + 'static {
         let weak = CellRef::of(self.cell()).downgrade();
         move || {
             if let Some(cell) = weak.upgrade() {
@@ -291,8 +289,11 @@ impl<A: Actor> Context<A> {
         }
     }
 
-    /// Calls `action` on this actor, past the mailbox, after `delay`.
-    pub(crate) fn notice_after(
+    /// Calls `action` on this actor, past the mailbox, after `delay`. Ends with the actor.
+    ///
+    /// # Errors
+    /// When the system's timer thread cannot be started.
+    pub fn notice_after(
         &self,
         delay: Duration,
         action: fn(&mut A, &mut Self),

@@ -257,6 +257,7 @@ impl SystemInner {
             uptime_ns: clock::now_ns() - self.started_ns,
             workers: self.scheduler.workers_snapshot(),
             scheduler: self.scheduler.snapshot(),
+            poller: self.scheduler.poller_snapshot(),
             long_runs: self.scheduler.long_runs(),
             actors_alive: actors.len() as u64,
             actors_spawned: actors.len() as u64 + ended,

@@ -7,8 +7,12 @@ pub use freeboard_actor::*;
 
 /// Bounds, overload policies, credit: pure decisions.
 pub use freeboard_flow as flow;
+/// The poller that a system's workers share, and when they look at it.
+pub use freeboard_io as io;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
+/// Sockets, HTTP and a TCP proxy as actors.
+pub use freeboard_net as net;
 /// Sealed, durable, append-only logs.
 pub use freeboard_stream as stream;
 /// A stream's writer as an actor, and its records as messages.

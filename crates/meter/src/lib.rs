@@ -21,6 +21,7 @@ pub mod counter;
 pub mod group;
 pub mod histogram;
 pub mod peak;
+pub mod poller;
 pub mod prometheus;
 pub mod scheduler;
 pub mod snapshot;
@@ -33,6 +34,7 @@ pub use counter::{Counter, OwnedCounter};
 pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use peak::Peak;
+pub use poller::{LooksSnapshot, PollerSnapshot};
 pub use prometheus::{Exposition, FamilyKind, render};
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,

@@ -10,6 +10,7 @@
 
 mod exposition;
 mod groups;
+mod poller;
 mod workers;
 
 pub use exposition::{Exposition, FamilyKind};
@@ -65,6 +66,9 @@ pub fn render(snapshot: &SystemSnapshot) -> String {
     render_system(&mut text, snapshot);
     workers::render_workers(&mut text, &snapshot.workers);
     workers::render_scheduler(&mut text, &snapshot.scheduler);
+    if let Some(poller) = &snapshot.poller {
+        poller::render(&mut text, poller);
+    }
     let actors: Vec<_> = snapshot.actors.iter().map(ActorLabels::new).collect();
     render_actors(&mut text, &actors);
     render_lanes(&mut text, &actors);

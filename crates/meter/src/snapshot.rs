@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     group::GroupSnapshot,
+    poller::PollerSnapshot,
     scheduler::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot},
     tally::HistogramSummary,
 };
@@ -24,6 +25,8 @@ pub struct SystemSnapshot {
     pub workers: Vec<WorkerSnapshot>,
     /// The scheduler as a whole.
     pub scheduler: SchedulerSnapshot,
+    /// The poller, if the scheduler has one.
+    pub poller: Option<PollerSnapshot>,
     /// The latest runs that were longer than the threshold, oldest first.
     pub long_runs: Vec<LongRunSnapshot>,
     /// How many actors are alive now.

@@ -55,6 +55,20 @@ impl Injector {
         self.length.fetch_add(tasks.len(), Ordering::SeqCst);
     }
 
+    /// In front of all others.
+    pub(crate) fn push_first(&self, task: Task) {
+        let mut list = self.list.lock().expect("nothing panics under this lock");
+        if list.is_closed {
+            return;
+        }
+        // SAFETY: the caller hands the task over; `next` is ours under the lock.
+        unsafe { *task.header().as_ref().next.get() = list.first };
+        list.first = Some(task);
+        list.last.get_or_insert(task);
+        // Ordering: SeqCst, as in `len`.
+        self.length.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Forgets all tasks, and touches none from here on.
     pub(crate) fn close(&self) {
         let mut list = self.list.lock().expect("nothing panics under this lock");

@@ -7,6 +7,7 @@
 //! - [`RunState`]: the state word, and why no message is left behind.
 //! - [`Budget`]: how long a task runs before others have their turn.
 //! - [`Timers`]: calls at a later time.
+//! - [`Driver`]: what makes tasks ready besides tasks, such as the network.
 //! - [`StackTarget`]: the call stack of a thread that is stuck, with the feature `stacks`.
 //!
 //! Sources: Tokio's multi-thread scheduler and Go's (per-worker rings, stealing of half, a next
@@ -15,6 +16,7 @@
 mod accounting;
 mod budget;
 mod doze;
+mod driver;
 mod fault;
 mod gauges;
 mod injector;
@@ -45,6 +47,7 @@ mod worker;
 mod loom_tests;
 
 pub use budget::{Budget, BudgetLimits};
+pub use driver::{Cadence, Driver, Look, Looker};
 pub use fault::Fault;
 pub use label::{RunLabel, TypeNamer};
 pub use pinned::{Blocking, BusySpin, Idle, Pinned, Sleeping, WaitStrategy, Yielding};

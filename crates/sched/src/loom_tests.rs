@@ -12,8 +12,11 @@ use loom::{
     thread,
 };
 
+use freeboard_meter::PollerSnapshot;
+
 use crate::{
-    After, Header, Rest, RunContext, RunState, Signals, Task, Vtable, Wake,
+    After, Cadence, Driver, Header, Look, Looker, Rest, RunContext, RunState, Signals, Task,
+    Vtable, Wake,
     injector::Injector,
     local::LocalQueue,
     places::{HandOver, Places, Rested, Standing, Stuck},
@@ -189,7 +192,7 @@ fn loom_ring_loses_and_doubles_nothing() {
 fn loom_no_task_waits_while_workers_sleep() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(2, None));
+        let sleep = Arc::new(Sleep::new(2, None, None));
         (0..2).for_each(|_| sleep.join());
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
@@ -212,7 +215,7 @@ fn loom_no_task_waits_while_workers_sleep() {
                             }
                             continue;
                         }
-                        sleep.sleep(worker, is_searching, || {
+                        sleep.sleep(worker, worker, is_searching, || {
                             injector.len() > 0 || left.load(Ordering::SeqCst) == 0
                         });
                         is_searching = true;
@@ -237,7 +240,7 @@ fn loom_no_task_waits_while_workers_sleep() {
 fn loom_a_place_changes_hands_and_no_task_waits() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(2, None));
+        let sleep = Arc::new(Sleep::new(2, None, None));
         let places = Arc::new(Places::new(1, 2));
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
@@ -281,7 +284,7 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
                             }
                             continue;
                         }
-                        sleep.sleep(seat, is_searching, || {
+                        sleep.sleep(seat, seat, is_searching, || {
                             injector.len() > 0 || is_over() || !is_seated()
                         });
                         is_searching = true;
@@ -300,6 +303,129 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
             thread.join().unwrap();
         }
         assert_eq!(injector.len(), 0);
+        drop(headers);
+    });
+}
+
+/// A driver that makes one task ready when it is told to.
+struct Event {
+    state: Mutex<EventState>,
+    changed: loom::sync::Condvar,
+    injector: Arc<Injector>,
+}
+
+#[derive(Default)]
+struct EventState {
+    is_waited_in: bool,
+    is_woken: bool,
+    ready: Option<Task>,
+}
+
+impl Event {
+    fn happen(&self, task: Task) {
+        self.state.lock().unwrap().ready = Some(task);
+        self.changed.notify_one();
+    }
+}
+
+impl Driver for Event {
+    fn is_watching(&self) -> bool {
+        true
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::NEVER
+    }
+
+    fn is_unattended(&self, _: u64) -> bool {
+        false
+    }
+
+    fn look(&self, _: Looker) -> Look {
+        Look::Nothing
+    }
+
+    fn wait(&self, _: usize, is_called: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look {
+        let mut state = self.state.lock().unwrap();
+        if state.is_waited_in {
+            return Look::Taken;
+        }
+        state.is_waited_in = true;
+        drop(state);
+        let is_called = is_called();
+        state = self.state.lock().unwrap();
+        state.is_woken |= is_called;
+        while state.ready.is_none() && !state.is_woken {
+            state = self.changed.wait(state).unwrap();
+        }
+        (state.is_waited_in, state.is_woken) = (false, false);
+        let Some(task) = state.ready.take() else {
+            return Look::Nothing;
+        };
+        drop(state);
+        found();
+        self.injector.push(task);
+        Look::Found
+    }
+
+    fn wake(&self) {
+        self.state.lock().unwrap().is_woken = true;
+        self.changed.notify_one();
+    }
+
+    fn snapshot(&self) -> PollerSnapshot {
+        PollerSnapshot::default()
+    }
+}
+
+/// Two workers, of which one waits in a driver. One task comes from there, one from outside; both are
+/// taken, and both workers come to their end.
+#[test]
+fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
+    check(2, || {
+        let (tasks, headers) = leak_tasks::<2>();
+        let injector = Arc::new(Injector::new());
+        let event = std::sync::Arc::new(Event {
+            state: Mutex::new(EventState::default()),
+            changed: loom::sync::Condvar::new(),
+            injector: injector.clone(),
+        });
+        let sleep = Arc::new(Sleep::new(2, Some(event.clone()), None));
+        (0..2).for_each(|_| sleep.join());
+        let left = Arc::new(AtomicUsize::new(tasks.len()));
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
+                thread::spawn(move || {
+                    let mut is_searching = true;
+                    while left.load(Ordering::SeqCst) > 0 {
+                        if !is_searching {
+                            is_searching = sleep.try_start_searching();
+                        }
+                        if injector.pop_batch(0, |_| ()).is_some() {
+                            if is_searching && sleep.stop_searching() && injector.len() > 0 {
+                                sleep.wake_one();
+                            }
+                            is_searching = false;
+                            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                                sleep.wake_all();
+                            }
+                            continue;
+                        }
+                        sleep.sleep(worker, worker, is_searching, || {
+                            injector.len() > 0 || left.load(Ordering::SeqCst) == 0
+                        });
+                        is_searching = true;
+                    }
+                })
+            })
+            .collect();
+        event.happen(tasks[0]);
+        injector.push(tasks[1]);
+        sleep.wake_one();
+        for worker in workers {
+            worker.join().unwrap();
+        }
         drop(headers);
     });
 }

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_meter::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot, WorkerState};
+use freeboard_meter::{
+    LongRunSnapshot, PollerSnapshot, SchedulerSnapshot, WorkerSnapshot, WorkerState,
+};
 
 use crate::{
     monitor,
@@ -211,6 +213,12 @@ impl Scheduler {
             threads_max: self.shared.settings.threads_max() as u64,
             ..self.shared.gauges.snapshot()
         }
+    }
+
+    /// What the driver has counted, if there is one.
+    pub fn poller_snapshot(&self) -> Option<PollerSnapshot> {
+        let driver = self.shared.settings.driver.as_ref()?;
+        Some(driver.snapshot())
     }
 
     /// The latest long runs, oldest first.

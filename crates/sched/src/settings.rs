@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, thread};
 
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 
-use crate::{budget::BudgetLimits, fault::Fault};
+use crate::{budget::BudgetLimits, driver::Driver, fault::Fault};
 
 /// Workers that one scheduler may have.
 pub const WORKERS_MAX: usize = 1_024;
@@ -32,6 +32,8 @@ pub struct SchedulerSettings {
     /// Whether the report of a long run has the call stack of its thread; default no. Needs the
     /// feature `stacks`.
     pub has_stacks: bool,
+    /// What makes tasks ready besides tasks, such as the network; default nothing.
+    pub driver: Option<Arc<dyn Driver>>,
     /// What the scheduler shall do wrong, for tests.
     pub fault: Option<Fault>,
     /// Who is told what the monitor finds.
@@ -66,6 +68,7 @@ impl Default for SchedulerSettings {
             spin_ns: 30_000,
             long_run_ns: 100_000_000,
             has_stacks: false,
+            driver: None,
             fault: None,
             observer: Arc::new(Silent),
         }

@@ -57,7 +57,7 @@ impl Shared {
             seats: Seats::new(threads_max),
             places: Places::new(settings.workers, threads_max),
             injector: Injector::new(),
-            sleep: Sleep::new(threads_max, settings.fault),
+            sleep: Sleep::new(threads_max, settings.driver.clone(), settings.fault),
             gauges: Gauges::new(),
             tick: Tick::new(),
             doze: Doze::new(),

@@ -16,6 +16,7 @@ use std::{cell::Cell, ptr::NonNull, sync::Arc};
 use freeboard_meter::{WorkerState, clock};
 
 use crate::{
+    driver::{Cadence, Driver, Look, Looker},
     local::LocalQueue,
     places::{HandOver, Rested, Standing, Stuck},
     run_context::RunContext,
@@ -37,6 +38,17 @@ const INJECTOR_BATCH_MAX: usize = 32;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Where a task goes that becomes ready on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Into the next slot: it was woken by what runs here.
+    NextSlot,
+    /// Behind what waits: a look at the driver found it.
+    None,
+    /// Before everything that waits.
+    First,
 }
 
 /// Marks the thread as a worker's, until it is dropped, also by a panic.
@@ -70,6 +82,12 @@ pub(crate) struct Worker {
     /// Whether the last task came from the injector because it was its turn.
     has_just_looked: Cell<bool>,
     next_slot_uses: Cell<u32>,
+    runs_since_look: Cell<u32>,
+    /// When the driver is looked at the next time, and the monitor's tick at the last.
+    look_due_ns: Cell<u64>,
+    looked_at_tick: Cell<u64>,
+    /// Where tasks go that become ready here.
+    lead: Cell<Lead>,
     random: Cell<u32>,
 }
 
@@ -92,6 +110,10 @@ impl Worker {
             long_runs_left: Cell::new(0),
             has_just_looked: Cell::new(false),
             next_slot_uses: Cell::new(0),
+            runs_since_look: Cell::new(0),
+            look_due_ns: Cell::new(0),
+            looked_at_tick: Cell::new(0),
+            lead: Cell::new(Lead::NextSlot),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
         }
     }
@@ -231,7 +253,7 @@ impl Worker {
         own.parks.bump(1);
         self.enter_state(WorkerState::Park, clock::now_ns());
         let sleep = &self.shared.sleep;
-        sleep.sleep(self.number, was_searching, || {
+        sleep.sleep(self.number, self.index.get(), was_searching, || {
             self.shared.has_work() || !self.is_seated()
         });
         self.shared.doze.rouse();
@@ -269,6 +291,7 @@ impl Worker {
         {
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
         }
+        self.attend(context.looked_ns());
         match after {
             After::Done => {}
             After::BudgetSpent => {
@@ -287,12 +310,61 @@ impl Worker {
         }
     }
 
+    /// Looks at the driver if it is time.
+    #[inline]
+    fn attend(&self, looked_ns: u64) {
+        let Some(driver) = self.shared.settings.driver.as_deref() else {
+            return;
+        };
+        let runs = self.runs_since_look.get() + 1;
+        self.runs_since_look.set(runs);
+        let cadence = driver.cadence();
+        if cadence.runs == u32::MAX {
+            return;
+        }
+        let is_due = runs >= cadence.runs
+            || looked_ns >= self.look_due_ns.get()
+            || self.shared.tick.now() != self.looked_at_tick.get();
+        if is_due && self.is_seated() {
+            self.look(driver, cadence);
+        }
+    }
+
+    fn look(&self, driver: &dyn Driver, cadence: Cadence) {
+        let now_ns = clock::now_ns();
+        self.runs_since_look.set(0);
+        self.look_due_ns.set(now_ns.saturating_add(cadence.time_ns));
+        self.looked_at_tick.set(self.shared.tick.now());
+        self.enter_state(WorkerState::Poll, now_ns);
+        self.lead.set(if cadence.is_first {
+            Lead::First
+        } else {
+            Lead::None
+        });
+        if driver.look(Looker::Busy(self.index.get())) == Look::Found && cadence.is_first {
+            // They are taken from the injector next.
+            self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
+            self.has_just_looked.set(false);
+        }
+        self.lead.set(Lead::NextSlot);
+    }
+
     /// A task was woken by what runs on this worker.
     #[inline]
     pub(crate) fn schedule(&self, task: Task) {
         if !self.is_seated() {
             self.shared.inject(task);
             return;
+        }
+        match self.lead.get() {
+            Lead::NextSlot => {}
+            Lead::First => {
+                self.shared.injector.push_first(task);
+                return self.shared.wake_one(self.number);
+            }
+            // Among long runs the ring is given away after each, so it would go there anyway.
+            Lead::None if self.has_long_runs() => return self.shared.inject(task),
+            Lead::None => return self.push_local(task),
         }
         if let Some(displaced) = self.seat().next_slot.replace(task) {
             self.push_local(displaced);
@@ -368,6 +440,11 @@ impl Worker {
     fn search(&self) -> Option<Task> {
         let started_ns = clock::now_ns();
         self.enter_state(WorkerState::Search, started_ns);
+        // What a wait in the driver has made ready is here.
+        let own = self.seat();
+        if let Some(task) = own.next_slot.take().or_else(|| own.queue.pop()) {
+            return Some(task);
+        }
         let seats = &self.shared.seats;
         loop {
             if let Some(task) = self.take_injected(INJECTOR_BATCH_MAX) {

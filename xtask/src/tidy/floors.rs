@@ -29,7 +29,10 @@ const FLOORS: &[(&str, Below)] = &[
         "freeboard-sched",
         Below::Only(&["freeboard-queue", "freeboard-meter"]),
     ),
-    ("freeboard-io", Below::Only(&["freeboard-sched"])),
+    (
+        "freeboard-io",
+        Below::Only(&["freeboard-sched", "freeboard-meter"]),
+    ),
     (
         "freeboard-actor",
         Below::Only(&[
@@ -41,7 +44,12 @@ const FLOORS: &[(&str, Below)] = &[
     ),
     (
         "freeboard-net",
-        Below::Only(&["freeboard-actor", "freeboard-io"]),
+        Below::Only(&[
+            "freeboard-actor",
+            "freeboard-io",
+            "freeboard-flow",
+            "freeboard-meter",
+        ]),
     ),
     (
         "freeboard-stream",

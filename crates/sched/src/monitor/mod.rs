@@ -26,6 +26,7 @@ use std::{
 use freeboard_meter::clock;
 
 use crate::{
+    driver::Looker,
     local::LocalQueue,
     places::{HandOver, Standing, Stuck},
     shared::Shared,
@@ -115,6 +116,7 @@ impl Monitor {
             self.look_at_runs(shared, now_ns, reading.sleeping > 0);
             self.look_for_collapse(shared, now_ns);
         }
+        self.look_outside(shared, now_ns, reading.sleeping > 0);
         shared.fill_vacancies();
         if census.spares + census.starting == 0 {
             // Should it not start, the next look tries again.
@@ -124,6 +126,20 @@ impl Monitor {
             shared.places.retire_one(SPARES_KEPT);
         }
         self.looked_ns = now_ns;
+    }
+
+    /// Looks at the driver if nobody has for too long, and has somebody wait there who sleeps.
+    fn look_outside(&self, shared: &Shared, now_ns: u64, is_anybody_asleep: bool) {
+        let Some(driver) = &shared.settings.driver else {
+            return;
+        };
+        if !driver.is_unattended(now_ns) {
+            return;
+        }
+        driver.look(Looker::Monitor);
+        if is_anybody_asleep {
+            shared.sleep.force_wake();
+        }
     }
 
     /// Nobody is in a run any more.

@@ -3,7 +3,10 @@
 //! States, steps of both sides and the proof are in `README.md` beside this file; the names P1..P4,
 //! F1, F2 and S1..S4 below are its steps.
 
+use std::sync::Arc;
+
 use crate::{
+    driver::{Driver, Look},
     fault::Fault,
     parker::Parker,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
@@ -37,6 +40,8 @@ pub(crate) struct Sleep {
     sleepers: Mutex<Sleepers>,
     /// By seat.
     parkers: Box<[Parker]>,
+    /// Where one idle worker waits, if there is something to wait for.
+    driver: Option<Arc<dyn Driver>>,
     drops_wakes: bool,
 }
 
@@ -51,11 +56,12 @@ pub(crate) struct SleepReading {
 
 impl Sleep {
     /// For threads in up to `seats` seats; each comes in as a searcher, see [`Sleep::join`].
-    pub(crate) fn new(seats: usize, fault: Option<Fault>) -> Self {
+    pub(crate) fn new(seats: usize, driver: Option<Arc<dyn Driver>>, fault: Option<Fault>) -> Self {
         Self {
             counts: AtomicU64::new(0),
             sleepers: Mutex::new(Sleepers::default()),
             parkers: (0..seats).map(|_| Parker::new()).collect(),
+            driver,
             drops_wakes: fault == Some(Fault::DropWakes),
         }
     }
@@ -120,7 +126,7 @@ impl Sleep {
             self.leave_list(&mut sleepers, 1);
             woken
         };
-        self.parkers[woken].unpark();
+        self.unpark(woken);
         true
     }
 
@@ -137,8 +143,17 @@ impl Sleep {
     /// Wakes the worker in this seat, if it sleeps.
     pub(crate) fn wake_seat(&self, seat: usize) {
         if self.take_off(seat) {
-            self.parkers[seat].unpark();
+            self.unpark(seat);
         }
+    }
+
+    /// Gives the token, wherever it is waited for.
+    fn unpark(&self, seat: usize) {
+        self.parkers[seat].unpark_outside(|| {
+            if let Some(driver) = &self.driver {
+                driver.wake();
+            }
+        });
     }
 
     /// Wakes every worker, for shutdown.
@@ -150,7 +165,7 @@ impl Sleep {
             woken
         };
         for seat in woken {
-            self.parkers[seat].unpark();
+            self.unpark(seat);
         }
     }
 
@@ -180,9 +195,15 @@ impl Sleep {
         before.searching() == 1
     }
 
-    /// S1 to S4. Returns once the worker has been woken, or found work at its last look; it is
-    /// searching then.
-    pub(crate) fn sleep(&self, seat: usize, was_searching: bool, has_work: impl FnOnce() -> bool) {
+    /// S1 to S4. Returns once the worker has been woken, found work at its last look, or was given some
+    /// by the driver; it is searching then. To the driver the worker is `worker`.
+    pub(crate) fn sleep(
+        &self,
+        seat: usize,
+        worker: usize,
+        was_searching: bool,
+        has_work: impl FnOnce() -> bool,
+    ) {
         {
             let mut sleepers = self.lock();
             sleepers.seats.push(seat);
@@ -200,7 +221,31 @@ impl Sleep {
         if has_work() && self.take_off(seat) {
             return;
         }
-        self.parkers[seat].park();
+        match &self.driver {
+            Some(driver) if driver.is_watching() => self.wait_in(&**driver, seat, worker),
+            _ => self.parkers[seat].park(),
+        }
+    }
+
+    /// S4 in the driver, unless somebody else waits there.
+    fn wait_in(&self, driver: &dyn Driver, seat: usize, worker: usize) {
+        let parker = &self.parkers[seat];
+        loop {
+            let mut has_left = false;
+            let mut look = Look::Nothing;
+            let has_token = parker.park_outside(|| {
+                let is_called = || parker.has_token();
+                look = driver.wait(worker, &is_called, &mut || has_left = self.take_off(seat));
+            });
+            if has_token || has_left {
+                return;
+            }
+            if look != Look::Nothing {
+                // Another one waits in the driver; or this one was just taken off the list, and the
+                // token is on its way.
+                return parker.park();
+            }
+        }
     }
 
     /// S3: takes the worker off the list; `false` if a producer was quicker.

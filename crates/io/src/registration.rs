@@ -1,0 +1,57 @@
+//! A socket's place at the poller.
+
+use std::sync::Arc;
+
+use freeboard_meter::now_ns;
+
+use crate::{poller::Shared, ready::Ready, source::Source};
+
+/// A socket's place at the poller, given up when it is dropped. Keep it beside the socket: closing the
+/// socket ends the watching.
+pub struct Registration {
+    shared: Arc<Shared>,
+    source: Arc<Source>,
+    key: usize,
+}
+
+impl Registration {
+    pub(crate) fn new(shared: Arc<Shared>, source: Arc<Source>, key: usize) -> Self {
+        Self {
+            shared,
+            source,
+            key,
+        }
+    }
+
+    /// What was found since the last time; the owner is called again for what is found from now on.
+    pub fn take(&self) -> Ready {
+        if let Some(found_ns) = self.source.settle() {
+            self.shared.counters.ran(now_ns().saturating_sub(found_ns));
+        }
+        self.source.take()
+    }
+
+    /// The poller it is registered with.
+    #[must_use]
+    pub fn poller(&self) -> crate::Poller {
+        crate::Poller::of(self.shared.clone())
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.source.settle().is_some() {
+            self.shared.counters.dropped();
+        }
+        self.shared.remove(self.key);
+    }
+}
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("Registration")
+            .field(&self.key)
+            .finish()
+    }
+}

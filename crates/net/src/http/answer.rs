@@ -1,0 +1,169 @@
+//! Answers into bytes.
+
+use std::{
+    cell::RefCell,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{
+    HeaderMap, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING},
+};
+
+use super::{body::Body, refusal::Refusal, request_reader::Manner};
+use crate::tcp::Outgoing;
+
+/// What is left to send of an answer.
+pub(super) struct Rest {
+    pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+    is_chunked: bool,
+}
+
+/// What came of beginning an answer.
+pub(super) struct Begun {
+    /// Whether another request may follow.
+    pub(super) keeps_alive: bool,
+    pub(super) rest: Option<Rest>,
+}
+
+/// Writes an answer's head, and its body if that is there whole.
+pub(super) fn begin(answer: Response<Body>, manner: Manner, out: &mut Outgoing) -> Begun {
+    let (parts, body) = answer.into_parts();
+    let has_no_body = parts.status.is_informational()
+        || matches!(
+            parts.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+    let is_11 = manner.version == Version::HTTP_11;
+    let is_to_the_end = matches!(body, Body::Pieces(_)) && !is_11 && !has_no_body;
+    let wants_close = parts
+        .headers
+        .get(CONNECTION)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+    let keeps_alive = manner.keeps_alive && !is_to_the_end && !wants_close;
+    out.append(|head| {
+        write_head(head, parts.status, &parts.headers);
+        match &body {
+            _ if has_no_body => {}
+            Body::Full(bytes) => {
+                head.put_slice(b"content-length: ");
+                write_number(head, bytes.len());
+                head.put_slice(b"\r\n");
+            }
+            Body::Pieces(_) if is_11 => head.put_slice(b"transfer-encoding: chunked\r\n"),
+            Body::Pieces(_) => {}
+        }
+        match (keeps_alive, is_11) {
+            (true, false) => head.put_slice(b"connection: keep-alive\r\n"),
+            (false, true) => head.put_slice(b"connection: close\r\n"),
+            _ => {}
+        }
+        head.put_slice(b"\r\n");
+    });
+    let rest = match body {
+        _ if has_no_body || manner.is_head => None,
+        Body::Full(bytes) => {
+            out.push(bytes);
+            None
+        }
+        Body::Pieces(pieces) => Some(Rest {
+            pieces,
+            is_chunked: is_11,
+        }),
+    };
+    Begun { keeps_alive, rest }
+}
+
+impl Rest {
+    /// Writes the next piece. `false` behind the last.
+    pub(super) fn next(&mut self, out: &mut Outgoing) -> bool {
+        let piece = self.pieces.find(|piece| !piece.is_empty());
+        let Some(piece) = piece else {
+            if self.is_chunked {
+                out.append(|tail| tail.put_slice(b"0\r\n\r\n"));
+            }
+            return false;
+        };
+        if !self.is_chunked {
+            out.push(piece);
+            return true;
+        }
+        out.append(|tail| tail.put_slice(format!("{:x}\r\n", piece.len()).as_bytes()));
+        out.push(piece);
+        out.append(|tail| tail.put_slice(b"\r\n"));
+        true
+    }
+}
+
+/// The answer to a request that is refused.
+pub(super) fn refuse(refusal: Refusal, out: &mut Outgoing) {
+    let mut answer = Response::new(Body::from(format!("{refusal}\n")));
+    *answer.status_mut() = refusal.status();
+    let manner = Manner {
+        version: Version::HTTP_11,
+        is_head: false,
+        keeps_alive: false,
+    };
+    begin(answer, manner, out);
+}
+
+/// The word for which a client waits before it sends its body.
+pub(super) fn go_on(out: &mut Outgoing) {
+    out.append(|tail| tail.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+/// Status line and headers; those that frame the answer are not the handler's to say.
+fn write_head(head: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
+    head.reserve(128 + 32 * headers.len());
+    head.put_slice(b"HTTP/1.1 ");
+    head.put_slice(status.as_str().as_bytes());
+    head.put_u8(b' ');
+    head.put_slice(status.canonical_reason().unwrap_or("Unknown").as_bytes());
+    head.put_slice(b"\r\n");
+    for (name, value) in headers {
+        if [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING].contains(name) {
+            continue;
+        }
+        head.put_slice(name.as_str().as_bytes());
+        head.put_slice(b": ");
+        head.put_slice(value.as_bytes());
+        head.put_slice(b"\r\n");
+    }
+    if !headers.contains_key(DATE) {
+        write_date(head);
+    }
+}
+
+fn write_number(to: &mut BytesMut, number: usize) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    let mut rest = number;
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    to.put_slice(&digits[first..]);
+}
+
+/// The date line, made once a second and thread.
+fn write_date(to: &mut BytesMut) {
+    thread_local! {
+        static LINE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+    }
+    let now = SystemTime::now();
+    let second = now
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
+    LINE.with_borrow_mut(|(made, line)| {
+        if *made != second || line.is_empty() {
+            *made = second;
+            *line = format!("date: {}\r\n", httpdate::fmt_http_date(now));
+        }
+        to.put_slice(line.as_bytes());
+    });
+}

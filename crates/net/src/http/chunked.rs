@@ -1,0 +1,113 @@
+//! The chunked transfer coding, taken apart (RFC 9112, 7.1).
+
+use bytes::{Buf, BytesMut};
+
+use super::refusal::Refusal;
+
+/// The longest line of a chunk's size, with its extensions, or of a trailer, in bytes.
+const LINE_BYTES_MAX: usize = 1_024;
+/// The most bytes of trailers.
+const TRAILERS_BYTES_MAX: usize = 16 << 10;
+
+/// Where in a chunked body the reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunked {
+    Size,
+    /// So many bytes of the chunk are missing.
+    Data(usize),
+    /// The end of line behind a chunk.
+    DataEnd,
+    /// Trailers, of which so many bytes have come.
+    Trailers(usize),
+}
+
+impl Chunked {
+    /// Moves what has come of the body from `inbox` to `body`. `true` when it is whole.
+    pub(super) fn advance(
+        &mut self,
+        inbox: &mut BytesMut,
+        body: &mut BytesMut,
+        body_bytes_max: usize,
+    ) -> Result<bool, Refusal> {
+        loop {
+            match *self {
+                Self::Size => {
+                    let Some(line) = take_line(inbox)? else {
+                        return Ok(false);
+                    };
+                    let size = size(&line)?;
+                    if size > body_bytes_max - body.len() {
+                        return Err(Refusal::BodyTooLong);
+                    }
+                    *self = match size {
+                        0 => Self::Trailers(0),
+                        size => Self::Data(size),
+                    };
+                }
+                Self::Data(missing) => {
+                    let here = missing.min(inbox.len());
+                    body.extend_from_slice(&inbox[..here]);
+                    inbox.advance(here);
+                    if here < missing {
+                        *self = Self::Data(missing - here);
+                        return Ok(false);
+                    }
+                    *self = Self::DataEnd;
+                }
+                Self::DataEnd => match inbox[..] {
+                    [b'\r', b'\n', ..] => {
+                        inbox.advance(2);
+                        *self = Self::Size;
+                    }
+                    [] | [b'\r'] => return Ok(false),
+                    _ => return Err(Refusal::Malformed("a chunk's end")),
+                },
+                Self::Trailers(before) => {
+                    let Some(line) = take_line(inbox)? else {
+                        return Ok(false);
+                    };
+                    if line.is_empty() {
+                        return Ok(true);
+                    }
+                    let bytes = before + line.len();
+                    if bytes > TRAILERS_BYTES_MAX {
+                        return Err(Refusal::HeadTooLong);
+                    }
+                    *self = Self::Trailers(bytes);
+                }
+            }
+        }
+    }
+}
+
+/// A line without its end, which must be CR LF; `None` if it has not come whole.
+fn take_line(inbox: &mut BytesMut) -> Result<Option<BytesMut>, Refusal> {
+    let shown = &inbox[..inbox.len().min(LINE_BYTES_MAX)];
+    let Some(end) = shown.iter().position(|&byte| byte == b'\n') else {
+        if inbox.len() >= LINE_BYTES_MAX {
+            return Err(Refusal::Malformed("a chunk's line"));
+        }
+        return Ok(None);
+    };
+    let mut line = inbox.split_to(end + 1);
+    match line.strip_suffix(b"\r\n") {
+        Some(text) if !text.contains(&b'\r') => {
+            let length = text.len();
+            line.truncate(length);
+            Ok(Some(line))
+        }
+        _ => Err(Refusal::Malformed("a chunk's line")),
+    }
+}
+
+fn size(line: &[u8]) -> Result<usize, Refusal> {
+    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default();
+    let digits = digits.trim_ascii_end();
+    let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(digits).unwrap_or_default();
+    if !is_hex {
+        return Err(Refusal::Malformed("a chunk's size"));
+    }
+    // All digits: what does not parse is too large for any limit.
+    Ok(usize::from_str_radix(text, 16).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,420 @@
+//! One connection of a server, as an actor.
+//!
+//! ```text
+//!   ready ──▶ read ──▶ RequestReader ──▶ handler ──▶ Outgoing ──▶ write
+//!               ▲                                      │
+//!               └── not while write_bytes wait, or a request is with an actor
+//! ```
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use freeboard_actor::{Actor, Context, Handler as Handles};
+use freeboard_io::{Poller, mio::net::TcpStream};
+use http::{Response, StatusCode};
+
+use super::{
+    answer::{self, Rest},
+    body::Body,
+    gauges::Gauges,
+    handler::{Call, Handler, Reply, plain},
+    limits::Limits,
+    refusal::Refusal,
+    request_reader::{Incoming, Manner, RequestReader, Step},
+};
+use crate::{
+    deadline::Deadline,
+    tcp::{Arrived, Outgoing, Place, Socket},
+};
+
+/// Steps of one run, so that others have their turn.
+const STEPS_MAX: usize = 64;
+
+/// A peer that was refused may still be sending: so much of it is read and thrown away, for so long, so
+/// that it can read the answer before the connection is reset.
+const LINGER_BYTES: usize = 1 << 20;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// What all connections of a server have in common.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) handler: Handler,
+    pub(super) limits: Limits,
+    pub(super) poller: Poller,
+    pub(super) gauges: Gauges,
+}
+
+/// An answer on its way back from an actor.
+#[derive(Debug)]
+pub struct Answer {
+    pub(super) number: u64,
+    pub(super) answer: Response<Body>,
+}
+
+/// Where the connection is.
+#[derive(Debug)]
+enum Phase {
+    /// Requests are read.
+    Open,
+    /// A request is with an actor.
+    Asked { number: u64, manner: Manner },
+    /// What is written is the last.
+    Closing,
+    /// All is written; what still comes is thrown away, up to so many bytes.
+    Lingering(usize),
+}
+
+/// One connection of a server.
+pub struct HttpConnection {
+    /// Until it has started.
+    stream: Option<TcpStream>,
+    socket: Option<Socket>,
+    common: Arc<Common>,
+    reader: RequestReader,
+    inbox: BytesMut,
+    outgoing: Outgoing,
+    phase: Phase,
+    /// What is left of an answer in pieces.
+    rest: Option<Rest>,
+    /// Whether another request may follow the present answer.
+    keeps_alive: bool,
+    /// Whether the connection ends with its next answer.
+    is_draining: bool,
+    is_refused: bool,
+    asked: u64,
+    deadline: Deadline,
+    waits_for: Wait,
+    place: Place,
+}
+
+/// What a deadline is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Request,
+    Head,
+    Body,
+    Handler,
+    Write,
+    Linger,
+}
+
+/// The connection is over.
+struct Over;
+
+impl std::fmt::Debug for HttpConnection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("HttpConnection")
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpConnection {
+    pub(super) fn new(stream: TcpStream, place: Place, common: Arc<Common>) -> Self {
+        Self {
+            stream: Some(stream),
+            socket: None,
+            reader: RequestReader::new(common.limits),
+            common,
+            inbox: BytesMut::new(),
+            outgoing: Outgoing::new(),
+            phase: Phase::Open,
+            rest: None,
+            keeps_alive: true,
+            is_draining: false,
+            is_refused: false,
+            asked: 0,
+            deadline: Deadline::default(),
+            waits_for: Wait::Request,
+            place,
+        }
+    }
+
+    fn ready(&mut self, cx: &mut Context<Self>) {
+        if let Some(socket) = &mut self.socket {
+            socket.refresh();
+            self.run(cx);
+        }
+    }
+
+    /// The listener drains: an idle connection ends now, another one with its answer.
+    fn drain(&mut self, cx: &mut Context<Self>) {
+        self.is_draining = true;
+        self.run(cx);
+    }
+
+    fn expired(&mut self, cx: &mut Context<Self>) {
+        if !self.deadline.has_passed(cx, Self::expired) {
+            return;
+        }
+        let is_idle = self.waits_for == Wait::Request;
+        self.common.gauges.timed_out.add(u64::from(!is_idle));
+        if matches!(self.waits_for, Wait::Head | Wait::Body) && self.outgoing.is_empty() {
+            self.refuse(Refusal::TimedOut);
+            return self.run(cx);
+        }
+        self.over(cx);
+    }
+
+    fn run(&mut self, cx: &mut Context<Self>) {
+        match self.steps(cx) {
+            Ok(()) => self.watch_time(cx),
+            Err(Over) => self.over(cx),
+        }
+    }
+
+    fn over(&mut self, cx: &mut Context<Self>) {
+        // Closed at once, not when the actor is taken away.
+        self.socket = None;
+        cx.stop();
+    }
+
+    /// Goes on as far as it can without waiting.
+    fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Over> {
+        for _ in 0..STEPS_MAX {
+            let may_go_on = match self.phase {
+                Phase::Open => self.step_open(cx)?,
+                Phase::Asked { .. } => {
+                    self.flush()?;
+                    self.see_whether_gone()?;
+                    false
+                }
+                Phase::Closing => self.step_closing()?,
+                Phase::Lingering(left) => self.step_lingering(left)?,
+            };
+            if !may_go_on {
+                return Ok(());
+            }
+        }
+        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        Ok(())
+    }
+
+    fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
+        if !self.answer_on()? {
+            return Ok(false);
+        }
+        if !self.keeps_alive {
+            self.phase = Phase::Closing;
+            return Ok(true);
+        }
+        if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
+            return Ok(false);
+        }
+        match self.reader.next(&mut self.inbox) {
+            Ok(Step::Request(incoming)) => self.take(*incoming, cx),
+            Ok(Step::Continue) => {
+                answer::go_on(&mut self.outgoing);
+                self.flush()?;
+            }
+            Ok(Step::More) => return self.fetch(),
+            Err(refusal) => self.refuse(refusal),
+        }
+        Ok(true)
+    }
+
+    /// Writes more of an answer in pieces. `false` while the peer must read first.
+    fn answer_on(&mut self) -> Result<bool, Over> {
+        while self.rest.is_some() {
+            if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
+                return Ok(false);
+            }
+            let before = self.outgoing.len();
+            let Some(rest) = &mut self.rest else { break };
+            let has_more = rest.next(&mut self.outgoing);
+            let queued = self.outgoing.len() - before;
+            self.common.gauges.bytes_queued.add(queued as u64);
+            if !has_more {
+                self.rest = None;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads more, once everything is written. Whether anything came.
+    fn fetch(&mut self) -> Result<bool, Over> {
+        let is_between = self.inbox.is_empty() && !self.reader.is_in_body();
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        if !socket.is_readable() || self.is_draining && is_between {
+            self.flush()?;
+            let is_ended = self.socket.as_ref().is_none_or(Socket::is_ended);
+            if is_ended || self.is_draining && is_between {
+                if !is_between {
+                    self.common.gauges.broken.add(1);
+                }
+                self.phase = Phase::Closing;
+                return Ok(true);
+            }
+            if self.inbox.is_empty() {
+                // An idle connection holds no buffer.
+                self.inbox = BytesMut::new();
+            }
+            return Ok(false);
+        }
+        let inbox = &mut self.inbox;
+        let room = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
+        let read = socket.read(room.max(1), |bytes| inbox.extend_from_slice(bytes));
+        match self.noted(read)? {
+            Arrived::Bytes(count) => self.common.gauges.bytes_read.add(count as u64),
+            Arrived::End | Arrived::Nothing => {}
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, incoming: Incoming, cx: &mut Context<Self>) {
+        self.common.gauges.requests.add(1);
+        let manner = incoming.manner;
+        match &self.common.handler {
+            Handler::Function(function) => {
+                let answer = function(incoming.request);
+                self.begin(answer, manner);
+            }
+            Handler::Actor(actor) => {
+                self.asked += 1;
+                let number = self.asked;
+                let call = Call {
+                    request: incoming.request,
+                    reply: Reply::new(cx.actor_ref(), number),
+                };
+                self.phase = Phase::Asked { number, manner };
+                if let Err(error) = actor.try_tell(call) {
+                    // Full or gone: said at once, and not by the reply that is dropped here.
+                    error.into_inner().reply.forget();
+                    self.phase = Phase::Open;
+                    self.begin(plain(StatusCode::SERVICE_UNAVAILABLE), manner);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, answer: Response<Body>, manner: Manner) {
+        self.common.gauges.answers.add(1);
+        let manner = Manner {
+            keeps_alive: manner.keeps_alive && !self.is_draining,
+            ..manner
+        };
+        let before = self.outgoing.len();
+        let begun = answer::begin(answer, manner, &mut self.outgoing);
+        let queued = self.outgoing.len() - before;
+        self.common.gauges.bytes_queued.add(queued as u64);
+        self.keeps_alive = begun.keeps_alive;
+        self.rest = begun.rest;
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.common.gauges.refused.add(1);
+        answer::refuse(refusal, &mut self.outgoing);
+        self.phase = Phase::Closing;
+        self.is_refused = true;
+    }
+
+    fn step_closing(&mut self) -> Result<bool, Over> {
+        if !self.flush()? {
+            return Ok(false);
+        }
+        let socket = self.socket.as_ref().ok_or(Over)?;
+        // Who is refused may be sending more, and is to read the answer all the same.
+        let is_unread = self.is_refused || !self.inbox.is_empty();
+        if !is_unread || socket.is_ended() || socket.end().is_err() {
+            return Err(Over);
+        }
+        self.inbox = BytesMut::new();
+        self.phase = Phase::Lingering(LINGER_BYTES);
+        Ok(true)
+    }
+
+    fn step_lingering(&mut self, left: usize) -> Result<bool, Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        match socket.read(left, |_| ()) {
+            Ok(Arrived::Bytes(count)) if count < left => {
+                self.phase = Phase::Lingering(left - count);
+                Ok(true)
+            }
+            Ok(Arrived::Nothing) => Ok(false),
+            Ok(_) | Err(_) => Err(Over),
+        }
+    }
+
+    /// Whether everything is written.
+    fn flush(&mut self) -> Result<bool, Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        let written = socket.write(&mut self.outgoing);
+        self.noted(written)
+    }
+
+    /// While an actor works on a request, a connection that breaks is noticed all the same.
+    fn see_whether_gone(&mut self) -> Result<(), Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        // Only what was not read yet can hide the end: it is left where it is, and bounds the peer.
+        if socket.has_failed() {
+            self.common.gauges.broken.add(1);
+            return Err(Over);
+        }
+        Ok(())
+    }
+
+    fn noted<T>(&self, result: io::Result<T>) -> Result<T, Over> {
+        result.map_err(|_| {
+            self.common.gauges.broken.add(1);
+            Over
+        })
+    }
+
+    /// Sets the deadline for what is waited for now.
+    fn watch_time(&mut self, cx: &Context<Self>) {
+        let limits = &self.common.limits;
+        let (wait, time) = match self.phase {
+            Phase::Lingering(_) => (Wait::Linger, LINGER_TIME),
+            _ if !self.outgoing.is_empty() => (Wait::Write, limits.body_time),
+            // It takes the time that the handler takes.
+            Phase::Asked { .. } => {
+                self.waits_for = Wait::Handler;
+                return self.deadline.clear();
+            }
+            _ if self.reader.is_in_body() => (Wait::Body, limits.body_time),
+            _ if !self.inbox.is_empty() => (Wait::Head, limits.head_time),
+            _ => (Wait::Request, limits.idle_time),
+        };
+        // What comes bit by bit gets no more time for it: only a write or an idle wait begins anew.
+        let is_new = wait != self.waits_for || matches!(wait, Wait::Request);
+        self.waits_for = wait;
+        if is_new {
+            self.deadline.set(time, cx, Self::expired);
+        }
+    }
+}
+
+impl Actor for HttpConnection {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let Some(stream) = self.stream.take() else {
+            return self.over(cx);
+        };
+        // Answers go out whole; waiting for more would only delay them.
+        let _ = stream.set_nodelay(true);
+        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        let Ok(socket) = Socket::new(stream, &self.common.poller, call) else {
+            self.common.gauges.broken.add(1);
+            return self.over(cx);
+        };
+        self.socket = Some(socket);
+        self.place
+            .on_drain(cx.notifier(|connection: &mut Self, cx| connection.drain(cx)));
+        self.run(cx);
+    }
+}
+
+impl Handles<Answer> for HttpConnection {
+    type Reply = ();
+
+    fn handle(&mut self, answer: Answer, cx: &mut Context<Self>) {
+        match self.phase {
+            Phase::Asked { number, manner } if number == answer.number => {
+                self.phase = Phase::Open;
+                self.begin(answer.answer, manner);
+                self.run(cx);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The head of a request: what it asks for, and how its body is framed.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
+    header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
+};
+
+use super::{limits::Limits, refusal::Refusal};
+
+/// How the bytes behind a head are framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes; 0 where none are announced.
+    Length(usize),
+    Chunked,
+}
+
+/// A head that was read.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) request: Request<()>,
+    pub(super) framing: Framing,
+    /// Whether the connection may be used for another request.
+    pub(super) keeps_alive: bool,
+    pub(super) expects_continue: bool,
+}
+
+impl Head {
+    /// Takes a head off the front of `inbox`; `None` if it has not come whole. Empty lines before it are
+    /// passed over, as the standard asks.
+    pub(super) fn take(inbox: &mut BytesMut, limits: &Limits) -> Result<Option<Self>, Refusal> {
+        while let [b'\r', b'\n', ..] | [b'\n', ..] = inbox[..] {
+            let line = if inbox[0] == b'\r' { 2 } else { 1 };
+            inbox.advance(line);
+        }
+        let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut parsed = httparse::Request::new(&mut fields);
+        let length = match parsed.parse(&inbox[..inbox.len().min(limits.head_bytes)]) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if inbox.len() >= limits.head_bytes => {
+                return Err(Refusal::HeadTooLong);
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLong),
+            Err(httparse::Error::Version) => return Err(Refusal::Version),
+            Err(_) => return Err(Refusal::Malformed("the head")),
+        };
+        let head = Self::of(&parsed)?;
+        inbox.advance(length);
+        Ok(Some(head))
+    }
+
+    fn of(parsed: &httparse::Request<'_, '_>) -> Result<Self, Refusal> {
+        let version = match parsed.version {
+            Some(0) => Version::HTTP_10,
+            _ => Version::HTTP_11,
+        };
+        let method = parsed.method.unwrap_or_default();
+        let target = parsed.path.unwrap_or_default();
+        let mut request = Request::new(());
+        *request.version_mut() = version;
+        *request.method_mut() =
+            Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::Malformed("the method"))?;
+        *request.uri_mut() = Uri::try_from(target).map_err(|_| Refusal::Malformed("the target"))?;
+        let headers = request.headers_mut();
+        headers.reserve(parsed.headers.len());
+        for field in &*parsed.headers {
+            let name = HeaderName::from_bytes(field.name.as_bytes())
+                .map_err(|_| Refusal::Malformed("a header's name"))?;
+            let value = HeaderValue::from_bytes(field.value)
+                .map_err(|_| Refusal::Malformed("a header's value"))?;
+            headers.append(name, value);
+        }
+        let framing = framing(headers, version)?;
+        if version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
+            return Err(Refusal::Malformed("it needs one host"));
+        }
+        let expects_continue = match headers.get(EXPECT) {
+            None => false,
+            // Of HTTP/1.0 it means nothing.
+            Some(_) if version == Version::HTTP_10 => false,
+            Some(value) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => true,
+            Some(_) => return Err(Refusal::Expectation),
+        };
+        let keeps_alive = if version == Version::HTTP_11 {
+            !has_token(headers, "close")
+        } else {
+            has_token(headers, "keep-alive") && !has_token(headers, "close")
+        };
+        Ok(Self {
+            request,
+            framing,
+            keeps_alive,
+            expects_continue,
+        })
+    }
+
+    /// The request, with its body.
+    pub(super) fn with_body(self, body: Bytes) -> Request<Bytes> {
+        self.request.map(|()| body)
+    }
+}
+
+/// The most header fields of a request.
+const HEADERS_MAX: usize = 100;
+
+/// Whether the connection header has this token.
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
+    let values = headers.get_all(CONNECTION).into_iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|word| word.trim().eq_ignore_ascii_case(token))
+}
+
+/// What is ambiguous here is how requests are smuggled past others who read it differently: it is
+/// refused (RFC 9112, 6.3).
+fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    match (codings.next(), lengths.next()) {
+        (None, None) => Ok(Framing::Length(0)),
+        (Some(_), Some(_)) => Err(Refusal::Malformed("two lengths")),
+        (Some(_), None) if version == Version::HTTP_10 => {
+            Err(Refusal::Malformed("a transfer coding in HTTP/1.0"))
+        }
+        (Some(coding), None) => {
+            let is_chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+            if !is_chunked || codings.next().is_some() {
+                return Err(Refusal::Coding);
+            }
+            Ok(Framing::Chunked)
+        }
+        (None, Some(length)) => {
+            let digits = length.as_bytes();
+            if lengths.any(|other| other.as_bytes() != digits) {
+                return Err(Refusal::Malformed("two lengths"));
+            }
+            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+                return Err(Refusal::Malformed("the length"));
+            }
+            // All digits: what does not parse is too large for any limit.
+            let text = length.to_str().unwrap_or_default();
+            Ok(Framing::Length(text.parse().unwrap_or(usize::MAX)))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The proxy: a listener whose connections are carried on.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use freeboard_actor::{SpawnOptions, System};
+use freeboard_flow::LaneConfig;
+use freeboard_io::Poller;
+
+use super::{
+    gauges::{Gauges, ProxySnapshot},
+    link::Link,
+};
+use crate::tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot};
+
+/// What a proxied connection may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyOptions {
+    /// Limits of the listener.
+    pub listener: ListenerOptions,
+    /// The most bytes that wait in each direction; default 64 KiB.
+    pub window_bytes: usize,
+    /// How long nothing may come or go, and how long the backend may take to answer a connect; default
+    /// five minutes.
+    pub idle_time: Duration,
+}
+
+impl Default for ProxyOptions {
+    fn default() -> Self {
+        Self {
+            listener: ListenerOptions::default(),
+            window_bytes: 64 << 10,
+            idle_time: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What all links of a proxy have in common.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) backend: SocketAddr,
+    pub(super) options: ProxyOptions,
+    pub(super) poller: Poller,
+    pub(super) gauges: Gauges,
+}
+
+/// A TCP proxy. Dropping the handle leaves it at work; see [`Proxy::drain`].
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    listener: Listener,
+    common: Arc<Common>,
+}
+
+impl Proxy {
+    /// Listens on `address` and carries each connection on to `backend`.
+    ///
+    /// # Errors
+    /// [`BindError`], for example because the port is in use.
+    pub fn bind(
+        system: &System,
+        poller: &Poller,
+        address: SocketAddr,
+        backend: SocketAddr,
+        options: ProxyOptions,
+    ) -> Result<Self, BindError> {
+        let common = Arc::new(Common {
+            backend,
+            options,
+            poller: poller.clone(),
+            gauges: Gauges::default(),
+        });
+        let shared = common.clone();
+        let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(1));
+        let listener = Listener::bind(
+            system,
+            poller,
+            address,
+            options.listener,
+            move |accepted, cx| {
+                let link = Link::new(accepted.stream, accepted.place, shared.clone());
+                cx.spawn_once(spawn_options.clone(), link)
+                    .map(drop)
+                    .map_err(|error| io::Error::other(error.to_string()))
+            },
+        )?;
+        Ok(Self { listener, common })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> ProxySnapshot {
+        self.common.gauges.snapshot()
+    }
+
+    /// What its listener has counted so far.
+    #[must_use]
+    pub fn connections(&self) -> ListenerSnapshot {
+        self.listener.snapshot()
+    }
+
+    /// Stops accepting, closes all connections, and waits for that. Returns how many are open still.
+    pub fn drain(&self, timeout: Duration) -> usize {
+        self.listener.drain(timeout)
+    }
+}

@@ -1,0 +1,376 @@
+//! A TCP connection as an actor: bytes arrive as messages, under credit.
+//!
+//! ```text
+//!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner        one credit each; none left: nothing is read
+//!   peer ◀── socket ◀── outgoing ◀── Write(bytes)        write_bytes at the most; more is refused
+//! ```
+//!
+//! As Erlang's `{active, N}`: the owner grants so many messages, and more when it has handled them. An
+//! owner that is slow stops the reading, and the peer's window closes.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use freeboard_actor::{
+    Actor, ActorRef, Context, Handler, Recipient, SpawnError, SpawnOptions, System,
+};
+use freeboard_flow::LaneConfig;
+use freeboard_io::{Poller, mio::net::TcpStream};
+
+use super::{
+    listener::{Accepted, Place},
+    outgoing::Outgoing,
+    socket::{Arrived, Socket},
+};
+use crate::deadline::Deadline;
+
+/// Steps of one run, so that others have their turn.
+const STEPS_MAX: u32 = 64;
+
+/// Limits of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionOptions {
+    /// Messages that the owner is ready for at the beginning; default 16.
+    pub credit: u32,
+    /// The longest piece that one message brings, in bytes, 64 KiB at the most; default 16 KiB.
+    pub read_bytes: usize,
+    /// The most bytes that wait to be written; default 1 MiB. At half of it pressure is reported.
+    pub write_bytes: usize,
+    /// How long nothing may come or go before it is closed; default never.
+    pub idle_time: Option<Duration>,
+    /// Messages that wait for the connection; default 64. Their senders wait then.
+    pub lane: usize,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self {
+            credit: 16,
+            read_bytes: 16 << 10,
+            write_bytes: 1 << 20,
+            idle_time: None,
+            lane: 64,
+        }
+    }
+}
+
+/// What happens on a connection, told to its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is there. Comes first.
+    Opened(SocketAddr),
+    /// Bytes came. Costs one credit.
+    Received(Bytes),
+    /// The peer has ended its side; it still reads.
+    Ended,
+    /// So much waits to be written that the owner should pause (`true`), or little enough again.
+    Pressure(bool),
+    /// There was no room for these bytes.
+    Refused(Bytes),
+    /// It is over; nothing follows. Why, if not by [`Close`] or after both sides have ended.
+    Closed(Option<io::ErrorKind>),
+}
+
+/// An event of a connection.
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// The number of the connection's actor.
+    pub connection: freeboard_actor::ActorId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Bytes to be written. Who asks learns whether there was room; who tells gets [`Event::Refused`] if not.
+#[derive(Clone, Debug)]
+pub struct Write(pub Bytes);
+
+/// So many further messages may come.
+#[derive(Clone, Copy, Debug)]
+pub struct Credit(pub u32);
+
+/// Ends the owner's side once all is written; the peer's goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct End;
+
+/// Closes the connection once all is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Close;
+
+/// A connection.
+pub struct Connection {
+    stream: Option<TcpStream>,
+    socket: Option<Socket>,
+    peer: SocketAddr,
+    poller: Poller,
+    options: ConnectionOptions,
+    owner: Recipient<Events>,
+    credit: u32,
+    outgoing: Outgoing,
+    is_opened: bool,
+    is_pressed: bool,
+    /// Whether the owner's side ends once all is written, and whether it has.
+    is_ending: bool,
+    has_ended: bool,
+    is_closing: bool,
+    has_told_end: bool,
+    deadline: Deadline,
+    /// Given up when the connection is over.
+    place: Option<Place>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Connection")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Spawns the actor of a connection that was accepted, as a child of the listener's.
+    ///
+    /// # Errors
+    /// If it cannot be spawned.
+    pub fn spawn<A: Actor>(
+        accepted: Accepted,
+        poller: &Poller,
+        options: ConnectionOptions,
+        owner: Recipient<Events>,
+        cx: &Context<A>,
+    ) -> Result<ActorRef<Self>, SpawnError> {
+        let Accepted {
+            stream,
+            peer,
+            place,
+        } = accepted;
+        let connection = Self::new(stream, peer, poller, options, owner, Some(place));
+        cx.spawn_once(Self::spawn_options(options), connection)
+    }
+
+    /// Connects to `address`. [`Event::Opened`] or [`Event::Closed`] says what came of it.
+    ///
+    /// # Errors
+    /// What the system says at once.
+    pub fn connect(
+        system: &System,
+        poller: &Poller,
+        address: SocketAddr,
+        options: ConnectionOptions,
+        owner: Recipient<Events>,
+    ) -> io::Result<ActorRef<Self>> {
+        let stream = TcpStream::connect(address)?;
+        let connection = Self::new(stream, address, poller, options, owner, None);
+        system
+            .spawn_once(Self::spawn_options(options), connection)
+            .map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    fn spawn_options(options: ConnectionOptions) -> SpawnOptions {
+        SpawnOptions::new().lane(LaneConfig::bounded(options.lane))
+    }
+
+    fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        poller: &Poller,
+        options: ConnectionOptions,
+        owner: Recipient<Events>,
+        place: Option<Place>,
+    ) -> Self {
+        Self {
+            stream: Some(stream),
+            socket: None,
+            peer,
+            poller: poller.clone(),
+            options,
+            owner,
+            credit: options.credit,
+            outgoing: Outgoing::new(),
+            is_opened: false,
+            is_pressed: false,
+            is_ending: false,
+            has_ended: false,
+            is_closing: false,
+            has_told_end: false,
+            deadline: Deadline::default(),
+            place,
+        }
+    }
+
+    fn say(&self, event: Event, cx: &Context<Self>) {
+        let connection = cx.id();
+        // An owner that is gone wants to know nothing.
+        let _ = self.owner.tell(Events { connection, event });
+    }
+
+    fn ready(&mut self, cx: &mut Context<Self>) {
+        let Some(socket) = &mut self.socket else {
+            return;
+        };
+        socket.refresh();
+        self.run(cx);
+    }
+
+    fn run(&mut self, cx: &mut Context<Self>) {
+        match self.steps(cx) {
+            Ok(true) => self.over(None, cx),
+            Ok(false) => self.touch(cx),
+            Err(error) => self.over(Some(error.kind()), cx),
+        }
+    }
+
+    fn over(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
+        if self.socket.take().is_none() {
+            return;
+        }
+        self.place = None;
+        self.say(Event::Closed(why), cx);
+        cx.stop();
+    }
+
+    /// Goes on as far as it can without waiting. Whether the connection is over.
+    fn steps(&mut self, cx: &mut Context<Self>) -> io::Result<bool> {
+        let Some(socket) = &mut self.socket else {
+            return Ok(false);
+        };
+        if !self.is_opened {
+            if !socket.is_connected()? {
+                return Ok(false);
+            }
+            self.is_opened = true;
+            self.say(Event::Opened(self.peer), cx);
+        }
+        let Some(socket) = &mut self.socket else {
+            return Ok(false);
+        };
+        let is_written = socket.write(&mut self.outgoing)?;
+        if is_written && self.is_closing {
+            return Ok(true);
+        }
+        if is_written && self.is_ending && !self.has_ended {
+            socket.end()?;
+            self.has_ended = true;
+        }
+        if self.is_pressed && self.outgoing.len() <= self.options.write_bytes / 4 {
+            self.is_pressed = false;
+            self.say(Event::Pressure(false), cx);
+        }
+        for _ in 0..STEPS_MAX {
+            if !self.read(cx)? {
+                let is_ended = self.socket.as_ref().is_some_and(Socket::is_ended);
+                return Ok(is_ended && self.has_ended);
+            }
+        }
+        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        Ok(false)
+    }
+
+    /// Reads a piece. Whether there may be more.
+    fn read(&mut self, cx: &Context<Self>) -> io::Result<bool> {
+        let Some(socket) = &mut self.socket else {
+            return Ok(false);
+        };
+        if self.credit == 0 {
+            return Ok(false);
+        }
+        let mut piece = Bytes::new();
+        let limit = self.options.read_bytes;
+        let arrived = socket.read(limit, |bytes| piece = Bytes::copy_from_slice(bytes))?;
+        match arrived {
+            Arrived::Bytes(_) => {
+                self.credit -= 1;
+                self.say(Event::Received(piece), cx);
+                Ok(true)
+            }
+            Arrived::End if !self.has_told_end => {
+                self.has_told_end = true;
+                self.say(Event::Ended, cx);
+                Ok(false)
+            }
+            Arrived::End | Arrived::Nothing => Ok(false),
+        }
+    }
+
+    fn touch(&mut self, cx: &Context<Self>) {
+        if let Some(time) = self.options.idle_time {
+            self.deadline.set(time, cx, Self::expired);
+        }
+    }
+
+    fn expired(&mut self, cx: &mut Context<Self>) {
+        if self.deadline.has_passed(cx, Self::expired) {
+            self.over(Some(io::ErrorKind::TimedOut), cx);
+        }
+    }
+}
+
+impl Actor for Connection {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let Some(stream) = self.stream.take() else {
+            return cx.stop();
+        };
+        let _ = stream.set_nodelay(true);
+        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        match Socket::new(stream, &self.poller, call) {
+            Ok(socket) => self.socket = Some(socket),
+            Err(error) => {
+                self.say(Event::Closed(Some(error.kind())), cx);
+                return cx.stop();
+            }
+        }
+        if let Some(place) = &self.place {
+            place.on_drain(cx.notifier(|connection: &mut Self, cx| {
+                connection.is_closing = true;
+                connection.run(cx);
+            }));
+        }
+        self.run(cx);
+    }
+}
+
+impl Handler<Write> for Connection {
+    type Reply = bool;
+
+    fn handle(&mut self, Write(bytes): Write, cx: &mut Context<Self>) -> bool {
+        let is_open = self.socket.is_some() && !self.is_ending && !self.is_closing;
+        if !is_open || self.outgoing.len() + bytes.len() > self.options.write_bytes {
+            self.say(Event::Refused(bytes), cx);
+            return false;
+        }
+        self.outgoing.push(bytes);
+        self.run(cx);
+        if !self.is_pressed && self.outgoing.len() > self.options.write_bytes / 2 {
+            self.is_pressed = true;
+            self.say(Event::Pressure(true), cx);
+        }
+        true
+    }
+}
+
+impl Handler<Credit> for Connection {
+    type Reply = ();
+
+    fn handle(&mut self, Credit(further): Credit, cx: &mut Context<Self>) {
+        self.credit = self.credit.saturating_add(further);
+        self.run(cx);
+    }
+}
+
+impl Handler<End> for Connection {
+    type Reply = ();
+
+    fn handle(&mut self, _: End, cx: &mut Context<Self>) {
+        self.is_ending = true;
+        self.run(cx);
+    }
+}
+
+impl Handler<Close> for Connection {
+    type Reply = ();
+
+    fn handle(&mut self, _: Close, cx: &mut Context<Self>) {
+        self.is_closing = true;
+        self.run(cx);
+    }
+}

@@ -1,0 +1,376 @@
+//! A listening socket as an actor: accepts, within limits, and drains.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
+use freeboard_flow::LaneConfig;
+use freeboard_io::{
+    Poller, Registration,
+    mio::net::{TcpListener, TcpStream},
+};
+use freeboard_meter::Counter;
+
+/// Connections taken in one run, so that others have their turn.
+const ACCEPTS_MAX: usize = 64;
+
+/// How long accepting rests when the system has no file descriptors or memory left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Limits of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerOptions {
+    /// The most connections open at once; further ones wait in the kernel's backlog. Default 16,384.
+    pub connections_max: usize,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+        }
+    }
+}
+
+/// Why there is no listener.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}")]
+pub struct BindError {
+    /// Where it should have been.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub error: io::Error,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its socket.
+    pub stream: TcpStream,
+    /// The peer's address.
+    pub peer: SocketAddr,
+    /// Its place among the listener's connections; kept as long as it is open.
+    pub place: Place,
+}
+
+/// Has the listener stop accepting, and its connections end when they have answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain;
+
+/// What a listener has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenerSnapshot {
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that are open.
+    pub open: u64,
+    /// Times that accepting rested because file descriptors or memory had run out.
+    pub exhausted: u64,
+    /// Connections that were lost before they could be served.
+    pub failed: u64,
+}
+
+type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> io::Result<()> + Send;
+
+/// A listening socket. Dropping the handle leaves it at work; see [`Listener::drain`].
+#[derive(Clone, Debug)]
+pub struct Listener {
+    actor: ActorRef<ListenerActor>,
+    room: Arc<Room>,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on `address`; port 0 takes any that is free. `serve` spawns the actor of each connection.
+    ///
+    /// # Errors
+    /// [`BindError`], for example because the port is in use.
+    pub fn bind(
+        system: &System,
+        poller: &Poller,
+        address: SocketAddr,
+        options: ListenerOptions,
+        serve: impl FnMut(Accepted, &mut Context<ListenerActor>) -> io::Result<()> + Send + 'static,
+    ) -> Result<Self, BindError> {
+        let fail = |error| BindError { address, error };
+        let socket = TcpListener::bind(address).map_err(fail)?;
+        let bound = socket.local_addr().map_err(fail)?;
+        let room = Arc::new(Room::default());
+        let actor = ListenerActor {
+            socket: Some(socket),
+            registration: None,
+            poller: poller.clone(),
+            options,
+            room: room.clone(),
+            serve: Box::new(serve),
+            is_paused: false,
+        };
+        let options = SpawnOptions::new().lane(LaneConfig::bounded(64));
+        let actor = system
+            .spawn_once(options, actor)
+            .map_err(|error| fail(io::Error::other(error.to_string())))?;
+        Ok(Self {
+            actor,
+            room,
+            address: bound,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> ListenerSnapshot {
+        ListenerSnapshot {
+            accepted: self.room.accepted.get(),
+            open: self.room.lock().open as u64,
+            exhausted: self.room.exhausted.get(),
+            failed: self.room.failed.get(),
+        }
+    }
+
+    /// Stops accepting, has the connections end when they have answered, and waits for that. Returns
+    /// how many are open still.
+    pub fn drain(&self, timeout: Duration) -> usize {
+        if self.actor.tell(Drain).is_err() {
+            self.room.call_all();
+        }
+        self.room.wait_until_empty(Instant::now() + timeout)
+    }
+}
+
+/// The connections of a listener.
+#[derive(Default)]
+struct Room {
+    state: Mutex<RoomState>,
+    emptied: Condvar,
+    accepted: Counter,
+    exhausted: Counter,
+    failed: Counter,
+}
+
+#[derive(Default)]
+struct RoomState {
+    open: usize,
+    next: u64,
+    is_draining: bool,
+    /// Have connections end when they have answered.
+    calls: std::collections::HashMap<u64, Box<dyn Fn() + Send>>,
+    /// Has the listener go on, once one has ended.
+    resume: Option<Box<dyn Fn() + Send>>,
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, RoomState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Not under the lock: a call may end a connection at once.
+    fn call_all(&self) {
+        let calls = {
+            let mut state = self.lock();
+            state.is_draining = true;
+            std::mem::take(&mut state.calls)
+        };
+        calls.values().for_each(|call| call());
+    }
+
+    fn wait_until_empty(&self, deadline: Instant) -> usize {
+        let mut state = self.lock();
+        while state.open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            (state, _) = self
+                .emptied
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.open
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Room").finish_non_exhaustive()
+    }
+}
+
+/// A connection's place among those of its listener, given up when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    room: Arc<Room>,
+    number: u64,
+}
+
+impl Place {
+    /// Calls `end` when the listener drains, at once if it does already.
+    pub fn on_drain(&self, end: impl Fn() + Send + 'static) {
+        let mut state = self.room.lock();
+        if state.is_draining {
+            drop(state);
+            end();
+        } else {
+            state.calls.insert(self.number, Box::new(end));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.room.lock();
+        state.open -= 1;
+        let call = state.calls.remove(&self.number);
+        let resume = state.resume.take();
+        let is_empty = state.open == 0;
+        drop(state);
+        drop(call);
+        if let Some(resume) = resume {
+            resume();
+        }
+        if is_empty {
+            self.room.emptied.notify_all();
+        }
+    }
+}
+
+/// The actor behind a [`Listener`].
+pub struct ListenerActor {
+    socket: Option<TcpListener>,
+    registration: Option<Registration>,
+    poller: Poller,
+    options: ListenerOptions,
+    room: Arc<Room>,
+    serve: Box<Serve>,
+    /// Whether a timer will have it go on.
+    is_paused: bool,
+}
+
+impl std::fmt::Debug for ListenerActor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ListenerActor")
+            .finish_non_exhaustive()
+    }
+}
+
+impl Actor for ListenerActor {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let call = cx.notifier(|listener, cx| listener.ready(cx));
+        let socket = self.socket.as_mut().expect("it has not drained");
+        match self.poller.register(socket, call) {
+            Ok(registration) => self.registration = Some(registration),
+            Err(error) => panic!("the listener cannot be watched: {error}"),
+        }
+        self.accept(cx);
+    }
+}
+
+impl Handler<Drain> for ListenerActor {
+    type Reply = ();
+
+    fn handle(&mut self, _: Drain, _: &mut Context<Self>) {
+        self.registration = None;
+        self.socket = None;
+        self.room.call_all();
+    }
+}
+
+impl ListenerActor {
+    fn ready(&mut self, cx: &mut Context<Self>) {
+        if let Some(registration) = &self.registration {
+            registration.take();
+        }
+        self.accept(cx);
+    }
+
+    fn accept(&mut self, cx: &mut Context<Self>) {
+        for _ in 0..ACCEPTS_MAX {
+            if self.is_paused || !self.has_room(cx) {
+                return;
+            }
+            let Some(socket) = &self.socket else { return };
+            match socket.accept() {
+                Ok((stream, peer)) => self.serve(stream, peer, cx),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.poller.count_again();
+                    return;
+                }
+                // Gone before it was accepted.
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(_) => {
+                    self.room.exhausted.add(1);
+                    return self.pause(cx);
+                }
+            }
+        }
+        // Others first.
+        cx.notifier(|listener: &mut Self, cx| listener.accept(cx))();
+    }
+
+    /// Whether another connection may be open. If not, the next that ends has it go on.
+    fn has_room(&self, cx: &Context<Self>) -> bool {
+        let mut state = self.room.lock();
+        if state.open < self.options.connections_max {
+            return true;
+        }
+        if state.resume.is_none() {
+            let resume = cx.notifier(|listener: &mut Self, cx| listener.accept(cx));
+            state.resume = Some(Box::new(resume));
+        }
+        false
+    }
+
+    fn serve(&mut self, stream: TcpStream, peer: SocketAddr, cx: &mut Context<Self>) {
+        self.poller.count_accept();
+        self.room.accepted.add(1);
+        let number = {
+            let mut state = self.room.lock();
+            state.open += 1;
+            state.next += 1;
+            state.next
+        };
+        let place = Place {
+            room: self.room.clone(),
+            number,
+        };
+        let accepted = Accepted {
+            stream,
+            peer,
+            place,
+        };
+        if (self.serve)(accepted, cx).is_err() {
+            self.room.failed.add(1);
+        }
+    }
+
+    /// Tries again after a while: whoever comes meanwhile waits in the backlog, and nothing spins.
+    fn pause(&mut self, cx: &Context<Self>) {
+        let resumed = cx.notice_after(EXHAUSTED_PAUSE, |listener, cx| {
+            listener.is_paused = false;
+            listener.accept(cx);
+        });
+        // Without a timer the next connection that comes has it go on.
+        self.is_paused = resumed.is_ok();
+    }
+}
+
+/// Whether an accept failed because of the connection, and the next may succeed.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::PermissionDenied
+    )
+}

@@ -1,0 +1,98 @@
+//! A system with a poller, and peers made of plain sockets.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use freeboard_actor::System;
+use freeboard_io::{Policy, Poller};
+use freeboard_net::{
+    http::{Body, Handler, HttpServer, Limits},
+    tcp::ListenerOptions,
+};
+use http::{Response, StatusCode};
+
+/// Far beyond what any of it takes.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Two workers, and the poller that they share.
+pub(crate) fn system(policy: Policy) -> (System, Poller) {
+    let poller = Poller::new(2, policy).unwrap();
+    let system = System::builder().workers(2).driver(poller.driver());
+    (system.build().unwrap(), poller)
+}
+
+/// A port that the system chooses.
+pub(crate) fn any() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+/// Serves with `handler`.
+pub(crate) fn serve(
+    system: &System,
+    poller: &Poller,
+    limits: Limits,
+    handler: Handler,
+) -> HttpServer {
+    let options = ListenerOptions::default();
+    HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
+}
+
+/// Answers with method, path and body.
+pub(crate) fn echo() -> Handler {
+    Handler::function(|request| {
+        let text = format!(
+            "{} {} {}",
+            request.method(),
+            request.uri(),
+            String::from_utf8_lossy(request.body())
+        );
+        let mut answer = Response::new(Body::from(text));
+        *answer.status_mut() = StatusCode::OK;
+        answer
+    })
+}
+
+/// A connection that gives up rather than hang.
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let peer = TcpStream::connect(address).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_write_timeout(Some(LONG)).unwrap();
+    peer
+}
+
+/// Sends all of it, ends, and reads to the end.
+pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut peer = connect(address);
+    peer.write_all(request).unwrap();
+    peer.shutdown(std::net::Shutdown::Write).unwrap();
+    read_to_end(&mut peer)
+}
+
+pub(crate) fn read_to_end(peer: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A reset ends what there is.
+    let _ = peer.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Reads one answer that has a length.
+pub(crate) fn read_answer(peer: &mut TcpStream) -> (String, String) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        peer.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    peer.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
