@@ -3,7 +3,12 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    balance::BalanceArgs, flood::FloodArgs, ring::RingArgs, stream::Tool, streams::StreamsArgs,
+    balance::BalanceArgs,
+    flood::FloodArgs,
+    ring::RingArgs,
+    serve::{ProxyArgs, ServeHttpArgs},
+    stream::Tool,
+    streams::StreamsArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -35,7 +40,33 @@ pub(crate) enum Command {
     /// Writes, reads, checks and saves sealed streams
     #[command(subcommand)]
     Stream(Tool),
+
+    /// Serves a page over HTTP/1.1 until Ctrl-C
+    #[command(after_help = SERVE_HTTP_EXAMPLES)]
+    ServeHttp(ServeHttpArgs),
+
+    /// Carries TCP connections on to another address until Ctrl-C
+    #[command(after_help = PROXY_EXAMPLES)]
+    Proxy(ProxyArgs),
 }
+
+const SERVE_HTTP_EXAMPLES: &str = "\
+Examples:
+  freeboard serve-http
+      http://127.0.0.1:8080/ answers, /metrics has the gauges
+  freeboard serve-http --listen 127.0.0.1:0 --poll dedicated --cpu-us 100
+  ab -c 60 -n 100000 http://127.0.0.1:8080/
+
+Exit codes: 0 drained; 1 connections were cut off; 2 bad usage, or the port is in use.";
+
+const PROXY_EXAMPLES: &str = "\
+Examples:
+  freeboard proxy --to 127.0.0.1:3306
+      127.0.0.1:13306 is MariaDB, too
+  freeboard proxy --listen 127.0.0.1:6380 --to localhost:6379 --metrics 127.0.0.1:9000
+  mysql --host 127.0.0.1 --port 13306
+
+Exit codes: 0 drained; 1 connections were cut off; 2 bad usage, or the port is in use.";
 
 const FLOOD_EXAMPLES: &str = "\
 Examples:

@@ -19,6 +19,8 @@ mod parse;
 mod plot;
 mod processor;
 mod ring;
+mod serve;
+mod spin;
 mod stream;
 mod streams;
 mod table;
@@ -58,6 +60,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
         Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
+        Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
+        Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }
 }
 

@@ -1,0 +1,117 @@
+//! `freeboard serve-http` and `freeboard proxy`: the two services of scene eager, by themselves, until
+//! Ctrl-C.
+
+mod http;
+mod metrics;
+mod proxy;
+
+use std::{
+    io::Write,
+    net::{SocketAddr, ToSocketAddrs},
+    process::ExitCode,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use freeboard::{
+    System,
+    io::{Policy, Poller},
+    net::tcp::BindError,
+};
+
+use crate::{figures::counted, interrupt::Interrupt, usage::Usage};
+
+pub(crate) use http::{ServeHttpArgs, serve_http};
+pub(crate) use proxy::{ProxyArgs, proxy};
+
+/// How long connections may take to end after Ctrl-C.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// The knobs of a system that serves.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HostArgs {
+    /// When busy workers look at the network: eager, drain or dedicated
+    #[arg(long, value_name = "POLICY", default_value = "eager")]
+    pub(crate) poll: Policy,
+
+    /// Workers [default: the cores of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub(crate) workers: Option<u16>,
+
+    /// The most connections open at once; further ones wait
+    #[arg(long, value_name = "N", default_value_t = 16_384,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connections_max: u32,
+}
+
+/// A system and its poller.
+pub(crate) struct Host {
+    pub(crate) system: System,
+    pub(crate) poller: Poller,
+}
+
+impl Host {
+    /// Starts it.
+    pub(crate) fn start(args: &HostArgs) -> Result<Self> {
+        let workers = args.workers.map_or_else(
+            || thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        );
+        let poller = Poller::new(workers, args.poll)?;
+        let system = System::builder().workers(workers).driver(poller.driver());
+        Ok(Self {
+            system: system.build()?,
+            poller,
+        })
+    }
+
+    /// Waits for Ctrl-C, and ends: `drain` returns how many connections are left.
+    pub(crate) fn serve(
+        self,
+        interrupt: &Interrupt,
+        drain: impl FnOnce(Duration) -> usize,
+    ) -> ExitCode {
+        let (sender, came) = mpsc::channel();
+        let _listening = interrupt.listen(move || {
+            let _ = sender.send(());
+        });
+        if !interrupt.has_come() {
+            // It ends only by the sending.
+            let _ = came.recv();
+        }
+        say("draining; Ctrl-C again ends at once");
+        let left = drain(DRAIN);
+        let report = self.system.shutdown(Duration::from_secs(1));
+        if left == 0 && report.is_clean() {
+            return ExitCode::SUCCESS;
+        }
+        say(&format!("{} cut off", counted(left as u64, "connection")));
+        ExitCode::FAILURE
+    }
+}
+
+/// A line for who watches.
+pub(crate) fn say(line: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// An address that a port is to be listened on.
+pub(crate) fn bound<T>(result: Result<T, BindError>) -> Result<T> {
+    result.map_err(|error| Usage::new(error.to_string()).into())
+}
+
+/// HOST:PORT as an address.
+pub(crate) fn resolve(text: &str) -> Result<SocketAddr> {
+    let usage = |reason: String| Usage::new(format!("`{text}` is no HOST:PORT: {reason}"));
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| usage(error.to_string()))?;
+    found
+        .next()
+        .context("it has no address")
+        .map_err(|error| usage(error.to_string()).into())
+}

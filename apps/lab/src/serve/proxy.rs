@@ -1,0 +1,110 @@
+//! `freeboard proxy`: connections carried on to another address.
+
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+use freeboard::net::{
+    http::{Handler, HttpServer, Limits},
+    proxy::{Proxy, ProxyOptions},
+    tcp::ListenerOptions,
+};
+
+use super::{Host, HostArgs, bound, metrics, resolve, say};
+use crate::interrupt::Interrupt;
+
+/// Knobs of `freeboard proxy`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProxyArgs {
+    /// Listen here; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:13306")]
+    listen: SocketAddr,
+
+    /// Carry each connection on to this address
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+
+    /// Close what has carried nothing for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = crate::parse::seconds)]
+    idle_time: Duration,
+
+    /// Serve the gauges here, on /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Carries until Ctrl-C.
+pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let backend = resolve(&args.to)?;
+    let host = Host::start(&args.host)?;
+    let options = ProxyOptions {
+        listener: ListenerOptions {
+            connections_max: args.host.connections_max as usize,
+        },
+        idle_time: args.idle_time,
+        ..ProxyOptions::default()
+    };
+    let proxy = bound(Proxy::bind(
+        &host.system,
+        &host.poller,
+        args.listen,
+        backend,
+        options,
+    ))?;
+    say(&format!(
+        "{} carries on to {backend}; Ctrl-C ends it",
+        proxy.address()
+    ));
+    if let Some(address) = args.metrics {
+        let (shown, system) = (proxy.clone(), host.system.clone());
+        let handler = Handler::function(move |_| {
+            metrics::page(&system, |text| {
+                metrics::listener(text, &shown.connections());
+                let proxy = shown.snapshot();
+                metrics::counters(
+                    text,
+                    &[
+                        (
+                            "freeboard_proxy_to_backend_bytes_total",
+                            "Bytes carried from clients to the backend.",
+                            proxy.to_backend_bytes,
+                        ),
+                        (
+                            "freeboard_proxy_to_client_bytes_total",
+                            "Bytes carried from the backend to clients.",
+                            proxy.to_client_bytes,
+                        ),
+                        (
+                            "freeboard_proxy_backend_failures_total",
+                            "Connections closed because the backend could not be reached.",
+                            proxy.backend_failures,
+                        ),
+                        (
+                            "freeboard_proxy_idle_timeouts_total",
+                            "Connections closed because nothing came or went for too long.",
+                            proxy.idle_timeouts,
+                        ),
+                        (
+                            "freeboard_proxy_broken_total",
+                            "Connections that broke.",
+                            proxy.broken,
+                        ),
+                    ],
+                );
+            })
+        });
+        let server = bound(HttpServer::bind(
+            &host.system,
+            &host.poller,
+            address,
+            ListenerOptions::default(),
+            Limits::default(),
+            handler,
+        ))?;
+        say(&format!("gauges on http://{}/metrics", server.address()));
+    }
+    Ok(host.serve(interrupt, |time| proxy.drain(time)))
+}
