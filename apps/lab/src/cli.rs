@@ -4,7 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     balance::BalanceArgs,
+    eager::EagerArgs,
     flood::FloodArgs,
+    load::LoadArgs,
     ring::RingArgs,
     serve::{ProxyArgs, ServeHttpArgs},
     stream::Tool,
@@ -44,6 +46,10 @@ pub(crate) enum Command {
     /// Serves a page over HTTP/1.1 until Ctrl-C
     #[command(after_help = SERVE_HTTP_EXAMPLES)]
     ServeHttp(ServeHttpArgs),
+
+    /// Asks a server of HTTP, for the scenes
+    #[command(hide = true)]
+    Load(LoadArgs),
 
     /// Carries TCP connections on to another address until Ctrl-C
     #[command(after_help = PROXY_EXAMPLES)]
@@ -127,6 +133,19 @@ Examples:
 
 Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad usage; 130 Ctrl-C.";
 
+const EAGER_EXAMPLES: &str = "\
+Examples:
+  freeboard lab eager
+      short and kept connections, then the sweep, each under all three policies (about 40 s)
+  freeboard lab eager --scene http --clients 60 --requests 100000
+      the original's ab -c 60 -n 100000
+  freeboard lab eager --scene sweep --report out
+      the author's question, with a page of plots
+  freeboard lab eager --scene sweep --cpu-us 1000 --json - | jq '.runs[] | [.poll, .latency_us.p99]'
+      prints only JSON
+
+Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C.";
+
 /// The scenes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Scene {
@@ -172,6 +191,15 @@ pub(crate) enum Scene {
     /// syncs each message by itself is shown beside them.
     #[command(after_help = STREAMS_EXAMPLES)]
     Streams(Box<StreamsArgs>),
+
+    /// When does a busy scheduler look at the network?
+    ///
+    /// A server in this process and clients in another one (ab where it is installed), under three
+    /// policies: eager looks after so many runs or so much time, drain only when all that the last look
+    /// found is done, dedicated has a thread of its own for it. The sweep asks the original author's
+    /// question: how much each request computes, beside actors that only compute.
+    #[command(after_help = EAGER_EXAMPLES)]
+    Eager(Box<EagerArgs>),
 }
 
 #[cfg(test)]

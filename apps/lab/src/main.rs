@@ -9,9 +9,11 @@
 mod balance;
 mod cli;
 mod console;
+mod eager;
 mod figures;
 mod flood;
 mod interrupt;
+mod load;
 mod memory;
 mod outputs;
 mod page;
@@ -60,6 +62,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
         Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
+        Some(Command::Lab(Scene::Eager(args))) => eager::show(&args, &interrupt),
+        Some(Command::Load(args)) => load::load(&args),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }

@@ -22,7 +22,7 @@ use freeboard::{
     net::tcp::BindError,
 };
 
-use crate::{figures::counted, interrupt::Interrupt, usage::Usage};
+use crate::{console, figures::counted, interrupt::Interrupt, usage::Usage};
 
 pub(crate) use http::{ServeHttpArgs, serve_http};
 pub(crate) use proxy::{ProxyArgs, proxy};
@@ -93,8 +93,13 @@ impl Host {
     }
 }
 
+/// Says where it listens, on standard output: a script reads the port from it.
+pub(crate) fn announce(line: &str) -> Result<()> {
+    console::write_stdout(&format!("{line}\n")).context("cannot write to standard output")
+}
+
 /// A line for who watches.
-pub(crate) fn say(line: &str) {
+fn say(line: &str) {
     // Nobody may be there to read it.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

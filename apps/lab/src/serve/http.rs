@@ -11,7 +11,7 @@ use freeboard::net::{
 };
 use http::{Response, StatusCode, header::CONTENT_TYPE};
 
-use super::{Host, HostArgs, bound, metrics, say};
+use super::{Host, HostArgs, announce, bound, metrics};
 use crate::{interrupt::Interrupt, spin::spin_us};
 
 /// Knobs of `freeboard serve-http`.
@@ -98,10 +98,10 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
         Limits::default(),
         handler,
     ))?;
-    say(&format!(
+    announce(&format!(
         "http://{} serves, gauges on /metrics; Ctrl-C ends it",
         server.address()
-    ));
+    ))?;
     // Set once, here.
     let _ = this.set(server.clone());
     Ok(host.serve(interrupt, |time| server.drain(time)))

@@ -10,7 +10,7 @@ use freeboard::net::{
     tcp::ListenerOptions,
 };
 
-use super::{Host, HostArgs, bound, metrics, resolve, say};
+use super::{Host, HostArgs, announce, bound, metrics, resolve};
 use crate::interrupt::Interrupt;
 
 /// Knobs of `freeboard proxy`.
@@ -54,10 +54,10 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
         backend,
         options,
     ))?;
-    say(&format!(
+    announce(&format!(
         "{} carries on to {backend}; Ctrl-C ends it",
         proxy.address()
-    ));
+    ))?;
     if let Some(address) = args.metrics {
         let (shown, system) = (proxy.clone(), host.system.clone());
         let handler = Handler::function(move |_| {
@@ -104,7 +104,7 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
             Limits::default(),
             handler,
         ))?;
-        say(&format!("gauges on http://{}/metrics", server.address()));
+        announce(&format!("gauges on http://{}/metrics", server.address()))?;
     }
     Ok(host.serve(interrupt, |time| proxy.drain(time)))
 }

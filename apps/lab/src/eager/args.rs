@@ -1,0 +1,101 @@
+//! The knobs of the eager scene.
+
+use clap::{Args, ValueEnum};
+use freeboard::io::Policy;
+
+use super::plan::{Bed, Plan};
+use crate::outputs::OutputArgs;
+
+/// The test beds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Choice {
+    /// A page over HTTP: short connections, then kept ones
+    Http,
+    /// The author's question: computing for each request beside actors that only compute
+    Sweep,
+}
+
+/// Which policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PollChoice {
+    Eager,
+    Drain,
+    Dedicated,
+    All,
+}
+
+/// Computing for each request in the sweep, in microseconds, and requests a second beside it: a third
+/// of what two cores could do at the most.
+const SWEEP: [(u64, f64); 4] = [(0, 4_000.0), (10, 4_000.0), (100, 2_000.0), (1_000, 300.0)];
+
+/// How long a run of the sweep asks, in seconds.
+const SWEEP_SECONDS: f64 = 2.0;
+
+/// Knobs of `freeboard lab eager`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EagerArgs {
+    /// The test bed [default: both]
+    #[arg(long, value_enum)]
+    scene: Option<Choice>,
+
+    /// When busy workers look at the network
+    #[arg(long, value_enum, default_value_t = PollChoice::All)]
+    poll: PollChoice,
+
+    /// Clients at once
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    clients: u32,
+
+    /// Requests of a run of the bed http
+    #[arg(long, value_name = "N", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    requests: u64,
+
+    /// Compute so long for each request, in microseconds [default: 0; in the sweep 0, 10, 100, 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    cpu_us: Option<u64>,
+
+    #[command(flatten)]
+    pub(super) outputs: OutputArgs,
+}
+
+impl EagerArgs {
+    /// The runs, in order.
+    pub(super) fn plans(&self) -> Vec<Plan> {
+        let policies: &[Policy] = match self.poll {
+            PollChoice::Eager => &[Policy::EAGER],
+            PollChoice::Drain => &[Policy::DRAIN],
+            PollChoice::Dedicated => &[Policy::Dedicated],
+            PollChoice::All => &[Policy::EAGER, Policy::DRAIN, Policy::Dedicated],
+        };
+        let mut plans = Vec::new();
+        if self.scene != Some(Choice::Sweep) {
+            for bed in [Bed::Short, Bed::Kept] {
+                plans.extend(policies.iter().map(|&policy| Plan {
+                    bed,
+                    policy,
+                    clients: self.clients,
+                    requests: self.requests,
+                    cpu_us: self.cpu_us.unwrap_or(0),
+                }));
+            }
+        }
+        if self.scene != Some(Choice::Http) {
+            let all = match self.cpu_us {
+                Some(cpu_us) => vec![(cpu_us, (300_000.0 / cpu_us.max(75) as f64).min(4_000.0))],
+                None => SWEEP.to_vec(),
+            };
+            for (cpu_us, rate) in all {
+                plans.extend(policies.iter().map(|&policy| Plan {
+                    bed: Bed::Sweep { rate },
+                    policy,
+                    clients: self.clients,
+                    requests: (rate * SWEEP_SECONDS) as u64,
+                    cpu_us,
+                }));
+            }
+        }
+        plans
+    }
+}

@@ -1,0 +1,56 @@
+//! One run of the scene.
+
+use freeboard::io::Policy;
+
+use crate::figures::count;
+
+/// What is asked, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Bed {
+    /// A connection for each request.
+    Short,
+    /// Connections that are kept.
+    Kept,
+    /// Kept connections, so many requests a second, beside an actor for each worker that only computes.
+    Sweep { rate: f64 },
+}
+
+impl Bed {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Short => "http, short connections",
+            Self::Kept => "http, kept connections",
+            Self::Sweep { .. } => "sweep",
+        }
+    }
+
+    /// As in the JSON.
+    pub(super) fn scene(&self) -> &'static str {
+        match self {
+            Self::Short => "http",
+            Self::Kept => "http-keep-alive",
+            Self::Sweep { .. } => "sweep",
+        }
+    }
+}
+
+/// One run of the scene.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) bed: Bed,
+    pub(super) policy: Policy,
+    pub(super) clients: u32,
+    pub(super) requests: u64,
+    /// Computing for each request, in microseconds.
+    pub(super) cpu_us: u64,
+}
+
+impl Plan {
+    pub(super) fn title(&self) -> String {
+        let cpu = match self.cpu_us {
+            0 => String::new(),
+            us => format!(", {} us of computing each", count(us)),
+        };
+        format!("{}, {}{cpu}", self.bed.name(), self.policy)
+    }
+}
