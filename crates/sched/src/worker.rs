@@ -446,6 +446,11 @@ impl Worker {
             return Some(task);
         }
         let seats = &self.shared.seats;
+        let settings = &self.shared.settings;
+        // Where a driver is watching, the kernel would be spun against: what it has to bring comes by
+        // work that this very processor could do.
+        let is_watching = settings.driver.as_ref().is_some_and(|it| it.is_watching());
+        let spin_ns = if is_watching { 0 } else { settings.spin_ns };
         loop {
             if let Some(task) = self.take_injected(INJECTOR_BATCH_MAX) {
                 return Some(task);
@@ -463,7 +468,7 @@ impl Worker {
             let now_ns = clock::now_ns();
             if self.shared.is_shut_down()
                 || !self.is_seated()
-                || now_ns - started_ns >= self.shared.settings.spin_ns
+                || now_ns - started_ns >= spin_ns
             {
                 return None;
             }
