@@ -65,6 +65,33 @@ pub(crate) const FIO: Component = Component {
     needed_by: "`cargo xtask peers streams`",
 };
 
+/// nginx, the server that HTTP is set beside.
+pub(crate) const NGINX: Component = Component {
+    name: "nginx",
+    programs: &["nginx"],
+    probe: &[],
+    packages: &["nginx-light"],
+    needed_by: "`cargo xtask peers http`",
+};
+
+/// ApacheBench.
+pub(crate) const AB: Component = Component {
+    name: "ab",
+    programs: &["ab"],
+    probe: &[],
+    packages: &["apache2-utils"],
+    needed_by: "`cargo xtask peers http`",
+};
+
+/// wrk, a client of HTTP that keeps its connections.
+pub(crate) const WRK: Component = Component {
+    name: "wrk",
+    programs: &["wrk"],
+    probe: &[],
+    packages: &["wrk"],
+    needed_by: "`cargo xtask peers http`",
+};
+
 /// All that `cargo xtask test` wants to have.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM];
 

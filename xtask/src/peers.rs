@@ -59,6 +59,8 @@ pub(crate) enum Suite {
     Blocking(#[command(flatten)] Options<group::Blocking>),
     /// Records to disk: by mode, seal and size; single commits; beside fio
     Streams(#[command(flatten)] Options<group::Streams>),
+    /// A page over HTTP, asked for by ab and wrk
+    Http(#[command(flatten)] Options<group::Http>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -94,6 +96,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Ring(options) => run_group(options),
         Suite::Blocking(options) => run_group(options),
         Suite::Streams(options) => run_group(options),
+        Suite::Http(options) => run_group(options),
     }
 }
 
@@ -107,6 +110,9 @@ fn run_group<S: Group>(options: &Options<S>) -> Result<()> {
     let hosts = plan.hosts();
     // Before the build, whose own load would otherwise be what is noted.
     let machine = Machine::describe(&hosts);
+    for component in S::COMPONENTS {
+        programs::provide(component)?;
+    }
     let programs = Programs::build(&root, &hosts)?;
     let results = plan.measure(&programs);
     let text = table::render(

@@ -466,10 +466,7 @@ impl Worker {
                 }
             }
             let now_ns = clock::now_ns();
-            if self.shared.is_shut_down()
-                || !self.is_seated()
-                || now_ns - started_ns >= spin_ns
-            {
+            if self.shared.is_shut_down() || !self.is_seated() || now_ns - started_ns >= spin_ns {
                 return None;
             }
             if self.state.get() == WorkerState::Search {

@@ -15,6 +15,7 @@
 mod countdown;
 mod cpu_time;
 mod finish;
+mod http;
 mod log_file;
 mod memory;
 mod open_loop;

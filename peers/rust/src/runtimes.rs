@@ -11,12 +11,15 @@ mod freeboard;
 mod freeboard_balance;
 mod freeboard_blocking;
 mod freeboard_flood;
+mod freeboard_http;
 mod freeboard_ring;
 mod freeboard_stream;
+mod hyper_http;
 mod kameo;
 mod kameo_blocking;
 mod mutex_ring;
 mod mutex_vecdeque;
+mod nginx;
 mod okaywal;
 mod plain_file;
 mod ractor;
@@ -29,6 +32,7 @@ mod tokio_tasks;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::http::Connections;
 use crate::outcome::Outcome;
 use crate::ring::Shape;
 use crate::streams::StreamWork;
@@ -56,6 +60,8 @@ pub enum Peer {
     PlainFile,
     Okaywal,
     Fjall,
+    Hyper,
+    Nginx,
 }
 
 impl Peer {
@@ -77,6 +83,8 @@ impl Peer {
             Self::PlainFile => "plain-file",
             Self::Okaywal => "okaywal",
             Self::Fjall => "fjall",
+            Self::Hyper => "hyper",
+            Self::Nginx => "nginx",
         }
     }
 }
@@ -92,6 +100,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Suite::Ring(shape) => ring(peer, shape, work, scale),
         Suite::Blocking => blocking(peer, work, scale),
         Suite::Streams(stream) => streams(peer, stream, scale.units(work)),
+        Suite::Http(connections) => http(peer, connections, scale.units(work)),
     }
 }
 
@@ -135,6 +144,15 @@ fn blocking(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
         Peer::Freeboard => freeboard_blocking::run(work, scale),
         Peer::Kameo => kameo_blocking::run(work, scale),
         Peer::TokioMpsc => tokio_blocking::run(work, scale),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn http(peer: Peer, connections: Connections, count: u64) -> Result<Outcome> {
+    match peer {
+        Peer::Freeboard => freeboard_http::run(connections, count),
+        Peer::Hyper => hyper_http::run(connections, count),
+        Peer::Nginx => nginx::run(connections, count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }

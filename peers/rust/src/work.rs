@@ -5,6 +5,7 @@ use std::str::FromStr;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
+use crate::http::Connections;
 use crate::ring::{Shape, Strategy};
 use crate::streams::{Bulk, Files, Mode, Seal, StreamWork};
 
@@ -101,6 +102,10 @@ pub enum Work {
     StreamCommit256,
     #[value(name = "stream_seal")]
     StreamSeal,
+    #[value(name = "http_short")]
+    HttpShort,
+    #[value(name = "http_kept")]
+    HttpKept,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -112,6 +117,7 @@ pub enum Suite {
     Ring(Shape),
     Blocking,
     Streams(StreamWork),
+    Http(Connections),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -142,6 +148,8 @@ impl Work {
             Self::RingBusySpin2P => two_priorities(Strategy::BusySpin),
             Self::RingMulti => Suite::Ring(Shape::multi_producer(Strategy::Sleeping)),
             Self::BlockingPlain | Self::BlockingDeclared => Suite::Blocking,
+            Self::HttpShort => Suite::Http(Connections::Short),
+            Self::HttpKept => Suite::Http(Connections::Kept),
             other => other.stream().map_or(Suite::Messages, Suite::Streams),
         }
     }
@@ -224,6 +232,8 @@ impl Work {
             // 1 GiB of records.
             Self::Stream4K | Self::Stream4KRecycled => 262_144,
             Self::StreamInterval | Self::StreamNone => 4_000_000,
+            Self::HttpShort => 60_000,
+            Self::HttpKept => 400_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -89,6 +89,10 @@ const GOALS: &[(&str, Goal)] = &[
     ("BLAKE3 by batch, recycled", share_of_fio(0.8)),
     ("128 B durable, one stream", Goal::AtLeast(2e6)),
     ("sealing alone, HMAC-SHA256 by record", Goal::AtLeast(4e6)),
+    ("ab, short connections", Goal::NoWorseThan("nginx")),
+    ("wrk, kept connections", Goal::NoWorseThan("nginx")),
+    ("ab, server's CPU", Goal::NoWorseThan("nginx")),
+    ("wrk, server's CPU", Goal::NoWorseThan("nginx")),
 ];
 
 const AHEAD_OF_LMAX: Goal = Goal::TimesPeer {
@@ -199,7 +203,7 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Balance, Blocking, Flood, Group, Messaging, Ring, Streams};
+    use super::super::group::{Balance, Blocking, Flood, Group, Http, Messaging, Ring, Streams};
     use super::super::outcome::Outcome;
     use super::*;
     use serde_json::json;
@@ -226,6 +230,7 @@ mod tests {
             (Ring::FIGURES, Ring::PEERS),
             (Blocking::FIGURES, Blocking::PEERS),
             (Streams::FIGURES, Streams::PEERS),
+            (Http::FIGURES, Http::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {

@@ -1,5 +1,7 @@
 //! The suites: which works are measured together, on whom, and what is read off them.
 
+use crate::component::{self, Component};
+
 use super::figure::Figure;
 use super::peer::Kind;
 
@@ -13,6 +15,8 @@ pub(crate) trait Group: Send + Sync + Clone + 'static {
     const RIVALS: Rivals;
     /// The rows of its table.
     const FIGURES: &'static [Figure];
+    /// What every peer needs from outside.
+    const COMPONENTS: &'static [&'static Component] = &[];
 }
 
 /// Those among whom the best is set beside ours.
@@ -267,6 +271,28 @@ impl Group for Streams {
     ];
 }
 
+/// A page of twelve bytes: ab with a connection for each request, wrk with kept ones, 60 at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Http;
+
+impl Group for Http {
+    const NAME: &'static str = "http";
+    const PEERS: &'static [&'static str] = &["freeboard", "nginx", "hyper"];
+    const RIVALS: Rivals = Rivals {
+        title: "best server",
+        kinds: &[Kind::Server],
+    };
+    const FIGURES: &'static [Figure] = &[
+        Figure::higher("ab, short connections", "http_short", "requests/s", "qps"),
+        Figure::higher("wrk, kept connections", "http_kept", "requests/s", "qps"),
+        Figure::lower("ab, server's CPU", "http_short", "us/request", "cpu_us"),
+        Figure::lower("wrk, server's CPU", "http_kept", "us/request", "cpu_us"),
+        Figure::lower("ab, p99", "http_short", "us", "p99_us"),
+        Figure::lower("wrk, p99", "http_kept", "us", "p99_us"),
+    ];
+    const COMPONENTS: &'static [&'static Component] = &[&component::AB, &component::WRK];
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::figure::work_names;
@@ -280,6 +306,7 @@ mod tests {
         (Ring::FIGURES, Ring::PEERS),
         (Blocking::FIGURES, Blocking::PEERS),
         (Streams::FIGURES, Streams::PEERS),
+        (Http::FIGURES, Http::PEERS),
     ];
 
     #[test]

@@ -97,6 +97,8 @@ fn version(host: Host) -> Option<(&'static str, String)> {
     match host {
         Host::Rust => None,
         Host::Fio => Some(("fio", said_by("fio", &["--version"]))),
+        // It says so on standard error.
+        Host::Nginx => Some(("nginx", said_by("dpkg-query", &["-Wf${Version}", "nginx"]))),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Log,
     /// What the disk itself gives.
     Disk,
+    /// A server of HTTP.
+    Server,
 }
 
 /// What a peer's program is built with and run by.
@@ -30,6 +32,8 @@ pub(crate) enum Host {
     Jvm,
     /// Called and read by the program of the peers in Rust.
     Fio,
+    /// Started by the program of the peers in Rust.
+    Nginx,
 }
 
 /// One runtime, channel or ring.
@@ -72,4 +76,6 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("okaywal", Kind::Log, Host::Rust),
     Peer::new("fjall", Kind::Log, Host::Rust),
     Peer::new("plain-file", Kind::Log, Host::Rust),
+    Peer::new("nginx", Kind::Server, Host::Nginx),
+    Peer::new("hyper", Kind::Server, Host::Rust),
 ];

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::Cargo;
-use crate::component::{self, Availability};
+use crate::component::{self, Availability, Component};
 
 use super::beam::Beam;
 use super::go::Go;
@@ -20,6 +20,7 @@ const REASON_LINES_MAX: usize = 3;
 pub(crate) struct Programs {
     rust: PathBuf,
     fio: Result<(), String>,
+    nginx: Result<(), String>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -29,7 +30,8 @@ impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
     pub(crate) fn build(root: &Path, hosts: &[Host]) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        if hosts.contains(&Host::Rust) || hosts.contains(&Host::Fio) {
+        let by_rust = [Host::Rust, Host::Fio, Host::Nginx];
+        if by_rust.iter().any(|host| hosts.contains(host)) {
             Cargo::new([
                 "build",
                 "--release",
@@ -42,10 +44,8 @@ impl Programs {
         }
         Ok(Self {
             rust: target.join("release/peers"),
-            fio: if_wanted(hosts, Host::Fio, || match component::FIO.provide() {
-                Availability::Missing(reason) => bail!(reason),
-                Availability::Present | Availability::Installed => Ok(()),
-            }),
+            fio: if_wanted(hosts, Host::Fio, || provide(&component::FIO)),
+            nginx: if_wanted(hosts, Host::Nginx, || provide(&component::NGINX)),
             beam: if_wanted(hosts, Host::Beam, || Beam::build(root)),
             go: if_wanted(hosts, Host::Go, || Go::build(root)),
             jvm: if_wanted(hosts, Host::Jvm, || Jvm::build(root)),
@@ -60,6 +60,10 @@ impl Programs {
                 self.fio.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
+            Host::Nginx => {
+                self.nginx.as_ref()?;
+                self.rust_command(peer, work, scale)
+            }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
             Host::Go => self.go.as_ref()?.command(work, scale),
             Host::Jvm => self.jvm.as_ref()?.command(work, scale),
@@ -71,6 +75,14 @@ impl Programs {
         let mut command = Command::new(&self.rust);
         command.args([peer.name, work, "--scale", &scale.to_string()]);
         command
+    }
+}
+
+/// Has a component there, or says why not.
+pub(super) fn provide(component: &Component) -> Result<()> {
+    match component.provide() {
+        Availability::Missing(reason) => bail!(reason),
+        Availability::Present | Availability::Installed => Ok(()),
     }
 }
 

@@ -1,0 +1,98 @@
+//! nginx: Debian's, two workers, the page from its configuration.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::{
+    http::{self, Connections},
+    outcome::Outcome,
+};
+
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Nginx {
+    child: Child,
+    _folder: TempDir,
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // QUIT to the master ends the workers, too.
+        let _ = Command::new("kill")
+            .args(["-QUIT", &self.child.id().to_string()])
+            .status();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn run(connections: Connections, count: u64) -> Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    // Free at this moment.
+    let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+    let configuration = folder.path().join("nginx.conf");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(
+        &configuration,
+        format!(
+            "worker_processes 2; daemon off; pid {}; error_log {};\n\
+             events {{ worker_connections 4096; }}\n\
+             http {{ access_log off; keepalive_requests 100000000;\n\
+             server {{ listen {address} backlog=1024; location / {{ default_type text/plain;\n\
+             return 200 \"Hello world\\n\"; }} }} }}\n",
+            at("pid"),
+            at("errors"),
+        ),
+    )?;
+    let child = Command::new("nginx")
+        .arg("-c")
+        .arg(&configuration)
+        .arg("-e")
+        .arg(at("errors"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("nginx cannot be started")?;
+    let nginx = Nginx {
+        child,
+        _folder: folder,
+    };
+    wait_until_it_listens(address)?;
+    http::ask(connections, count, address, || {
+        cpu_seconds(nginx.child.id())
+    })
+}
+
+fn wait_until_it_listens(address: SocketAddr) -> Result<()> {
+    let begun = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        ensure!(begun.elapsed() < PATIENCE, "nginx does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The processor time of the workers, which are the master's children.
+fn cpu_seconds(master: u32) -> Result<f64> {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"))?;
+    let mut ticks = 0.0;
+    for worker in children.split_whitespace() {
+        let stat = fs::read_to_string(format!("/proc/{worker}/stat"))?;
+        // The name, in brackets, may hold anything.
+        let fields = stat.rsplit(')').next().context("a process has a name")?;
+        let mut times = fields.split_whitespace().skip(11);
+        for _ in 0..2 {
+            let time = times.next().context("a process has times")?;
+            ticks += time.parse::<f64>()?;
+        }
+    }
+    Ok(ticks / TICKS_PER_SECOND)
+}
