@@ -124,6 +124,7 @@ fn address(said: &str) -> String {
 
 fn get(address: &str, path: &str) -> String {
     let mut peer = TcpStream::connect(address).unwrap();
+    peer.set_nodelay(true).unwrap();
     write!(peer, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     peer.read_to_string(&mut answer).unwrap();

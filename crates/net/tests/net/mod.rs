@@ -59,6 +59,8 @@ pub(crate) fn echo() -> Handler {
 /// A connection that gives up rather than hang.
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let peer = TcpStream::connect(address).unwrap();
+    // What is written in pieces goes out in pieces.
+    peer.set_nodelay(true).unwrap();
     peer.set_read_timeout(Some(LONG)).unwrap();
     peer.set_write_timeout(Some(LONG)).unwrap();
     peer
