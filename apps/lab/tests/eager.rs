@@ -159,3 +159,24 @@ fn a_page_is_served_and_carried_on_until_ctrl_c() {
         assert_eq!(service.wait(), 0);
     }
 }
+
+#[test]
+fn without_file_descriptors_accepting_rests_and_goes_on() {
+    let server = Running::start_with_files("serve-http --listen 127.0.0.1:0", 40);
+    let at = address(&server.wait_for("serves"));
+    // More than it can have; the others wait in the backlog.
+    let peers: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    let mut last = peers.last().unwrap().try_clone().unwrap();
+    last.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    drop(peers);
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let metrics = get(&at, "/metrics");
+    let exhausted = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("freeboard_accepts_exhausted_total "));
+    assert_ne!(exhausted, Some("0"), "{metrics}");
+    server.interrupt();
+    assert_eq!(server.wait(), 0);
+}

@@ -144,8 +144,23 @@ impl Running {
         (running, stdin)
     }
 
+    /// One that may have so many files open.
+    pub(crate) fn start_with_files(arguments: &str, files: u32) -> Self {
+        let mut shell = Command::new("sh");
+        let program = env!("CARGO_BIN_EXE_freeboard");
+        shell.args([
+            "-c",
+            &format!("ulimit -n {files}; exec {program} {arguments}"),
+        ]);
+        Self::start_command(shell, Stdio::null())
+    }
+
     fn start_with(arguments: &str, stdin: Stdio) -> Self {
-        let mut child = command(arguments)
+        Self::start_command(command(arguments), stdin)
+    }
+
+    fn start_command(mut command: Command, stdin: Stdio) -> Self {
+        let mut child = command
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
