@@ -95,6 +95,8 @@ impl<'a> Stream<'a> {
                 return Ok(true);
             }
             Err(OpenError::Io { .. }) if !life.faults.is_empty() => {
+                // A sync that failed has lost what was only handed over, as a power failure does.
+                self.ledger.lose_power();
                 self.disk = self.disk.kill();
                 return Ok(true);
             }
