@@ -268,10 +268,10 @@ impl Shared {
         // A poller that fails has nothing to say; the next look tries again.
         let events = asked.unwrap_or(0);
         lane.looked(is_wait, events, self.cadence.get().is_first);
-        self.counters.events_per_look.record_shared(events as u64);
         if events == 0 {
             return Look::Nothing;
         }
+        self.counters.events_per_look.record_shared(events as u64);
         found();
         self.dispatch(&mut turn, now_ns);
         Look::Found
@@ -353,7 +353,7 @@ impl Driver for Shared {
 
     fn look(&self, looker: Looker) -> Look {
         let by = match looker {
-            Looker::Idle(worker) | Looker::Busy(worker) => By::Worker(worker),
+            Looker::Busy(worker) => By::Worker(worker),
             Looker::Monitor => By::Monitor,
         };
         self.turn(by, Patience::None, &|| false, &mut || ())

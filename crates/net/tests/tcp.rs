@@ -176,9 +176,7 @@ fn connections_that_are_accepted_drain_with_their_listener() {
     let watch = poller.clone();
     let serve = move |accepted, cx: &mut Context<_>| {
         let options = ConnectionOptions::default();
-        Connection::spawn(accepted, &watch, options, owner.clone(), cx)
-            .map(drop)
-            .map_err(|error| std::io::Error::other(error.to_string()))
+        Connection::spawn(accepted, &watch, options, owner.clone(), cx).map(drop)
     };
     let options = ListenerOptions::default();
     let listener = Listener::bind(&system, &poller, any(), options, serve).unwrap();

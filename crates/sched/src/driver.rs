@@ -14,8 +14,6 @@ use freeboard_meter::PollerSnapshot;
 /// Who looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looker {
-    /// This worker, which has nothing else to do.
-    Idle(usize),
     /// This worker, between two runs.
     Busy(usize),
     /// The monitor.

@@ -186,6 +186,41 @@ fn loom_ring_loses_and_doubles_nothing() {
     });
 }
 
+/// Two workers that search, take and sleep until as many tasks as `left` says are taken.
+fn workers(
+    sleep: &Arc<Sleep>,
+    injector: &Arc<Injector>,
+    left: &Arc<AtomicUsize>,
+) -> Vec<thread::JoinHandle<()>> {
+    (0..2)
+        .map(|worker| {
+            let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
+            thread::spawn(move || {
+                let mut is_searching = true;
+                while left.load(Ordering::SeqCst) > 0 {
+                    if !is_searching {
+                        is_searching = sleep.try_start_searching();
+                    }
+                    if injector.pop_batch(0, |_| ()).is_some() {
+                        if is_searching && sleep.stop_searching() && injector.len() > 0 {
+                            sleep.wake_one();
+                        }
+                        is_searching = false;
+                        if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                            sleep.wake_all();
+                        }
+                        continue;
+                    }
+                    sleep.sleep(worker, worker, is_searching, || {
+                        injector.len() > 0 || left.load(Ordering::SeqCst) == 0
+                    });
+                    is_searching = true;
+                }
+            })
+        })
+        .collect()
+}
+
 /// Two workers that search, take and sleep; one task pushed from outside. It is taken, always: a
 /// lost wake-up would be a deadlock, which loom reports.
 #[test]
@@ -196,33 +231,7 @@ fn loom_no_task_waits_while_workers_sleep() {
         (0..2).for_each(|_| sleep.join());
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
-        let workers: Vec<_> = (0..2)
-            .map(|worker| {
-                let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
-                thread::spawn(move || {
-                    let mut is_searching = true;
-                    while left.load(Ordering::SeqCst) > 0 {
-                        if !is_searching {
-                            is_searching = sleep.try_start_searching();
-                        }
-                        if injector.pop_batch(0, |_| ()).is_some() {
-                            if is_searching && sleep.stop_searching() && injector.len() > 0 {
-                                sleep.wake_one();
-                            }
-                            is_searching = false;
-                            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                                sleep.wake_all();
-                            }
-                            continue;
-                        }
-                        sleep.sleep(worker, worker, is_searching, || {
-                            injector.len() > 0 || left.load(Ordering::SeqCst) == 0
-                        });
-                        is_searching = true;
-                    }
-                })
-            })
-            .collect();
+        let workers = workers(&sleep, &injector, &left);
         for task in tasks {
             injector.push(task);
             sleep.wake_one();
@@ -393,33 +402,7 @@ fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
         let sleep = Arc::new(Sleep::new(2, Some(event.clone()), None));
         (0..2).for_each(|_| sleep.join());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
-        let workers: Vec<_> = (0..2)
-            .map(|worker| {
-                let (sleep, injector, left) = (sleep.clone(), injector.clone(), left.clone());
-                thread::spawn(move || {
-                    let mut is_searching = true;
-                    while left.load(Ordering::SeqCst) > 0 {
-                        if !is_searching {
-                            is_searching = sleep.try_start_searching();
-                        }
-                        if injector.pop_batch(0, |_| ()).is_some() {
-                            if is_searching && sleep.stop_searching() && injector.len() > 0 {
-                                sleep.wake_one();
-                            }
-                            is_searching = false;
-                            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                                sleep.wake_all();
-                            }
-                            continue;
-                        }
-                        sleep.sleep(worker, worker, is_searching, || {
-                            injector.len() > 0 || left.load(Ordering::SeqCst) == 0
-                        });
-                        is_searching = true;
-                    }
-                })
-            })
-            .collect();
+        let workers = workers(&sleep, &injector, &left);
         event.happen(tasks[0]);
         injector.push(tasks[1]);
         sleep.wake_one();

@@ -99,6 +99,12 @@ impl ReaderFeed {
         self.shared.window.outstanding()
     }
 
+    /// Whether it has ended by itself; [`stop`](Self::stop) says why.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Ends it, waits for that, and says why it ended. Not for the actor that it feeds: it may be waiting
     /// for room in that one's mailbox.
     #[must_use]

@@ -6,14 +6,15 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
 };
 
-use super::{limits::Limits, refusal::Refusal};
+use super::{chunked::Chunked, limits::Limits, refusal::Refusal};
 
 /// How the bytes behind a head are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// So many bytes; 0 where none are announced.
     Length(usize),
-    Chunked,
+    /// In chunks, and where in them the reader is.
+    Chunked(Chunked),
 }
 
 /// A head that was read.
@@ -130,7 +131,7 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             if !is_chunked || codings.next().is_some() {
                 return Err(Refusal::Coding);
             }
-            Ok(Framing::Chunked)
+            Ok(Framing::Chunked(Chunked::Size))
         }
         (None, Some(length)) => {
             let digits = length.as_bytes();

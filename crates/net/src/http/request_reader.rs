@@ -4,7 +4,6 @@ use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Version};
 
 use super::{
-    chunked::Chunked,
     head::{Framing, Head},
     limits::Limits,
     refusal::Refusal,
@@ -44,10 +43,9 @@ pub enum Step {
 #[derive(Debug)]
 enum State {
     Head,
-    /// The head is there; whether the client still waits for a word, and how the body goes on.
+    /// The head is there; whether the client still waits for a word before it sends the body.
     Body {
         head: Box<Head>,
-        chunked: Option<Chunked>,
         is_awaited: bool,
     },
 }
@@ -101,30 +99,25 @@ impl RequestReader {
                 return Err(Refusal::BodyTooLong);
             }
             self.state = State::Body {
-                chunked: (head.framing == Framing::Chunked).then_some(Chunked::Size),
                 is_awaited: head.expects_continue,
                 head: Box::new(head),
             };
         }
-        let State::Body {
-            head,
-            chunked,
-            is_awaited,
-        } = &mut self.state
-        else {
+        let State::Body { head, is_awaited } = &mut self.state else {
             return Ok(Step::More);
         };
         if std::mem::take(is_awaited) && inbox.is_empty() {
             return Ok(Step::Continue);
         }
-        let is_whole = match (chunked, head.framing) {
-            (Some(chunked), _) => chunked.advance(inbox, &mut self.body, self.limits.body_bytes)?,
-            (None, Framing::Length(length)) => {
+        let is_whole = match &mut head.framing {
+            Framing::Chunked(chunked) => {
+                chunked.advance(inbox, &mut self.body, self.limits.body_bytes)?
+            }
+            &mut Framing::Length(length) => {
                 let here = (length - self.body.len()).min(inbox.len());
                 self.body.extend_from_slice(&inbox.split_to(here));
                 self.body.len() == length
             }
-            (None, Framing::Chunked) => true,
         };
         if !is_whole {
             return Ok(Step::More);

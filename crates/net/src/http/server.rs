@@ -1,6 +1,6 @@
 //! A server: a listener whose connections speak HTTP.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
@@ -47,9 +47,7 @@ impl HttpServer {
         let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(LANE_BOUND));
         let listener = Listener::bind(system, poller, address, options, move |accepted, cx| {
             let connection = HttpConnection::new(accepted.stream, accepted.place, shared.clone());
-            cx.spawn_once(spawn_options.clone(), connection)
-                .map(drop)
-                .map_err(|error| io::Error::other(error.to_string()))
+            cx.spawn_once(spawn_options.clone(), connection).map(drop)
         })?;
         Ok(Self { listener, common })
     }

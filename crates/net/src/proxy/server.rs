@@ -1,6 +1,6 @@
 //! The proxy: a listener whose connections are carried on.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
@@ -77,9 +77,7 @@ impl Proxy {
             options.listener,
             move |accepted, cx| {
                 let link = Link::new(accepted.stream, accepted.place, shared.clone());
-                cx.spawn_once(spawn_options.clone(), link)
-                    .map(drop)
-                    .map_err(|error| io::Error::other(error.to_string()))
+                cx.spawn_once(spawn_options.clone(), link).map(drop)
             },
         )?;
         Ok(Self { listener, common })

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
+use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_io::{
     Poller, Registration,
@@ -74,7 +74,7 @@ pub struct ListenerSnapshot {
     pub failed: u64,
 }
 
-type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> io::Result<()> + Send;
+type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send;
 
 /// A listening socket. Dropping the handle leaves it at work; see [`Listener::drain`].
 #[derive(Clone, Debug)]
@@ -94,7 +94,9 @@ impl Listener {
         poller: &Poller,
         address: SocketAddr,
         options: ListenerOptions,
-        serve: impl FnMut(Accepted, &mut Context<ListenerActor>) -> io::Result<()> + Send + 'static,
+        serve: impl FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError>
+        + Send
+        + 'static,
     ) -> Result<Self, BindError> {
         let fail = |error| BindError { address, error };
         let socket = TcpListener::bind(address).map_err(fail)?;

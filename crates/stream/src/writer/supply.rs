@@ -161,8 +161,18 @@ impl Supply {
     pub(super) fn set_durable(&self, sequence: u64) {
         // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes
         // in the file.
-        self.durable.store(sequence, Ordering::Release);
-        if self.retention.is_bounded() && !self.lock().segments.finished.is_empty() {
+        let before = self.durable.swap(sequence, Ordering::Release);
+        if !self.retention.is_bounded() {
+            return;
+        }
+        let is_oldest_due = |oldest: &Finished| (before..sequence).contains(&oldest.last_record);
+        let is_due = self
+            .lock()
+            .segments
+            .finished
+            .front()
+            .is_some_and(is_oldest_due);
+        if is_due {
             self.changed.notify_all();
         }
     }
