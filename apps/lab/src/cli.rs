@@ -6,7 +6,7 @@ use crate::{
     balance::BalanceArgs,
     eager::EagerArgs,
     flood::FloodArgs,
-    load::LoadArgs,
+    load::{EchoArgs, LoadArgs},
     ring::RingArgs,
     serve::{ProxyArgs, ServeHttpArgs},
     stream::Tool,
@@ -47,9 +47,13 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_HTTP_EXAMPLES)]
     ServeHttp(ServeHttpArgs),
 
-    /// Asks a server of HTTP, for the scenes
+    /// Asks a server, for the scenes
     #[command(hide = true)]
     Load(LoadArgs),
+
+    /// Sends back what it gets, for the scenes
+    #[command(hide = true)]
+    Echo(EchoArgs),
 
     /// Carries TCP connections on to another address until Ctrl-C
     #[command(after_help = PROXY_EXAMPLES)]
@@ -136,9 +140,11 @@ Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad 
 const EAGER_EXAMPLES: &str = "\
 Examples:
   freeboard lab eager
-      short and kept connections, then the sweep, each under all three policies (about 40 s)
+      http, a proxy before MariaDB, the sweep; each under all three policies (about 80 s)
   freeboard lab eager --scene http --clients 60 --requests 100000
       the original's ab -c 60 -n 100000
+  freeboard lab eager --scene proxy --mysql mysql://app:secret@db.example:3306/test
+      the proxy before a database that runs already; --backend echo needs none
   freeboard lab eager --scene sweep --report out
       the author's question, with a page of plots
   freeboard lab eager --scene sweep --cpu-us 1000 --json - | jq '.runs[] | [.poll, .latency_us.p99]'
@@ -196,8 +202,9 @@ pub(crate) enum Scene {
     ///
     /// A server in this process and clients in another one (ab where it is installed), under three
     /// policies: eager looks after so many runs or so much time, drain only when all that the last look
-    /// found is done, dedicated has a thread of its own for it. The sweep asks the original author's
-    /// question: how much each request computes, beside actors that only compute.
+    /// found is done, dedicated has a thread of its own for it. The test beds are a page over HTTP, a
+    /// TCP proxy before a database, and a sweep that asks the original author's question: how much each
+    /// request computes, beside actors that only compute.
     #[command(after_help = EAGER_EXAMPLES)]
     Eager(Box<EagerArgs>),
 }

@@ -9,11 +9,15 @@
 //! ```
 
 mod ab;
+mod answer;
 mod args;
+mod ask;
+mod backend;
 mod chew;
 mod page;
 mod plan;
 mod record;
+mod rounds;
 mod run;
 mod table;
 mod verdict;
@@ -42,21 +46,7 @@ pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> 
     let mut outputs = Outputs::open(&args.outputs, "eager.html")?;
     let console = Console::new(args.outputs.is_json_on_stdout());
     console.line(SCENE);
-    let mut outcomes = Vec::new();
-    for plan in &plans {
-        if interrupt.has_come() {
-            break;
-        }
-        let outcome = run::run(plan, &console)?;
-        for line in verdict::lines(&outcome) {
-            console.line(&line);
-        }
-        let is_sound = outcome.is_sound();
-        outcomes.push(outcome);
-        if !is_sound {
-            break;
-        }
-    }
+    let outcomes = rounds::run(&plans, args, &console, interrupt)?;
     console.line("");
     console.line(&crate::table::table(&table::rows(&outcomes)));
     console.line("");

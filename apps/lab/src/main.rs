@@ -64,6 +64,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
         Some(Command::Lab(Scene::Eager(args))) => eager::show(&args, &interrupt),
         Some(Command::Load(args)) => load::load(&args),
+        Some(Command::Echo(args)) => load::echo(&args),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }

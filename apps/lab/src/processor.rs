@@ -3,20 +3,41 @@
 use std::time::Duration;
 
 /// Of all its threads together, since it started.
-#[cfg(unix)]
 pub(crate) fn used() -> Option<Duration> {
-    use rustix::time::{ClockId, clock_gettime};
-
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
-    Some(Duration::new(seconds, nanoseconds))
+    clock::read(clock::Clock::Process)
 }
 
-/// Of all its threads together, since it started.
-#[cfg(not(unix))]
-pub(crate) fn used() -> Option<Duration> {
-    None
+/// Of the calling thread, since it started.
+pub(crate) fn used_by_thread() -> Option<Duration> {
+    clock::read(clock::Clock::Thread)
+}
+
+mod clock {
+    use std::time::Duration;
+
+    #[derive(Clone, Copy)]
+    pub(super) enum Clock {
+        Process,
+        Thread,
+    }
+
+    #[cfg(unix)]
+    pub(super) fn read(clock: Clock) -> Option<Duration> {
+        use rustix::time::{ClockId, clock_gettime};
+
+        let time = clock_gettime(match clock {
+            Clock::Process => ClockId::ProcessCPUTime,
+            Clock::Thread => ClockId::ThreadCPUTime,
+        });
+        let seconds = u64::try_from(time.tv_sec).ok()?;
+        let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
+        Some(Duration::new(seconds, nanoseconds))
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn read(_: Clock) -> Option<Duration> {
+        None
+    }
 }
 
 /// Seconds used since `earlier`, if both readings could be made.

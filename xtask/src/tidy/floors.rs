@@ -23,6 +23,7 @@ enum Below {
 
 const FLOORS: &[(&str, Below)] = &[
     ("freeboard-meter", Below::Only(&[])),
+    ("freeboard-servers", Below::Only(&[])),
     ("freeboard-queue", Below::Only(&[])),
     ("freeboard-flow", Below::Only(&[])),
     (
@@ -75,7 +76,7 @@ const FLOORS: &[(&str, Below)] = &[
     ("freeboard", Below::AnyCrate),
     (
         "freeboard-lab",
-        Below::Only(&["freeboard", "freeboard-meter"]),
+        Below::Only(&["freeboard", "freeboard-meter", "freeboard-servers"]),
     ),
     ("xtask", Below::Only(&[])),
 ];

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{
+    ask::{Asked, Client},
     plan::{Bed, Plan},
-    run::{Asked, Client},
 };
 
 /// What `ab` saw; `None` where there is none.

@@ -3,7 +3,10 @@
 use clap::{Args, ValueEnum};
 use freeboard::io::Policy;
 
-use super::plan::{Bed, Plan};
+use super::{
+    backend::MysqlChoice,
+    plan::{BackendKind, Bed, Plan},
+};
 use crate::outputs::OutputArgs;
 
 /// The test beds.
@@ -11,6 +14,8 @@ use crate::outputs::OutputArgs;
 pub(super) enum Choice {
     /// A page over HTTP: short connections, then kept ones
     Http,
+    /// A TCP proxy before a database, over kept connections
+    Proxy,
     /// The author's question: computing for each request beside actors that only compute
     Sweep,
 }
@@ -29,12 +34,14 @@ enum PollChoice {
 const SWEEP: [(u64, f64); 4] = [(0, 4_000.0), (10, 4_000.0), (100, 2_000.0), (1_000, 300.0)];
 
 /// How long a run of the sweep asks, in seconds.
-const SWEEP_SECONDS: f64 = 2.0;
+const SWEEP_SECONDS: f64 = 1.5;
+/// So often each run of the sweep is done: its latencies differ from round to round.
+const SWEEP_ROUNDS: u32 = 3;
 
 /// Knobs of `freeboard lab eager`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EagerArgs {
-    /// The test bed [default: both]
+    /// The test bed [default: all of them]
     #[arg(long, value_enum)]
     scene: Option<Choice>,
 
@@ -47,7 +54,7 @@ pub(crate) struct EagerArgs {
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     clients: u32,
 
-    /// Requests of a run of the bed http
+    /// Requests of a run of the beds http and proxy
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     requests: u64,
@@ -55,6 +62,19 @@ pub(crate) struct EagerArgs {
     /// Compute so long for each request, in microseconds [default: 0; in the sweep 0, 10, 100, 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     cpu_us: Option<u64>,
+
+    /// Rounds; of each run the one with the median p99 is shown [default: 3 in the sweep, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: Option<u32>,
+
+    /// What is behind the proxy
+    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = BackendKind::Mariadb)]
+    backend: BackendKind,
+
+    /// The database behind the proxy: auto starts a MariaDB with a data directory of its own, an
+    /// address or mysql://user:password@HOST:PORT/database names one that runs
+    #[arg(long, value_name = "auto|HOST:PORT", default_value = "auto")]
+    pub(super) mysql: MysqlChoice,
 
     #[command(flatten)]
     pub(super) outputs: OutputArgs,
@@ -70,18 +90,29 @@ impl EagerArgs {
             PollChoice::All => &[Policy::EAGER, Policy::DRAIN, Policy::Dedicated],
         };
         let mut plans = Vec::new();
-        if self.scene != Some(Choice::Sweep) {
-            for bed in [Bed::Short, Bed::Kept] {
-                plans.extend(policies.iter().map(|&policy| Plan {
-                    bed,
-                    policy,
-                    clients: self.clients,
-                    requests: self.requests,
-                    cpu_us: self.cpu_us.unwrap_or(0),
-                }));
-            }
+        let is_asked = |choice| self.scene.is_none() || self.scene == Some(choice);
+        let mut beds = Vec::new();
+        if is_asked(Choice::Http) {
+            beds.extend([Bed::Short, Bed::Kept]);
         }
-        if self.scene != Some(Choice::Http) {
+        if is_asked(Choice::Proxy) {
+            beds.push(Bed::Proxy(self.backend));
+        }
+        for bed in beds {
+            let cpu_us = match bed {
+                Bed::Proxy(_) => 0,
+                _ => self.cpu_us.unwrap_or(0),
+            };
+            plans.extend(policies.iter().map(|&policy| Plan {
+                bed,
+                policy,
+                clients: self.clients,
+                requests: self.requests,
+                cpu_us,
+                rounds: self.rounds.unwrap_or(1),
+            }));
+        }
+        if is_asked(Choice::Sweep) {
             let all = match self.cpu_us {
                 Some(cpu_us) => vec![(cpu_us, (300_000.0 / cpu_us.max(75) as f64).min(4_000.0))],
                 None => SWEEP.to_vec(),
@@ -93,6 +124,7 @@ impl EagerArgs {
                     clients: self.clients,
                     requests: (rate * SWEEP_SECONDS) as u64,
                     cpu_us,
+                    rounds: self.rounds.unwrap_or(SWEEP_ROUNDS),
                 }));
             }
         }

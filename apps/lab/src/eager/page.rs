@@ -40,6 +40,16 @@ pub(super) fn page(outcomes: &[Outcome]) -> String {
             |us| count(us.round() as u64),
         );
         page.plot(&plot::bars("p99 in microseconds", &[], &latency));
+        page.heading("Processor time of a request, in microseconds");
+        let cost = bars(
+            sweep.clone(),
+            |it| it.cpu_us().unwrap_or(0.0),
+            |us| format!("{us:.1}"),
+        );
+        page.plot(&plot::bars("microseconds a request", &[], &cost));
+        page.heading("Looks a second");
+        let looks = bars(sweep.clone(), Outcome::look_rate, rate);
+        page.plot(&plot::bars("looks a second", &[], &looks));
         page.heading("From readiness to run, p99 in microseconds");
         let readiness = bars(
             sweep,

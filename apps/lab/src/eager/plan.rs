@@ -11,6 +11,8 @@ pub(super) enum Bed {
     Short,
     /// Connections that are kept.
     Kept,
+    /// Kept connections through a proxy.
+    Proxy(BackendKind),
     /// Kept connections, so many requests a second, beside an actor for each worker that only computes.
     Sweep { rate: f64 },
 }
@@ -20,6 +22,8 @@ impl Bed {
         match self {
             Self::Short => "http, short connections",
             Self::Kept => "http, kept connections",
+            Self::Proxy(BackendKind::Mariadb) => "proxy to MariaDB",
+            Self::Proxy(BackendKind::Echo) => "proxy to an echo",
             Self::Sweep { .. } => "sweep",
         }
     }
@@ -29,7 +33,27 @@ impl Bed {
         match self {
             Self::Short => "http",
             Self::Kept => "http-keep-alive",
+            Self::Proxy(_) => "proxy",
             Self::Sweep { .. } => "sweep",
+        }
+    }
+}
+
+/// What is behind a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum BackendKind {
+    /// A MariaDB of its own, or the server of --mysql
+    Mariadb,
+    /// A server that sends back what it gets
+    Echo,
+}
+
+impl BackendKind {
+    /// As in the JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Mariadb => "mariadb",
+            Self::Echo => "echo",
         }
     }
 }
@@ -43,6 +67,7 @@ pub(super) struct Plan {
     pub(super) requests: u64,
     /// Computing for each request, in microseconds.
     pub(super) cpu_us: u64,
+    pub(super) rounds: u32,
 }
 
 impl Plan {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::run::Outcome;
+use super::{plan::Bed, run::Outcome};
 
 /// The scene's results.
 #[derive(Debug, Serialize)]
@@ -16,6 +16,8 @@ pub(super) struct Record {
 pub(super) struct RunRecord {
     scene: &'static str,
     poll: &'static str,
+    /// What is behind the proxy.
+    backend: Option<&'static str>,
     client: &'static str,
     clients: u32,
     requests: u64,
@@ -24,7 +26,7 @@ pub(super) struct RunRecord {
     rps: f64,
     errors: u64,
     latency_us: Latency,
-    /// The server's processor time; null in the sweep, where others compute beside it.
+    /// The server's processor time, without that of the actors that only compute beside it.
     cpu_us_per_request: Option<f64>,
     counts: Counts,
     check: Check,
@@ -69,6 +71,10 @@ impl RunRecord {
         Self {
             scene: plan.bed.scene(),
             poll: plan.policy.name(),
+            backend: match plan.bed {
+                Bed::Proxy(backend) => Some(backend.name()),
+                _ => None,
+            },
             client: asked.client.name(),
             clients: plan.clients,
             requests: plan.requests,

@@ -1,11 +1,8 @@
 //! A run: a server in this process, a client in another one.
 
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use freeboard::{
     SpawnOptions, System,
@@ -14,59 +11,34 @@ use freeboard::{
     meter::PollerSnapshot,
     net::{
         http::{Body, Handler, HttpServer, Limits},
+        proxy::{Proxy, ProxyOptions},
         tcp::ListenerOptions,
     },
 };
 use http::Response;
 
 use super::{
-    ab,
-    chew::{Chew, Chewer},
+    ask::{self, Asked},
+    backend::Backend,
+    chew::{Chew, Chewed, Chewer},
     plan::{Bed, Plan},
 };
-use crate::{console::Console, load::Load, processor, spin::spin_us};
+use crate::{console::Console, processor, spin::spin_us};
 
 /// The page: twelve bytes.
 const PAGE: &[u8] = b"Hello world\n";
 /// How long the end may take.
 const END: Duration = Duration::from_secs(10);
 
-/// Who asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
-    Ab,
-    Ours,
-}
-
-impl Client {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ab => "ab",
-            Self::Ours => "ours",
-        }
-    }
-}
-
-/// What clients saw.
-#[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) client: Client,
-    pub(super) answered: u64,
-    pub(super) errors: u64,
-    pub(super) seconds: f64,
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
-    /// `ab` does not say.
-    pub(super) p999_us: Option<f64>,
-}
-
 /// What came of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     pub(super) plan: Plan,
     pub(super) asked: Asked,
-    /// The server's processor time, without the client's.
+    /// The server's processor time, without the client's and without that of actors that only compute.
     pub(super) processor_seconds: Option<f64>,
+    /// Processor time of the actors that only compute.
+    pub(super) chewed_seconds: f64,
     pub(super) poller: PollerSnapshot,
 }
 
@@ -75,12 +47,15 @@ impl Outcome {
         self.asked.answered as f64 / self.asked.seconds.max(1e-9)
     }
 
-    /// The server's processor time for a request, in microseconds. In the sweep the others' computing
-    /// is in it, so it says nothing there.
+    /// The server's processor time for a request, in microseconds.
     pub(super) fn cpu_us(&self) -> Option<f64> {
-        let is_alone = !matches!(self.plan.bed, Bed::Sweep { .. });
-        let seconds = self.processor_seconds.filter(|_| is_alone)?;
-        Some(seconds * 1e6 / self.asked.answered.max(1) as f64)
+        Some(self.processor_seconds? * 1e6 / self.asked.answered.max(1) as f64)
+    }
+
+    /// Looks a second.
+    pub(super) fn look_rate(&self) -> f64 {
+        let looks = self.poller.looks();
+        (looks.nonwait + looks.wait) as f64 / self.asked.seconds.max(1e-9)
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -88,81 +63,81 @@ impl Outcome {
     }
 }
 
+/// What is asked.
+enum Served {
+    Page(HttpServer),
+    Proxied(Proxy),
+}
+
+impl Served {
+    fn start(
+        plan: &Plan,
+        system: &System,
+        poller: &Poller,
+        backend: Option<&Backend>,
+    ) -> Result<Self> {
+        let address = ([127, 0, 0, 1], 0).into();
+        if let Bed::Proxy(_) = plan.bed {
+            let backend = backend.context("a proxy has a backend")?.address;
+            let options = ProxyOptions::default();
+            let proxy = Proxy::bind(system, poller, address, backend, options)?;
+            return Ok(Self::Proxied(proxy));
+        }
+        let cpu_us = plan.cpu_us;
+        let handler = Handler::function(move |_| {
+            spin_us(cpu_us);
+            Response::new(Body::from(Bytes::from_static(PAGE)))
+        });
+        let options = ListenerOptions::default();
+        let limits = Limits::default();
+        let server = HttpServer::bind(system, poller, address, options, limits, handler)?;
+        Ok(Self::Page(server))
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Page(server) => server.address(),
+            Self::Proxied(proxy) => proxy.address(),
+        }
+    }
+
+    fn drain(&self) {
+        match self {
+            Self::Page(server) => server.drain(END),
+            Self::Proxied(proxy) => proxy.drain(END),
+        };
+    }
+}
+
 /// Runs one.
-pub(super) fn run(plan: &Plan, console: &Console) -> Result<Outcome> {
+pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> Result<Outcome> {
     let workers = processor::cores();
     let poller = Poller::new(workers, plan.policy)?;
     let system = System::builder().workers(workers).driver(poller.driver());
     let system = system.build()?;
+    let chewed = Arc::new(Chewed::default());
     if matches!(plan.bed, Bed::Sweep { .. }) {
         for _ in 0..workers {
             let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
-            let chewer = system.spawn_once(options, Chewer)?;
+            let chewer = system.spawn_once(options, Chewer::new(chewed.clone()))?;
             chewer.tell(Chew).context("it was just spawned")?;
         }
     }
-    let cpu_us = plan.cpu_us;
-    let handler = Handler::function(move |_| {
-        spin_us(cpu_us);
-        Response::new(Body::from(Bytes::from_static(PAGE)))
-    });
-    let address = ([127, 0, 0, 1], 0).into();
-    let options = ListenerOptions::default();
-    let limits = Limits::default();
-    let server = HttpServer::bind(&system, &poller, address, options, limits, handler)?;
+    let served = Served::start(plan, &system, &poller, backend)?;
     console.line(&plan.title());
-    let processor_before = processor::used();
-    let asked = ask(plan, server.address())?;
-    let processor_seconds = processor::seconds_since(processor_before);
+    let (processor_before, chewed_before) = (processor::used(), chewed.seconds());
+    let asked = ask::ask(plan, served.address(), backend)?;
+    let chewed_seconds = chewed.seconds() - chewed_before;
+    let processor_seconds =
+        processor::seconds_since(processor_before).map(|seconds| seconds - chewed_seconds);
     let snapshot = poller.snapshot();
-    server.drain(END);
+    served.drain();
     system.shutdown(END);
     Ok(Outcome {
         plan: plan.clone(),
         asked,
         processor_seconds,
+        chewed_seconds,
         poller: snapshot,
-    })
-}
-
-fn ask(plan: &Plan, to: std::net::SocketAddr) -> Result<Asked> {
-    if !matches!(plan.bed, Bed::Sweep { .. })
-        && let Some(asked) = ab::ask(plan, to)?
-    {
-        return Ok(asked);
-    }
-    let program = std::env::current_exe().context("where this program is")?;
-    let mut command = Command::new(program);
-    command
-        .args(["load", "--to", &to.to_string()])
-        .args(["--clients", &plan.clients.to_string()])
-        .args(["--requests", &plan.requests.to_string()]);
-    match plan.bed {
-        Bed::Short => {}
-        Bed::Kept => drop(command.arg("--keep-alive")),
-        Bed::Sweep { rate } => {
-            command.args(["--keep-alive", "--rate", &rate.to_string()]);
-        }
-    }
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("the client cannot be started")?;
-    ensure!(
-        output.status.success(),
-        "the client ended with {}",
-        output.status
-    );
-    let load: Load = serde_json::from_slice(&output.stdout).context("the client's result")?;
-    let us = |ns: u64| ns as f64 / 1e3;
-    Ok(Asked {
-        client: Client::Ours,
-        answered: load.answered,
-        errors: load.errors,
-        seconds: load.seconds,
-        p50_us: us(load.latency.p50),
-        p99_us: us(load.latency.p99),
-        p999_us: Some(us(load.latency.p999)),
     })
 }

@@ -1,0 +1,133 @@
+//! What is behind the proxy: a process of its own, started when it is first needed.
+
+use std::{
+    convert::Infallible,
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    str::FromStr,
+};
+
+use anyhow::{Context, Result};
+
+use super::plan::BackendKind;
+use crate::{console::Console, serve::resolve, usage::Usage};
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum MysqlChoice {
+    /// One that is started for the scene.
+    Auto,
+    /// HOST:PORT, or a URL.
+    Running(String),
+}
+
+impl FromStr for MysqlChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            _ => Self::Running(text.to_owned()),
+        })
+    }
+}
+
+/// A server behind the proxy.
+#[derive(Debug)]
+pub(super) struct Backend {
+    pub(super) address: SocketAddr,
+    /// Who logs in, as a URL, if it is not who always does.
+    pub(super) login: Option<String>,
+    /// Ends with this.
+    _process: Option<Process>,
+}
+
+#[derive(Debug)]
+enum Process {
+    #[cfg(unix)]
+    Server {
+        _server: freeboard_servers::Server,
+    },
+    Echo(Child),
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Self::Echo(child) = self {
+            // It ends when its input does, which is closed first.
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Backend {
+    /// Starts it, or finds it.
+    pub(super) fn start(kind: BackendKind, mysql: &MysqlChoice, console: &Console) -> Result<Self> {
+        match (kind, mysql) {
+            (BackendKind::Echo, _) => Self::echo(),
+            (BackendKind::Mariadb, MysqlChoice::Auto) => Self::mariadb(console),
+            (BackendKind::Mariadb, MysqlChoice::Running(text)) => Self::running(text),
+        }
+    }
+
+    fn echo() -> Result<Self> {
+        let program = std::env::current_exe().context("where this program is")?;
+        let mut child = Command::new(program)
+            .arg("echo")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the echo cannot be started")?;
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it is piped");
+        let process = Some(Process::Echo(child));
+        BufReader::new(output)
+            .read_line(&mut line)
+            .context("the echo says nothing")?;
+        let address = line.trim().parse().context("the echo says no address")?;
+        Ok(Self {
+            address,
+            login: None,
+            _process: process,
+        })
+    }
+
+    #[cfg(unix)]
+    fn mariadb(console: &Console) -> Result<Self> {
+        console.line("starting a MariaDB");
+        let server = freeboard_servers::mariadb().map_err(|error| {
+            Usage::new(format!(
+                "{error}; --mysql HOST:PORT uses one that runs, --backend echo needs none"
+            ))
+        })?;
+        Ok(Self {
+            address: server.address(),
+            login: None,
+            _process: Some(Process::Server { _server: server }),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn mariadb(_: &Console) -> Result<Self> {
+        let text = "no MariaDB can be started here; --mysql HOST:PORT uses one that runs";
+        Err(Usage::new(text).into())
+    }
+
+    fn running(text: &str) -> Result<Self> {
+        let Some(rest) = text.strip_prefix("mysql://") else {
+            return Ok(Self {
+                address: resolve(text)?,
+                login: None,
+                _process: None,
+            });
+        };
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        let host = host.split(['/', '?']).next().unwrap_or(host);
+        Ok(Self {
+            address: resolve(host)?,
+            login: Some(text.to_owned()),
+            _process: None,
+        })
+    }
+}

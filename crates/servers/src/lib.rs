@@ -1,0 +1,21 @@
+//! Real servers for tests and the laboratory, each on loopback with a folder of its own.
+//!
+//! ```text
+//!   Recipe (mariadb, ..) ──▶ Server::start ──▶ the server
+//!                                └── a pipe ──▶ its guard: kills it when our end is closed, however
+//!                                               we ended
+//! ```
+//!
+//! The programs are Debian's; nothing of theirs that is installed or runs already is touched.
+
+#![cfg(unix)]
+#![forbid(unsafe_code)]
+
+mod error;
+mod mariadb;
+mod recipe;
+mod server;
+
+pub use error::ServerError;
+pub use mariadb::mariadb;
+pub use server::Server;

@@ -1,0 +1,190 @@
+//! A server that runs.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::{error::ServerError, recipe::Recipe};
+
+/// Somebody else may take a free port before the server does: so often another one is tried.
+const ATTEMPTS: u32 = 3;
+/// Between two looks at whether it listens.
+const NAP: Duration = Duration::from_millis(5);
+/// The lines of its log that an error shows.
+const LOG_LINES: usize = 5;
+
+/// Becomes the server, and leaves behind what kills it when our end of the input is closed.
+const SHELL: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-"#;
+
+/// A server on loopback, with a folder of its own. Dropping it kills it and removes the folder.
+pub struct Server {
+    recipe: Recipe,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("name", &self.recipe.name)
+            .field("port", &self.port)
+            .field("runs", &self.child.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    pub(crate) fn start(recipe: Recipe) -> Result<Self, ServerError> {
+        let name = recipe.name;
+        let io = |error| ServerError::Io { name, error };
+        let folder = tempfile::Builder::new()
+            .prefix("freeboard-")
+            .tempdir()
+            .map_err(io)?;
+        if let Some(prepare) = recipe.prepare {
+            let output = prepare(folder.path()).stdin(Stdio::null()).output();
+            let output = output.map_err(|error| recipe.not_started(error))?;
+            if !output.status.success() {
+                let mut said = output.stdout;
+                said.extend_from_slice(&output.stderr);
+                let log = last_lines(&String::from_utf8_lossy(&said));
+                return Err(ServerError::NotReady { name, log });
+            }
+        }
+        let mut server = Self {
+            recipe,
+            folder,
+            port: 0,
+            child: None,
+        };
+        for attempt in 1.. {
+            server.port = free_port().map_err(io)?;
+            match server.run() {
+                Err(ServerError::NotReady { .. }) if attempt < ATTEMPTS => {}
+                result => return result.map(|()| server),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Kills it as `kill -9` does. Its data stays.
+    pub fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        if let Some(group) = i32::try_from(child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+        {
+            // It may have ended before.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = child.wait();
+    }
+
+    /// Starts it again after [`Server::kill`], on the same port and with the data that it had.
+    ///
+    /// # Errors
+    /// [`ServerError`]; it can be tried again.
+    pub fn restart(&mut self) -> Result<(), ServerError> {
+        self.kill();
+        self.run()
+    }
+
+    fn run(&mut self) -> Result<(), ServerError> {
+        let name = self.recipe.name;
+        let io = |error| ServerError::Io { name, error };
+        let command = (self.recipe.command)(self.folder.path(), self.port);
+        let log_path = self.folder.path().join("log");
+        let log = File::create(&log_path).map_err(io)?;
+        if !is_on_path(&command) {
+            return Err(self.recipe.not_started(io::ErrorKind::NotFound.into()));
+        }
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", SHELL, "sh"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let child = shell
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().map_err(io)?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(io)?;
+        self.child = Some(child);
+        let begun = Instant::now();
+        while TcpStream::connect(self.address()).is_err() {
+            let has_ended = match &mut self.child {
+                Some(child) => child.try_wait().map_err(io)?.is_some(),
+                None => true,
+            };
+            if has_ended || begun.elapsed() > self.recipe.patience {
+                self.kill();
+                let log = last_lines(&fs::read_to_string(&log_path).unwrap_or_default());
+                return Err(ServerError::NotReady { name, log });
+            }
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Recipe {
+    fn not_started(&self, error: io::Error) -> ServerError {
+        let name = self.name;
+        if error.kind() == io::ErrorKind::NotFound {
+            let packages = self.packages;
+            return ServerError::Missing { name, packages };
+        }
+        ServerError::Io { name, error }
+    }
+}
+
+/// Whether the shell will find the program.
+fn is_on_path(command: &Command) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(command.get_program()).is_file())
+}
+
+fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    last.join("; ")
+}

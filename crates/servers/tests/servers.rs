@@ -1,0 +1,31 @@
+//! The servers come up, go, and come again.
+
+#![cfg(unix)]
+
+use std::{io::Read, net::TcpStream};
+
+use freeboard_servers::{Server, ServerError, mariadb};
+
+/// Checks that it can be killed and started again on the same port.
+fn check(start: fn() -> Result<Server, ServerError>, is_there: fn(&Server) -> bool) {
+    let mut server = start().expect("it is installed");
+    let address = server.address();
+    assert!(is_there(&server));
+    server.kill();
+    assert!(TcpStream::connect(address).is_err());
+    server.restart().expect("it starts again");
+    assert_eq!(server.address(), address);
+    assert!(is_there(&server));
+    drop(server);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn mariadb_greets() {
+    check(mariadb, |server| {
+        let mut greeting = [0; 32];
+        let mut stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.read_exact(&mut greeting).expect("a greeting");
+        greeting.windows(7).any(|word| word == b"MariaDB")
+    });
+}
