@@ -51,7 +51,7 @@ pub(crate) struct LoadArgs {
     protocol: Protocol,
 
     /// Clients, each with one request at a time
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
 
     /// Requests of all clients together
@@ -63,8 +63,16 @@ pub(crate) struct LoadArgs {
     keep_alive: bool,
 
     /// Requests a second, of all clients together, whether or not answers come
-    #[arg(long)]
+    #[arg(long, value_parser = rate)]
     rate: Option<f64>,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let is_sane = (0.001..=1e9).contains(&rate);
+    is_sane
+        .then_some(rate)
+        .ok_or_else(|| "expected 0.001 to 1e9 a second".to_owned())
 }
 
 /// What came of it.

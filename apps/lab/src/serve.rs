@@ -33,7 +33,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// The knobs of a system that serves.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostArgs {
-    /// When busy workers look at the network: eager, drain or dedicated
+    /// When busy workers look at the network: eager, drain or dedicated; the first two may be followed
+    /// by microseconds and runs between looks, as eager:200:64
     #[arg(long, value_name = "POLICY", default_value = "eager")]
     pub(crate) poll: Policy,
 
@@ -88,7 +89,11 @@ impl Host {
         if left == 0 && report.is_clean() {
             return ExitCode::SUCCESS;
         }
-        say(&format!("{} cut off", counted(left as u64, "connection")));
+        if left > 0 {
+            say(&format!("{} cut off", counted(left as u64, "connection")));
+        } else {
+            say("some actors did not end in time");
+        }
         ExitCode::FAILURE
     }
 }

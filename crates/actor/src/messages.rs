@@ -8,13 +8,13 @@ use std::{
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
-use freeboard_sched::{Budget, RunLabel};
+use freeboard_sched::{Budget, RunLabel, Signals};
 
 use crate::{
     actor::Actor,
     arrival::arrived_ns,
     body::{Body, Handling},
-    cell::{Cell, Core},
+    cell::{self, Cell, Core},
     envelope::{Envelope, Handled},
     mailbox::{MailboxLane, Taken},
     quiet,
@@ -36,18 +36,22 @@ pub(crate) enum Pause {
 impl<A: Actor> Body<A> {
     pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.handle_notices(cell, budget.label());
-            // Not the outbox: an actor that must not be muted handles with letters waiting in it.
-            if is_called(cell) {
+            self.handle_notices(cell, budget);
+            // Not the outbox: an actor that must not be muted handles with letters waiting in it. And
+            // not a further notice: an actor that notifies itself each time handles messages too.
+            if is_called_besides(cell, cell::NOTICE) {
                 return Pause::Look;
             }
-            if is_paused(cell) {
-                return Pause::Paused;
-            }
-            if cell.core().mailbox.has_one_lane() {
+            let pause = if is_paused(cell) {
+                Pause::Paused
+            } else if cell.core().mailbox.has_one_lane() {
                 self.handle_one_lane(cell, budget)
             } else {
                 self.handle_lanes(cell, budget)
+            };
+            match pause {
+                Pause::Paused | Pause::Empty if self.has_notices => Pause::Look,
+                pause => pause,
             }
         }));
         match outcome {
@@ -199,7 +203,8 @@ impl<A: Actor> Body<A> {
         true
     }
 
-    fn handle_notices(&mut self, cell: &Cell<A>, label: &RunLabel) {
+    /// Those that are there, as far as the budget goes.
+    fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
         while self.has_notices && !is_called(cell) {
             let notice = cell
                 .core()
@@ -210,13 +215,16 @@ impl<A: Actor> Body<A> {
                 self.has_notices = false;
                 return;
             };
-            label.handling(notice.type_namer());
+            budget.label().handling(notice.type_namer());
             self.handling = Some(Handling::notice(notice.type_namer()));
             // SAFETY: as in `handle`; a notice is always wanted.
             let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
             // SAFETY: as in `handle`.
             if unsafe { (*cell.context()).held.is_none() } {
                 self.handling = None;
+            }
+            if !budget.spend() {
+                return;
             }
         }
     }
@@ -255,6 +263,14 @@ fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its context now.
     let has_requests = unsafe { (*cell.context()).has_requests() };
     has_requests || cell.core().state.has_signals()
+}
+
+/// As [`is_called`], whether or not this signal has come.
+#[inline]
+fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
+    // SAFETY: as in `is_called`.
+    let has_requests = unsafe { (*cell.context()).has_requests() };
+    has_requests || cell.core().state.has_signals_besides(signal)
 }
 
 #[inline]

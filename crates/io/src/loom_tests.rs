@@ -15,7 +15,7 @@ use crate::{ready::Ready, source::Source};
 #[test]
 fn loom_no_readiness_is_left_behind() {
     loom::model(|| {
-        let source = Arc::new(Source::new(Box::new(|| ())));
+        let source = Arc::new(Source::new(0, Box::new(|| ())));
         let taken = Arc::new(AtomicU8::new(0));
         // One thread at a time runs an actor.
         let owner = Arc::new(Mutex::new(()));

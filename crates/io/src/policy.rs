@@ -84,13 +84,28 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = String;
 
-    /// The policy with its default numbers.
-    fn from_str(name: &str) -> Result<Self, String> {
+    /// `eager`, `drain` or `dedicated`; the first two may be followed by the time between two looks in
+    /// microseconds and the runs between them, as `eager:200:64`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let mut number = |default: u32| match parts.next() {
+            None => Ok(default),
+            Some(digits) => match digits.parse() {
+                Ok(number) if number > 0 => Ok(number),
+                _ => Err(format!("`{digits}` is no number from 1")),
+            },
+        };
+        let time = Duration::from_micros(number(EAGER_TIME.as_micros() as u32)?.into());
+        let runs = number(EAGER_RUNS)?;
+        let is_over = parts.next().is_none();
         match name {
-            "eager" => Ok(Self::EAGER),
-            "drain" => Ok(Self::DRAIN),
-            "dedicated" => Ok(Self::Dedicated),
-            other => Err(format!("`{other}` is none of eager, drain and dedicated")),
+            "eager" if is_over => Ok(Self::Eager { runs, time }),
+            "drain" if is_over => Ok(Self::Drain { runs, time }),
+            "dedicated" if text == name => Ok(Self::Dedicated),
+            _ => Err(format!(
+                "`{text}` is none of eager[:US[:RUNS]], drain[:US[:RUNS]] and dedicated"
+            )),
         }
     }
 }

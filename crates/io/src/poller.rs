@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -18,7 +18,6 @@ use crate::{
     counters::{By, Counters},
     dedicated,
     policy::Policy,
-    ready::Ready,
     registration::Registration,
     source::Source,
     turn::{Patience, Turn},
@@ -51,6 +50,8 @@ pub(crate) struct Shared {
     is_waiting: AtomicBool,
     sources: Mutex<Slab<Arc<Source>>>,
     sources_count: AtomicUsize,
+    /// Tells a source from the one that had its key before.
+    generation: AtomicU32,
     policy: Mutex<Policy>,
     /// The policy's cadence in one word, for the workers.
     cadence: PackedCadence,
@@ -106,6 +107,7 @@ impl Poller {
                 is_waiting: AtomicBool::new(false),
                 sources: Mutex::default(),
                 sources_count: AtomicUsize::new(0),
+                generation: AtomicU32::new(0),
                 policy: Mutex::new(Policy::EAGER),
                 cadence: PackedCadence::new(Policy::EAGER.cadence()),
                 dedicated: AtomicU64::new(0),
@@ -166,13 +168,20 @@ impl Poller {
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Registration> {
         let shared = &self.shared;
-        let source = Arc::new(Source::new(Box::new(call)));
+        // Ordering: Relaxed, only that neighbours differ.
+        let generation = shared.generation.fetch_add(1, Ordering::Relaxed);
+        let source = Arc::new(Source::new(generation, Box::new(call)));
         let key = shared.sources().insert(source.clone());
+        let token = source.token(key);
         let registration = Registration::new(shared.clone(), source, key);
         // Ordering: SeqCst, rare; counted down by `remove`.
-        shared.sources_count.fetch_add(1, Ordering::SeqCst);
+        if shared.sources_count.fetch_add(1, Ordering::SeqCst) == 0 {
+            // Before it there was nothing to look at.
+            // Ordering: Relaxed, a time.
+            shared.looked_ns.store(now_ns(), Ordering::Relaxed);
+        }
         let interest = Interest::READABLE | Interest::WRITABLE;
-        shared.registry.register(socket, Token(key), interest)?;
+        shared.registry.register(socket, token, interest)?;
         Ok(registration)
     }
 
@@ -282,13 +291,12 @@ impl Shared {
         let mut called = std::mem::take(turn.called());
         {
             let sources = self.sources();
-            let is_new = |&&(key, ready): &&(usize, Ready)| {
-                // Gone meanwhile, or another one in its place, to which this is a hint that is wrong.
-                let source = sources.get(key);
-                source.is_some_and(|source| source.found(ready, now_ns))
-            };
-            let found = turn.found().iter().filter(is_new);
-            called.extend(found.map(|(key, _)| sources[*key].clone()));
+            for &(token, ready) in turn.found() {
+                // Gone meanwhile, or another one in its place, of which this says nothing.
+                let source = sources.get(Source::key(token));
+                let source = source.filter(|source| source.is_of(token));
+                called.extend(source.filter(|source| source.found(ready, now_ns)).cloned());
+            }
         }
         self.counters.found(called.len() as u64);
         for source in called.drain(..) {
@@ -347,8 +355,7 @@ impl Driver for Shared {
         let is_late = now_ns.saturating_sub(looked_ns) >= UNATTENDED_NS;
         // Ordering: Relaxed, as in `cadence`.
         let is_waited_in = self.is_waiting.load(Ordering::Relaxed);
-        let is_forbidden = self.cadence.get().is_first && self.counters.outstanding() > 0;
-        is_late && !is_waited_in && !is_forbidden && !self.is_dedicated() && self.is_watching()
+        is_late && !is_waited_in && !self.is_dedicated() && self.is_watching()
     }
 
     fn look(&self, looker: Looker) -> Look {

@@ -24,8 +24,8 @@ pub(crate) struct Turn {
     poll: Poll,
     few: Events,
     many: Events,
-    /// Keys and what they are ready for; emptied with each use.
-    found: Vec<(usize, Ready)>,
+    /// Tokens and what they are ready for; emptied with each use.
+    found: Vec<(Token, Ready)>,
     /// Those whose owners are to be called.
     called: Vec<Arc<Source>>,
 }
@@ -42,7 +42,7 @@ impl Turn {
     }
 
     /// Asks, and waits until there is something if that is wanted; returns what was found.
-    pub(crate) fn ask(&mut self, patience: Patience) -> io::Result<&[(usize, Ready)]> {
+    pub(crate) fn ask(&mut self, patience: Patience) -> io::Result<&[(Token, Ready)]> {
         let (events, timeout) = match patience {
             Patience::None => (&mut self.few, Some(Duration::ZERO)),
             Patience::For(time) => (&mut self.many, Some(time)),
@@ -56,7 +56,7 @@ impl Turn {
         let is_source = |token: Token| token != WAKE;
         let events = events.iter().filter(|event| is_source(event.token()));
         self.found
-            .extend(events.map(|event| (event.token().0, Ready::of(event))));
+            .extend(events.map(|event| (event.token(), Ready::of(event))));
         Ok(&self.found)
     }
 
@@ -66,7 +66,7 @@ impl Turn {
     }
 
     /// What the last question found.
-    pub(crate) fn found(&self) -> &[(usize, Ready)] {
+    pub(crate) fn found(&self) -> &[(Token, Ready)] {
         &self.found
     }
 }

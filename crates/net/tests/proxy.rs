@@ -3,10 +3,11 @@
 mod net;
 
 use std::{
-    io::{Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener},
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use freeboard_io::Policy;
@@ -106,5 +107,114 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
     assert_eq!(&word, b"again");
     drop(second);
     assert_eq!(proxy.drain(LONG), 0);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+/// Checks that all of it arrives at a reader that begins only when the writer cannot go on.
+fn check_one_way(mut writer: TcpStream, mut reader: TcpStream) {
+    const BYTES: usize = 32 << 20;
+    let stuck = Arc::new(Mutex::new(()));
+    let is_stuck = stuck.lock().unwrap();
+    let began = stuck.clone();
+    let reading = thread::spawn(move || {
+        drop(began.lock());
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).map(|_| got.len())
+    });
+    writer.set_nonblocking(true).unwrap();
+    let piece = vec![7; 1 << 20];
+    let mut sent = 0;
+    // Until neither the proxy nor the kernel takes more.
+    let mut refused_at = None;
+    while sent < BYTES {
+        match writer.write(&piece[..piece.len().min(BYTES - sent)]) {
+            Ok(count) => {
+                sent += count;
+                refused_at = None;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                let begun = refused_at.get_or_insert_with(Instant::now);
+                if begun.elapsed() > Duration::from_millis(100) {
+                    break;
+                }
+                thread::yield_now();
+            }
+        }
+    }
+    assert!(sent < BYTES, "nobody has read");
+    drop(is_stuck);
+    writer.set_nonblocking(false).unwrap();
+    while sent < BYTES {
+        sent += writer
+            .write(&piece[..piece.len().min(BYTES - sent)])
+            .unwrap();
+    }
+    writer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reading.join().unwrap().unwrap(), BYTES);
+}
+
+/// A proxy between a client and a backend of the test's.
+fn between() -> (freeboard_actor::System, Proxy, TcpStream, TcpStream) {
+    let (system, poller) = system(Policy::EAGER);
+    let listener = TcpListener::bind(any()).unwrap();
+    let backend = listener.local_addr().unwrap();
+    let options = ProxyOptions::default();
+    let proxy = Proxy::bind(&system, &poller, any(), backend, options).unwrap();
+    let client = connect(proxy.address());
+    let (backend, _) = listener.accept().unwrap();
+    backend.set_read_timeout(Some(LONG)).unwrap();
+    backend.set_write_timeout(Some(LONG)).unwrap();
+    (system, proxy, client, backend)
+}
+
+#[test]
+fn a_reader_that_begins_late_gets_all_in_either_direction() {
+    for is_to_backend in [true, false] {
+        let (system, proxy, client, backend) = between();
+        let (writer, reader, _other) = if is_to_backend {
+            (client, backend.try_clone().unwrap(), backend)
+        } else {
+            (backend, client.try_clone().unwrap(), client)
+        };
+        check_one_way(writer, reader);
+        drop(_other);
+        assert_eq!(proxy.drain(LONG), 0);
+        assert!(system.shutdown(LONG).is_clean());
+    }
+}
+
+#[test]
+fn a_drain_lets_what_is_under_way_end() {
+    let (system, proxy, mut client, mut backend) = between();
+    client.write_all(b"ask").unwrap();
+    let mut word = [0; 3];
+    backend.read_exact(&mut word).unwrap();
+    let drained = proxy.clone();
+    let draining = thread::spawn(move || drained.drain(LONG));
+    while TcpStream::connect(proxy.address()).is_ok() {
+        thread::yield_now();
+    }
+    backend.write_all(b"answer").unwrap();
+    drop(backend);
+    assert_eq!(read_to_end(&mut client), "answer");
+    drop(client);
+    assert_eq!(draining.join().unwrap(), 0);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn who_speaks_to_a_backend_that_is_down_sees_an_end_and_no_reset() {
+    let (system, poller) = system(Policy::EAGER);
+    let nobody = TcpListener::bind(any()).unwrap().local_addr().unwrap();
+    let options = ProxyOptions::default();
+    let proxy = Proxy::bind(&system, &poller, any(), nobody, options).unwrap();
+    for _ in 0..20 {
+        let mut peer = connect(proxy.address());
+        peer.write_all(b"hello").unwrap();
+        assert_eq!(peer.read(&mut [0; 8]).unwrap(), 0);
+    }
+    assert_eq!(proxy.drain(LONG), 0);
+    assert_eq!(proxy.snapshot().backend_failures, 20);
     assert!(system.shutdown(LONG).is_clean());
 }

@@ -190,3 +190,27 @@ fn connections_that_are_accepted_drain_with_their_listener() {
     assert_eq!(listener.snapshot().accepted, 1);
     assert!(system.shutdown(LONG).is_clean());
 }
+
+#[test]
+fn a_reset_is_noticed_without_credit_and_is_the_last_event() {
+    let options = ConnectionOptions {
+        credit: 0,
+        ..ConnectionOptions::default()
+    };
+    let pair = pair(options);
+    assert!(matches!(pair.next(), Event::Opened(_)));
+    pair.ours
+        .tell(Write(Bytes::from_static(b"unread")))
+        .unwrap();
+    // What arrived and was not read makes a reset of the close.
+    pair.peer.set_nonblocking(false).unwrap();
+    assert_eq!(pair.peer.peek(&mut [0; 6]).unwrap(), 6);
+    drop(pair.peer);
+    let closed = pair.events.recv_timeout(LONG).unwrap();
+    assert_eq!(
+        closed,
+        Event::Closed(Some(std::io::ErrorKind::ConnectionReset))
+    );
+    assert!(pair.system.shutdown(LONG).is_clean());
+    assert!(pair.events.try_recv().is_err(), "nothing follows");
+}

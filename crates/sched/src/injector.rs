@@ -55,18 +55,20 @@ impl Injector {
         self.length.fetch_add(tasks.len(), Ordering::SeqCst);
     }
 
-    /// In front of all others.
-    pub(crate) fn push_first(&self, task: Task) {
+    /// In front of all others, in their order.
+    pub(crate) fn push_batch_first(&self, tasks: &[Task]) {
         let mut list = self.list.lock().expect("nothing panics under this lock");
         if list.is_closed {
             return;
         }
-        // SAFETY: the caller hands the task over; `next` is ours under the lock.
-        unsafe { *task.header().as_ref().next.get() = list.first };
-        list.first = Some(task);
-        list.last.get_or_insert(task);
+        for &task in tasks.iter().rev() {
+            // SAFETY: the caller hands the task over; `next` is ours under the lock.
+            unsafe { *task.header().as_ref().next.get() = list.first };
+            list.first = Some(task);
+            list.last.get_or_insert(task);
+        }
         // Ordering: SeqCst, as in `len`.
-        self.length.fetch_add(1, Ordering::SeqCst);
+        self.length.fetch_add(tasks.len(), Ordering::SeqCst);
     }
 
     /// Forgets all tasks, and touches none from here on.

@@ -220,6 +220,13 @@ impl RunState {
         self.0.load(Ordering::Relaxed) & !(PHASE_MASK | Signals::MESSAGE.0) != 0
     }
 
+    /// As [`RunState::has_signals`], of all but this one.
+    #[inline]
+    pub fn has_signals_besides(&self, signal: Signals) -> bool {
+        // Ordering: Relaxed, `take_signals` acquires.
+        self.0.load(Ordering::Relaxed) & !(PHASE_MASK | Signals::MESSAGE.0 | signal.0) != 0
+    }
+
     /// Takes the signals that have come while the task runs.
     pub fn take_signals(&self) -> Signals {
         // Ordering: SeqCst, the worker's taking of the proof above.

@@ -11,12 +11,16 @@
 //! actors stays on one core and in its cache; what it displaces goes to the local ring. A task whose
 //! budget expired goes to the injector, behind everybody else's.
 
-use std::{cell::Cell, ptr::NonNull, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    ptr::NonNull,
+    sync::Arc,
+};
 
 use freeboard_meter::{WorkerState, clock};
 
 use crate::{
-    driver::{Cadence, Driver, Look, Looker},
+    driver::{Cadence, Driver, Looker},
     local::LocalQueue,
     places::{HandOver, Rested, Standing, Stuck},
     run_context::RunContext,
@@ -88,6 +92,8 @@ pub(crate) struct Worker {
     looked_at_tick: Cell<u64>,
     /// Where tasks go that become ready here.
     lead: Cell<Lead>,
+    /// What a look has found that goes before all others.
+    found_first: RefCell<Vec<Task>>,
     random: Cell<u32>,
 }
 
@@ -114,6 +120,7 @@ impl Worker {
             look_due_ns: Cell::new(0),
             looked_at_tick: Cell::new(0),
             lead: Cell::new(Lead::NextSlot),
+            found_first: RefCell::default(),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
         }
     }
@@ -316,7 +323,7 @@ impl Worker {
         let Some(driver) = self.shared.settings.driver.as_deref() else {
             return;
         };
-        let runs = self.runs_since_look.get() + 1;
+        let runs = self.runs_since_look.get().saturating_add(1);
         self.runs_since_look.set(runs);
         let cadence = driver.cadence();
         if cadence.runs == u32::MAX {
@@ -341,12 +348,17 @@ impl Worker {
         } else {
             Lead::None
         });
-        if driver.look(Looker::Busy(self.index.get())) == Look::Found && cadence.is_first {
+        driver.look(Looker::Busy(self.index.get()));
+        self.lead.set(Lead::NextSlot);
+        let mut found = self.found_first.borrow_mut();
+        if !found.is_empty() {
+            self.shared.injector.push_batch_first(&found);
+            found.clear();
+            self.shared.wake_one(self.number);
             // They are taken from the injector next.
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
             self.has_just_looked.set(false);
         }
-        self.lead.set(Lead::NextSlot);
     }
 
     /// A task was woken by what runs on this worker.
@@ -358,10 +370,7 @@ impl Worker {
         }
         match self.lead.get() {
             Lead::NextSlot => {}
-            Lead::First => {
-                self.shared.injector.push_first(task);
-                return self.shared.wake_one(self.number);
-            }
+            Lead::First => return self.found_first.borrow_mut().push(task),
             // Among long runs the ring is given away after each, so it would go there anyway.
             Lead::None if self.has_long_runs() => return self.shared.inject(task),
             Lead::None => return self.push_local(task),

@@ -35,6 +35,8 @@ const SWEEP: [(u64, f64); 4] = [(0, 4_000.0), (10, 4_000.0), (100, 2_000.0), (1_
 
 /// How long a run of the sweep asks, in seconds.
 const SWEEP_SECONDS: f64 = 1.5;
+/// Fewer requests say nothing.
+const SWEEP_REQUESTS_MIN: f64 = 10.0;
 /// So often each run of the sweep is done: its latencies differ from round to round.
 const SWEEP_ROUNDS: u32 = 3;
 
@@ -60,7 +62,7 @@ pub(crate) struct EagerArgs {
     requests: u64,
 
     /// Compute so long for each request, in microseconds [default: 0; in the sweep 0, 10, 100, 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000))]
     cpu_us: Option<u64>,
 
     /// Rounds; of each run the one with the median p99 is shown [default: 3 in the sweep, else 1]
@@ -122,7 +124,7 @@ impl EagerArgs {
                     bed: Bed::Sweep { rate },
                     policy,
                     clients: self.clients,
-                    requests: (rate * SWEEP_SECONDS) as u64,
+                    requests: (rate * SWEEP_SECONDS).max(SWEEP_REQUESTS_MIN) as u64,
                     cpu_us,
                     rounds: self.rounds.unwrap_or(SWEEP_ROUNDS),
                 }));

@@ -19,6 +19,8 @@ pub(super) fn run(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Vec<Outcome>> {
+    // Clients end by the same Ctrl-C, or with their run.
+    let _listening = interrupt.listen(|| ());
     let mut done: Vec<Vec<Outcome>> = plans.iter().map(|_| Vec::new()).collect();
     let mut backend = None;
     let rounds_max = plans.iter().map(|plan| plan.rounds).max().unwrap_or(0);
@@ -33,7 +35,14 @@ pub(super) fn run(
             if let (Bed::Proxy(kind), None) = (plan.bed, &backend) {
                 backend = Some(Backend::start(kind, &args.mysql, console)?);
             }
-            let outcome = run::run(plan, backend.as_ref(), console)?;
+            let outcome = match run::run(plan, backend.as_ref(), console) {
+                // Its client was interrupted, too.
+                Err(_) if interrupt.has_come() => break 'rounds,
+                outcome => outcome?,
+            };
+            if interrupt.has_come() {
+                break 'rounds;
+            }
             for line in verdict::lines(&outcome) {
                 console.line(&line);
             }

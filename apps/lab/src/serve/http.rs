@@ -78,6 +78,11 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
                         "Connections that broke.",
                         http.broken,
                     ),
+                    (
+                        "freeboard_http_panics_total",
+                        "Handlers that panicked; their requests were answered with 500.",
+                        http.panics,
+                    ),
                 ],
             );
         }),

@@ -11,7 +11,10 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING},
 };
 
-use super::{body::Body, refusal::Refusal, request_reader::Manner};
+use super::{
+    body::Body, handler::plain, head::has_connection_token, refusal::Refusal,
+    request_reader::Manner,
+};
 use crate::tcp::Outgoing;
 
 /// What is left to send of an answer.
@@ -29,18 +32,20 @@ pub(super) struct Begun {
 
 /// Writes an answer's head, and its body if that is there whole.
 pub(super) fn begin(answer: Response<Body>, manner: Manner, out: &mut Outgoing) -> Begun {
+    let answer = if answer.status().is_informational() {
+        // The client would go on waiting for the answer itself.
+        plain(StatusCode::INTERNAL_SERVER_ERROR)
+    } else {
+        answer
+    };
     let (parts, body) = answer.into_parts();
-    let has_no_body = parts.status.is_informational()
-        || matches!(
-            parts.status,
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-        );
+    let has_no_body = matches!(
+        parts.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
     let is_11 = manner.version == Version::HTTP_11;
     let is_to_the_end = matches!(body, Body::Pieces(_)) && !is_11 && !has_no_body;
-    let wants_close = parts
-        .headers
-        .get(CONNECTION)
-        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+    let wants_close = has_connection_token(&parts.headers, "close");
     let keeps_alive = manner.keeps_alive && !is_to_the_end && !wants_close;
     out.append(|head| {
         write_head(head, parts.status, &parts.headers);

@@ -1,6 +1,7 @@
 //! The chunked transfer coding, taken apart (RFC 9112, 7.1).
 
 use bytes::{Buf, BytesMut};
+use http::{HeaderName, HeaderValue};
 
 use super::refusal::Refusal;
 
@@ -69,6 +70,9 @@ impl Chunked {
                     if line.is_empty() {
                         return Ok(true);
                     }
+                    if !is_field(&line) {
+                        return Err(Refusal::Malformed("a trailer"));
+                    }
                     let bytes = before + line.len();
                     if bytes > TRAILERS_BYTES_MAX {
                         return Err(Refusal::HeadTooLong);
@@ -100,9 +104,26 @@ fn take_line(inbox: &mut BytesMut) -> Result<Option<BytesMut>, Refusal> {
     }
 }
 
+/// Whether it is a header field, `name: value`.
+fn is_field(line: &[u8]) -> bool {
+    let colon = line.iter().position(|&byte| byte == b':');
+    colon.is_some_and(|colon| {
+        HeaderName::from_bytes(&line[..colon]).is_ok()
+            && HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).is_ok()
+    })
+}
+
 fn size(line: &[u8]) -> Result<usize, Refusal> {
-    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default();
-    let digits = digits.trim_ascii_end();
+    if line
+        .iter()
+        .any(|&byte| byte.is_ascii_control() && byte != b'\t')
+    {
+        return Err(Refusal::Malformed("a chunk's line"));
+    }
+    let mut digits = line.split(|&byte| byte == b';').next().unwrap_or_default();
+    while let [rest @ .., b' ' | b'\t'] = digits {
+        digits = rest;
+    }
     let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).unwrap_or_default();
     if !is_hex {

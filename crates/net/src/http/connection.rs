@@ -6,7 +6,12 @@
 //!               └── not while write_bytes wait, or a request is with an actor
 //! ```
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Handler as Handles};
@@ -84,6 +89,8 @@ pub struct HttpConnection {
     asked: u64,
     deadline: Deadline,
     waits_for: Wait,
+    /// Whether a request was taken, or the peer has read something, since the deadline was set.
+    has_advanced: bool,
     place: Place,
 }
 
@@ -127,6 +134,7 @@ impl HttpConnection {
             asked: 0,
             deadline: Deadline::default(),
             waits_for: Wait::Request,
+            has_advanced: true,
             place,
         }
     }
@@ -148,8 +156,8 @@ impl HttpConnection {
         if !self.deadline.has_passed(cx, Self::expired) {
             return;
         }
-        let is_idle = self.waits_for == Wait::Request;
-        self.common.gauges.timed_out.add(u64::from(!is_idle));
+        let is_late = !matches!(self.waits_for, Wait::Request | Wait::Linger);
+        self.common.gauges.timed_out.add(u64::from(is_late));
         if matches!(self.waits_for, Wait::Head | Wait::Body) && self.outgoing.is_empty() {
             self.refuse(Refusal::TimedOut);
             return self.run(cx);
@@ -192,8 +200,8 @@ impl HttpConnection {
     }
 
     fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
-        if !self.answer_on()? {
-            return Ok(false);
+        if self.rest.is_some() {
+            return self.answer_on();
         }
         if !self.keeps_alive {
             self.phase = Phase::Closing;
@@ -205,7 +213,7 @@ impl HttpConnection {
         match self.reader.next(&mut self.inbox) {
             Ok(Step::Request(incoming)) => self.take(*incoming, cx),
             Ok(Step::Continue) => {
-                answer::go_on(&mut self.outgoing);
+                self.queue(answer::go_on);
                 self.flush()?;
             }
             Ok(Step::More) => return self.fetch(),
@@ -214,22 +222,26 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Writes more of an answer in pieces. `false` while the peer must read first.
+    /// Writes one more piece of an answer. `false` while the peer must read first.
     fn answer_on(&mut self) -> Result<bool, Over> {
-        while self.rest.is_some() {
-            if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
-                return Ok(false);
-            }
-            let before = self.outgoing.len();
-            let Some(rest) = &mut self.rest else { break };
-            let has_more = rest.next(&mut self.outgoing);
-            let queued = self.outgoing.len() - before;
-            self.common.gauges.bytes_queued.add(queued as u64);
-            if !has_more {
-                self.rest = None;
-            }
+        if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
+            return Ok(false);
+        }
+        if let Some(mut rest) = self.rest.take()
+            && self.queue(|outgoing| rest.next(outgoing))
+        {
+            self.rest = Some(rest);
         }
         Ok(true)
+    }
+
+    /// Has something written, and counts it.
+    fn queue<T>(&mut self, write: impl FnOnce(&mut Outgoing) -> T) -> T {
+        let before = self.outgoing.len();
+        let written = write(&mut self.outgoing);
+        let queued = self.outgoing.len() - before;
+        self.common.gauges.bytes_queued.add(queued as u64);
+        written
     }
 
     /// Reads more, once everything is written. Whether anything came.
@@ -264,10 +276,15 @@ impl HttpConnection {
 
     fn take(&mut self, incoming: Incoming, cx: &mut Context<Self>) {
         self.common.gauges.requests.add(1);
+        self.has_advanced = true;
         let manner = incoming.manner;
         match &self.common.handler {
             Handler::Function(function) => {
-                let answer = function(incoming.request);
+                let answer = catch_unwind(AssertUnwindSafe(|| function(incoming.request)));
+                let answer = answer.unwrap_or_else(|_| {
+                    self.common.gauges.panics.add(1);
+                    plain(StatusCode::INTERNAL_SERVER_ERROR)
+                });
                 self.begin(answer, manner);
             }
             Handler::Actor(actor) => {
@@ -294,17 +311,14 @@ impl HttpConnection {
             keeps_alive: manner.keeps_alive && !self.is_draining,
             ..manner
         };
-        let before = self.outgoing.len();
-        let begun = answer::begin(answer, manner, &mut self.outgoing);
-        let queued = self.outgoing.len() - before;
-        self.common.gauges.bytes_queued.add(queued as u64);
+        let begun = self.queue(|outgoing| answer::begin(answer, manner, outgoing));
         self.keeps_alive = begun.keeps_alive;
         self.rest = begun.rest;
     }
 
     fn refuse(&mut self, refusal: Refusal) {
         self.common.gauges.refused.add(1);
-        answer::refuse(refusal, &mut self.outgoing);
+        self.queue(|outgoing| answer::refuse(refusal, outgoing));
         self.phase = Phase::Closing;
         self.is_refused = true;
     }
@@ -315,7 +329,7 @@ impl HttpConnection {
         }
         let socket = self.socket.as_ref().ok_or(Over)?;
         // Who is refused may be sending more, and is to read the answer all the same.
-        let is_unread = self.is_refused || !self.inbox.is_empty();
+        let is_unread = self.is_refused || !self.inbox.is_empty() || socket.is_readable();
         if !is_unread || socket.is_ended() || socket.end().is_err() {
             return Err(Over);
         }
@@ -339,7 +353,9 @@ impl HttpConnection {
     /// Whether everything is written.
     fn flush(&mut self) -> Result<bool, Over> {
         let socket = self.socket.as_mut().ok_or(Over)?;
+        let before = self.outgoing.len();
         let written = socket.write(&mut self.outgoing);
+        self.has_advanced |= self.outgoing.len() < before;
         self.noted(written)
     }
 
@@ -376,8 +392,9 @@ impl HttpConnection {
             _ if !self.inbox.is_empty() => (Wait::Head, limits.head_time),
             _ => (Wait::Request, limits.idle_time),
         };
-        // What comes bit by bit gets no more time for it: only a write or an idle wait begins anew.
-        let is_new = wait != self.waits_for || matches!(wait, Wait::Request);
+        // What comes bit by bit gets no more time for it.
+        let is_new = wait != self.waits_for || self.has_advanced;
+        self.has_advanced = false;
         self.waits_for = wait;
         if is_new {
             self.deadline.set(time, cx, Self::expired);

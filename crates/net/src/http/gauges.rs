@@ -10,6 +10,7 @@ pub(super) struct Gauges {
     pub(super) refused: Counter,
     pub(super) timed_out: Counter,
     pub(super) broken: Counter,
+    pub(super) panics: Counter,
     pub(super) bytes_read: Counter,
     pub(super) bytes_queued: Counter,
 }
@@ -27,6 +28,8 @@ pub struct HttpSnapshot {
     pub timed_out: u64,
     /// Connections that broke, or that the peer left in the middle of a request.
     pub broken: u64,
+    /// Handlers that panicked; their requests were answered with 500.
+    pub panics: u64,
     /// Bytes that came.
     pub bytes_read: u64,
     /// Bytes that were handed to connections to be written.
@@ -41,6 +44,7 @@ impl Gauges {
             refused: self.refused.get(),
             timed_out: self.timed_out.get(),
             broken: self.broken.get(),
+            panics: self.panics.get(),
             bytes_read: self.bytes_read.get(),
             bytes_queued: self.bytes_queued.get(),
         }

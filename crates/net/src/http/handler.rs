@@ -14,7 +14,8 @@ use super::{
 /// Who answers requests.
 #[derive(Clone)]
 pub enum Handler {
-    /// Called on the connection's actor; it should be quick, as any handler.
+    /// Called on the connection's actor; it should be quick, as any handler. If it panics, the client
+    /// gets 500.
     Function(Arc<dyn Fn(Request<Bytes>) -> Response<Body> + Send + Sync>),
     /// Told each request, and answers it whenever it likes. A connection has one request with it at a
     /// time.

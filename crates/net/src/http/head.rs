@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
+    uri::Authority,
 };
 
 use super::{chunked::Chunked, limits::Limits, refusal::Refusal};
@@ -63,7 +64,7 @@ impl Head {
         *request.version_mut() = version;
         *request.method_mut() =
             Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::Malformed("the method"))?;
-        *request.uri_mut() = Uri::try_from(target).map_err(|_| Refusal::Malformed("the target"))?;
+        *request.uri_mut() = read_target(target, request.method())?;
         let headers = request.headers_mut();
         headers.reserve(parsed.headers.len());
         for field in &*parsed.headers {
@@ -74,9 +75,7 @@ impl Head {
             headers.append(name, value);
         }
         let framing = framing(headers, version)?;
-        if version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
-            return Err(Refusal::Malformed("it needs one host"));
-        }
+        see_host(headers, version)?;
         let expects_continue = match headers.get(EXPECT) {
             None => false,
             // Of HTTP/1.0 it means nothing.
@@ -85,9 +84,9 @@ impl Head {
             Some(_) => return Err(Refusal::Expectation),
         };
         let keeps_alive = if version == Version::HTTP_11 {
-            !has_token(headers, "close")
+            !has_connection_token(headers, "close")
         } else {
-            has_token(headers, "keep-alive") && !has_token(headers, "close")
+            has_connection_token(headers, "keep-alive") && !has_connection_token(headers, "close")
         };
         Ok(Self {
             request,
@@ -106,8 +105,40 @@ impl Head {
 /// The most header fields of a request.
 const HEADERS_MAX: usize = 100;
 
+/// What is asked for: a path, a whole URL, or `*` of OPTIONS (RFC 9112, 3.2).
+fn read_target(target: &str, method: &Method) -> Result<Uri, Refusal> {
+    if method == Method::CONNECT {
+        // Its answer would open a tunnel.
+        return Err(Refusal::Method);
+    }
+    let uri = Uri::try_from(target).map_err(|_| Refusal::Malformed("the target"))?;
+    let is_known = target.starts_with('/')
+        || uri.scheme().is_some() && uri.authority().is_some()
+        || target == "*" && method == Method::OPTIONS;
+    if !is_known || target.contains('#') {
+        return Err(Refusal::Malformed("the target"));
+    }
+    Ok(uri)
+}
+
+/// Two hosts, or one that is none, are read differently by others (RFC 9112, 3.2).
+fn see_host(headers: &HeaderMap, version: Version) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() || host.is_none() && version == Version::HTTP_11 {
+        return Err(Refusal::Malformed("it needs one host"));
+    }
+    let is_host = |bytes: &[u8]| {
+        bytes.is_empty() || Authority::try_from(bytes).is_ok() && !bytes.contains(&b'@')
+    };
+    if host.is_some_and(|host| !is_host(host.as_bytes())) {
+        return Err(Refusal::Malformed("the host"));
+    }
+    Ok(())
+}
+
 /// Whether the connection header has this token.
-fn has_token(headers: &HeaderMap, token: &str) -> bool {
+pub(super) fn has_connection_token(headers: &HeaderMap, token: &str) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     values
         .filter_map(|value| value.to_str().ok())

@@ -19,6 +19,9 @@ pub enum Refusal {
     /// A version other than 1.0 and 1.1.
     #[error("not HTTP/1")]
     Version,
+    /// A method that is not served.
+    #[error("the method is not served")]
+    Method,
     /// A transfer coding other than chunked.
     #[error("an unknown transfer coding")]
     Coding,
@@ -39,7 +42,7 @@ impl Refusal {
             Self::HeadTooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::Coding => StatusCode::NOT_IMPLEMENTED,
+            Self::Method | Self::Coding => StatusCode::NOT_IMPLEMENTED,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
         }

@@ -70,8 +70,9 @@ impl HttpServer {
         self.listener.snapshot()
     }
 
-    /// Stops accepting, has each connection end with its present answer, and waits for that. Returns
-    /// how many are open still.
+    /// Stops accepting, has each connection end with its present answer, and waits for that: it blocks
+    /// the thread, so not from a handler. Returns how many are open still; an answer in pieces that has
+    /// no end is one of them.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }

@@ -5,7 +5,7 @@
 //!   client ◀── write ◀── Outgoing ◀── read ◀── backend     window_bytes wait to be written
 //! ```
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
@@ -21,6 +21,23 @@ use crate::{
 /// Pieces carried in one run, so that others have their turn.
 const STEPS_MAX: u32 = 64;
 
+/// After a backend that is not there, so much of what the client sends is thrown away, for so long: else
+/// it would see a reset.
+const LINGER_BYTES: usize = 1 << 20;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// How long a link rests that found no file descriptor for its backend.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Connecting,
+    Open,
+    /// There is no backend; what still comes is thrown away, up to so many bytes.
+    Lingering(usize),
+}
+
 /// What is on its way in one direction.
 #[derive(Debug, Default)]
 struct Way {
@@ -35,7 +52,8 @@ pub(super) struct Link {
     client_stream: Option<TcpStream>,
     client: Option<Socket>,
     backend: Option<Socket>,
-    is_connected: bool,
+    phase: Phase,
+    is_draining: bool,
     to_backend: Way,
     to_client: Way,
     common: Arc<Common>,
@@ -52,7 +70,8 @@ impl Way {
         window_bytes: usize,
         carried: &Counter,
     ) -> io::Result<bool> {
-        let room = window_bytes.saturating_sub(self.outgoing.len());
+        let before = self.outgoing.len();
+        let room = window_bytes.saturating_sub(before);
         let outgoing = &mut self.outgoing;
         let arrived = from.read(room, |bytes| outgoing.append(|tail| tail.put_slice(bytes)))?;
         if let Arrived::Bytes(count) = arrived {
@@ -64,7 +83,8 @@ impl Way {
             to.end()?;
             return Ok(true);
         }
-        Ok(matches!(arrived, Arrived::Bytes(_)))
+        // Room that was made is movement too: no edge will say again that `from` is readable.
+        Ok(matches!(arrived, Arrived::Bytes(_)) || self.outgoing.len() < before)
     }
 }
 
@@ -74,7 +94,8 @@ impl Link {
             client_stream: Some(client),
             client: None,
             backend: None,
-            is_connected: false,
+            phase: Phase::Connecting,
+            is_draining: false,
             to_backend: Way::default(),
             to_client: Way::default(),
             common,
@@ -83,24 +104,55 @@ impl Link {
         }
     }
 
+    /// Watches the client, and begins to connect to the backend.
     fn open(&mut self, cx: &Context<Self>) -> io::Result<()> {
-        let client = self
-            .client_stream
-            .take()
-            .ok_or(io::ErrorKind::NotConnected)?;
-        let poller = &self.common.poller;
-        let socket = |stream: TcpStream| {
-            let call = cx.notifier(|link: &mut Self, cx| link.ready(cx));
-            Socket::new(stream, poller, call)
-        };
-        let _ = client.set_nodelay(true);
-        self.client = Some(socket(client)?);
-        let backend = TcpStream::connect(self.common.backend).inspect_err(|_| {
-            self.common.gauges.backend_failures.add(1);
-        })?;
+        if let Some(client) = self.client_stream.take() {
+            let _ = client.set_nodelay(true);
+            self.client = Some(self.watch(client, cx)?);
+        }
+        let backend = TcpStream::connect(self.common.backend)?;
         let _ = backend.set_nodelay(true);
-        self.backend = Some(socket(backend)?);
+        self.backend = Some(self.watch(backend, cx)?);
         Ok(())
+    }
+
+    fn watch(&self, stream: TcpStream, cx: &Context<Self>) -> io::Result<Socket> {
+        let call = cx.notifier(|link: &mut Self, cx| link.ready(cx));
+        Socket::new(stream, &self.common.poller, call)
+    }
+
+    /// Tries to open; while the system has no file descriptors left, again and again until it is too
+    /// late.
+    fn try_open(&mut self, cx: &mut Context<Self>) {
+        match self.open(cx) {
+            Ok(()) => self.run(cx),
+            Err(error) if is_exhausted(&error) && self.client.is_some() => {
+                let retried = cx.notice_after(EXHAUSTED_PAUSE, |link: &mut Self, cx| {
+                    if link.backend.is_none() && link.phase == Phase::Connecting {
+                        link.try_open(cx);
+                    }
+                });
+                if retried.is_err() {
+                    self.give_up(cx);
+                }
+            }
+            Err(_) => self.give_up(cx),
+        }
+    }
+
+    /// There is no backend. The client is told by an end, not by a reset: what it sent is read first.
+    fn give_up(&mut self, cx: &mut Context<Self>) {
+        self.common.gauges.backend_failures.add(1);
+        self.backend = None;
+        let Some(client) = &self.client else {
+            return self.over(cx);
+        };
+        if client.end().is_err() {
+            return self.over(cx);
+        }
+        self.phase = Phase::Lingering(LINGER_BYTES);
+        self.deadline.set(LINGER_TIME, cx, Self::expired);
+        self.run(cx);
     }
 
     fn ready(&mut self, cx: &mut Context<Self>) {
@@ -113,34 +165,53 @@ impl Link {
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
             Ok(true) => self.over(cx),
-            Ok(false) => {
-                let time = self.common.options.idle_time;
-                self.deadline.set(time, cx, Self::expired);
-            }
+            Ok(false) => self.watch_time(cx),
+            Err(_) if self.phase == Phase::Connecting => self.give_up(cx),
             Err(_) => {
-                let gauges = &self.common.gauges;
-                if self.is_connected {
-                    gauges.broken.add(1);
-                } else {
-                    gauges.backend_failures.add(1);
-                }
+                self.common.gauges.broken.add(1);
                 self.over(cx);
             }
         }
     }
 
-    /// Carries as far as it can without waiting. Whether both ends have ended.
-    fn steps(&mut self, cx: &Context<Self>) -> io::Result<bool> {
-        let (Some(client), Some(backend)) = (&mut self.client, &mut self.backend) else {
+    fn watch_time(&mut self, cx: &Context<Self>) {
+        let options = &self.common.options;
+        let time = match self.phase {
+            Phase::Open if self.is_draining => options.drain_idle_time,
+            Phase::Open => options.idle_time,
+            // Set when it began.
+            Phase::Connecting | Phase::Lingering(_) => return,
+        };
+        self.deadline.set(time, cx, Self::expired);
+    }
+
+    /// Carries as far as it can without waiting. Whether it is over.
+    fn steps(&mut self, cx: &mut Context<Self>) -> io::Result<bool> {
+        let Some(client) = &mut self.client else {
             return Ok(true);
         };
-        if !self.is_connected {
-            self.is_connected = backend.is_connected()?;
-            if !self.is_connected {
-                return Ok(false);
-            }
+        if let Phase::Lingering(left) = self.phase {
+            return Ok(match client.read(left, |_| ()) {
+                Ok(Arrived::Bytes(count)) if count < left => {
+                    self.phase = Phase::Lingering(left - count);
+                    cx.notifier(|link: &mut Self, cx| link.run(cx))();
+                    false
+                }
+                Ok(Arrived::Nothing) => false,
+                Ok(_) | Err(_) => true,
+            });
         }
-        let window = self.common.options.window_bytes;
+        let Some(backend) = &mut self.backend else {
+            // Waits for a file descriptor.
+            return Ok(client.has_failed());
+        };
+        if self.phase == Phase::Connecting {
+            if !backend.is_connected()? {
+                return Ok(client.has_failed());
+            }
+            self.phase = Phase::Open;
+        }
+        let window = self.common.options.window_bytes.max(1);
         let gauges = &self.common.gauges;
         for _ in 0..STEPS_MAX {
             let to_backend = &gauges.to_backend_bytes;
@@ -148,6 +219,12 @@ impl Link {
             let to_client = &gauges.to_client_bytes;
             let back = self.to_client.carry(backend, client, window, to_client)?;
             if !there && !back {
+                // With a full window nothing is read that would say so.
+                for socket in [client, backend] {
+                    if socket.has_failed() {
+                        return Err(socket.failure());
+                    }
+                }
                 return Ok(self.to_backend.has_ended && self.to_client.has_ended);
             }
         }
@@ -160,22 +237,37 @@ impl Link {
         cx.stop();
     }
 
-    fn expired(&mut self, cx: &mut Context<Self>) {
-        if self.deadline.has_passed(cx, Self::expired) {
-            self.common.gauges.idle_timeouts.add(1);
-            self.over(cx);
-        }
+    /// The listener drains: what is under way goes on, until nothing has moved for a while.
+    fn drain(&mut self, cx: &mut Context<Self>) {
+        self.is_draining = true;
+        self.watch_time(cx);
     }
+
+    fn expired(&mut self, cx: &mut Context<Self>) {
+        if !self.deadline.has_passed(cx, Self::expired) {
+            return;
+        }
+        match self.phase {
+            Phase::Connecting => return self.give_up(cx),
+            Phase::Open if !self.is_draining => self.common.gauges.idle_timeouts.add(1),
+            Phase::Open | Phase::Lingering(_) => {}
+        }
+        self.over(cx);
+    }
+}
+
+/// Whether file descriptors or memory have run out, of which there may be some later.
+fn is_exhausted(error: &io::Error) -> bool {
+    // EMFILE and ENFILE have no kind of their own.
+    error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 impl Actor for Link {
     fn started(&mut self, cx: &mut Context<Self>) {
-        if self.open(cx).is_err() {
-            return self.over(cx);
-        }
-        // What is carried is not the proxy's to end: a drain cuts it off.
         self.place
-            .on_drain(cx.notifier(|link: &mut Self, cx| link.over(cx)));
-        self.run(cx);
+            .on_drain(cx.notifier(|link: &mut Self, cx| link.drain(cx)));
+        self.deadline
+            .set(self.common.options.connect_time, cx, Self::expired);
+        self.try_open(cx);
     }
 }

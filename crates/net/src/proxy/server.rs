@@ -17,11 +17,14 @@ use crate::tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot};
 pub struct ProxyOptions {
     /// Limits of the listener.
     pub listener: ListenerOptions,
-    /// The most bytes that wait in each direction; default 64 KiB.
+    /// The most bytes that wait in each direction, at least 1; default 64 KiB.
     pub window_bytes: usize,
-    /// How long nothing may come or go, and how long the backend may take to answer a connect; default
-    /// five minutes.
+    /// How long the backend may take to accept a connection; default 5 s.
+    pub connect_time: Duration,
+    /// How long nothing may come or go; default five minutes.
     pub idle_time: Duration,
+    /// As that, while the proxy drains; default 1 s.
+    pub drain_idle_time: Duration,
 }
 
 impl Default for ProxyOptions {
@@ -29,7 +32,9 @@ impl Default for ProxyOptions {
         Self {
             listener: ListenerOptions::default(),
             window_bytes: 64 << 10,
+            connect_time: Duration::from_secs(5),
             idle_time: Duration::from_secs(300),
+            drain_idle_time: Duration::from_secs(1),
         }
     }
 }
@@ -101,7 +106,9 @@ impl Proxy {
         self.listener.snapshot()
     }
 
-    /// Stops accepting, closes all connections, and waits for that. Returns how many are open still.
+    /// Stops accepting, and waits until the connections have ended, or nothing has moved on them for
+    /// [`ProxyOptions::drain_idle_time`]: it blocks the thread, so not from a handler. Returns how many
+    /// are open still.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }

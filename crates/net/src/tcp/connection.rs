@@ -32,7 +32,7 @@ const STEPS_MAX: u32 = 64;
 pub struct ConnectionOptions {
     /// Messages that the owner is ready for at the beginning; default 16.
     pub credit: u32,
-    /// The longest piece that one message brings, in bytes, 64 KiB at the most; default 16 KiB.
+    /// The longest piece that one message brings, in bytes, 1 to 64 KiB; default 16 KiB.
     pub read_bytes: usize,
     /// The most bytes that wait to be written; default 1 MiB. At half of it pressure is reported.
     pub write_bytes: usize,
@@ -256,6 +256,11 @@ impl Connection {
             self.is_pressed = false;
             self.say(Event::Pressure(false), cx);
         }
+        let is_failed = |socket: &&Socket| socket.has_failed();
+        if let (0, Some(socket)) = (self.credit, self.socket.as_ref().filter(is_failed)) {
+            // Nothing is read that would say so.
+            return Err(socket.failure());
+        }
         for _ in 0..STEPS_MAX {
             if !self.read(cx)? {
                 let is_ended = self.socket.as_ref().is_some_and(Socket::is_ended);
@@ -275,7 +280,7 @@ impl Connection {
             return Ok(false);
         }
         let mut piece = Bytes::new();
-        let limit = self.options.read_bytes;
+        let limit = self.options.read_bytes.max(1);
         let arrived = socket.read(limit, |bytes| piece = Bytes::copy_from_slice(bytes))?;
         match arrived {
             Arrived::Bytes(_) => {
@@ -340,6 +345,9 @@ impl Handler<Write> for Connection {
         }
         self.outgoing.push(bytes);
         self.run(cx);
+        if self.socket.is_none() {
+            return false;
+        }
         if !self.is_pressed && self.outgoing.len() > self.options.write_bytes / 2 {
             self.is_pressed = true;
             self.say(Event::Pressure(true), cx);

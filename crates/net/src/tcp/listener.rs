@@ -24,7 +24,8 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// Limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerOptions {
-    /// The most connections open at once; further ones wait in the kernel's backlog. Default 16,384.
+    /// The most connections open at once, at least 1; further ones wait in the kernel's backlog.
+    /// Default 16,384.
     pub connections_max: usize,
 }
 
@@ -139,13 +140,14 @@ impl Listener {
         }
     }
 
-    /// Stops accepting, has the connections end when they have answered, and waits for that. Returns
-    /// how many are open still.
+    /// Stops accepting, has the connections end when they have answered, and waits for that: it blocks
+    /// the thread, so not from a handler. Returns how many are open still.
     pub fn drain(&self, timeout: Duration) -> usize {
         if self.actor.tell(Drain).is_err() {
             self.room.call_all();
         }
-        self.room.wait_until_empty(Instant::now() + timeout)
+        self.room
+            .wait_until_empty(Instant::now().checked_add(timeout))
     }
 }
 
@@ -183,12 +185,16 @@ impl Room {
             std::mem::take(&mut state.calls)
         };
         calls.values().for_each(|call| call());
+        self.emptied.notify_all();
     }
 
-    fn wait_until_empty(&self, deadline: Instant) -> usize {
+    /// Until nothing is accepted any more, and nothing is open; without a deadline for ever.
+    fn wait_until_empty(&self, deadline: Option<Instant>) -> usize {
         let mut state = self.lock();
-        while state.open > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
+        while !state.is_draining || state.open > 0 {
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
                 break;
             }
@@ -267,12 +273,6 @@ impl std::fmt::Debug for ListenerActor {
 
 impl Actor for ListenerActor {
     fn started(&mut self, cx: &mut Context<Self>) {
-        let call = cx.notifier(|listener, cx| listener.ready(cx));
-        let socket = self.socket.as_mut().expect("it has not drained");
-        match self.poller.register(socket, call) {
-            Ok(registration) => self.registration = Some(registration),
-            Err(error) => panic!("the listener cannot be watched: {error}"),
-        }
         self.accept(cx);
     }
 }
@@ -288,6 +288,18 @@ impl Handler<Drain> for ListenerActor {
 }
 
 impl ListenerActor {
+    /// Has the poller watch the socket. `false` if the system has no room for it, for now.
+    fn watch(&mut self, cx: &mut Context<Self>) -> bool {
+        let Some(socket) = &mut self.socket else {
+            return false;
+        };
+        if self.registration.is_none() {
+            let call = cx.notifier(|listener, cx| listener.ready(cx));
+            self.registration = self.poller.register(socket, call).ok();
+        }
+        self.registration.is_some()
+    }
+
     fn ready(&mut self, cx: &mut Context<Self>) {
         if let Some(registration) = &self.registration {
             registration.take();
@@ -296,6 +308,10 @@ impl ListenerActor {
     }
 
     fn accept(&mut self, cx: &mut Context<Self>) {
+        if !self.is_paused && self.socket.is_some() && !self.watch(cx) {
+            self.room.exhausted.add(1);
+            return self.pause(cx);
+        }
         for _ in 0..ACCEPTS_MAX {
             if self.is_paused || !self.has_room(cx) {
                 return;
@@ -322,7 +338,7 @@ impl ListenerActor {
     /// Whether another connection may be open. If not, the next that ends has it go on.
     fn has_room(&self, cx: &Context<Self>) -> bool {
         let mut state = self.room.lock();
-        if state.open < self.options.connections_max {
+        if state.open < self.options.connections_max.max(1) {
             return true;
         }
         if state.resume.is_none() {

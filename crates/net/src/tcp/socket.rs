@@ -98,6 +98,13 @@ impl Socket {
         self.is_failed
     }
 
+    /// Why it is broken.
+    #[must_use]
+    pub fn failure(&self) -> io::Error {
+        let error = self.stream.take_error().ok().flatten();
+        error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+    }
+
     /// Reads once, at most `limit` bytes (64 KiB at the most), and shows them to `take`.
     ///
     /// # Errors
