@@ -1,4 +1,6 @@
 // The same work on Go: `peers WORK [--scale F]` prints one JSON line, as every peer does.
+// `peers serve_http` and `peers serve_readiness CONNECTIONS TASKS GIVE_WAY` are servers, which the program
+// of the peers in Rust starts and asks.
 //
 // Goroutines and channels stand in the place of actors. Each work checks its own result; a wrong one
 // ends with a message and a non-zero exit.
@@ -19,12 +21,19 @@ const workersCount = 2
 type result map[string]any
 
 func main() {
+	runtime.GOMAXPROCS(workersCount)
+	if isServer, err := serve(os.Args[1:]); isServer {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	work, scale, err := arguments(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	runtime.GOMAXPROCS(workersCount)
 	measured, err := run(work, scale)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", work, err)
@@ -38,6 +47,29 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println(string(line))
+}
+
+// Whether these words ask for a server, and what became of it.
+func serve(words []string) (bool, error) {
+	switch {
+	case len(words) == 1 && words[0] == "serve_http":
+		return true, serveHTTP()
+	case len(words) == 4 && words[0] == "serve_readiness":
+		connections, err := strconv.Atoi(words[1])
+		if err != nil {
+			return true, err
+		}
+		tasks, err := strconv.Atoi(words[2])
+		if err != nil {
+			return true, err
+		}
+		givesWay, err := strconv.ParseBool(words[3])
+		if err != nil {
+			return true, err
+		}
+		return true, serveReadiness(connections, tasks, givesWay)
+	}
+	return false, nil
 }
 
 func run(work string, scale float64) (result, error) {

@@ -61,6 +61,8 @@ pub(crate) enum Suite {
     Streams(#[command(flatten)] Options<group::Streams>),
     /// A page over HTTP, asked for by ab and wrk
     Http(#[command(flatten)] Options<group::Http>),
+    /// All workers compute; how long a message from the network waits for its handler
+    Readiness(#[command(flatten)] Options<group::Readiness>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -97,6 +99,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Blocking(options) => run_group(options),
         Suite::Streams(options) => run_group(options),
         Suite::Http(options) => run_group(options),
+        Suite::Readiness(options) => run_group(options),
     }
 }
 

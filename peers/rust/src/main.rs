@@ -17,10 +17,12 @@ mod cpu_time;
 mod finish;
 mod http;
 mod log_file;
+mod manners;
 mod memory;
 mod open_loop;
 mod outcome;
 mod race;
+mod readiness;
 mod ring;
 mod runtimes;
 mod senders;
@@ -29,6 +31,7 @@ mod streams;
 mod tally;
 mod work;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,11 +49,15 @@ struct Arguments {
     /// Do this share of the work only
     #[arg(long, default_value = "1")]
     scale: Scale,
+    /// The server of a peer that is a program of its own
+    #[arg(long)]
+    program: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match runtimes::run(arguments.peer, arguments.work, arguments.scale) {
+    let program = arguments.program.as_deref();
+    match runtimes::run(arguments.peer, arguments.work, arguments.scale, program) {
         Ok(outcome) => {
             println!("{}", outcome.line(arguments.peer.name(), arguments.work));
             // A million idle actors would otherwise be taken down one by one, which nobody measures.

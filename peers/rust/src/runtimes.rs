@@ -12,8 +12,10 @@ mod freeboard_balance;
 mod freeboard_blocking;
 mod freeboard_flood;
 mod freeboard_http;
+mod freeboard_readiness;
 mod freeboard_ring;
 mod freeboard_stream;
+mod go_server;
 mod hyper_http;
 mod kameo;
 mod kameo_blocking;
@@ -23,27 +25,34 @@ mod nginx;
 mod okaywal;
 mod plain_file;
 mod ractor;
+mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
 mod tokio_channel;
+mod tokio_readiness;
 mod tokio_runtime;
 mod tokio_tasks;
 
-use anyhow::Result;
+use std::path::Path;
+
+use ::freeboard::io::Policy;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::http::Connections;
+use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::ring::Shape;
 use crate::streams::StreamWork;
 use crate::work::{Scale, Suite, Work};
 use disruptor_rs::Spin;
-use tokio_balance::Manners;
 
 /// Who is measured. The names are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     Freeboard,
+    FreeboardDrain,
+    FreeboardDedicated,
     Actix,
     Ractor,
     Kameo,
@@ -62,12 +71,18 @@ pub enum Peer {
     Fjall,
     Hyper,
     Nginx,
+    GoHttp,
+    GoNet,
+    GoNetYield,
+    Thread,
 }
 
 impl Peer {
     pub fn name(self) -> &'static str {
         match self {
             Self::Freeboard => "freeboard",
+            Self::FreeboardDrain => "freeboard-drain",
+            Self::FreeboardDedicated => "freeboard-dedicated",
             Self::Actix => "actix",
             Self::Ractor => "ractor",
             Self::Kameo => "kameo",
@@ -85,22 +100,29 @@ impl Peer {
             Self::Fjall => "fjall",
             Self::Hyper => "hyper",
             Self::Nginx => "nginx",
+            Self::GoHttp => "go-http",
+            Self::GoNet => "go-net",
+            Self::GoNetYield => "go-net-yield",
+            Self::Thread => "thread",
         }
     }
 }
 
-/// Measures `work` on `peer`.
+/// Measures `work` on `peer`, whose server is `program` if it is one by itself.
 ///
 /// # Errors
 /// If the runtime cannot be started, or if the peer did not do all of the work.
-pub fn run(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
+pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Result<Outcome> {
     match work.suite() {
         Suite::Messages => messages(peer, work, scale),
         Suite::Balance => balance(peer, work, scale),
         Suite::Ring(shape) => ring(peer, shape, work, scale),
         Suite::Blocking => blocking(peer, work, scale),
         Suite::Streams(stream) => streams(peer, stream, scale.units(work)),
-        Suite::Http(connections) => http(peer, connections, scale.units(work)),
+        Suite::Http(connections) => http(peer, connections, scale.units(work), program),
+        Suite::Readiness { tasks_per_worker } => {
+            readiness(peer, tasks_per_worker, scale.units(work), program)
+        }
     }
 }
 
@@ -148,11 +170,40 @@ fn blocking(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     }
 }
 
-fn http(peer: Peer, connections: Connections, count: u64) -> Result<Outcome> {
+fn http(
+    peer: Peer,
+    connections: Connections,
+    count: u64,
+    program: Option<&Path>,
+) -> Result<Outcome> {
     match peer {
         Peer::Freeboard => freeboard_http::run(connections, count),
         Peer::Hyper => hyper_http::run(connections, count),
         Peer::Nginx => nginx::run(connections, count),
+        Peer::GoHttp => go_server::http(program.context(NO_PROGRAM)?, connections, count),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn readiness(
+    peer: Peer,
+    tasks_per_worker: usize,
+    count: u64,
+    program: Option<&Path>,
+) -> Result<Outcome> {
+    let ours = |policy| freeboard_readiness::run(count, tasks_per_worker, policy);
+    let go = |manners| {
+        let program = program.context(NO_PROGRAM)?;
+        go_server::readiness(program, count, tasks_per_worker, manners)
+    };
+    match peer {
+        Peer::Freeboard => ours(Policy::EAGER),
+        Peer::FreeboardDrain => ours(Policy::DRAIN),
+        Peer::FreeboardDedicated => ours(Policy::Dedicated),
+        Peer::Tokio => tokio_readiness::run(count, tasks_per_worker),
+        Peer::GoNet => go(Manners::KeepsOn),
+        Peer::GoNetYield => go(Manners::Yields),
+        Peer::Thread => thread_readiness::run(count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
@@ -177,6 +228,8 @@ fn ring_skip(shape: Shape) -> &'static str {
     }
 }
 
+/// Whoever calls this has built it.
+const NO_PROGRAM: &str = "this peer is a program, which `--program` names";
 /// Why peers other than Freeboard and the BEAM have no dam and no scan.
 const NO_DAM: &str = "this peer has no dam and no selective receive";
 /// Why a peer has nothing at all to show in some suites.

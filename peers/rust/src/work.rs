@@ -106,6 +106,10 @@ pub enum Work {
     HttpShort,
     #[value(name = "http_kept")]
     HttpKept,
+    #[value(name = "readiness_1")]
+    Readiness1,
+    #[value(name = "readiness_8")]
+    Readiness8,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -118,6 +122,10 @@ pub enum Suite {
     Blocking,
     Streams(StreamWork),
     Http(Connections),
+    Readiness {
+        /// That only compute.
+        tasks_per_worker: usize,
+    },
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -150,6 +158,12 @@ impl Work {
             Self::BlockingPlain | Self::BlockingDeclared => Suite::Blocking,
             Self::HttpShort => Suite::Http(Connections::Short),
             Self::HttpKept => Suite::Http(Connections::Kept),
+            Self::Readiness1 => Suite::Readiness {
+                tasks_per_worker: 1,
+            },
+            Self::Readiness8 => Suite::Readiness {
+                tasks_per_worker: 8,
+            },
             other => other.stream().map_or(Suite::Messages, Suite::Streams),
         }
     }
@@ -234,6 +248,8 @@ impl Work {
             Self::StreamInterval | Self::StreamNone => 4_000_000,
             Self::HttpShort => 60_000,
             Self::HttpKept => 400_000,
+            // 8 seconds.
+            Self::Readiness1 | Self::Readiness8 => 1_600,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

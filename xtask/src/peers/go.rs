@@ -35,6 +35,11 @@ impl Go {
         Ok(Self { program })
     }
 
+    /// For whoever starts it as a server.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     pub(crate) fn command(&self, work: &str, scale: f64) -> Command {
         let mut command = Command::new(&self.program);
         command.args([work, "--scale", &scale.to_string()]);

@@ -12,6 +12,11 @@ use super::results::Results;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     AtMost(f64),
+    /// The same of this peer, which is ours with another setting.
+    PeerAtMost {
+        peer: &'static str,
+        limit: f64,
+    },
     AtLeast(f64),
     /// This many times better than the best Rust actor crate of the same run.
     TimesBestCrate(f64),
@@ -93,7 +98,19 @@ const GOALS: &[(&str, Goal)] = &[
     ("wrk, kept connections", Goal::NoWorseThan("nginx")),
     ("ab, server's CPU", Goal::NoWorseThan("nginx")),
     ("wrk, server's CPU", Goal::NoWorseThan("nginx")),
+    ("1 task a worker, p99", Goal::AtMost(READY_US_MAX)),
+    ("1 task a worker, p99", DEDICATED_IS_READY),
+    ("8 tasks a worker, p99", Goal::AtMost(READY_US_MAX)),
+    ("8 tasks a worker, p99", DEDICATED_IS_READY),
 ];
+
+/// From a message's sending to its handler's run.
+const READY_US_MAX: f64 = 2_000.0;
+
+const DEDICATED_IS_READY: Goal = Goal::PeerAtMost {
+    peer: "freeboard-dedicated",
+    limit: READY_US_MAX,
+};
 
 const AHEAD_OF_LMAX: Goal = Goal::TimesPeer {
     peer: "lmax",
@@ -155,11 +172,19 @@ impl Goal {
             })
     }
 
+    /// Whose figure it judges.
+    fn judged(&self) -> &'static str {
+        match self {
+            Self::PeerAtMost { peer, .. } => peer,
+            _ => OURS,
+        }
+    }
+
     fn is_met(&self, figure: &Figure, figures: &[Figure], results: &Results) -> Option<bool> {
-        let ours = results.median(OURS, figure)?;
+        let ours = results.median(self.judged(), figure)?;
         let times_better = |other: f64| figure.times_better(ours, other);
         Some(match self {
-            Self::AtMost(limit) => ours <= *limit,
+            Self::AtMost(limit) | Self::PeerAtMost { limit, .. } => ours <= *limit,
             Self::AtLeast(limit) => ours >= *limit,
             Self::TimesBestCrate(factor) => {
                 let (_, best) = results.best(figure, |kind| kind == Kind::ActorCrate)?;
@@ -190,6 +215,7 @@ impl Goal {
         match self {
             Self::AtMost(limit) if unit == "ratio" => format!("<= {limit}"),
             Self::AtMost(limit) => format!("<= {limit} {unit}"),
+            Self::PeerAtMost { peer, limit } => format!("{peer} <= {limit} {unit}"),
             Self::AtLeast(limit) if unit == "ratio" => format!(">= {limit}"),
             Self::AtLeast(limit) => format!(">= {limit} {unit}"),
             Self::TimesBestCrate(factor) => format!(">= {factor} x the best actor crate"),
@@ -203,7 +229,9 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Balance, Blocking, Flood, Group, Http, Messaging, Ring, Streams};
+    use super::super::group::{
+        Balance, Blocking, Flood, Group, Http, Messaging, Readiness, Ring, Streams,
+    };
     use super::super::outcome::Outcome;
     use super::*;
     use serde_json::json;
@@ -231,6 +259,7 @@ mod tests {
             (Blocking::FIGURES, Blocking::PEERS),
             (Streams::FIGURES, Streams::PEERS),
             (Http::FIGURES, Http::PEERS),
+            (Readiness::FIGURES, Readiness::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {
@@ -241,7 +270,9 @@ mod tests {
                 .find(|(figures, _)| has_label(figures, label))
                 .unwrap_or_else(|| panic!("no suite has {label}"));
             match goal {
-                Goal::NoWorseThan(peer) | Goal::TimesPeer { peer, .. } => {
+                Goal::NoWorseThan(peer)
+                | Goal::TimesPeer { peer, .. }
+                | Goal::PeerAtMost { peer, .. } => {
                     assert!(peers.contains(peer), "{label} names {peer}");
                 }
                 Goal::ShareOfRate { label, .. } => assert!(has_label(figures, label), "{label}"),
@@ -286,6 +317,27 @@ mod tests {
         assert_eq!(judge("sleeping"), [Verdict::Missed]);
         assert_eq!(judge("sleeping, two priorities"), [Verdict::Met]);
         assert_eq!(judge("blocking"), [Verdict::Open]);
+    }
+
+    #[test]
+    fn a_goal_of_another_setting_judges_that_one() {
+        let figure = Readiness::FIGURES
+            .iter()
+            .find(|figure| figure.label == "1 task a worker, p99");
+        let figure = figure.expect("the suite has it");
+        let mut run = Results::default();
+        for (peer, p99_us) in [(OURS, 1_900.0), ("freeboard-dedicated", 2_100.0)] {
+            run.add(
+                peer,
+                "readiness_1",
+                Outcome::Measured(json!({"p99_us": p99_us})),
+            );
+        }
+        let verdicts: Vec<Verdict> = of(figure)
+            .iter()
+            .map(|goal| goal.judge(figure, Readiness::FIGURES, &run))
+            .collect();
+        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
     }
 
     #[test]

@@ -277,7 +277,7 @@ pub(crate) struct Http;
 
 impl Group for Http {
     const NAME: &'static str = "http";
-    const PEERS: &'static [&'static str] = &["freeboard", "nginx", "hyper"];
+    const PEERS: &'static [&'static str] = &["freeboard", "nginx", "hyper", "go-http"];
     const RIVALS: Rivals = Rivals {
         title: "best server",
         kinds: &[Kind::Server],
@@ -291,6 +291,47 @@ impl Group for Http {
         Figure::lower("wrk, p99", "http_kept", "us", "p99_us"),
     ];
     const COMPONENTS: &'static [&'static Component] = &[&component::AB, &component::WRK];
+}
+
+/// All workers compute, and messages come over the network; the figures are those from a message's
+/// sending to its handler's run, and how much was computed meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct Readiness;
+
+impl Group for Readiness {
+    const NAME: &'static str = "readiness";
+    const PEERS: &'static [&'static str] = &[
+        "freeboard",
+        "freeboard-drain",
+        "freeboard-dedicated",
+        "tokio",
+        "go-net",
+        "go-net-yield",
+        "thread",
+    ];
+    const RIVALS: Rivals = ALL_OTHERS;
+    const FIGURES: &'static [Figure] = &[
+        Figure::lower("1 task a worker, p50", "readiness_1", "us", "p50_us"),
+        Figure::lower("1 task a worker, p99", "readiness_1", "us", "p99_us"),
+        Figure::lower("1 task a worker, p99.9", "readiness_1", "us", "p999_us"),
+        Figure::lower("1 task a worker, max", "readiness_1", "us", "max_us"),
+        Figure::higher(
+            "1 task a worker, computed",
+            "readiness_1",
+            "slices/s",
+            "slices_per_s",
+        ),
+        Figure::lower("8 tasks a worker, p50", "readiness_8", "us", "p50_us"),
+        Figure::lower("8 tasks a worker, p99", "readiness_8", "us", "p99_us"),
+        Figure::lower("8 tasks a worker, p99.9", "readiness_8", "us", "p999_us"),
+        Figure::lower("8 tasks a worker, max", "readiness_8", "us", "max_us"),
+        Figure::higher(
+            "8 tasks a worker, computed",
+            "readiness_8",
+            "slices/s",
+            "slices_per_s",
+        ),
+    ];
 }
 
 #[cfg(test)]
@@ -307,6 +348,7 @@ mod tests {
         (Blocking::FIGURES, Blocking::PEERS),
         (Streams::FIGURES, Streams::PEERS),
         (Http::FIGURES, Http::PEERS),
+        (Readiness::FIGURES, Readiness::PEERS),
     ];
 
     #[test]

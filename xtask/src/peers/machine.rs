@@ -100,7 +100,7 @@ fn version(host: Host) -> Option<(&'static str, String)> {
         // It says so on standard error.
         Host::Nginx => Some(("nginx", said_by("dpkg-query", &["-Wf${Version}", "nginx"]))),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
-        Host::Go => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
+        Host::Go | Host::GoServer => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {
             let text = said_by("java", &["--version"]);
             Some(("JVM", text.lines().next().unwrap_or_default().to_owned()))

@@ -3,7 +3,7 @@
 /// What a peer is, and so which comparisons it takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Freeboard itself.
+    /// Freeboard itself, also with other settings than its own.
     Ours,
     /// An actor crate for Rust.
     ActorCrate,
@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Disk,
     /// A server of HTTP.
     Server,
+    /// What the machine itself gives a plain thread.
+    Machine,
 }
 
 /// What a peer's program is built with and run by.
@@ -29,6 +31,8 @@ pub(crate) enum Host {
     Rust,
     Beam,
     Go,
+    /// Built with Go, started and asked by the program of the peers in Rust.
+    GoServer,
     Jvm,
     /// Called and read by the program of the peers in Rust.
     Fio,
@@ -58,6 +62,8 @@ pub(crate) const BEAM: &str = "beam";
 /// All peers, in the order in which they run and are shown.
 pub(crate) const PEERS: &[Peer] = &[
     Peer::new(OURS, Kind::Ours, Host::Rust),
+    Peer::new("freeboard-drain", Kind::Ours, Host::Rust),
+    Peer::new("freeboard-dedicated", Kind::Ours, Host::Rust),
     Peer::new(BEAM, Kind::ActorRuntime, Host::Beam),
     Peer::new("actix", Kind::ActorCrate, Host::Rust),
     Peer::new("ractor", Kind::ActorCrate, Host::Rust),
@@ -78,4 +84,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("plain-file", Kind::Log, Host::Rust),
     Peer::new("nginx", Kind::Server, Host::Nginx),
     Peer::new("hyper", Kind::Server, Host::Rust),
+    Peer::new("go-http", Kind::Server, Host::GoServer),
+    Peer::new("go-net", Kind::TaskRuntime, Host::GoServer),
+    Peer::new("go-net-yield", Kind::TaskRuntime, Host::GoServer),
+    Peer::new("thread", Kind::Machine, Host::Rust),
 ];

@@ -30,7 +30,8 @@ impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
     pub(crate) fn build(root: &Path, hosts: &[Host]) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        let by_rust = [Host::Rust, Host::Fio, Host::Nginx];
+        let by_rust = [Host::Rust, Host::Fio, Host::Nginx, Host::GoServer];
+        let by_go = [Host::Go, Host::GoServer];
         if by_rust.iter().any(|host| hosts.contains(host)) {
             Cargo::new([
                 "build",
@@ -44,11 +45,11 @@ impl Programs {
         }
         Ok(Self {
             rust: target.join("release/peers"),
-            fio: if_wanted(hosts, Host::Fio, || provide(&component::FIO)),
-            nginx: if_wanted(hosts, Host::Nginx, || provide(&component::NGINX)),
-            beam: if_wanted(hosts, Host::Beam, || Beam::build(root)),
-            go: if_wanted(hosts, Host::Go, || Go::build(root)),
-            jvm: if_wanted(hosts, Host::Jvm, || Jvm::build(root)),
+            fio: if_wanted(hosts, &[Host::Fio], || provide(&component::FIO)),
+            nginx: if_wanted(hosts, &[Host::Nginx], || provide(&component::NGINX)),
+            beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
+            go: if_wanted(hosts, &by_go, || Go::build(root)),
+            jvm: if_wanted(hosts, &[Host::Jvm], || Jvm::build(root)),
         })
     }
 
@@ -66,6 +67,12 @@ impl Programs {
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
             Host::Go => self.go.as_ref()?.command(work, scale),
+            Host::GoServer => {
+                let program = self.go.as_ref()?.program();
+                let mut command = self.rust_command(peer, work, scale);
+                command.arg("--program").arg(program);
+                command
+            }
             Host::Jvm => self.jvm.as_ref()?.command(work, scale),
         };
         Ok(command)
@@ -88,10 +95,10 @@ pub(super) fn provide(component: &Component) -> Result<()> {
 
 fn if_wanted<T>(
     hosts: &[Host],
-    host: Host,
+    wanted: &[Host],
     build: impl FnOnce() -> Result<T>,
 ) -> Result<T, String> {
-    if !hosts.contains(&host) {
+    if !wanted.iter().any(|host| hosts.contains(host)) {
         return Err("it was not chosen".to_owned());
     }
     build().map_err(|error| one_line(&format!("{error:#}")))
@@ -113,7 +120,7 @@ mod tests {
     #[test]
     fn a_host_that_cannot_be_built_says_why_in_one_line() {
         let broken = |hosts: &[Host]| {
-            if_wanted(hosts, Host::Go, || -> Result<()> {
+            if_wanted(hosts, &[Host::Go], || -> Result<()> {
                 bail!("go build failed: # peers\n\n  a.go:1: one\na.go:2: two\na.go:3: three")
             })
         };

@@ -6,7 +6,7 @@ use super::figure::Figure;
 use super::goals::{self, Verdict};
 use super::group::Rivals;
 use super::machine::Machine;
-use super::peer::{Kind, OURS, Peer};
+use super::peer::{OURS, Peer};
 use super::results::Results;
 use super::statistics::Statistics;
 
@@ -44,9 +44,9 @@ fn medians(
     peers: &[&Peer],
     results: &Results,
 ) -> String {
-    let names = peers.iter().map(|peer| match peer.kind {
-        Kind::Ours => "ours",
-        _ => peer.name,
+    let names = peers.iter().map(|peer| match peer.name {
+        OURS => "ours",
+        name => name,
     });
     let mut header = vec!["work", "unit"];
     header.extend(names);

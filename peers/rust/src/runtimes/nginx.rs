@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
+    cpu_time,
     http::{self, Connections},
     outcome::Outcome,
 };
@@ -81,18 +82,9 @@ fn wait_until_it_listens(address: SocketAddr) -> Result<()> {
 
 /// The processor time of the workers, which are the master's children.
 fn cpu_seconds(master: u32) -> Result<f64> {
-    const TICKS_PER_SECOND: f64 = 100.0;
     let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"))?;
-    let mut ticks = 0.0;
-    for worker in children.split_whitespace() {
-        let stat = fs::read_to_string(format!("/proc/{worker}/stat"))?;
-        // The name, in brackets, may hold anything.
-        let fields = stat.rsplit(')').next().context("a process has a name")?;
-        let mut times = fields.split_whitespace().skip(11);
-        for _ in 0..2 {
-            let time = times.next().context("a process has times")?;
-            ticks += time.parse::<f64>()?;
-        }
-    }
-    Ok(ticks / TICKS_PER_SECOND)
+    let of_each = children
+        .split_whitespace()
+        .map(|worker| cpu_time::of(worker.parse()?));
+    of_each.sum()
 }

@@ -8,18 +8,12 @@ use tokio::sync::watch;
 
 use crate::countdown::Countdown;
 use crate::finish;
+use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::race::{PROCESSES_COUNT, Race};
 use crate::work::{Scale, Work};
 
 use super::tokio_runtime::{run_on_worker, start};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manners {
-    /// `yield_now().await` between repetitions.
-    Yields,
-    KeepsOn,
-}
 
 pub fn run(work: Work, scale: Scale, manners: Manners) -> Result<Outcome> {
     let runtime = start()?;
