@@ -1,14 +1,10 @@
-//! The scene eager, and the two services by themselves.
+//! The scene eager.
 
 mod lab;
 
-use std::{
-    fs,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
-};
+use std::fs;
 
-use lab::{Running, code, count, json, run, stderr};
+use lab::{check_usage, count, json, run};
 use serde_json::Value;
 
 const RUN_FIELDS: [&str; 15] = [
@@ -88,96 +84,10 @@ fn the_sweep_answers_beside_actors_that_only_compute() {
 
 #[test]
 fn bad_usage_says_what_is_wrong_and_exits_with_2() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
     for (words, says) in [
-        ("lab eager --poll never".to_owned(), "--poll"),
-        ("lab eager --clients 0".to_owned(), "--clients"),
-        ("serve-http --listen nowhere".to_owned(), "--listen"),
-        (format!("serve-http --listen {taken}"), taken.as_str()),
-        ("proxy".to_owned(), "--to"),
-        ("proxy --to nowhere".to_owned(), "nowhere"),
-        (
-            format!("proxy --to 127.0.0.1:1 --listen {taken}"),
-            taken.as_str(),
-        ),
+        ("lab eager --poll never", "--poll"),
+        ("lab eager --clients 0", "--clients"),
     ] {
-        let output = run(&words);
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(
-            stderr(&output).contains(says),
-            "{words}: {}",
-            stderr(&output)
-        );
+        check_usage(words, says);
     }
-}
-
-/// The address in what a service says when it is there.
-fn address(said: &str) -> String {
-    let word = said
-        .split_whitespace()
-        .find(|word| word.contains("127.0.0.1:"));
-    word.expect("it names its address")
-        .trim_start_matches("http://")
-        .to_owned()
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut peer = TcpStream::connect(address).unwrap();
-    peer.set_nodelay(true).unwrap();
-    write!(peer, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    peer.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-#[test]
-fn a_page_is_served_and_carried_on_until_ctrl_c() {
-    let server = Running::start("serve-http --listen 127.0.0.1:0 --body twelve");
-    let at = address(&server.wait_for("serves"));
-    assert!(get(&at, "/").ends_with("\r\n\r\ntwelve"));
-    assert!(get(&at, "/nowhere").starts_with("HTTP/1.1 404 "));
-    let metrics = get(&at, "/metrics");
-    for family in [
-        "freeboard_http_requests_total 3\n",
-        "freeboard_connections_accepted_total 3\n",
-        "freeboard_poller_accepts_total 3\n",
-        "freeboard_workers_online ",
-    ] {
-        assert!(metrics.contains(family), "{family}: {metrics}");
-    }
-    let proxy = Running::start(&format!(
-        "proxy --listen 127.0.0.1:0 --to {at} --metrics 127.0.0.1:0"
-    ));
-    let front = address(&proxy.wait_for("carries"));
-    let gauges = address(&proxy.wait_for("gauges"));
-    let gauges = gauges.trim_end_matches("/metrics").to_owned();
-    assert!(get(&front, "/").ends_with("\r\n\r\ntwelve"));
-    assert!(get(&gauges, "/metrics").contains("freeboard_proxy_to_backend_bytes_total 18\n"));
-    for service in [proxy, server] {
-        service.interrupt();
-        assert_eq!(service.wait(), 0);
-    }
-}
-
-#[test]
-fn without_file_descriptors_accepting_rests_and_goes_on() {
-    let server = Running::start_with_files("serve-http --listen 127.0.0.1:0", 40);
-    let at = address(&server.wait_for("serves"));
-    // More than it can have; the others wait in the backlog.
-    let peers: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&at).unwrap()).collect();
-    let mut last = peers.last().unwrap().try_clone().unwrap();
-    last.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    drop(peers);
-    let mut answer = String::new();
-    last.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    let metrics = get(&at, "/metrics");
-    let exhausted = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("freeboard_accepts_exhausted_total "))
-        .and_then(|count| count.parse::<u64>().ok());
-    assert!(exhausted.is_some_and(|count| count > 0), "{metrics}");
-    server.interrupt();
-    assert_eq!(server.wait(), 0);
 }

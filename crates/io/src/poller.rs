@@ -299,9 +299,7 @@ impl Shared {
             }
         }
         self.counters.found(called.len() as u64);
-        for source in called.drain(..) {
-            source.call();
-        }
+        freeboard_sched::finding(|| called.drain(..).for_each(|source| source.call()));
         *turn.called() = called;
     }
 

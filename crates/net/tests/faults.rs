@@ -3,10 +3,11 @@
 mod net;
 
 use std::{
-    io::Write,
+    io::{Read, Write},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
+        mpsc,
     },
 };
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
 use http::Response;
-use net::{LONG, connect, echo, exchange, read_answer, serve, system};
+use net::{Desk, LONG, connect, echo, exchange, read_answer, reset, serve, system, until};
 
 /// More than kernels buffer for two sockets, in pieces of 64 KiB.
 const PIECES_MAX: u64 = 512;
@@ -69,6 +70,62 @@ fn peers_that_leave_in_the_middle_are_counted_and_forgotten() {
     );
     assert_eq!(server.drain(LONG), 0);
     assert_eq!(server.snapshot().broken, 3);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn peers_that_reset_in_mid_request_are_counted_and_forgotten() {
+    let (system, poller) = system(Policy::EAGER);
+    let server = serve(&system, &poller, Limits::default(), echo());
+    let requests = [
+        "G",
+        "GET / HTTP/1.1\r\nHost: x\r\nA: ",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: ",
+    ];
+    for request in requests {
+        let before = server.snapshot().bytes_read;
+        let mut peer = connect(server.address());
+        peer.write_all(request.as_bytes()).unwrap();
+        until("it was read", || {
+            server.snapshot().bytes_read == before + request.len() as u64
+        });
+        reset(peer);
+    }
+    let broken = requests.len() as u64;
+    until("all are forgotten", || server.connections().open == 0);
+    assert_eq!(server.snapshot().broken, broken);
+    assert_eq!(server.snapshot().requests, 0);
+    assert_eq!(server.drain(LONG), 0);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
+    let (system, poller) = system(Policy::EAGER);
+    let (calls, asked) = mpsc::channel();
+    let desk = system.spawn(Desk(calls));
+    let handler = Handler::Actor(desk.recipient());
+    let server = serve(&system, &poller, Limits::default(), handler);
+    let mut peer = connect(server.address());
+    write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let reply = asked.recv_timeout(LONG).unwrap();
+    reset(peer);
+    until("it is forgotten", || server.connections().open == 0);
+    assert_eq!(server.snapshot().broken, 1);
+    // To nobody.
+    reply.send(Response::new(Body::from("late")));
+    let mut peer = connect(server.address());
+    write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let pieces = std::iter::repeat_with(|| Bytes::from_static(&[7; 1_000]));
+    let reply = asked.recv_timeout(LONG).unwrap();
+    reply.send(Response::new(Body::pieces(pieces)));
+    peer.read_exact(&mut [0; 10_000]).unwrap();
+    reset(peer);
+    until("it is forgotten", || server.connections().open == 0);
+    assert_eq!(server.snapshot().broken, 2);
+    assert_eq!(server.drain(LONG), 0);
     assert!(system.shutdown(LONG).is_clean());
 }
 

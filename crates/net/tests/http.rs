@@ -9,11 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_actor::{Actor, Context, Handler as Handles};
 use freeboard_io::Policy;
-use freeboard_net::http::{Body, Call, Handler, Limits, Reply};
+use freeboard_net::http::{Body, Handler, Limits};
 use http::{Response, header::CONTENT_TYPE};
-use net::{LONG, connect, echo, exchange, read_answer, read_to_end, serve, system};
+use net::{Desk, LONG, connect, echo, exchange, read_answer, read_to_end, serve, system};
 
 #[test]
 fn a_connection_answers_one_request_after_the_other_under_each_policy() {
@@ -141,26 +140,11 @@ fn a_client_that_waits_for_a_word_gets_it() {
     assert!(system.shutdown(LONG).is_clean());
 }
 
-/// Keeps requests until it is told to answer.
-struct Desk {
-    calls: mpsc::Sender<Reply>,
-}
-
-impl Actor for Desk {}
-
-impl Handles<Call> for Desk {
-    type Reply = ();
-
-    fn handle(&mut self, call: Call, _: &mut Context<Self>) {
-        self.calls.send(call.reply).unwrap();
-    }
-}
-
 #[test]
 fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
     let (system, poller) = system(Policy::EAGER);
     let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk { calls });
+    let desk = system.spawn(Desk(calls));
     let handler = Handler::Actor(desk.recipient());
     let server = serve(&system, &poller, Limits::default(), handler);
     let mut peer = connect(server.address());
@@ -235,7 +219,7 @@ fn who_is_slow_with_its_request_is_told_so() {
 fn draining_lets_answers_go_out_and_takes_no_further_connections() {
     let (system, poller) = system(Policy::EAGER);
     let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk { calls });
+    let desk = system.spawn(Desk(calls));
     let server = serve(
         &system,
         &poller,

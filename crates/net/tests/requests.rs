@@ -1,32 +1,18 @@
 //! Requests out of bytes: however they are cut, and what is refused.
 
-use bytes::BytesMut;
-use freeboard_net::http::{Limits, Refusal, RequestReader, Step};
-use proptest::prelude::*;
+mod reading;
 
-/// What is read from these pieces, as text, up to the first refusal.
-fn read(pieces: &[&[u8]]) -> (Vec<String>, Option<Refusal>) {
-    let mut reader = RequestReader::new(Limits::default());
-    let mut inbox = BytesMut::new();
-    let mut found = Vec::new();
-    for piece in pieces {
-        inbox.extend_from_slice(piece);
-        loop {
-            match reader.next(&mut inbox) {
-                Ok(Step::More) => break,
-                Ok(Step::Continue) => {}
-                Ok(Step::Request(incoming)) => {
-                    found.push(format!("{:?} {:?}", incoming.request, incoming.manner));
-                }
-                Err(refusal) => return (found, Some(refusal)),
-            }
-        }
-    }
-    (found, None)
+use freeboard_net::http::{Limits, Refusal};
+use proptest::prelude::*;
+use reading::Read;
+
+/// What is read from these pieces.
+fn read(pieces: &[&[u8]]) -> Read {
+    reading::read(Limits::default(), pieces.iter().copied())
 }
 
 fn refusal(request: &[u8]) -> Option<Refusal> {
-    read(&[request]).1
+    read(&[request]).refusal
 }
 
 const STREAM: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n\
@@ -39,8 +25,9 @@ const STREAM: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n\
 #[test]
 fn five_requests_are_five_however_they_are_cut_in_two() {
     let whole = read(&[STREAM]);
-    assert_eq!((whole.0.len(), whole.1), (5, None));
-    assert!(whole.0[2].contains("hello hello world"), "{}", whole.0[2]);
+    assert_eq!((whole.requests.len(), whole.refusal), (5, None));
+    let third = &whole.requests[2];
+    assert!(third.contains("hello hello world"), "{third}");
     for at in 0..=STREAM.len() {
         assert_eq!(read(&[&STREAM[..at], &STREAM[at..]]), whole, "cut at {at}");
     }

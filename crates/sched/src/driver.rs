@@ -9,6 +9,8 @@
 //!   monitor     ──▶ look ──┘
 //! ```
 
+use std::cell::Cell;
+
 use freeboard_meter::PollerSnapshot;
 
 /// Who looks.
@@ -52,6 +54,24 @@ impl Cadence {
     };
 }
 
+thread_local! {
+    static IS_FINDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `schedule`, which makes ready what a driver has found. On a thread that is no worker's this tells
+/// it from what others schedule.
+pub fn finding<R>(schedule: impl FnOnce() -> R) -> R {
+    IS_FINDING.set(true);
+    let result = schedule();
+    IS_FINDING.set(false);
+    result
+}
+
+/// Whether the thread is in [`finding`].
+pub(crate) fn is_finding() -> bool {
+    IS_FINDING.get()
+}
+
 /// Makes tasks ready for reasons of its own. None of its methods panics.
 pub trait Driver: Send + Sync {
     /// Whether there is anything to look at. While there is not, idle workers sleep on their tokens.
@@ -64,7 +84,7 @@ pub trait Driver: Send + Sync {
     fn is_unattended(&self, now_ns: u64) -> bool;
 
     /// Takes the turn if it is free and sees what has happened, without waiting. Makes tasks ready by
-    /// [`Scheduler::schedule`](crate::Scheduler::schedule).
+    /// [`Scheduler::schedule`](crate::Scheduler::schedule) within [`finding`].
     fn look(&self, looker: Looker) -> Look;
 
     /// Takes the turn if nobody else waits in it, and waits until something happens or

@@ -47,7 +47,7 @@ mod worker;
 mod loom_tests;
 
 pub use budget::{Budget, BudgetLimits};
-pub use driver::{Cadence, Driver, Look, Looker};
+pub use driver::{Cadence, Driver, Look, Looker, finding};
 pub use fault::Fault;
 pub use label::{RunLabel, TypeNamer};
 pub use pinned::{Blocking, BusySpin, Idle, Pinned, Sleeping, WaitStrategy, Yielding};

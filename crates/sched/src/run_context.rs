@@ -79,7 +79,8 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Whether other tasks wait for this worker, so that a task whose budget is spent should make way.
+    /// Whether other tasks wait for this worker, or a driver that it looks at, so that a task whose budget
+    /// is spent should make way.
     #[inline]
     pub fn is_wanted_elsewhere(&self) -> bool {
         match self.host {
@@ -87,6 +88,8 @@ impl<'a> RunContext<'a> {
                 let shared = worker.shared();
                 worker.seat().depth() > 0
                     || shared.injector.len() > 0
+                    || shared.found.len() > 0
+                    || worker.attends()
                     || !worker.is_seated()
                     || shared.is_shut_down()
             }

@@ -11,7 +11,7 @@ use freeboard_meter::{
 };
 
 use crate::{
-    monitor,
+    driver, monitor,
     pinned::{Pinned, WaitStrategy},
     places::PlaceReading,
     settings::{SchedulerSettings, THREADS_MAX, WORKERS_MAX},
@@ -112,7 +112,11 @@ impl Scheduler {
     #[inline]
     pub fn schedule(&self, task: Task) {
         if Worker::with_current(&self.shared, |worker| worker.schedule(task)).is_none() {
-            self.shared.inject(task);
+            if driver::is_finding() {
+                self.shared.inject_found(task);
+            } else {
+                self.shared.inject(task);
+            }
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) seats: Seats,
     pub(crate) places: Places,
     pub(crate) injector: Injector,
+    /// What the driver has found, but for what an idle worker found and takes itself.
+    pub(crate) found: Injector,
     pub(crate) sleep: Sleep,
     pub(crate) gauges: Gauges,
     pub(crate) tick: Tick,
@@ -57,6 +59,7 @@ impl Shared {
             seats: Seats::new(threads_max),
             places: Places::new(settings.workers, threads_max),
             injector: Injector::new(),
+            found: Injector::new(),
             sleep: Sleep::new(threads_max, settings.driver.clone(), settings.fault),
             gauges: Gauges::new(),
             tick: Tick::new(),
@@ -113,11 +116,17 @@ impl Shared {
     /// Tasks in counted queues.
     pub(crate) fn queued(&self) -> u64 {
         let rings = self.seats.iter().map(|seat| u64::from(seat.queue.len()));
-        self.injector.len() as u64 + rings.sum::<u64>()
+        (self.injector.len() + self.found.len()) as u64 + rings.sum::<u64>()
     }
 
     pub(crate) fn inject(&self, task: Task) {
         self.injector.push(task);
+        self.sleep.wake_one();
+    }
+
+    /// A task that the driver has found, while workers have other things to do.
+    pub(crate) fn inject_found(&self, task: Task) {
+        self.found.push(task);
         self.sleep.wake_one();
     }
 
@@ -220,6 +229,7 @@ impl Shared {
         let is_last = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && self.is_shut_down() {
             self.injector.close();
+            self.found.close();
             let on_end = self
                 .on_end
                 .lock()

@@ -39,6 +39,8 @@ const NEXT_SLOT_USES_MAX: u32 = 3;
 const LONG_RUNS_REMEMBERED: u32 = 64;
 /// Tasks taken from the injector at once, at the most.
 const INJECTOR_BATCH_MAX: usize = 32;
+/// Among long runs, so many short ones in a row of what the driver has found before the others' turn.
+const FOUND_IN_ROW_MAX: u32 = 64;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
@@ -92,6 +94,8 @@ pub(crate) struct Worker {
     looked_at_tick: Cell<u64>,
     /// Where tasks go that become ready here.
     lead: Cell<Lead>,
+    /// Runs in a row of what the driver has found.
+    found_in_row: Cell<u32>,
     /// What a look has found that goes before all others.
     found_first: RefCell<Vec<Task>>,
     random: Cell<u32>,
@@ -120,6 +124,7 @@ impl Worker {
             look_due_ns: Cell::new(0),
             looked_at_tick: Cell::new(0),
             lead: Cell::new(Lead::NextSlot),
+            found_in_row: Cell::new(0),
             found_first: RefCell::default(),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
         }
@@ -287,6 +292,9 @@ impl Worker {
         let long_runs_left = self.long_runs_left.get().saturating_sub(1);
         if context.is_time_up() {
             self.long_runs_left.set(LONG_RUNS_REMEMBERED);
+            if self.found_in_row.get() > 0 {
+                self.found_in_row.set(FOUND_IN_ROW_MAX);
+            }
             // Among long runs there is one queue, first come first served: what waited in the ring
             // would have each second turn, whatever waits elsewhere.
             self.give_away(std::iter::empty());
@@ -315,6 +323,12 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Whether it looks at a driver between two runs.
+    pub(crate) fn attends(&self) -> bool {
+        let driver = self.shared.settings.driver.as_deref();
+        driver.is_some_and(|driver| driver.cadence() != Cadence::NEVER)
     }
 
     /// Looks at the driver if it is time.
@@ -361,7 +375,7 @@ impl Worker {
         }
     }
 
-    /// A task was woken by what runs on this worker.
+    /// A task was woken by what runs on this worker, or found by its look at the driver.
     #[inline]
     pub(crate) fn schedule(&self, task: Task) {
         if !self.is_seated() {
@@ -372,7 +386,7 @@ impl Worker {
             Lead::NextSlot => {}
             Lead::First => return self.found_first.borrow_mut().push(task),
             // Among long runs the ring is given away after each, so it would go there anyway.
-            Lead::None if self.has_long_runs() => return self.shared.inject(task),
+            Lead::None if self.has_long_runs() => return self.shared.inject_found(task),
             Lead::None => return self.push_local(task),
         }
         if let Some(displaced) = self.seat().next_slot.replace(task) {
@@ -388,6 +402,9 @@ impl Worker {
     }
 
     fn next_task(&self) -> Option<Task> {
+        if let Some(task) = self.take_found() {
+            return Some(task);
+        }
         let own = self.seat();
         let runs = self.runs_since_injector.get() + 1;
         self.runs_since_injector.set(runs);
@@ -416,6 +433,25 @@ impl Worker {
             .pop()
             .or_else(|| own.next_slot.take())
             .or_else(|| self.take_injected(INJECTOR_BATCH_MAX))
+            .or_else(|| self.shared.found.pop_batch(0, |_| ()))
+    }
+
+    /// One of those that the driver has found, unless it is the others' turn: among short runs each
+    /// second one is theirs. Among long runs they have one for what a long run takes, or for so many
+    /// short ones: else each of these would wait for a long one.
+    fn take_found(&self) -> Option<Task> {
+        let row = self.found_in_row.get();
+        let row_max = if self.has_long_runs() {
+            FOUND_IN_ROW_MAX
+        } else {
+            1
+        };
+        let task = match row < row_max {
+            true => self.shared.found.pop_batch(0, |_| ()),
+            false => None,
+        };
+        self.found_in_row.set(task.map_or(0, |_| row + 1));
+        task
     }
 
     /// One task from the injector, and a fair share of what else is there, up to `extra_max`, into
@@ -461,7 +497,8 @@ impl Worker {
         let is_watching = settings.driver.as_ref().is_some_and(|it| it.is_watching());
         let spin_ns = if is_watching { 0 } else { settings.spin_ns };
         loop {
-            if let Some(task) = self.take_injected(INJECTOR_BATCH_MAX) {
+            let found = self.shared.found.pop_batch(0, |_| ());
+            if let Some(task) = found.or_else(|| self.take_injected(INJECTOR_BATCH_MAX)) {
                 return Some(task);
             }
             let used = seats.used();

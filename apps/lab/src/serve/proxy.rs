@@ -54,10 +54,7 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
         backend,
         options,
     ))?;
-    announce(&format!(
-        "{} carries on to {backend}; Ctrl-C ends it",
-        proxy.address()
-    ))?;
+    let mut gauges = None;
     if let Some(address) = args.metrics {
         let (shown, system) = (proxy.clone(), host.system.clone());
         let handler = Handler::function(move |_| {
@@ -96,14 +93,21 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
                 );
             })
         });
-        let server = bound(HttpServer::bind(
+        gauges = Some(bound(HttpServer::bind(
             &host.system,
             &host.poller,
             address,
             ListenerOptions::default(),
             Limits::default(),
             handler,
-        ))?;
+        ))?);
+    }
+    // Said once nothing can be in the way any more.
+    announce(&format!(
+        "{} carries on to {backend}; Ctrl-C ends it",
+        proxy.address()
+    ))?;
+    if let Some(server) = gauges {
         announce(&format!("gauges on http://{}/metrics", server.address()))?;
     }
     Ok(host.serve(interrupt, |time| proxy.drain(time)))

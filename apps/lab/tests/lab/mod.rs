@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod room;
+pub(crate) mod service;
 
 use std::{
     collections::BTreeSet,
@@ -195,6 +196,11 @@ impl Running {
     pub(crate) fn line(&self) -> Option<String> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.lines.recv_timeout(left).ok()
+    }
+
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends it a Ctrl-C.

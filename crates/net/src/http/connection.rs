@@ -149,6 +149,7 @@ impl HttpConnection {
     /// The listener drains: an idle connection ends now, another one with its answer.
     fn drain(&mut self, cx: &mut Context<Self>) {
         self.is_draining = true;
+        self.look_again();
         self.run(cx);
     }
 
@@ -248,7 +249,8 @@ impl HttpConnection {
     fn fetch(&mut self) -> Result<bool, Over> {
         let is_between = self.inbox.is_empty() && !self.reader.is_in_body();
         let socket = self.socket.as_mut().ok_or(Over)?;
-        if !socket.is_readable() || self.is_draining && is_between {
+        // A drain ends it only once what has come is read: it may be a request.
+        if !socket.is_readable() {
             self.flush()?;
             let is_ended = self.socket.as_ref().is_none_or(Socket::is_ended);
             if is_ended || self.is_draining && is_between {
@@ -307,6 +309,10 @@ impl HttpConnection {
 
     fn begin(&mut self, answer: Response<Body>, manner: Manner) {
         self.common.gauges.answers.add(1);
+        if self.is_draining && manner.keeps_alive {
+            // The peer does not know yet that this is the last, and may be sending the next request.
+            self.look_again();
+        }
         let manner = Manner {
             keeps_alive: manner.keeps_alive && !self.is_draining,
             ..manner
@@ -328,7 +334,7 @@ impl HttpConnection {
             return Ok(false);
         }
         let socket = self.socket.as_ref().ok_or(Over)?;
-        // Who is refused may be sending more, and is to read the answer all the same.
+        // Closed with something unread it would be reset, and what the peer has not read yet be lost.
         let is_unread = self.is_refused || !self.inbox.is_empty() || socket.is_readable();
         if !is_unread || socket.is_ended() || socket.end().is_err() {
             return Err(Over);
@@ -357,6 +363,12 @@ impl HttpConnection {
         let written = socket.write(&mut self.outgoing);
         self.has_advanced |= self.outgoing.len() < before;
         self.noted(written)
+    }
+
+    fn look_again(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            socket.look_again();
+        }
     }
 
     /// While an actor works on a request, a connection that breaks is noticed all the same.

@@ -56,8 +56,6 @@ pub struct RequestReader {
     limits: Limits,
     state: State,
     body: BytesMut,
-    /// So much of a head was read in vain: without a further end of line it cannot be whole.
-    searched: usize,
 }
 
 impl RequestReader {
@@ -68,7 +66,6 @@ impl RequestReader {
             limits,
             state: State::Head,
             body: BytesMut::new(),
-            searched: 0,
         }
     }
 
@@ -90,19 +87,9 @@ impl RequestReader {
     /// [`Refusal`]; nothing can be read from this connection any more.
     pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Step, Refusal> {
         if matches!(self.state, State::Head) {
-            // What comes byte by byte is not read from the beginning with each of them.
-            let is_partial = self.searched > 0
-                && inbox.len() < self.limits.head_bytes
-                && !inbox[self.searched..].contains(&b'\n');
-            let head = match is_partial {
-                true => None,
-                false => Head::take(inbox, &self.limits)?,
-            };
-            let Some(head) = head else {
-                self.searched = inbox.len();
+            let Some(head) = Head::take(inbox, &self.limits)? else {
                 return Ok(Step::More);
             };
-            self.searched = 0;
             if let Framing::Length(0) = head.framing {
                 return Ok(Self::request(head, Bytes::new()));
             }

@@ -18,6 +18,11 @@ use freeboard_meter::Counter;
 /// Connections taken in one run, so that others have their turn.
 const ACCEPTS_MAX: usize = 64;
 
+/// Connections that wait in the kernel to be accepted. When there are more, their peers try again after a
+/// second. The system may have a lower limit.
+#[cfg(unix)]
+const BACKLOG: i32 = 1_024;
+
 /// How long accepting rests when the system has no file descriptors or memory left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -101,6 +106,9 @@ impl Listener {
     ) -> Result<Self, BindError> {
         let fail = |error| BindError { address, error };
         let socket = TcpListener::bind(address).map_err(fail)?;
+        // It listens already, with a backlog that a burst of clients overflows.
+        #[cfg(unix)]
+        rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(error.into()))?;
         let bound = socket.local_addr().map_err(fail)?;
         let room = Arc::new(Room::default());
         let actor = ListenerActor {

@@ -80,6 +80,11 @@ impl Socket {
         ready
     }
 
+    /// Has the next read ask the system: something may have come that no look has found yet.
+    pub fn look_again(&mut self) {
+        self.is_readable = true;
+    }
+
     /// Whether a read may give something.
     #[must_use]
     pub fn is_readable(&self) -> bool {

@@ -4,13 +4,15 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Duration,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
 };
 
-use freeboard_actor::System;
+use freeboard_actor::{Actor, Context, Handler as Handles, System};
 use freeboard_io::{Policy, Poller};
 use freeboard_net::{
-    http::{Body, Handler, HttpServer, Limits},
+    http::{Body, Call, Handler, HttpServer, Limits, Reply},
     tcp::ListenerOptions,
 };
 use http::{Response, StatusCode};
@@ -41,6 +43,19 @@ pub(crate) fn serve(
     HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
 }
 
+/// Keeps requests until it is told to answer.
+pub(crate) struct Desk(pub(crate) mpsc::Sender<Reply>);
+
+impl Actor for Desk {}
+
+impl Handles<Call> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, call: Call, _: &mut Context<Self>) {
+        self.0.send(call.reply).unwrap();
+    }
+}
+
 /// Answers with method, path and body.
 pub(crate) fn echo() -> Handler {
     Handler::function(|request| {
@@ -64,6 +79,20 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     peer.set_read_timeout(Some(LONG)).unwrap();
     peer.set_write_timeout(Some(LONG)).unwrap();
     peer
+}
+
+/// Leaves as a process that is killed may: with a reset.
+pub(crate) fn reset(peer: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+}
+
+/// Waits until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::yield_now();
+    }
 }
 
 /// Sends all of it, ends, and reads to the end.

@@ -219,7 +219,8 @@ impl Monitor {
 
     /// When every worker computes for long while others wait, one more thread shares the processors.
     fn relieve(&mut self, shared: &Arc<Shared>, now_ns: u64) {
-        if shared.injector.len() == 0 || self.runs.iter().any(RunWatch::is_relieved) {
+        let waiting = shared.injector.len() + shared.found.len();
+        if waiting == 0 || self.runs.iter().any(RunWatch::is_relieved) {
             return;
         }
         let occupants = shared.places.occupants();

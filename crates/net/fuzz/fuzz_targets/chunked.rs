@@ -1,0 +1,16 @@
+//! Any bytes as a body in chunks, behind a head that is well-formed.
+//!
+//! ```text
+//! cargo +nightly fuzz run --fuzz-dir crates/net/fuzz chunked -- -max_len=4096
+//! ```
+
+#![no_main]
+
+#[path = "../../tests/reading/mod.rs"]
+mod reading;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    reading::check(reading::CHUNKED, bytes);
+});
