@@ -92,6 +92,24 @@ pub(crate) const WRK: Component = Component {
     needed_by: "`cargo xtask peers http`",
 };
 
+/// haproxy, which the TCP proxy is set beside.
+pub(crate) const HAPROXY: Component = Component {
+    name: "haproxy",
+    programs: &["haproxy"],
+    probe: &[],
+    packages: &["haproxy"],
+    needed_by: "`cargo xtask peers proxy`",
+};
+
+/// MariaDB, which a proxy stands before.
+pub(crate) const MARIADB: Component = Component {
+    name: "MariaDB",
+    programs: &["mariadbd", "mariadb-install-db", "my_print_defaults"],
+    probe: &[],
+    packages: &["mariadb-server-core", "mariadb-client-core"],
+    needed_by: "`cargo xtask peers proxy`",
+};
+
 /// All that `cargo xtask test` wants to have.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM];
 

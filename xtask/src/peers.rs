@@ -63,6 +63,8 @@ pub(crate) enum Suite {
     Http(#[command(flatten)] Options<group::Http>),
     /// All workers compute; how long a message from the network waits for its handler
     Readiness(#[command(flatten)] Options<group::Readiness>),
+    /// A TCP proxy in front of an echo server and of MariaDB
+    Proxy(#[command(flatten)] Options<group::Proxy>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -100,6 +102,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Streams(options) => run_group(options),
         Suite::Http(options) => run_group(options),
         Suite::Readiness(options) => run_group(options),
+        Suite::Proxy(options) => run_group(options),
     }
 }
 
@@ -116,7 +119,7 @@ fn run_group<S: Group>(options: &Options<S>) -> Result<()> {
     for component in S::COMPONENTS {
         programs::provide(component)?;
     }
-    let programs = Programs::build(&root, &hosts)?;
+    let programs = Programs::build(&root, &hosts, S::NEEDS_LAB)?;
     let results = plan.measure(&programs);
     let text = table::render(
         S::FIGURES,

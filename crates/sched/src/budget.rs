@@ -2,8 +2,9 @@
 //!
 //! Reading the clock costs as much as handling a small message, so it is read after the second
 //! message of a run and then at distances that the pace so far allows, at most doubling. A run that
-//! lasts across a tick of the monitor ends there; and after a run that took its time, the next ones
-//! read the clock from the beginning, as does a worker's first run after a search: so actors of long messages handle one a run each.
+//! lasts across a tick of the monitor ends there, unless the clock was read in it and says otherwise.
+//! After a run that took its time, the next ones read the clock from the beginning, as does a worker's
+//! first run after a search: so actors of long messages handle one a run each.
 
 use freeboard_meter::clock;
 
@@ -67,7 +68,13 @@ impl<'a> Budget<'a> {
         if self.spent >= self.limits.messages {
             return false;
         }
-        if self.tick.now() != self.began_at_tick {
+        let tick = self.tick.now();
+        if tick != self.began_at_tick {
+            if self.started_ns > 0 {
+                // A short run may just have met it.
+                self.began_at_tick = tick;
+                return self.look(clock::now_ns());
+            }
             self.is_time_up = true;
             return false;
         }

@@ -16,16 +16,19 @@ mod countdown;
 mod cpu_time;
 mod finish;
 mod http;
+mod listening;
 mod log_file;
 mod manners;
 mod memory;
 mod open_loop;
 mod outcome;
+mod proxy;
 mod race;
 mod readiness;
 mod ring;
 mod runtimes;
 mod senders;
+mod server_process;
 mod stopwatch;
 mod streams;
 mod tally;
@@ -49,7 +52,7 @@ struct Arguments {
     /// Do this share of the work only
     #[arg(long, default_value = "1")]
     scale: Scale,
-    /// The server of a peer that is a program of its own
+    /// The server of a peer that is a program of its own, or `freeboard` for the works on a proxy
     #[arg(long)]
     program: Option<PathBuf>,
 }

@@ -12,10 +12,12 @@ mod freeboard_balance;
 mod freeboard_blocking;
 mod freeboard_flood;
 mod freeboard_http;
+mod freeboard_proxy;
 mod freeboard_readiness;
 mod freeboard_ring;
 mod freeboard_stream;
 mod go_server;
+mod haproxy;
 mod hyper_http;
 mod kameo;
 mod kameo_blocking;
@@ -29,6 +31,7 @@ mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
 mod tokio_channel;
+mod tokio_proxy;
 mod tokio_readiness;
 mod tokio_runtime;
 mod tokio_tasks;
@@ -42,6 +45,7 @@ use clap::ValueEnum;
 use crate::http::Connections;
 use crate::manners::Manners;
 use crate::outcome::Outcome;
+use crate::proxy::{Backend, Bed};
 use crate::ring::Shape;
 use crate::streams::StreamWork;
 use crate::work::{Scale, Suite, Work};
@@ -75,6 +79,8 @@ pub enum Peer {
     GoNet,
     GoNetYield,
     Thread,
+    Haproxy,
+    Direct,
 }
 
 impl Peer {
@@ -104,11 +110,14 @@ impl Peer {
             Self::GoNet => "go-net",
             Self::GoNetYield => "go-net-yield",
             Self::Thread => "thread",
+            Self::Haproxy => "haproxy",
+            Self::Direct => "direct",
         }
     }
 }
 
-/// Measures `work` on `peer`, whose server is `program` if it is one by itself.
+/// Measures `work` on `peer`, whose server is `program` if it is one by itself; for works on a proxy that
+/// is `freeboard`.
 ///
 /// # Errors
 /// If the runtime cannot be started, or if the peer did not do all of the work.
@@ -123,6 +132,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         Suite::Readiness { tasks_per_worker } => {
             readiness(peer, tasks_per_worker, scale.units(work), program)
         }
+        Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
     }
 }
 
@@ -208,6 +218,17 @@ fn readiness(
     }
 }
 
+fn proxy(peer: Peer, backend: Backend, count: u64, program: Option<&Path>) -> Result<Outcome> {
+    let run = match peer {
+        Peer::Freeboard => freeboard_proxy::run,
+        Peer::Haproxy => haproxy::run,
+        Peer::Tokio => tokio_proxy::run,
+        Peer::Direct => Bed::ask_directly,
+        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+    };
+    run(&Bed::start(program.context(NO_PROGRAM)?, backend, count)?)
+}
+
 fn streams(peer: Peer, work: StreamWork, count: u64) -> Result<Outcome> {
     match peer {
         Peer::Freeboard => freeboard_stream::run(work, count),
@@ -229,7 +250,7 @@ fn ring_skip(shape: Shape) -> &'static str {
 }
 
 /// Whoever calls this has built it.
-const NO_PROGRAM: &str = "this peer is a program, which `--program` names";
+const NO_PROGRAM: &str = "this peer or work needs a program, which `--program` names";
 /// Why peers other than Freeboard and the BEAM have no dam and no scan.
 const NO_DAM: &str = "this peer has no dam and no selective receive";
 /// Why a peer has nothing at all to show in some suites.

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::http::Connections;
+use crate::proxy::Backend;
 use crate::ring::{Shape, Strategy};
 use crate::streams::{Bulk, Files, Mode, Seal, StreamWork};
 
@@ -110,6 +111,10 @@ pub enum Work {
     Readiness1,
     #[value(name = "readiness_8")]
     Readiness8,
+    #[value(name = "proxy_echo")]
+    ProxyEcho,
+    #[value(name = "proxy_mysql")]
+    ProxyMysql,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -126,6 +131,7 @@ pub enum Suite {
         /// That only compute.
         tasks_per_worker: usize,
     },
+    Proxy(Backend),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -164,6 +170,8 @@ impl Work {
             Self::Readiness8 => Suite::Readiness {
                 tasks_per_worker: 8,
             },
+            Self::ProxyEcho => Suite::Proxy(Backend::Echo),
+            Self::ProxyMysql => Suite::Proxy(Backend::Mysql),
             other => other.stream().map_or(Suite::Messages, Suite::Streams),
         }
     }
@@ -250,6 +258,7 @@ impl Work {
             Self::HttpKept => 400_000,
             // 8 seconds.
             Self::Readiness1 | Self::Readiness8 => 1_600,
+            Self::ProxyEcho | Self::ProxyMysql => 200_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::figure::Figure;
+use super::figure::{Better, Figure};
 use super::peer::{Kind, OURS};
 use super::results::Results;
 
@@ -27,6 +27,11 @@ pub(crate) enum Goal {
     },
     /// No worse than this peer in the same run.
     NoWorseThan(&'static str),
+    /// Worse than this peer in the same run by so many percent at the most.
+    Within {
+        percent: f64,
+        peer: &'static str,
+    },
     /// A rate of at least this share of what the figure with this label reaches.
     ShareOfRate {
         label: &'static str,
@@ -102,6 +107,10 @@ const GOALS: &[(&str, Goal)] = &[
     ("1 task a worker, p99", DEDICATED_IS_READY),
     ("8 tasks a worker, p99", Goal::AtMost(READY_US_MAX)),
     ("8 tasks a worker, p99", DEDICATED_IS_READY),
+    ("echo", NEAR_HAPROXY),
+    ("MariaDB", NEAR_HAPROXY),
+    ("echo, proxy's CPU", NEAR_HAPROXY),
+    ("MariaDB, proxy's CPU", NEAR_HAPROXY),
 ];
 
 /// From a message's sending to its handler's run.
@@ -110,6 +119,11 @@ const READY_US_MAX: f64 = 2_000.0;
 const DEDICATED_IS_READY: Goal = Goal::PeerAtMost {
     peer: "freeboard-dedicated",
     limit: READY_US_MAX,
+};
+
+const NEAR_HAPROXY: Goal = Goal::Within {
+    percent: 10.0,
+    peer: "haproxy",
 };
 
 const AHEAD_OF_LMAX: Goal = Goal::TimesPeer {
@@ -194,6 +208,14 @@ impl Goal {
                 times_better(results.median(peer, figure)?)? >= *factor
             }
             Self::NoWorseThan(name) => times_better(results.median(name, figure)?)? >= 1.0,
+            Self::Within { percent, peer } => {
+                let other = results.median(peer, figure)?;
+                let margin = other * percent / 100.0;
+                match figure.better {
+                    Better::Lower => ours <= other + margin,
+                    Better::Higher => ours >= other - margin,
+                }
+            }
             Self::ShareOfRate { label, share } => {
                 let shallow = figures.iter().find(|other| other.label == *label)?;
                 times_better(results.median(OURS, shallow)?)? >= *share
@@ -221,6 +243,7 @@ impl Goal {
             Self::TimesBestCrate(factor) => format!(">= {factor} x the best actor crate"),
             Self::TimesPeer { peer, factor } => format!(">= {factor} x {peer}"),
             Self::NoWorseThan(name) => format!("no slower than {name}"),
+            Self::Within { percent, peer } => format!("within {percent} % of {peer}"),
             Self::ShareOfRate { label, share } => format!("rate >= {share} x that of {label}"),
             Self::FieldWithin { .. } => "server queue never above its limit".to_owned(),
         }
@@ -230,7 +253,7 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::super::group::{
-        Balance, Blocking, Flood, Group, Http, Messaging, Readiness, Ring, Streams,
+        Balance, Blocking, Flood, Group, Http, Messaging, Proxy, Readiness, Ring, Streams,
     };
     use super::super::outcome::Outcome;
     use super::*;
@@ -260,6 +283,7 @@ mod tests {
             (Streams::FIGURES, Streams::PEERS),
             (Http::FIGURES, Http::PEERS),
             (Readiness::FIGURES, Readiness::PEERS),
+            (Proxy::FIGURES, Proxy::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {
@@ -272,7 +296,8 @@ mod tests {
             match goal {
                 Goal::NoWorseThan(peer)
                 | Goal::TimesPeer { peer, .. }
-                | Goal::PeerAtMost { peer, .. } => {
+                | Goal::PeerAtMost { peer, .. }
+                | Goal::Within { peer, .. } => {
                     assert!(peers.contains(peer), "{label} names {peer}");
                 }
                 Goal::ShareOfRate { label, .. } => assert!(has_label(figures, label), "{label}"),
@@ -338,6 +363,24 @@ mod tests {
             .map(|goal| goal.judge(figure, Readiness::FIGURES, &run))
             .collect();
         assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
+    }
+
+    #[test]
+    fn within_some_percent_is_worse_by_no_more_in_either_sense() {
+        let verdict = |label: &str, ours: f64, other: f64| {
+            let figure = Proxy::FIGURES.iter().find(|figure| figure.label == label);
+            let figure = figure.expect("the suite has it");
+            let mut run = Results::default();
+            for (peer, value) in [(OURS, ours), ("haproxy", other)] {
+                let fields = json!({"qps": value, "cpu_us": value});
+                run.add(peer, "proxy_echo", Outcome::Measured(fields));
+            }
+            of(figure)[0].judge(figure, Proxy::FIGURES, &run)
+        };
+        assert_eq!(verdict("echo", 91.0, 100.0), Verdict::Met);
+        assert_eq!(verdict("echo", 89.0, 100.0), Verdict::Missed);
+        assert_eq!(verdict("echo, proxy's CPU", 109.0, 100.0), Verdict::Met);
+        assert_eq!(verdict("echo, proxy's CPU", 111.0, 100.0), Verdict::Missed);
     }
 
     #[test]

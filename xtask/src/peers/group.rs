@@ -17,6 +17,8 @@ pub(crate) trait Group: Send + Sync + Clone + 'static {
     const FIGURES: &'static [Figure];
     /// What every peer needs from outside.
     const COMPONENTS: &'static [&'static Component] = &[];
+    /// Whether its load is that of the laboratory: the program `freeboard`.
+    const NEEDS_LAB: bool = false;
 }
 
 /// Those among whom the best is set beside ours.
@@ -334,6 +336,35 @@ impl Group for Readiness {
     ];
 }
 
+/// A TCP proxy, 60 kept connections, before an echo server and before MariaDB. Clients and backend share
+/// the cores with it; `direct` is the same without a proxy.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy;
+
+impl Group for Proxy {
+    const NAME: &'static str = "proxy";
+    const PEERS: &'static [&'static str] = &["freeboard", "haproxy", "tokio", "direct"];
+    const RIVALS: Rivals = Rivals {
+        title: "best proxy",
+        kinds: &[Kind::Proxy, Kind::TaskRuntime],
+    };
+    const FIGURES: &'static [Figure] = &[
+        Figure::higher("echo", "proxy_echo", "requests/s", "qps"),
+        Figure::higher("MariaDB", "proxy_mysql", "requests/s", "qps"),
+        Figure::lower("echo, proxy's CPU", "proxy_echo", "us/request", "cpu_us"),
+        Figure::lower(
+            "MariaDB, proxy's CPU",
+            "proxy_mysql",
+            "us/request",
+            "cpu_us",
+        ),
+        Figure::lower("echo, p99", "proxy_echo", "us", "p99_us"),
+        Figure::lower("MariaDB, p99", "proxy_mysql", "us", "p99_us"),
+    ];
+    const COMPONENTS: &'static [&'static Component] = &[&component::MARIADB];
+    const NEEDS_LAB: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::figure::work_names;
@@ -349,6 +380,7 @@ mod tests {
         (Streams::FIGURES, Streams::PEERS),
         (Http::FIGURES, Http::PEERS),
         (Readiness::FIGURES, Readiness::PEERS),
+        (Proxy::FIGURES, Proxy::PEERS),
     ];
 
     #[test]

@@ -99,6 +99,10 @@ fn version(host: Host) -> Option<(&'static str, String)> {
         Host::Fio => Some(("fio", said_by("fio", &["--version"]))),
         // It says so on standard error.
         Host::Nginx => Some(("nginx", said_by("dpkg-query", &["-Wf${Version}", "nginx"]))),
+        Host::Haproxy => Some((
+            "haproxy",
+            said_by("dpkg-query", &["-Wf${Version}", "haproxy"]),
+        )),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go | Host::GoServer => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {

@@ -11,6 +11,7 @@ const TELLING_FIELDS: &[(&str, &str, &str)] = &[
     ("max_over_min", "longest / shortest ", ""),
     ("makespan_over_ideal", "makespan / ideal ", ""),
     ("p99_us", "p99 ", " us"),
+    ("cpu_us", "CPU ", " us each"),
     ("slices_per_s", "", " slices/s"),
     ("woken_p99_us", "p99 just woken ", " us"),
 ];

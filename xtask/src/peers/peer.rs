@@ -21,7 +21,9 @@ pub(crate) enum Kind {
     Disk,
     /// A server of HTTP.
     Server,
-    /// What the machine itself gives a plain thread.
+    /// A proxy of TCP.
+    Proxy,
+    /// What the machine itself gives, to a plain thread or without anything in between.
     Machine,
 }
 
@@ -38,6 +40,8 @@ pub(crate) enum Host {
     Fio,
     /// Started by the program of the peers in Rust.
     Nginx,
+    /// Started by the program of the peers in Rust.
+    Haproxy,
 }
 
 /// One runtime, channel or ring.
@@ -83,9 +87,11 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("fjall", Kind::Log, Host::Rust),
     Peer::new("plain-file", Kind::Log, Host::Rust),
     Peer::new("nginx", Kind::Server, Host::Nginx),
+    Peer::new("haproxy", Kind::Proxy, Host::Haproxy),
     Peer::new("hyper", Kind::Server, Host::Rust),
     Peer::new("go-http", Kind::Server, Host::GoServer),
     Peer::new("go-net", Kind::TaskRuntime, Host::GoServer),
     Peer::new("go-net-yield", Kind::TaskRuntime, Host::GoServer),
     Peer::new("thread", Kind::Machine, Host::Rust),
+    Peer::new("direct", Kind::Machine, Host::Rust),
 ];

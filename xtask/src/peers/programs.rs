@@ -19,8 +19,11 @@ const REASON_LINES_MAX: usize = 3;
 /// What was built, ready to be called; in its place the reason, if it cannot run here.
 pub(crate) struct Programs {
     rust: PathBuf,
+    /// The program `freeboard`, if the suite needs it.
+    lab: Option<PathBuf>,
     fio: Result<(), String>,
     nginx: Result<(), String>,
+    haproxy: Result<(), String>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -28,9 +31,15 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Builds the programs of `hosts`. Where one but Rust is missing, the other peers still run.
-    pub(crate) fn build(root: &Path, hosts: &[Host]) -> Result<Self> {
+    pub(crate) fn build(root: &Path, hosts: &[Host], needs_lab: bool) -> Result<Self> {
         let target = root.join("peers/rust/target");
-        let by_rust = [Host::Rust, Host::Fio, Host::Nginx, Host::GoServer];
+        let by_rust = [
+            Host::Rust,
+            Host::Fio,
+            Host::Nginx,
+            Host::Haproxy,
+            Host::GoServer,
+        ];
         let by_go = [Host::Go, Host::GoServer];
         if by_rust.iter().any(|host| hosts.contains(host)) {
             Cargo::new([
@@ -45,8 +54,10 @@ impl Programs {
         }
         Ok(Self {
             rust: target.join("release/peers"),
+            lab: needs_lab.then(|| build_lab(root)).transpose()?,
             fio: if_wanted(hosts, &[Host::Fio], || provide(&component::FIO)),
             nginx: if_wanted(hosts, &[Host::Nginx], || provide(&component::NGINX)),
+            haproxy: if_wanted(hosts, &[Host::Haproxy], || provide(&component::HAPROXY)),
             beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
             go: if_wanted(hosts, &by_go, || Go::build(root)),
             jvm: if_wanted(hosts, &[Host::Jvm], || Jvm::build(root)),
@@ -65,6 +76,10 @@ impl Programs {
                 self.nginx.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
+            Host::Haproxy => {
+                self.haproxy.as_ref()?;
+                self.rust_command(peer, work, scale)
+            }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
             Host::Go => self.go.as_ref()?.command(work, scale),
             Host::GoServer => {
@@ -81,8 +96,20 @@ impl Programs {
     fn rust_command(&self, peer: &Peer, work: &str, scale: f64) -> Command {
         let mut command = Command::new(&self.rust);
         command.args([peer.name, work, "--scale", &scale.to_string()]);
+        if let Some(lab) = &self.lab {
+            command.arg("--program").arg(lab);
+        }
         command
     }
+}
+
+/// Builds the program `freeboard`.
+fn build_lab(root: &Path) -> Result<PathBuf> {
+    Cargo::new(["build", "--release", "-p", "freeboard-lab"])
+        .with_arguments(["--target-dir", "target"])
+        .run(root)
+        .context("the laboratory cannot be built")?;
+    Ok(root.join("target/release/freeboard"))
 }
 
 /// Has a component there, or says why not.

@@ -1,13 +1,7 @@
 //! Go as a server: the program of `peers/go` in a process of its own, which this one starts and asks.
-//!
-//! ```text
-//!   go ──► first line: its address      go ◄── the end of its standard input: end
-//! ```
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -18,46 +12,12 @@ use crate::http::{self, Connections};
 use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::readiness::{self, CONNECTIONS_COUNT, Client, WORKERS_COUNT};
-
-struct Server {
-    child: Child,
-    output: BufReader<ChildStdout>,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
-        let output = child.stdout.take().context("its output is a pipe")?;
-        let mut output = BufReader::new(output);
-        let mut line = String::new();
-        output.read_line(&mut line)?;
-        let address = line.trim().parse().context("the server says no address")?;
-        Ok(Self {
-            child,
-            output,
-            address,
-        })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its input ends, and so it does.
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
+use crate::server_process::ServerProcess;
 
 pub fn http(program: &Path, connections: Connections, count: u64) -> Result<Outcome> {
-    let server = Server::start(program, &["serve_http"])?;
-    http::ask(connections, count, server.address, || {
-        cpu_time::of(server.child.id())
+    let server = ServerProcess::start(program, &["serve_http"])?;
+    http::ask(connections, count, server.address(), || {
+        cpu_time::of(server.id())
     })
 }
 
@@ -67,7 +27,7 @@ pub fn readiness(
     tasks_per_worker: usize,
     manners: Manners,
 ) -> Result<Outcome> {
-    let mut server = Server::start(
+    let mut server = ServerProcess::start(
         program,
         &[
             "serve_readiness",
@@ -76,16 +36,16 @@ pub fn readiness(
             &(manners == Manners::Yields).to_string(),
         ],
     )?;
-    let client = Client::connect(server.address)?;
+    let client = Client::connect(server.address())?;
     let mut line = String::new();
-    server.output.read_line(&mut line)?;
+    server.output().read_line(&mut line)?;
     ensure!(line.trim() == "computing", "the server says {line:?}");
     let begun = Instant::now();
     client.send(messages_count)?;
     // The server reports when its connections have ended.
     drop(client);
     let mut report = String::new();
-    server.output.read_to_string(&mut report)?;
+    server.output().read_to_string(&mut report)?;
     let seconds = begun.elapsed().as_secs_f64();
     let report: Value = serde_json::from_str(&report).context("the server's report")?;
     let latencies_ns: Vec<u64> = serde_json::from_value(report["latencies_ns"].clone())?;

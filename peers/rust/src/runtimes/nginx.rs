@@ -2,22 +2,18 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::{
     cpu_time,
     http::{self, Connections},
+    listening::{free_address, wait_until_it_listens},
     outcome::Outcome,
 };
-
-/// How long it may take to listen.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Nginx {
     child: Child,
@@ -36,8 +32,7 @@ impl Drop for Nginx {
 
 pub fn run(connections: Connections, count: u64) -> Result<Outcome> {
     let folder = tempfile::tempdir()?;
-    // Free at this moment.
-    let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+    let address = free_address()?;
     let configuration = folder.path().join("nginx.conf");
     let at = |name: &str| folder.path().join(name).display().to_string();
     fs::write(
@@ -65,19 +60,10 @@ pub fn run(connections: Connections, count: u64) -> Result<Outcome> {
         child,
         _folder: folder,
     };
-    wait_until_it_listens(address)?;
+    wait_until_it_listens("nginx", address)?;
     http::ask(connections, count, address, || {
         cpu_seconds(nginx.child.id())
     })
-}
-
-fn wait_until_it_listens(address: SocketAddr) -> Result<()> {
-    let begun = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        ensure!(begun.elapsed() < PATIENCE, "nginx does not listen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// The processor time of the workers, which are the master's children.
