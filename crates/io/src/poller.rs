@@ -157,14 +157,16 @@ impl Poller {
         Ok(())
     }
 
-    /// Watches a socket. `call` is called when it is ready for anything, on whatever thread has looked,
-    /// and then not before [`Registration::take`]: it only has the owner run.
+    /// Watches a socket for what `interest` says. `call` is called when it is ready, on whatever thread
+    /// has looked, and then not before [`Registration::take`]: it only has the owner run. What is ready
+    /// already counts as news.
     ///
     /// # Errors
     /// What the system says.
     pub fn register(
         &self,
         socket: &mut impl event::Source,
+        interest: Interest,
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Registration> {
         let shared = &self.shared;
@@ -180,7 +182,6 @@ impl Poller {
             // Ordering: Relaxed, a time.
             shared.looked_ns.store(now_ns(), Ordering::Relaxed);
         }
-        let interest = Interest::READABLE | Interest::WRITABLE;
         shared.registry.register(socket, token, interest)?;
         Ok(registration)
     }
@@ -212,6 +213,15 @@ impl std::fmt::Debug for Poller {
 }
 
 impl Shared {
+    pub(crate) fn reregister(
+        &self,
+        socket: &mut impl event::Source,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
+        self.registry.reregister(socket, token, interest)
+    }
+
     fn policy(&self) -> MutexGuard<'_, Policy> {
         self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,9 @@
 //! A socket's place at the poller.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use freeboard_meter::now_ns;
+use mio::{Interest, event};
 
 use crate::{poller::Shared, ready::Ready, source::Source};
 
@@ -29,6 +30,19 @@ impl Registration {
             self.shared.counters.ran(now_ns().saturating_sub(found_ns));
         }
         self.source.take()
+    }
+
+    /// Watches its socket for what `interest` says from now on. What is ready already counts as news.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_interest(
+        &self,
+        socket: &mut impl event::Source,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let token = self.source.token(self.key);
+        self.shared.reregister(socket, token, interest)
     }
 
     /// The poller it is registered with.

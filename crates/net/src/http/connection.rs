@@ -168,9 +168,18 @@ impl HttpConnection {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
-            Ok(()) => self.watch_time(cx),
+            Ok(()) => self.wait(cx),
             Err(Over) => self.over(cx),
         }
+    }
+
+    /// It can go on no further for now.
+    fn wait(&mut self, cx: &mut Context<Self>) {
+        if self.socket.as_mut().is_some_and(|it| it.wait().is_err()) {
+            self.common.gauges.broken.add(1);
+            return self.over(cx);
+        }
+        self.watch_time(cx);
     }
 
     fn over(&mut self, cx: &mut Context<Self>) {
@@ -419,14 +428,8 @@ impl Actor for HttpConnection {
         let Some(stream) = self.stream.take() else {
             return self.over(cx);
         };
-        // Answers go out whole; waiting for more would only delay them.
-        let _ = stream.set_nodelay(true);
         let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
-        let Ok(socket) = Socket::new(stream, &self.common.poller, call) else {
-            self.common.gauges.broken.add(1);
-            return self.over(cx);
-        };
-        self.socket = Some(socket);
+        self.socket = Some(Socket::accepted(stream, &self.common.poller, call));
         self.place
             .on_drain(cx.notifier(|connection: &mut Self, cx| connection.drain(cx)));
         self.run(cx);

@@ -11,7 +11,10 @@ use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOption
 use freeboard_flow::LaneConfig;
 use freeboard_io::{
     Poller, Registration,
-    mio::net::{TcpListener, TcpStream},
+    mio::{
+        Interest,
+        net::{TcpListener, TcpStream},
+    },
 };
 use freeboard_meter::Counter;
 
@@ -303,7 +306,7 @@ impl ListenerActor {
         };
         if self.registration.is_none() {
             let call = cx.notifier(|listener, cx| listener.ready(cx));
-            self.registration = self.poller.register(socket, call).ok();
+            self.registration = self.poller.register(socket, Interest::READABLE, call).ok();
         }
         self.registration.is_some()
     }

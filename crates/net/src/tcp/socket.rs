@@ -2,11 +2,15 @@
 
 use std::{
     cell::RefCell,
+    fmt,
     io::{self, Read},
     net::{Shutdown, SocketAddr},
 };
 
-use freeboard_io::{Poller, Ready, Registration, mio::net::TcpStream};
+use freeboard_io::{
+    Poller, Ready, Registration,
+    mio::{Interest, net::TcpStream},
+};
 
 use super::outgoing::Outgoing;
 
@@ -29,14 +33,26 @@ pub enum Arrived {
     Nothing,
 }
 
+type Call = Box<dyn Fn() + Send + Sync>;
+
+/// What the poller does for a socket.
+enum Watch {
+    /// Nothing yet; the first [`Socket::wait`] begins it.
+    Later(Call),
+    /// It is watched for what can be read, and for room to write if that was wanted once.
+    Here {
+        registration: Registration,
+        is_for_writing: bool,
+    },
+}
+
 /// A connected TCP socket at a poller.
 ///
 /// Readiness is by edges: it is believed to be readable and writable until a call would block, so an
 /// owner that stops in between (because it has no room for more) just goes on later.
-#[derive(Debug)]
 pub struct Socket {
     // Before the stream, whose closing ends the watching.
-    registration: Registration,
+    watch: Option<Watch>,
     stream: TcpStream,
     poller: Poller,
     is_readable: bool,
@@ -48,7 +64,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Watches a stream; `call` has its owner run.
+    /// Watches a stream, which may still be connecting; `call` has its owner run.
     ///
     /// # Errors
     /// What the system says.
@@ -57,9 +73,27 @@ impl Socket {
         poller: &Poller,
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let registration = poller.register(&mut stream, call)?;
-        Ok(Self {
-            registration,
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let watch = Watch::Here {
+            registration: poller.register(&mut stream, interest, call)?,
+            is_for_writing: true,
+        };
+        Ok(Self::with(watch, stream, poller))
+    }
+
+    /// A stream that was accepted, whose owner calls [`Socket::wait`] whenever it can go on no further:
+    /// one that is over before that is never watched, which saves two calls to the kernel.
+    pub fn accepted(
+        stream: TcpStream,
+        poller: &Poller,
+        call: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(Watch::Later(Box::new(call)), stream, poller)
+    }
+
+    fn with(watch: Watch, stream: TcpStream, poller: &Poller) -> Self {
+        Self {
+            watch: Some(watch),
             stream,
             poller: poller.clone(),
             is_readable: true,
@@ -67,12 +101,52 @@ impl Socket {
             is_ended: false,
             is_failed: false,
             is_end_announced: false,
-        })
+        }
+    }
+
+    /// Has the owner run when there is more to read, or room to write again if there was none.
+    ///
+    /// # Errors
+    /// What the system says; the owner will not be called then.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let is_for_writing = !self.is_writable;
+        let interest = if is_for_writing {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        match self.watch.take() {
+            Some(Watch::Later(call)) => {
+                // What is written goes out whole; waiting for more would only delay it. The first write
+                // of a connection waits for nothing anyway.
+                let _ = self.stream.set_nodelay(true);
+                let registration = self.poller.register(&mut self.stream, interest, call)?;
+                self.watch = Some(Watch::Here {
+                    registration,
+                    is_for_writing,
+                });
+            }
+            Some(Watch::Here {
+                registration,
+                is_for_writing: false,
+            }) if is_for_writing => {
+                registration.set_interest(&mut self.stream, interest)?;
+                self.watch = Some(Watch::Here {
+                    registration,
+                    is_for_writing,
+                });
+            }
+            watch => self.watch = watch,
+        }
+        Ok(())
     }
 
     /// Takes what was found since the last time. To be called whenever the owner was called.
     pub fn refresh(&mut self) -> Ready {
-        let ready = self.registration.take();
+        let Some(Watch::Here { registration, .. }) = &self.watch else {
+            return Ready::default();
+        };
+        let ready = registration.take();
         self.is_readable |= ready.is_readable();
         self.is_writable |= ready.is_writable();
         self.is_failed |= ready.is_error();
@@ -193,5 +267,14 @@ impl Socket {
     /// If there is no peer any more.
     pub fn peer(&self) -> io::Result<SocketAddr> {
         self.stream.peer_addr()
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Socket")
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
