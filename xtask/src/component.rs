@@ -107,11 +107,11 @@ pub(crate) const MARIADB: Component = Component {
     programs: &["mariadbd", "mariadb-install-db", "my_print_defaults"],
     probe: &[],
     packages: &["mariadb-server-core", "mariadb-client-core"],
-    needed_by: "`cargo xtask peers proxy`",
+    needed_by: "the scene eager and `cargo xtask peers proxy`",
 };
 
 /// All that `cargo xtask test` wants to have.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,12 +4,13 @@ mod lab;
 
 use std::fs;
 
-use lab::{check_usage, count, json, run};
+use lab::{check_usage, code, count, json, run, stderr};
 use serde_json::Value;
 
-const RUN_FIELDS: [&str; 15] = [
+const RUN_FIELDS: [&str; 16] = [
     "scene",
     "poll",
+    "backend",
     "client",
     "clients",
     "requests",
@@ -79,7 +80,61 @@ fn the_sweep_answers_beside_actors_that_only_compute() {
         assert!(at("p50") <= at("p99") && at("p99") <= at("p999"), "{run}");
     }
     let page = fs::read_to_string(folder.path().join("eager.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("<svg").count(), 4);
+}
+
+#[test]
+fn the_sweep_ends_with_an_answer() {
+    let output = run("lab eager --scene sweep --cpu-us 0 --clients 4 --rounds 1");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(code(&output), 0, "{said}");
+    assert!(said.contains("When does eager help? "), "{said}");
+    assert!(said.contains("What does it cost? "), "{said}");
+}
+
+/// Checks the runs of the bed proxy: each policy, all answered, and the backend named.
+fn check_proxy(knobs: &str, backend: &str, client: &str) {
+    let runs = eager(&format!("--scene proxy --clients 4 --requests 200 {knobs}"));
+    let policies: Vec<&str> = runs.iter().map(|it| it["poll"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["eager", "drain", "dedicated"]);
+    for run in &runs {
+        assert_eq!(lab::fields(run), RUN_FIELDS.into());
+        assert_eq!(run["scene"], "proxy");
+        assert_eq!(
+            (&run["backend"], &run["client"]),
+            (&backend.into(), &client.into())
+        );
+        assert_eq!((count(run, "requests"), count(run, "errors")), (200, 0));
+    }
+}
+
+#[test]
+fn the_proxy_carries_to_an_echo() {
+    check_proxy("--backend echo", "echo", "ours");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_proxy_carries_to_a_real_database() {
+    check_proxy("", "mariadb", "mysql_async");
+    // One that runs already, with a login.
+    let server = freeboard_servers::mariadb().unwrap();
+    let address = server.address();
+    check_proxy(&format!("--mysql {address}"), "mariadb", "mysql_async");
+    let login = format!("--mysql mysql://root@{address}/mysql");
+    check_proxy(&login, "mariadb", "mysql_async");
+}
+
+#[test]
+fn a_backend_that_is_not_there_fails_the_run() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let knobs =
+        format!("lab eager --scene proxy --poll eager --clients 2 --requests 10 --mysql {address}");
+    let output = run(&knobs);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("0 of 10 requests were answered"));
 }
 
 #[test]
@@ -87,6 +142,7 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
     for (words, says) in [
         ("lab eager --poll never", "--poll"),
         ("lab eager --clients 0", "--clients"),
+        ("lab eager --scene proxy --mysql nowhere", "HOST:PORT"),
     ] {
         check_usage(words, says);
     }

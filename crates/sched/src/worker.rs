@@ -37,7 +37,7 @@ const INJECTOR_EVERY_RUNS: u32 = 31;
 const INJECTOR_EVERY_NS: u64 = 500_000;
 /// Runs for which a long one is remembered.
 const LONG_RUNS_REMEMBERED: u32 = 64;
-/// Among long runs, so many short ones in a row of what the driver has found before the others' turn.
+/// After a long run, so many short ones in a row of what the driver has found before the others' turn.
 const FOUND_IN_ROW_MAX: u32 = 64;
 
 thread_local! {
@@ -92,6 +92,8 @@ pub(crate) struct Worker {
     looked_at_tick: Cell<u64>,
     /// Where tasks go that become ready here.
     lead: Cell<Lead>,
+    /// Whether the last run of what the driver had not found was long.
+    was_long: Cell<bool>,
     /// Runs in a row of what the driver has found.
     found_in_row: Cell<u32>,
     /// What a look has found that goes before all others.
@@ -122,6 +124,7 @@ impl Worker {
             look_due_ns: Cell::new(0),
             looked_at_tick: Cell::new(0),
             lead: Cell::new(Lead::NextSlot),
+            was_long: Cell::new(false),
             found_in_row: Cell::new(0),
             found_first: RefCell::default(),
             random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
@@ -288,11 +291,13 @@ impl Worker {
         // SAFETY: the task came from a run queue, where it was alone.
         let after = unsafe { task.run(&mut context) };
         let long_runs_left = self.long_runs_left.get().saturating_sub(1);
+        if self.found_in_row.get() == 0 {
+            self.was_long.set(context.is_time_up());
+        } else if context.is_time_up() {
+            self.found_in_row.set(FOUND_IN_ROW_MAX);
+        }
         if context.is_time_up() {
             self.long_runs_left.set(LONG_RUNS_REMEMBERED);
-            if self.found_in_row.get() > 0 {
-                self.found_in_row.set(FOUND_IN_ROW_MAX);
-            }
             // Among long runs there is one queue, first come first served: what waited in the ring
             // would have each second turn, whatever waits elsewhere.
             self.give_away(std::iter::empty());

@@ -1,7 +1,6 @@
 //! What is behind the proxy: a process of its own, started when it is first needed.
 
 use std::{
-    convert::Infallible,
     io::{BufRead, BufReader},
     net::SocketAddr,
     process::{Child, Command, Stdio},
@@ -23,13 +22,14 @@ pub(super) enum MysqlChoice {
 }
 
 impl FromStr for MysqlChoice {
-    type Err = Infallible;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text {
-            "auto" => Self::Auto,
-            _ => Self::Running(text.to_owned()),
-        })
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ if text.contains(':') => Ok(Self::Running(text.to_owned())),
+            _ => Err("expected auto, HOST:PORT or mysql://user:password@HOST:PORT/database"),
+        }
     }
 }
 

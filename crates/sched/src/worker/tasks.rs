@@ -17,10 +17,19 @@ const INJECTOR_BATCH_MAX: usize = 32;
 
 impl Worker {
     pub(super) fn next_task(&self) -> Option<Task> {
+        let own = self.seat();
+        let uses = self.next_slot_uses.get();
+        // What one that was found wakes on its way is part of its turn.
+        if self.found_in_row.get() > 0
+            && uses < NEXT_SLOT_USES_MAX
+            && let Some(task) = own.next_slot.take()
+        {
+            self.next_slot_uses.set(uses + 1);
+            return Some(task);
+        }
         if let Some(task) = self.take_found() {
             return Some(task);
         }
-        let own = self.seat();
         let runs = self.runs_since_injector.get() + 1;
         self.runs_since_injector.set(runs);
         // Not twice in a row: a task that uses up its time each run would be taken for ever.
@@ -31,7 +40,6 @@ impl Worker {
             self.has_just_looked.set(true);
             return Some(task);
         }
-        let uses = self.next_slot_uses.get();
         if uses < NEXT_SLOT_USES_MAX {
             if let Some(task) = own.next_slot.take() {
                 self.next_slot_uses.set(uses + 1);
@@ -51,12 +59,12 @@ impl Worker {
             .or_else(|| self.shared.found.pop_batch(0, |_| ()))
     }
 
-    /// One of those that the driver has found, unless it is the others' turn: among short runs each
-    /// second one is theirs. Among long runs they have one for what a long run takes, or for so many
-    /// short ones: else each of these would wait for a long one.
+    /// One of those that the driver has found, unless it is the others' turn. After a short run of another
+    /// there is one; after a long one there are so many short ones, or one long one: else each of them
+    /// would wait for a long one.
     fn take_found(&self) -> Option<Task> {
         let row = self.found_in_row.get();
-        let row_max = if self.has_long_runs() {
+        let row_max = if self.was_long.get() {
             FOUND_IN_ROW_MAX
         } else {
             1
@@ -66,10 +74,6 @@ impl Worker {
             false => None,
         };
         self.found_in_row.set(task.map_or(0, |_| row + 1));
-        if task.is_some() {
-            // What it wakes on its way comes before the others' turn.
-            self.has_just_looked.set(true);
-        }
         task
     }
 
