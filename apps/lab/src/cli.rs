@@ -67,7 +67,7 @@ Examples:
   freeboard serve-http --listen 127.0.0.1:0 --poll dedicated --cpu-us 100
   ab -c 60 -n 100000 http://127.0.0.1:8080/
 
-Exit codes: 0 drained; 1 connections were cut off; 2 bad usage, or the port is in use.";
+Exit codes: 0 drained; 1 connections were cut off after 10 s; 2 bad usage, or the port is in use.";
 
 const PROXY_EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ Examples:
   freeboard proxy --listen 127.0.0.1:6380 --to localhost:6379 --metrics 127.0.0.1:9000
   mysql --host 127.0.0.1 --port 13306
 
-Exit codes: 0 drained; 1 connections were cut off; 2 bad usage, or the port is in use.";
+Exit codes: 0 drained; 1 connections were cut off after 10 s; 2 bad usage, or the port is in use.";
 
 const FLOOD_EXAMPLES: &str = "\
 Examples:
@@ -140,7 +140,7 @@ Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad 
 const EAGER_EXAMPLES: &str = "\
 Examples:
   freeboard lab eager
-      http, a proxy before MariaDB, the sweep; each under all three policies (about 80 s)
+      http, a proxy before MariaDB, the sweep; each under all three policies (about a minute)
   freeboard lab eager --scene http --clients 60 --requests 100000
       the original's ab -c 60 -n 100000
   freeboard lab eager --scene proxy --mysql mysql://app:secret@db.example:3306/test
@@ -149,6 +149,11 @@ Examples:
       the author's question, with a page of plots
   freeboard lab eager --scene sweep --cpu-us 1000 --json - | jq '.runs[] | [.poll, .latency_us.p99]'
       prints only JSON
+
+After each run, as the original said it:
+  counts: attempts to look, and those that found something: of idle workers under drain (lazy), of busy
+          ones under drain, of idle ones under eager and dedicated, of busy ones under these
+  check:  looks that were made, without waiting, with waiting
 
 Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C.";
 

@@ -83,10 +83,14 @@ impl Host {
             // It ends only by the sending.
             let _ = came.recv();
         }
-        say("draining; Ctrl-C again ends at once");
+        let seconds = DRAIN.as_secs();
+        say(&format!(
+            "draining for up to {seconds} s; Ctrl-C again ends at once"
+        ));
         let left = drain(DRAIN);
         let report = self.system.shutdown(Duration::from_secs(1));
         if left == 0 && report.is_clean() {
+            say("drained");
             return ExitCode::SUCCESS;
         }
         if left > 0 {
@@ -117,6 +121,10 @@ pub(crate) fn bound<T>(result: Result<T, BindError>) -> Result<T> {
 /// HOST:PORT as an address.
 pub(crate) fn resolve(text: &str) -> Result<SocketAddr> {
     let usage = |reason: String| Usage::new(format!("`{text}` is no HOST:PORT: {reason}"));
+    if !text.contains(':') || text.contains("//") {
+        let reason = "write a name or an address, a colon and a port, as 127.0.0.1:3306";
+        return Err(usage(reason.to_owned()).into());
+    }
     let mut found = text
         .to_socket_addrs()
         .map_err(|error| usage(error.to_string()))?;

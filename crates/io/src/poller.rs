@@ -123,7 +123,8 @@ impl Poller {
         Self { shared }
     }
 
-    /// What a scheduler's settings take.
+    /// What a system is built with: `System::builder().workers(n).driver(poller.driver())`, with as many
+    /// workers as the poller was made for (more share the counters of the last).
     #[must_use]
     pub fn driver(&self) -> Arc<dyn Driver> {
         self.shared.clone()

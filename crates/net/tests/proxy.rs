@@ -218,3 +218,36 @@ fn who_speaks_to_a_backend_that_is_down_sees_an_end_and_no_reset() {
     assert_eq!(proxy.snapshot().backend_failures, 20);
     assert!(system.shutdown(LONG).is_clean());
 }
+
+/// Checks that a connection whose ends come in this order is not counted as broken.
+fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
+    let (system, proxy, mut client, mut backend) = between();
+    client.write_all(b"ask").unwrap();
+    let mut word = [0; 3];
+    backend.read_exact(&mut word).unwrap();
+    backend.write_all(b"yes").unwrap();
+    client.read_exact(&mut word).unwrap();
+    end(&mut client, &mut backend);
+    drop((client, backend));
+    assert_eq!(proxy.drain(LONG), 0);
+    assert_eq!(proxy.snapshot().broken, 0);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn an_orderly_end_is_no_break_whoever_begins_it() {
+    fn ends(first: &mut TcpStream, second: &mut TcpStream) {
+        first.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read_to_end(second), "");
+        second.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read_to_end(first), "");
+    }
+    fn closes(first: &mut TcpStream, second: &mut TcpStream) {
+        first.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(read_to_end(second), "");
+    }
+    check_end(ends);
+    check_end(|client, backend| ends(backend, client));
+    check_end(closes);
+    check_end(|client, backend| closes(backend, client));
+}

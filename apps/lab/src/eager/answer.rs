@@ -3,8 +3,8 @@
 use super::{plan::Bed, run::Outcome};
 use crate::figures::count;
 
-/// Two latencies this far apart count as different: rounds of one policy differ by less.
-const DIFFERENT: f64 = 1.5;
+/// Fewer rounds do not tell a difference from chance.
+const ROUNDS_MIN: u32 = 3;
 
 /// One computing time in the sweep, under all policies that were run.
 struct Point<'a> {
@@ -49,7 +49,16 @@ fn points(outcomes: &[Outcome]) -> Vec<Point<'_>> {
 }
 
 fn figures(point: &Point<'_>) -> String {
-    let p99 = |outcome: &Outcome| format!("{} us", count(outcome.asked.p99_us.round() as u64));
+    let p99 = |outcome: &Outcome| {
+        let whole = |us: f64| count(us.round() as u64);
+        let (least, most) = outcome.p99_range_us;
+        let range = if outcome.plan.rounds > 1 {
+            format!(" ({} to {})", whole(least), whole(most))
+        } else {
+            String::new()
+        };
+        format!("{} us{range}", whole(outcome.asked.p99_us))
+    };
     let dedicated = point
         .dedicated
         .map_or_else(String::new, |it| format!(", dedicated {}", p99(it)));
@@ -61,53 +70,65 @@ fn figures(point: &Point<'_>) -> String {
     )
 }
 
+/// Whether each round of one was quicker than each of the other.
+fn is_quicker(one: &Outcome, other: &Outcome) -> bool {
+    one.p99_range_us.1 < other.p99_range_us.0
+}
+
+/// The computing times at which it holds, in words.
+fn at(points: &[Point<'_>], is: impl Fn(&Point<'_>) -> bool) -> Option<String> {
+    let found = points.iter().filter(|point| is(point));
+    let names: Vec<String> = found.map(|point| count(point.cpu_us)).collect();
+    (!names.is_empty()).then(|| format!("at {} us", names.join(", ")))
+}
+
 fn help(points: &[Point<'_>]) -> String {
-    let ratio = |point: &Point<'_>| point.drain.asked.p99_us / point.eager.asked.p99_us.max(1.0);
-    let where_is = |is: &dyn Fn(f64) -> bool| {
-        let found = points.iter().filter(|point| is(ratio(point)));
-        let names: Vec<String> = found.map(|point| count(point.cpu_us)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    let helps = where_is(&|ratio| ratio >= DIFFERENT);
-    let hurts = where_is(&|ratio| ratio <= 1.0 / DIFFERENT);
-    let and_hurts = hurts
-        .as_ref()
-        .map_or_else(String::new, |at| format!(", and loses it at {at} us"));
-    match helps {
-        Some(at) => format!(
-            "When does eager help? At {at} us of computing a request its p99 is lower than drain's by a \
-             factor of {DIFFERENT} or more{and_hurts}; elsewhere they are alike."
-        ),
-        None => format!(
-            "When does eager help? Nowhere here: its p99 is never lower than drain's by a factor of \
-             {DIFFERENT}{and_hurts}. Both look between two runs, and a run ends after its budget; what \
-             is found waits for the run before it, not for the look."
-        ),
+    const QUESTION: &str = "When does eager help?";
+    if points.iter().any(|it| it.eager.plan.rounds < ROUNDS_MIN) {
+        return format!("{QUESTION} One round decides nothing; --rounds {ROUNDS_MIN} does.");
     }
+    let helps = at(points, |it| is_quicker(it.eager, it.drain));
+    let hurts = at(points, |it| is_quicker(it.drain, it.eager));
+    let answer = match (helps, hurts) {
+        (Some(helps), Some(hurts)) => {
+            format!("In each round its p99 is below drain's {helps}, and above it {hurts}.")
+        }
+        (Some(helps), None) => format!("In each round its p99 is below drain's {helps}."),
+        (None, Some(hurts)) => format!("Nowhere here; in each round its p99 is above drain's {hurts}."),
+        (None, None) => "Nowhere here: at no computing time is its p99 below drain's, or above it, in \
+            each round. Both look between two runs, and what is found has its turn at once beside actors \
+            that compute; a request waits for a run to end, not for the look."
+            .to_owned(),
+    };
+    let dedicated = at(points, |it| {
+        it.dedicated
+            .is_some_and(|it_dedicated| is_quicker(it_dedicated, it.eager))
+    });
+    let dedicated = dedicated.map_or_else(String::new, |at| {
+        format!(" A dedicated thread's p99 is below eager's {at}.")
+    });
+    format!("{QUESTION} {answer}{dedicated}")
 }
 
 fn cost(points: &[Point<'_>]) -> String {
-    let middle = |value: &dyn Fn(&Point<'_>) -> Option<f64>| {
-        let mut values: Vec<f64> = points.iter().filter_map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len().saturating_sub(1) / 2).copied()
-    };
-    let looks = middle(&|it| Some(it.eager.look_rate() / it.drain.look_rate().max(1.0)));
-    let computing =
-        |it: &Outcome, than: &Outcome| it.chewed_seconds / than.chewed_seconds.max(1e-9);
-    let left = middle(&|it| Some(computing(it.eager, it.drain)));
-    let cpu = |it: &Outcome, than: &Outcome| Some(it.cpu_us()? - than.cpu_us()?);
-    let eager_us = middle(&|it| cpu(it.eager, it.drain));
-    let dedicated_us = middle(&|it| cpu(it.dedicated?, it.drain));
-    let mut text = format!(
-        "What does it cost? {:.1} times drain's looks, {:+.1} us of processor time a request; the others \
-         compute {:.2} times as much as beside drain.",
-        looks.unwrap_or(0.0),
-        eager_us.unwrap_or(0.0),
-        left.unwrap_or(0.0)
-    );
-    if let Some(us) = dedicated_us {
-        text += &format!(" A dedicated thread costs {us:+.1} us a request.");
-    }
-    text
+    let looks = |it: &Outcome| count(it.look_rate().round() as u64);
+    // Where the request itself computes least, the rest is seen best.
+    let point = &points[0];
+    let all = [Some(point.eager), Some(point.drain), point.dedicated];
+    let costs: Vec<String> = all
+        .into_iter()
+        .flatten()
+        .map(|it| {
+            let cpu = it.cpu_us().map_or_else(String::new, |us| {
+                let (least, most) = it.cpu_range_us;
+                format!(", {us:.1} us of processor time a request ({least:.1} to {most:.1})")
+            });
+            format!("{} {} looks a second{cpu}", it.plan.policy, looks(it))
+        })
+        .collect();
+    format!(
+        "What does it cost? At {} us of computing: {}.",
+        count(point.cpu_us),
+        costs.join("; ")
+    )
 }

@@ -2,15 +2,19 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::SocketAddr,
+    net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
     str::FromStr,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
 
 use super::plan::BackendKind;
 use crate::{console::Console, serve::resolve, usage::Usage};
+
+/// How long a database that runs may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,18 +119,21 @@ impl Backend {
     }
 
     fn running(text: &str) -> Result<Self> {
-        let Some(rest) = text.strip_prefix("mysql://") else {
-            return Ok(Self {
-                address: resolve(text)?,
-                login: None,
-                _process: None,
-            });
+        let (host, login) = match text.strip_prefix("mysql://") {
+            None => (text, None),
+            Some(rest) => {
+                let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+                let host = host.split(['/', '?']).next().unwrap_or(host);
+                (host, Some(text.to_owned()))
+            }
         };
-        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-        let host = host.split(['/', '?']).next().unwrap_or(host);
+        let address = resolve(host)?;
+        // Else each request of each run would say so, at length.
+        TcpStream::connect_timeout(&address, PATIENCE)
+            .with_context(|| format!("no database at {address}"))?;
         Ok(Self {
-            address: resolve(host)?,
-            login: Some(text.to_owned()),
+            address,
+            login,
             _process: None,
         })
     }

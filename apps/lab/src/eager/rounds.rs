@@ -56,8 +56,21 @@ pub(super) fn run(
     Ok(done.into_iter().filter_map(median).collect())
 }
 
+/// The round with the median p99, and what the rounds range over.
 fn median(mut rounds: Vec<Outcome>) -> Option<Outcome> {
     rounds.sort_by(|a, b| a.asked.p99_us.total_cmp(&b.asked.p99_us));
+    let range = |values: &dyn Fn(&Outcome) -> f64| {
+        let all = rounds.iter().map(values);
+        all.fold((f64::MAX, 0.0), |(least, most): (f64, f64), it| {
+            (least.min(it), most.max(it))
+        })
+    };
+    let p99_range_us = range(&|it| it.asked.p99_us);
+    let cpu_range_us = range(&|it| it.cpu_us().unwrap_or(0.0));
     let middle = rounds.len().checked_sub(1)? / 2;
-    Some(rounds.swap_remove(middle))
+    Some(Outcome {
+        p99_range_us,
+        cpu_range_us,
+        ..rounds.swap_remove(middle)
+    })
 }

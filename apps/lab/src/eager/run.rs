@@ -37,9 +37,10 @@ pub(super) struct Outcome {
     pub(super) asked: Asked,
     /// The server's processor time, without the client's and without that of actors that only compute.
     pub(super) processor_seconds: Option<f64>,
-    /// Processor time of the actors that only compute.
-    pub(super) chewed_seconds: f64,
     pub(super) poller: PollerSnapshot,
+    /// Least and most of all rounds of this run.
+    pub(super) p99_range_us: (f64, f64),
+    pub(super) cpu_range_us: (f64, f64),
 }
 
 impl Outcome {
@@ -133,11 +134,16 @@ pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> 
     let snapshot = poller.snapshot();
     served.drain();
     system.shutdown(END);
-    Ok(Outcome {
+    let p99_us = asked.p99_us;
+    let mut outcome = Outcome {
         plan: plan.clone(),
         asked,
         processor_seconds,
-        chewed_seconds,
         poller: snapshot,
-    })
+        p99_range_us: (p99_us, p99_us),
+        cpu_range_us: (0.0, 0.0),
+    };
+    let cpu_us = outcome.cpu_us().unwrap_or(0.0);
+    outcome.cpu_range_us = (cpu_us, cpu_us);
+    Ok(outcome)
 }

@@ -19,7 +19,7 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
         "p99.9 us",
         "CPU us each",
         "looks",
-        "won",
+        "won of looks",
         "ready to run p99 us",
         "longest gap us",
     ];

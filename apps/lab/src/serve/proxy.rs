@@ -11,7 +11,7 @@ use freeboard::net::{
 };
 
 use super::{Host, HostArgs, announce, bound, metrics, resolve};
-use crate::interrupt::Interrupt;
+use crate::{interrupt::Interrupt, usage::Usage};
 
 /// Knobs of `freeboard proxy`.
 #[derive(Debug, Clone, Args)]
@@ -20,7 +20,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:13306")]
     listen: SocketAddr,
 
-    /// Carry each connection on to this address
+    /// Carry each connection on to this address; a name is looked up once, now
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
 
@@ -39,6 +39,10 @@ pub(crate) struct ProxyArgs {
 /// Carries until Ctrl-C.
 pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let backend = resolve(&args.to)?;
+    if backend == args.listen || backend.port() == 0 {
+        let text = format!("--to {backend} is no other server");
+        return Err(Usage::new(text).into());
+    }
     let host = Host::start(&args.host)?;
     let options = ProxyOptions {
         listener: ListenerOptions {

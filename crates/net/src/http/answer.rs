@@ -12,7 +12,10 @@ use http::{
 };
 
 use super::{
-    body::Body, handler::plain, head::has_connection_token, refusal::Refusal,
+    body::Body,
+    handler::{plain, text},
+    head::has_connection_token,
+    refusal::Refusal,
     request_reader::Manner,
 };
 use crate::tcp::Outgoing;
@@ -103,8 +106,7 @@ impl Rest {
 
 /// The answer to a request that is refused.
 pub(super) fn refuse(refusal: Refusal, out: &mut Outgoing) {
-    let mut answer = Response::new(Body::from(format!("{refusal}\n")));
-    *answer.status_mut() = refusal.status();
+    let answer = text(refusal.status(), format!("{refusal}\n"));
     let manner = Manner {
         version: Version::HTTP_11,
         is_head: false,

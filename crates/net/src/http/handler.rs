@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use freeboard_actor::{ActorRef, Recipient};
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{
     body::Body,
@@ -99,8 +99,15 @@ impl fmt::Debug for Reply {
 
 /// A status and its name as the body.
 pub(super) fn plain(status: StatusCode) -> Response<Body> {
-    let text = status.canonical_reason().unwrap_or("unknown");
-    let mut answer = Response::new(Body::from(format!("{text}\n")));
+    let name = status.canonical_reason().unwrap_or("unknown");
+    text(status, format!("{name}\n"))
+}
+
+/// A status and what it says.
+pub(super) fn text(status: StatusCode, said: String) -> Response<Body> {
+    let mut answer = Response::new(Body::from(said));
     *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
 }

@@ -219,13 +219,12 @@ impl Link {
             let to_client = &gauges.to_client_bytes;
             let back = self.to_client.carry(backend, client, window, to_client)?;
             if !there && !back {
-                // With a full window nothing is read that would say so.
-                for socket in [client, backend] {
-                    if socket.has_failed() {
-                        return Err(socket.failure());
-                    }
+                if self.to_backend.has_ended && self.to_client.has_ended {
+                    return Ok(true);
                 }
-                return Ok(self.to_backend.has_ended && self.to_client.has_ended);
+                // With a full window nothing is read that would say so.
+                let failure = client.failure().or_else(|| backend.failure());
+                return failure.map_or(Ok(false), Err);
             }
         }
         cx.notifier(|link: &mut Self, cx| link.run(cx))();

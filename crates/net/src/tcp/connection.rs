@@ -71,11 +71,11 @@ pub enum Event {
     Closed(Option<io::ErrorKind>),
 }
 
-/// An event of a connection.
+/// An event of a connection, as its owner is told it.
 #[derive(Clone, Debug)]
 pub struct Events {
-    /// The number of the connection's actor.
-    pub connection: freeboard_actor::ActorId,
+    /// The connection, to be given credit and written to.
+    pub connection: ActorRef<Connection>,
     /// What happened.
     pub event: Event,
 }
@@ -84,7 +84,8 @@ pub struct Events {
 #[derive(Clone, Debug)]
 pub struct Write(pub Bytes);
 
-/// So many further messages may come.
+/// So many further messages may come. Who gives it only when what it wrote for the last ones was taken
+/// ([`Event::Pressure`] has ended, or none came) is never refused a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Credit(pub u32);
 
@@ -199,7 +200,7 @@ impl Connection {
     }
 
     fn say(&self, event: Event, cx: &Context<Self>) {
-        let connection = cx.id();
+        let connection = cx.actor_ref();
         // An owner that is gone wants to know nothing.
         let _ = self.owner.tell(Events { connection, event });
     }
@@ -256,10 +257,10 @@ impl Connection {
             self.is_pressed = false;
             self.say(Event::Pressure(false), cx);
         }
-        let is_failed = |socket: &&Socket| socket.has_failed();
-        if let (0, Some(socket)) = (self.credit, self.socket.as_ref().filter(is_failed)) {
-            // Nothing is read that would say so.
-            return Err(socket.failure());
+        // Without credit nothing is read that would say so.
+        let failure = self.socket.as_ref().and_then(Socket::failure);
+        if let (0, Some(failure)) = (self.credit, failure) {
+            return Err(failure);
         }
         for _ in 0..STEPS_MAX {
             if !self.read(cx)? {

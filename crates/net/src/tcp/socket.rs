@@ -177,11 +177,13 @@ impl Socket {
         self.is_failed
     }
 
-    /// Why it is broken.
+    /// Why it is broken, if it is: one that was closed both ways has come to its end. Says so once.
     #[must_use]
-    pub fn failure(&self) -> io::Error {
-        let error = self.stream.take_error().ok().flatten();
-        error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+    pub fn failure(&self) -> Option<io::Error> {
+        if !self.is_failed {
+            return None;
+        }
+        self.stream.take_error().ok().flatten()
     }
 
     /// Reads once, at most `limit` bytes (64 KiB at the most), and shows them to `take`.

@@ -1,0 +1,106 @@
+//! A page by a function, a page by an actor, and an echo under credit, until Enter is pressed:
+//!
+//! ```text
+//!   curl http://127.0.0.1:8081/    curl http://127.0.0.1:8082/    nc 127.0.0.1 8083
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example for who watches")]
+
+use std::time::Duration;
+
+use freeboard::{
+    io::{Policy, Poller},
+    net::{
+        // The prelude has a `Handler` of its own: that of messages.
+        http::{Body, Call, Handler as HttpHandler, HttpServer, Limits},
+        tcp::{
+            Close, Connection, ConnectionOptions, Credit, Event, Events, Listener, ListenerOptions,
+            Write,
+        },
+        types::Response,
+    },
+    prelude::*,
+};
+
+const WORKERS: usize = 2;
+const END: Duration = Duration::from_secs(5);
+
+/// Answers requests, and counts them.
+struct Desk {
+    answered: u64,
+}
+
+impl Actor for Desk {}
+
+impl Handler<Call> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, call: Call, _: &mut Context<Self>) {
+        self.answered += 1;
+        let text = format!("{} is number {}\n", call.request.uri(), self.answered);
+        // It may as well be kept, and sent later, or by another actor.
+        call.reply.send(Response::new(Body::from(text)));
+    }
+}
+
+/// Sends back what a connection brings. One for each.
+struct Echo;
+
+impl Actor for Echo {}
+
+impl Handler<Events> for Echo {
+    type Reply = ();
+
+    fn handle(&mut self, events: Events, cx: &mut Context<Self>) {
+        let connection = events.connection;
+        // A connection that is over needs neither: `Closed` is on its way.
+        let _ = match events.event {
+            Event::Received(bytes) => {
+                connection.tell(Write(bytes)).is_ok() && connection.tell(Credit(1)).is_ok()
+            }
+            Event::Ended => connection.tell(Close).is_ok(),
+            Event::Closed(_) => {
+                cx.stop();
+                true
+            }
+            Event::Opened(_) | Event::Pressure(_) | Event::Refused(_) => true,
+        };
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // As many workers for both.
+    let poller = Poller::new(WORKERS, Policy::default())?;
+    let system = System::builder()
+        .workers(WORKERS)
+        .driver(poller.driver())
+        .build()?;
+    let options = ListenerOptions::default();
+    let at = |port: u16| ([127, 0, 0, 1], port).into();
+
+    let function = HttpHandler::function(|request| {
+        Response::new(Body::from(format!("you want {}\n", request.uri())))
+    });
+    let limits = Limits::default();
+    let page = HttpServer::bind(&system, &poller, at(8081), options, limits, function)?;
+
+    let desk = system.spawn(Desk { answered: 0 });
+    let actor = HttpHandler::Actor(desk.recipient());
+    let counted = HttpServer::bind(&system, &poller, at(8082), options, limits, actor)?;
+
+    let shared = poller.clone();
+    let echo = Listener::bind(&system, &poller, at(8083), options, move |accepted, cx| {
+        let owner = cx.spawn_once(SpawnOptions::new(), Echo)?.recipient();
+        let options = ConnectionOptions::default();
+        Connection::spawn(accepted, &shared, options, owner, cx).map(drop)
+    })?;
+
+    println!("8081: a function, 8082: an actor, 8083: an echo; Enter ends it");
+    std::io::stdin().read_line(&mut String::new())?;
+    let left = page.drain(END) + counted.drain(END) + echo.drain(END);
+    println!(
+        "{left} connections were cut off; {:?}",
+        system.shutdown(END)
+    );
+    Ok(())
+}
