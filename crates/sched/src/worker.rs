@@ -388,8 +388,8 @@ impl Worker {
         match self.lead.get() {
             Lead::NextSlot => {}
             Lead::First => return self.found_first.borrow_mut().push(task),
-            // Among long runs the ring is given away after each, so it would go there anyway.
-            Lead::None if self.has_long_runs() => return self.shared.inject_found(task),
+            // What is in the ring would wait for a second long run.
+            Lead::None if self.was_long.get() => return self.shared.inject_found(task),
             Lead::None => return self.push_local(task),
         }
         if let Some(displaced) = self.seat().next_slot.replace(task) {
