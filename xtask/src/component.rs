@@ -110,8 +110,17 @@ pub(crate) const MARIADB: Component = Component {
     needed_by: "the scene eager and `cargo xtask peers proxy`",
 };
 
+/// Redis, the server that the client is tested against.
+pub(crate) const REDIS: Component = Component {
+    name: "Redis",
+    programs: &["redis-server"],
+    probe: &[],
+    packages: &["redis-server"],
+    needed_by: "the tests of crates/redis and crates/cache",
+};
+
 /// All that `cargo xtask test` wants to have.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB, &REDIS];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]

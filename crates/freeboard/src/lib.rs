@@ -5,6 +5,8 @@
 
 pub use freeboard_actor::*;
 
+/// A leased cache on Redis.
+pub use freeboard_cache as cache;
 /// Bounds, overload policies, credit: pure decisions.
 pub use freeboard_flow as flow;
 /// The poller that a system's workers share, and when they look at it.
@@ -13,6 +15,8 @@ pub use freeboard_io as io;
 pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
 pub use freeboard_net as net;
+/// A pipelined Redis client.
+pub use freeboard_redis as redis;
 /// Sealed, durable, append-only logs.
 pub use freeboard_stream as stream;
 /// A stream's writer as an actor, and its records as messages.

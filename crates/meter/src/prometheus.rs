@@ -16,7 +16,6 @@ mod workers;
 pub use exposition::{Exposition, FamilyKind};
 
 use crate::snapshot::{ActorSnapshot, SystemSnapshot};
-use crate::tally::HistogramSummary;
 
 /// The labels of one actor's series, as text.
 struct ActorLabels<'a> {
@@ -154,7 +153,7 @@ fn render_actors(text: &mut Exposition, actors: &[ActorLabels<'_>]) {
     text.family(name, FamilyKind::Summary, help);
     for labels in actors {
         if let Some(summary) = &labels.actor.handling {
-            render_summary(text, name, &labels.of_actor(), summary);
+            text.summary(name, &labels.of_actor(), summary);
         }
     }
 }
@@ -220,36 +219,10 @@ fn render_lanes(text: &mut Exposition, actors: &[ActorLabels<'_>]) {
     for labels in actors {
         for (index, lane) in labels.actor.lanes.iter().enumerate() {
             if let Some(summary) = &lane.time_in_queue {
-                render_summary(text, name, &labels.of_lane(index), summary);
+                text.summary(name, &labels.of_lane(index), summary);
             }
         }
     }
-}
-
-/// Quantiles 0 and 1 are the least and the greatest value, as Go's own metrics have them.
-fn render_summary(
-    text: &mut Exposition,
-    name: &str,
-    labels: &[(&str, &str)],
-    summary: &HistogramSummary,
-) {
-    for (quantile, value_ns) in [
-        ("0", summary.min),
-        ("0.5", summary.p50),
-        ("0.75", summary.p75),
-        ("0.9", summary.p90),
-        ("0.95", summary.p95),
-        ("0.99", summary.p99),
-        ("0.999", summary.p999),
-        ("1", summary.max),
-    ] {
-        let mut with_quantile = labels.to_vec();
-        with_quantile.push(("quantile", quantile));
-        text.sample(name, &with_quantile, seconds(value_ns as f64));
-    }
-    let sum_seconds = seconds(summary.mean * summary.count as f64);
-    text.sample(&format!("{name}_sum"), labels, sum_seconds);
-    text.sample(&format!("{name}_count"), labels, summary.count as f64);
 }
 
 fn seconds(nanoseconds: f64) -> f64 {

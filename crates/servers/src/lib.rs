@@ -1,7 +1,7 @@
 //! Real servers for tests and the laboratory, each on loopback with a folder of its own.
 //!
 //! ```text
-//!   Recipe (mariadb, ..) ──▶ Server::start ──▶ the server
+//!   Recipe (mariadb, redis) ──▶ Server::start ──▶ the server
 //!                                └── a pipe ──▶ its guard: kills it when our end is closed, however
 //!                                               we ended
 //! ```
@@ -14,8 +14,10 @@
 mod error;
 mod mariadb;
 mod recipe;
+mod redis;
 mod server;
 
 pub use error::ServerError;
 pub use mariadb::mariadb;
+pub use redis::redis;
 pub use server::Server;

@@ -2,9 +2,12 @@
 
 #![cfg(unix)]
 
-use std::{io::Read, net::TcpStream};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
 
-use freeboard_servers::{Server, ServerError, mariadb};
+use freeboard_servers::{Server, ServerError, mariadb, redis};
 
 /// Checks that it can be killed and started again on the same port.
 fn check(start: fn() -> Result<Server, ServerError>, is_there: fn(&Server) -> bool) {
@@ -28,4 +31,18 @@ fn mariadb_greets() {
         stream.read_exact(&mut greeting).expect("a greeting");
         greeting.windows(7).any(|word| word == b"MariaDB")
     });
+}
+
+#[test]
+fn redis_answers() {
+    check(
+        || redis(&["--maxclients", "100"]),
+        |server| {
+            let mut stream = TcpStream::connect(server.address()).expect("it listens");
+            stream.write_all(b"PING\r\n").expect("it reads");
+            let mut answer = [0; 7];
+            stream.read_exact(&mut answer).expect("an answer");
+            answer == *b"+PONG\r\n"
+        },
+    );
 }

@@ -62,9 +62,23 @@ const FLOORS: &[(&str, Below)] = &[
     ),
     (
         "freeboard-redis",
-        Below::Only(&["freeboard-net", "freeboard-actor"]),
+        Below::Only(&[
+            "freeboard-net",
+            "freeboard-actor",
+            "freeboard-io",
+            "freeboard-flow",
+            "freeboard-meter",
+        ]),
     ),
-    ("freeboard-cache", Below::Only(&["freeboard-redis"])),
+    (
+        "freeboard-cache",
+        Below::Only(&[
+            "freeboard-redis",
+            "freeboard-actor",
+            "freeboard-flow",
+            "freeboard-meter",
+        ]),
+    ),
     (
         "freeboard-board",
         Below::Only(&["freeboard-actor", "freeboard-meter"]),

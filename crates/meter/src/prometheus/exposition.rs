@@ -5,6 +5,9 @@
 
 use std::fmt::Write as _;
 
+use super::seconds;
+use crate::tally::HistogramSummary;
+
 /// What a family of samples is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyKind {
@@ -140,6 +143,37 @@ impl Exposition {
         push_value(text, value);
         text.push('\n');
         self
+    }
+
+    /// Adds the samples of a summary: quantiles, sum and count, in seconds. Quantiles 0 and 1 are the least
+    /// and the greatest value, as Go's own metrics have them.
+    ///
+    /// # Panics
+    ///
+    /// As [`Exposition::sample`].
+    pub fn summary(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        summary: &HistogramSummary,
+    ) -> &mut Self {
+        for (quantile, value_ns) in [
+            ("0", summary.min),
+            ("0.5", summary.p50),
+            ("0.75", summary.p75),
+            ("0.9", summary.p90),
+            ("0.95", summary.p95),
+            ("0.99", summary.p99),
+            ("0.999", summary.p999),
+            ("1", summary.max),
+        ] {
+            let mut with_quantile = labels.to_vec();
+            with_quantile.push(("quantile", quantile));
+            self.sample(name, &with_quantile, seconds(value_ns as f64));
+        }
+        let sum_seconds = seconds(summary.mean * summary.count as f64);
+        self.sample(&format!("{name}_sum"), labels, sum_seconds);
+        self.sample(&format!("{name}_count"), labels, summary.count as f64)
     }
 
     /// The text; families that have no samples are left out.

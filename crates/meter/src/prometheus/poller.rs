@@ -1,6 +1,6 @@
 //! The families of the poller.
 
-use super::{Exposition, FamilyKind, render_summary, seconds};
+use super::{Exposition, FamilyKind, seconds};
 use crate::poller::{LooksSnapshot, PollerSnapshot};
 
 pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
@@ -95,5 +95,5 @@ pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
     let name = "freeboard_poller_readiness_to_run_seconds";
     let help = "From the look that found a socket ready to the run of its owner.";
     text.family(name, FamilyKind::Summary, help);
-    render_summary(text, name, &[], &poller.readiness_to_run);
+    text.summary(name, &[], &poller.readiness_to_run);
 }

@@ -1,6 +1,6 @@
 //! The scheduler's families: one series for each worker, and the scheduler's own.
 
-use super::{Exposition, FamilyKind, render_summary, seconds};
+use super::{Exposition, FamilyKind, seconds};
 use crate::scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState};
 
 pub(super) fn render_workers(text: &mut Exposition, workers: &[WorkerSnapshot]) {
@@ -195,6 +195,6 @@ pub(super) fn render_scheduler(text: &mut Exposition, scheduler: &SchedulerSnaps
     let help = "From the start of a blocked run until a spare was at work.";
     text.family(name, FamilyKind::Summary, help);
     if let Some(delay) = &scheduler.rescue_delay {
-        render_summary(text, name, &[], delay);
+        text.summary(name, &[], delay);
     }
 }

@@ -1,0 +1,169 @@
+//! The callers of one key in this process, who share each question to Redis and each fetch.
+//!
+//! ```text
+//!              joins                                    a lease, and nothing stale
+//!   ─────────▶ Getting ──▶ Leasing ─────────────────────────────▶ Held ──fill──▶ Filling
+//!                             │  ▲                                  │
+//!                        wait │  │ notified, due          given up, │
+//!                             ▼  │                   or time is over │
+//!                            Waiting ◀──────────────────────────────┘
+//! ```
+//!
+//! An answer serves the callers that were there when its question left (`asked`), and a fetched value that was
+//! not stored those that were there when the fetch began: so nobody gets a value that was invalidated before
+//! the call. The others ask anew, all at once.
+
+use std::collections::VecDeque;
+
+use freeboard_flow::Backoff;
+
+use crate::{call::Reply, found::Found};
+
+/// A caller, and until when it waits for another's fetch.
+pub(crate) struct Caller {
+    pub(crate) reply: Reply<Found>,
+    pub(crate) since_ns: u64,
+    pub(crate) deadline_ns: u64,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A GET.
+    Getting,
+    /// The script for a lease.
+    Leasing {
+        /// Whether the key was filled or freed after the question left.
+        is_notified: bool,
+    },
+    /// Somebody in another process fetches.
+    Waiting,
+    /// One of the callers fetches.
+    Held {
+        /// Its lease is over then, and others may ask, whatever became of it.
+        until_ns: u64,
+    },
+    /// What it fetched is on its way to Redis.
+    Filling {
+        /// The callers that were there when it left.
+        at_fill: usize,
+    },
+}
+
+/// The callers of one key.
+pub(crate) struct Flight {
+    pub(crate) callers: VecDeque<Caller>,
+    asked: usize,
+    /// Of the question or the lease under way. An answer with another one is too late.
+    pub(crate) turn: u64,
+    pub(crate) stage: Stage,
+    pub(crate) has_waited: bool,
+    polls: u32,
+    /// When something must be done without an answer.
+    pub(crate) due_ns: Option<u64>,
+}
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Stored,
+    /// The value may have been invalidated since the lease was given.
+    NotStored,
+}
+
+impl Flight {
+    pub(crate) fn new(turn: u64, caller: Caller) -> Self {
+        Self {
+            callers: VecDeque::from([caller]),
+            asked: 1,
+            turn,
+            stage: Stage::Getting,
+            has_waited: false,
+            polls: 0,
+            due_ns: None,
+        }
+    }
+
+    /// A question leaves.
+    pub(crate) fn ask(&mut self, turn: u64, stage: Stage) {
+        self.turn = turn;
+        self.stage = stage;
+        self.asked = self.callers.len();
+    }
+
+    /// The callers that an answer is for.
+    pub(crate) fn take_asked(&mut self) -> Vec<Caller> {
+        self.take(self.asked)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Caller> {
+        self.asked = self.asked.saturating_sub(count);
+        self.callers
+            .drain(..count.min(self.callers.len()))
+            .collect()
+    }
+
+    /// The first caller that still waits. Those before it are gone.
+    pub(crate) fn take_leader(&mut self) -> Option<Caller> {
+        while let Some(caller) = self.callers.pop_front() {
+            self.asked = self.asked.saturating_sub(1);
+            if !caller.reply.is_gone() {
+                return Some(caller);
+            }
+        }
+        None
+    }
+
+    /// One of the callers fetches.
+    pub(crate) fn hold(&mut self, turn: u64, until_ns: u64) {
+        self.ask(turn, Stage::Held { until_ns });
+        self.has_waited = true;
+    }
+
+    /// What was fetched leaves for Redis.
+    pub(crate) fn fill(&mut self) {
+        let at_fill = self.callers.len();
+        self.stage = Stage::Filling { at_fill };
+    }
+
+    /// The callers that get what was fetched.
+    pub(crate) fn filled(&mut self, ending: Ending) -> Vec<Caller> {
+        match (ending, self.stage) {
+            (Ending::Stored, Stage::Filling { at_fill }) => self.take(at_fill),
+            _ => self.take_asked(),
+        }
+    }
+
+    /// Somebody else fetches. When to look again.
+    pub(crate) fn wait(&mut self, now_ns: u64, poll: &Backoff) -> Option<u64> {
+        self.stage = Stage::Waiting;
+        self.has_waited = true;
+        let poll_ns = now_ns.saturating_add(poll.delay_ns(self.polls));
+        self.polls = self.polls.saturating_add(1);
+        Some(poll_ns.min(self.deadline_ns()?))
+    }
+
+    /// The first caller's. Others came later and wait as long.
+    fn deadline_ns(&self) -> Option<u64> {
+        self.callers.front().map(|caller| caller.deadline_ns)
+    }
+
+    /// While one of the callers fetches: when something must be done without it.
+    pub(crate) fn held_due_ns(&self) -> Option<u64> {
+        let until_ns = match self.stage {
+            Stage::Held { until_ns } => Some(until_ns),
+            _ => None,
+        };
+        self.deadline_ns().into_iter().chain(until_ns).min()
+    }
+
+    /// The callers whose time is over.
+    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Vec<Caller> {
+        let is_over = |caller: &&Caller| caller.deadline_ns <= now_ns;
+        let count = self.callers.iter().take_while(is_over).count();
+        if let Stage::Filling { at_fill } = &mut self.stage {
+            *at_fill = at_fill.saturating_sub(count);
+        }
+        self.take(count)
+    }
+}

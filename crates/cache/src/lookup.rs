@@ -1,0 +1,347 @@
+//! The way of a look-up: from the callers to Redis and back.
+//!
+//! Each step is a function that is called with an answer, on the worker that brought it. Between two steps
+//! nothing is held but the flight (see `flight.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use freeboard_meter::now_ns;
+use freeboard_redis::RedisError;
+
+use crate::{
+    bulkhead::Permit,
+    cache::Inner,
+    call::Reply,
+    early,
+    entry::{Entry, Token},
+    error::CacheError,
+    flight::{Caller, Ending},
+    flights::{Due, Granted, Joined, Served},
+    found::{Cached, Found},
+    lease::Lease,
+    model::{LeaseOutcome, LeaseRequest},
+    options::{Fallback, millis},
+    scripts::LeaseAnswer,
+};
+
+/// What a GET means for those who asked.
+enum Verdict {
+    Use(Cached),
+    /// A lease is asked for; `seen_ms` as of [`LeaseRequest`].
+    Lease {
+        seen_ms: u64,
+    },
+}
+
+impl Inner {
+    /// Somebody wants a value, or a lease.
+    pub(crate) fn look_up(self: &Arc<Self>, key: Bytes, reply: Reply<Found>) {
+        if let Some(value) = self.local_value(&key) {
+            let is_stale = false;
+            reply.complete(Ok(Found::Cached(Cached { value, is_stale })));
+            return;
+        }
+        let since_ns = now_ns();
+        let caller = Caller {
+            reply,
+            since_ns,
+            deadline_ns: since_ns.saturating_add(self.wait_max_ns),
+        };
+        match self.flights.join(&key, caller) {
+            Joined::Waits => {}
+            Joined::Asks(turn) => self.ask(key, turn),
+            Joined::Refused(caller, error) => self.refuse(vec![caller], &error),
+        }
+    }
+
+    /// What this process had a moment ago.
+    pub(crate) fn local_value(&self, key: &Bytes) -> Option<Option<Bytes>> {
+        let value = self.local.as_ref()?.get(key)?;
+        self.gauges.local_hits.add(1);
+        Some(value)
+    }
+
+    fn ask(self: &Arc<Self>, key: Bytes, turn: u64) {
+        let inner = self.clone();
+        self.redis
+            .get(&key)
+            .then(move |answer| inner.got(key, turn, answer));
+    }
+
+    fn got(self: &Arc<Self>, key: Bytes, turn: u64, answer: Result<Option<Bytes>, RedisError>) {
+        match self.entry_of(answer) {
+            Ok(entry) => match entry.map_or(Verdict::Lease { seen_ms: 0 }, |it| self.judge(&it)) {
+                Verdict::Use(cached) => self.serve(&key, turn, &cached),
+                Verdict::Lease { seen_ms } => {
+                    if self.flights.leasing(&key, turn) {
+                        self.ask_lease(key, turn, seen_ms);
+                    }
+                }
+            },
+            Err(error) => self.unavailable(key, turn, error, None),
+        }
+    }
+
+    /// What stands in Redis, if it is ours.
+    pub(crate) fn entry_of(
+        &self,
+        answer: Result<Option<Bytes>, RedisError>,
+    ) -> Result<Option<Entry>, RedisError> {
+        let raw = match answer {
+            Ok(None) => return Ok(None),
+            Ok(Some(raw)) => Some(raw),
+            // A hash or a list.
+            Err(RedisError::Server(error)) if error.code() == "WRONGTYPE" => None,
+            Err(error) => return Err(error),
+        };
+        let entry = raw.and_then(|raw| Entry::decode(&raw));
+        if entry.is_none() {
+            self.gauges.foreign.add(1);
+        }
+        Ok(entry)
+    }
+
+    fn judge(&self, entry: &Entry) -> Verdict {
+        // Without the time the script has to say.
+        let Some(now_ms) = self.clock.now_ms(now_ns()) else {
+            return Verdict::Lease { seen_ms: 0 };
+        };
+        let fresh_until_ms = entry.fresh_until_ms;
+        match Cached::of(entry, now_ms) {
+            Some(cached) if entry.is_closed(now_ms) => Verdict::Use(cached),
+            Some(cached) if !cached.is_stale => {
+                let chance = self.chance.next();
+                let beta = self.options.early_beta;
+                match early::is_due(now_ms, fresh_until_ms, entry.cost_ms, beta, chance) {
+                    true => Verdict::Lease {
+                        seen_ms: fresh_until_ms,
+                    },
+                    false => Verdict::Use(cached),
+                }
+            }
+            _ => Verdict::Lease { seen_ms: 0 },
+        }
+    }
+
+    fn ask_lease(self: &Arc<Self>, key: Bytes, turn: u64, seen_ms: u64) {
+        let token = self.tokens.next();
+        let request = LeaseRequest {
+            token,
+            seen_ms,
+            lease_ms: millis(self.options.lease_time),
+            every_ms: millis(self.options.lease_every),
+        };
+        let inner = self.clone();
+        self.scripts
+            .lease(&self.redis, &key, self.clock.simulated_ms(), &request)
+            .then(move |answer| inner.leased(key, turn, &request, answer));
+    }
+
+    fn leased(
+        self: &Arc<Self>,
+        key: Bytes,
+        turn: u64,
+        request: &LeaseRequest,
+        answer: Result<LeaseAnswer, RedisError>,
+    ) {
+        let token = request.token;
+        let answer = match answer {
+            Ok(answer) => answer,
+            // It may have been given all the same: then what is fetched can be stored.
+            Err(error) if !error.is_unsent() => {
+                return self.unavailable(key, turn, error, Some(token));
+            }
+            Err(error) => return self.unavailable(key, turn, error, None),
+        };
+        let cached = |entry: &Entry| Cached::of(entry, answer.now_ms);
+        match answer.outcome {
+            LeaseOutcome::Value(entry) => {
+                if let Some(cached) = cached(&entry) {
+                    self.serve(&key, turn, &cached);
+                }
+            }
+            LeaseOutcome::Wait { stale } => {
+                self.gauges.leases_refused.add(1);
+                match stale.as_ref().and_then(cached) {
+                    Some(cached) => self.serve(&key, turn, &cached),
+                    None => self.wait(key, turn),
+                }
+            }
+            LeaseOutcome::Granted { stale, is_takeover } => {
+                self.gauges.leases_granted.add(1);
+                self.gauges.leases_expired.add(is_takeover.into());
+                self.gauges
+                    .early_refreshes
+                    .add((request.seen_ms > 0).into());
+                let stale = stale.as_ref().and_then(cached);
+                self.grant(key, turn, Some(token), stale, None);
+            }
+        }
+    }
+
+    fn wait(self: &Arc<Self>, key: Bytes, turn: u64) {
+        let waits = self.flights.waits(&key, turn, now_ns());
+        self.refuse(waits.expired, &CacheError::WaitedTooLong);
+        if let Some(turn) = waits.again {
+            self.gauges.notified.add(1);
+            self.ask_lease(key, turn, 0);
+        }
+    }
+
+    /// Gives one caller the lease, and the others the stale value, if there is one.
+    fn grant(
+        self: &Arc<Self>,
+        key: Bytes,
+        turn: u64,
+        token: Option<Token>,
+        stale: Option<Cached>,
+        permit: Option<Permit>,
+    ) {
+        let Granted {
+            leader,
+            served,
+            turn,
+        } = self.flights.granted(&key, turn, stale.is_some(), now_ns());
+        let lease = Lease::new(
+            self.clone(),
+            key.clone(),
+            token,
+            turn,
+            stale.clone(),
+            permit,
+        );
+        match leader {
+            Some(leader) => {
+                match stale {
+                    Some(_) => self.gauges.refreshes.add(1),
+                    None => self.gauges.misses.add(1),
+                }
+                leader.reply.complete(Ok(Found::Lease(lease)));
+            }
+            // Released, as nobody wants it any more.
+            None => drop(lease),
+        }
+        if let Some(stale) = stale {
+            self.give(&key, served, &stale);
+        }
+    }
+
+    /// Redis has no answer.
+    fn unavailable(
+        self: &Arc<Self>,
+        key: Bytes,
+        turn: u64,
+        error: RedisError,
+        token: Option<Token>,
+    ) {
+        self.gauges.redis_failures.add(1);
+        // The client has ended: there is nothing to come back to.
+        let is_over = error == RedisError::Closed;
+        if self.options.fallback == Fallback::Fail || is_over {
+            let callers = self.flights.failed(&key, turn);
+            return self.refuse(callers, &CacheError::Redis(error));
+        }
+        match self.bulkhead.enter() {
+            Some(permit) => {
+                self.gauges.direct_fetches.add(1);
+                self.grant(key, turn, token, None, Some(permit));
+            }
+            None => {
+                let callers = self.flights.failed(&key, turn);
+                self.refuse(callers, &CacheError::FetchesFull(error));
+            }
+        }
+    }
+
+    /// What was asked for is there.
+    fn serve(self: &Arc<Self>, key: &Bytes, turn: u64, cached: &Cached) {
+        if !cached.is_stale {
+            self.keep(key, &cached.value);
+        }
+        let served = self.flights.answered(key, turn);
+        self.give(key, served, cached);
+    }
+
+    /// What was fetched is there, for those who waited.
+    pub(crate) fn fetched(
+        self: &Arc<Self>,
+        key: &Bytes,
+        turn: u64,
+        ending: Ending,
+        value: &Option<Bytes>,
+    ) {
+        let served = self.flights.filled(key, turn, ending);
+        let cached = Cached {
+            value: value.clone(),
+            is_stale: false,
+        };
+        self.give(key, served, &cached);
+    }
+
+    /// Keeps it in this process.
+    pub(crate) fn keep(&self, key: &Bytes, value: &Option<Bytes>) {
+        if let Some(local) = &self.local {
+            local.put(key.clone(), value.clone());
+        }
+    }
+
+    fn give(self: &Arc<Self>, key: &Bytes, served: Served, cached: &Cached) {
+        // First what others wait for: the callers' own functions may take their time.
+        if let Some(turn) = served.next {
+            self.ask(key.clone(), turn);
+        }
+        let count = served.callers.len() as u64;
+        let counter = match cached {
+            _ if served.has_waited => &self.gauges.waits,
+            Cached { is_stale: true, .. } => &self.gauges.stale_hits,
+            Cached { value: None, .. } => &self.gauges.negative_hits,
+            Cached { .. } => &self.gauges.hits,
+        };
+        counter.add(count);
+        let now_ns = now_ns();
+        for caller in served.callers {
+            if served.has_waited {
+                let waited_ns = now_ns.saturating_sub(caller.since_ns);
+                self.gauges.wait_time.record_shared(waited_ns);
+            }
+            caller.reply.complete(Ok(Found::Cached(cached.clone())));
+        }
+    }
+
+    fn refuse(&self, callers: Vec<Caller>, error: &CacheError) {
+        self.gauges.refused(error, callers.len());
+        for caller in callers {
+            caller.reply.complete(Err(error.clone()));
+        }
+    }
+
+    /// Another process has filled or freed a key.
+    pub(crate) fn notified(self: &Arc<Self>, key: Bytes) {
+        if let Some(turn) = self.flights.notified(&key) {
+            self.gauges.notified.add(1);
+            self.ask_lease(key, turn, 0);
+        }
+    }
+
+    /// Does what is due. When the next is.
+    pub(crate) fn look_at_due(self: &Arc<Self>) -> Option<u64> {
+        let (all, next_ns) = self.flights.due(now_ns());
+        for due in all {
+            match due {
+                Due::Ask(key, turn) => {
+                    self.gauges.polled.add(1);
+                    self.ask_lease(key, turn, 0);
+                }
+                Due::Expired(callers) => self.refuse(callers, &CacheError::WaitedTooLong),
+            }
+        }
+        next_ns
+    }
+
+    /// Nobody waits any longer.
+    pub(crate) fn close(&self) {
+        let callers = self.flights.close();
+        self.refuse(callers, &CacheError::Closed);
+    }
+}

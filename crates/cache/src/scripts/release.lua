@@ -1,0 +1,8 @@
+-- ARGV[3]: token. Gives whether it was done, and whether it was published.
+local entry = load()
+if not holds(entry, ARGV[3]) then return {0, 0} end
+local awaited = entry.awaited
+entry.awaited, entry.token, entry.lease_until, entry.rate_until = 0, NONE, 0, 0
+save(entry)
+if awaited == 1 then publish() end
+return {1, awaited}

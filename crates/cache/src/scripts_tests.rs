@@ -1,0 +1,271 @@
+//! The scripts beside the model: random sequences, every answer and every byte compared.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use freeboard_actor::System;
+use freeboard_io::{Policy, Poller};
+use freeboard_redis::{Redis, RedisOptions};
+use proptest::prelude::*;
+
+use crate::{
+    entry::{Entry, Kind, Token},
+    model::{Fill, LeaseOutcome, LeaseRequest, Leave, Slot},
+    scripts::Scripts,
+};
+
+#[allow(dead_code, reason = "other tests kill and restart it")]
+#[allow(clippy::print_stderr, reason = "tests that are left out say so")]
+#[path = "../tests/support/server.rs"]
+mod server;
+
+use server::Server;
+
+/// Far beyond what any of it takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Waits for a condition.
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < until, "in vain: {what}");
+        thread::yield_now();
+    }
+}
+
+fn client(port: u16) -> (System, Redis) {
+    let poller = Poller::new(1, Policy::default()).unwrap();
+    let system = System::builder().workers(1).driver(poller.driver());
+    let system = system.build().unwrap();
+    let options = RedisOptions {
+        port,
+        timeout: LONG,
+        ..RedisOptions::default()
+    };
+    let redis = Redis::connect(&system, &poller, options).unwrap();
+    redis.wait_up(LONG).unwrap();
+    (system, redis)
+}
+
+/// A step, on one key.
+#[derive(Clone, Debug)]
+enum Step {
+    /// With one of some tokens, having seen a fresh value or not.
+    Lease {
+        token: u8,
+        has_seen: bool,
+        lease_ms: u64,
+        every_ms: u64,
+    },
+    Fill {
+        token: u8,
+        value: Option<Vec<u8>>,
+        cost_ms: u32,
+        fresh_ms: u64,
+        stale_ms: u64,
+    },
+    Release {
+        token: u8,
+    },
+    Invalidate {
+        stale_ms: Option<u64>,
+    },
+    /// Time passes.
+    Pass {
+        millis: u64,
+    },
+}
+
+/// Short and long enough that sequences meet each end of a time.
+fn millis() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(50), Just(100), 0_u64..300]
+}
+
+fn token() -> impl Strategy<Value = u8> {
+    0_u8..4
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let lease = (token(), any::<bool>(), millis(), millis());
+    let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
+    let fill = (token(), value, any::<u32>(), millis(), millis());
+    prop_oneof![
+        4 => lease.prop_map(|(token, has_seen, lease_ms, every_ms)| {
+            Step::Lease { token, has_seen, lease_ms, every_ms }
+        }),
+        4 => fill.prop_map(|(token, value, cost_ms, fresh_ms, stale_ms)| {
+            Step::Fill { token, value, cost_ms, fresh_ms, stale_ms }
+        }),
+        1 => token().prop_map(|token| Step::Release { token }),
+        2 => proptest::option::of(millis()).prop_map(|stale_ms| Step::Invalidate { stale_ms }),
+        3 => millis().prop_map(|millis| Step::Pass { millis }),
+    ]
+}
+
+/// Token 0 is nobody's, which no caller has and the scripts refuse all the same.
+const fn token_of(number: u8) -> Token {
+    Token([number; 16])
+}
+
+fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let scripts = Scripts::new(Bytes::from_static(b"nobody listens"));
+    let mut slot = Slot::default();
+    let mut now_ms = 1_700_000_000_000;
+    for step in steps {
+        let now = Some(now_ms);
+        match step {
+            Step::Pass { millis } => now_ms += millis,
+            Step::Lease {
+                token,
+                has_seen,
+                lease_ms,
+                every_ms,
+            } => {
+                let fresh_until_ms = slot.entry(now_ms).map_or(0, |entry| entry.fresh_until_ms);
+                let request = LeaseRequest {
+                    token: token_of(token + 1),
+                    seen_ms: if has_seen { fresh_until_ms } else { 0 },
+                    lease_ms,
+                    every_ms,
+                };
+                let answer = scripts.lease(redis, key, now, &request).wait();
+                let answer = answer.unwrap();
+                prop_assert_eq!(answer.now_ms, now_ms);
+                prop_assert_eq!(answer.outcome, slot.lease(now_ms, &request));
+            }
+            Step::Fill {
+                token,
+                value,
+                cost_ms,
+                fresh_ms,
+                stale_ms,
+            } => {
+                let value = value.map(Bytes::from);
+                let token = token_of(token);
+                let fill = Fill {
+                    token,
+                    value,
+                    cost_ms,
+                    fresh_ms,
+                    stale_ms,
+                };
+                let change = scripts.fill(redis, key, now, &fill).wait().unwrap();
+                prop_assert_eq!(change, slot.fill(now_ms, &fill));
+            }
+            Step::Release { token } => {
+                let token = token_of(token);
+                let change = scripts.release(redis, key, now, &token).wait();
+                prop_assert_eq!(change.unwrap(), slot.release(now_ms, &token));
+            }
+            Step::Invalidate { stale_ms } => {
+                let leave = stale_ms.map_or(Leave::Nothing, Leave::Stale);
+                let change = scripts.invalidate(redis, key, now, leave).wait();
+                prop_assert_eq!(change.unwrap(), slot.invalidate(now_ms, leave));
+            }
+        }
+        let stored = redis.get(key).wait().unwrap();
+        let stored = stored.map(|raw| Entry::decode(&raw).expect("an entry of ours"));
+        // What is over by the simulated time is forgotten by the real one, later.
+        let modelled = slot.entry(now_ms).cloned();
+        if modelled.is_some() {
+            prop_assert_eq!(stored, modelled);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn scripts_and_model_decide_alike() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let (_system, redis) = client(server.port);
+    let case = std::cell::Cell::new(0);
+    let steps = proptest::collection::vec(step(), 1..60);
+    proptest!(ProptestConfig::with_cases(400), |(steps in steps)| {
+        let key = Bytes::from(format!("key:{}", case.replace(case.get() + 1)));
+        check(&redis, &key, steps)?;
+    });
+}
+
+proptest! {
+    #[test]
+    fn entries_are_read_as_they_were_written(
+        kind in 0_u8..3, is_awaited: bool, cost_ms: u32, times in proptest::array::uniform4(0_u64..1 << 53),
+        token: [u8; 16], value: Vec<u8>,
+    ) {
+        let [fresh_until_ms, keep_until_ms, lease_until_ms, rate_until_ms] = times;
+        let kind = [Kind::Nothing, Kind::Value, Kind::Negative][usize::from(kind)];
+        let (token, value) = (Token(token), Bytes::from(value));
+        let entry = Entry {
+            kind, is_awaited, cost_ms, fresh_until_ms, keep_until_ms, lease_until_ms,
+            rate_until_ms, token, value,
+        };
+        prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+    }
+
+    /// Whatever it is, it is read or refused.
+    #[test]
+    fn any_bytes_are_read_or_refused(ours: bool, mut raw: Vec<u8>) {
+        if ours && raw.len() >= 2 {
+            raw[..2].copy_from_slice(&[0xfb, 1]);
+        }
+        let raw = Bytes::from(raw);
+        if let Some(entry) = Entry::decode(&raw) {
+            prop_assert_eq!(entry.encode(), raw);
+        }
+    }
+}
+
+/// Bytes that no version of ours has written.
+#[test]
+fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let (_system, redis) = client(server.port);
+    let scripts = Scripts::new(Bytes::from_static(b"nobody listens"));
+    let ours = Entry {
+        kind: Kind::Value,
+        fresh_until_ms: 2_000,
+        keep_until_ms: 2_000,
+        ..Entry::default()
+    };
+    let mut last_token = 0;
+    let mut check = |at: usize, byte: u8| {
+        let mut raw = ours.encode().to_vec();
+        raw[at] = byte;
+        let raw = Bytes::from(raw);
+        assert_eq!(Entry::decode(&raw), None, "byte {at}");
+        let key = Bytes::from(format!("key:{at}"));
+        redis.set(&key, &raw).wait().unwrap();
+        last_token += 1;
+        let request = LeaseRequest {
+            token: token_of(last_token),
+            seen_ms: 0,
+            lease_ms: 10,
+            every_ms: 10,
+        };
+        let answer = scripts.lease(&redis, &key, Some(1_000), &request).wait();
+        let answer = answer.unwrap();
+        let stale = None;
+        let granted = LeaseOutcome::Granted {
+            stale,
+            is_takeover: false,
+        };
+        assert_eq!(answer.outcome, granted, "byte {at}");
+    };
+    check(0, 0xfa);
+    check(1, 2);
+    check(2, 3);
+    check(3, 2);
+    // The upper bytes of each time: beyond what Lua's numbers hold.
+    for at in [8, 16, 24, 32] {
+        check(at, 0x80);
+        check(at, 0xff);
+        check(at + 1, 0x20);
+    }
+}

@@ -1,0 +1,102 @@
+//! The cache's actor: hears of keys that were filled or freed, keeps the time of those who wait, and asks the
+//! server for its own.
+
+use std::{sync::Weak, time::Duration};
+
+use freeboard_actor::{Actor, Context, Handler, TimerKey};
+use freeboard_meter::now_ns;
+use freeboard_redis::PubSub;
+
+use crate::cache::Inner;
+
+/// How often the server is asked for its time.
+const TIME_EVERY_NS: u64 = 1_000_000_000;
+/// Times closer than this are taken as one.
+const RESOLUTION_NS: u64 = 1_000_000;
+
+pub(crate) struct Watch {
+    inner: Weak<Inner>,
+    timer: Option<(TimerKey, u64)>,
+    next_time_ns: u64,
+}
+
+impl Watch {
+    pub(crate) const fn new(inner: Weak<Inner>) -> Self {
+        Self {
+            inner,
+            timer: None,
+            next_time_ns: 0,
+        }
+    }
+
+    /// Does what is due, and sets the timer for what comes next.
+    fn run(&mut self, cx: &mut Context<Self>) {
+        let Some(inner) = self.inner.upgrade() else {
+            return cx.stop();
+        };
+        let mut next_ns = inner.look_at_due().unwrap_or(u64::MAX);
+        if inner.clock.is_real() {
+            let now_ns = now_ns();
+            if self.next_time_ns <= now_ns {
+                self.next_time_ns = now_ns + TIME_EVERY_NS;
+                inner.ask_time(|_, _| {});
+            }
+            next_ns = next_ns.min(self.next_time_ns);
+        }
+        self.set_timer(next_ns, cx);
+    }
+
+    /// The timer stays if it fires early enough: then it is set again.
+    fn set_timer(&mut self, due_ns: u64, cx: &Context<Self>) {
+        let is_early_enough = self.timer.is_some_and(|(_, at_ns)| at_ns <= due_ns);
+        if due_ns == u64::MAX || is_early_enough {
+            return;
+        }
+        if let Some((key, _)) = self.timer.take() {
+            cx.cancel(key);
+        }
+        let now_ns = now_ns();
+        let delay_ns = due_ns.saturating_sub(now_ns).max(RESOLUTION_NS);
+        let fired = |watch: &mut Self, cx: &mut Context<Self>| {
+            watch.timer = None;
+            watch.run(cx);
+        };
+        match cx.notice_after(Duration::from_nanos(delay_ns), fired) {
+            Ok(key) => self.timer = Some((key, now_ns.saturating_add(delay_ns))),
+            Err(error) => {
+                tracing::error!("those who wait for a key are not woken in time: {error}")
+            }
+        }
+    }
+}
+
+impl Actor for Watch {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.flights.on_call(cx.notifier(Self::run));
+        }
+        self.run(cx);
+    }
+}
+
+impl Handler<PubSub> for Watch {
+    type Reply = ();
+
+    fn handle(&mut self, message: PubSub, _: &mut Context<Self>) {
+        // That the subscription was lost for a while is what polling is for.
+        if let PubSub::Message { payload, .. } = message
+            && let Some(inner) = self.inner.upgrade()
+        {
+            inner.notified(payload);
+        }
+    }
+}
+
+/// However the actor ends, nobody waits for ever.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.close();
+        }
+    }
+}

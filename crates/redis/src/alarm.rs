@@ -1,0 +1,45 @@
+//! An actor's timer for a time that moves often.
+//!
+//! The timer stays where it is when the time moves back: it fires early, and its owner finds nothing to
+//! do and sets it again. Only an earlier time sets it anew.
+
+use std::time::Duration;
+
+use freeboard_actor::{Actor, Context, TimerKey};
+
+/// Times closer than this are taken as one, so that many close deadlines do not mean many timers.
+const RESOLUTION_NS: u64 = 1_000_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    set: Option<(TimerKey, u64)>,
+}
+
+impl Alarm {
+    /// Has `fired` called at `due_ns` or earlier; `u64::MAX` for no time.
+    pub(crate) fn set<A: Actor>(
+        &mut self,
+        due_ns: u64,
+        now_ns: u64,
+        cx: &Context<A>,
+        fired: fn(&mut A, &mut Context<A>),
+    ) {
+        let is_early_enough = self.set.is_some_and(|(_, at_ns)| at_ns <= due_ns);
+        if due_ns == u64::MAX || is_early_enough {
+            return;
+        }
+        if let Some((key, _)) = self.set.take() {
+            cx.cancel(key);
+        }
+        let delay_ns = due_ns.saturating_sub(now_ns).max(RESOLUTION_NS);
+        // Without a timer thread nothing is on time, and the next run tries again.
+        if let Ok(key) = cx.notice_after(Duration::from_nanos(delay_ns), fired) {
+            self.set = Some((key, now_ns + delay_ns));
+        }
+    }
+
+    /// It has fired.
+    pub(crate) fn fired(&mut self) {
+        self.set = None;
+    }
+}

@@ -1,0 +1,192 @@
+//! From a reply to the type that the caller wants.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    hash::Hash,
+};
+
+use bytes::Bytes;
+
+use crate::{error::RedisError, protocol::Value};
+
+/// A type that a reply can be turned into. A refusal by the server is [`RedisError::Server`] wherever it
+/// stands, but for [`Value`], which keeps those inside of aggregates.
+pub trait FromValue: Sized {
+    /// Turns it.
+    ///
+    /// # Errors
+    /// [`RedisError::WrongType`], or [`RedisError::Server`].
+    fn from_value(value: Value) -> Result<Self, RedisError>;
+}
+
+fn wrong<T>(wanted: &'static str, value: Value) -> Result<T, RedisError> {
+    match value {
+        Value::Error(error) => Err(RedisError::Server(error)),
+        value => Err(RedisError::WrongType {
+            wanted,
+            came: value.kind(),
+        }),
+    }
+}
+
+impl FromValue for Value {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        match value {
+            Value::Error(error) => Err(RedisError::Server(error)),
+            value => Ok(value),
+        }
+    }
+}
+
+/// Any reply that is no refusal.
+impl FromValue for () {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        Value::from_value(value).map(drop)
+    }
+}
+
+impl FromValue for Bytes {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        match value {
+            Value::Bulk(bytes)
+            | Value::Simple(bytes)
+            | Value::BigNumber(bytes)
+            | Value::Verbatim { text: bytes, .. } => Ok(bytes),
+            value => wrong("a string", value),
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        let bytes = Bytes::from_value(value)?;
+        String::from_utf8(bytes.into()).map_err(|_| RedisError::WrongType {
+            wanted: "a text in UTF-8",
+            came: "a string of other bytes",
+        })
+    }
+}
+
+/// A number that came as one, or as its digits.
+fn number<T: TryFrom<i64> + std::str::FromStr>(
+    wanted: &'static str,
+    value: Value,
+) -> Result<T, RedisError> {
+    match &value {
+        Value::Integer(number) => T::try_from(*number).ok(),
+        Value::Bulk(text) | Value::Simple(text) | Value::BigNumber(text) => parsed(text),
+        _ => None,
+    }
+    .map_or_else(|| wrong(wanted, value), Ok)
+}
+
+fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl FromValue for i64 {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        number("a number", value)
+    }
+}
+
+impl FromValue for u64 {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        number("a number that is not negative", value)
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        match &value {
+            Value::Double(number) => Some(*number),
+            Value::Integer(number) => Some(*number as f64),
+            Value::Bulk(text) | Value::Simple(text) => parsed(text),
+            _ => None,
+        }
+        .map_or_else(|| wrong("a number", value), Ok)
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        match value {
+            Value::Boolean(is_so) => Ok(is_so),
+            Value::Integer(0) | Value::Null => Ok(false),
+            Value::Integer(1) => Ok(true),
+            Value::Simple(text) if text == "OK" => Ok(true),
+            value => wrong("yes or no", value),
+        }
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        match value {
+            Value::Null => Ok(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+fn elements(value: Value) -> Result<Vec<Value>, RedisError> {
+    match value {
+        Value::Array(values) | Value::Set(values) | Value::Push(values) => Ok(values),
+        value => wrong("an array", value),
+    }
+}
+
+impl<T: FromValue> FromValue for Vec<T> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        elements(value)?.into_iter().map(T::from_value).collect()
+    }
+}
+
+impl<T: FromValue + Eq + Hash> FromValue for HashSet<T> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        elements(value)?.into_iter().map(T::from_value).collect()
+    }
+}
+
+impl<A: FromValue, B: FromValue> FromValue for (A, B) {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        let mut values = elements(value)?.into_iter();
+        match (values.next(), values.next(), values.next()) {
+            (Some(first), Some(second), None) => {
+                Ok((A::from_value(first)?, B::from_value(second)?))
+            }
+            _ => Err(RedisError::WrongType {
+                wanted: "a pair",
+                came: "an array of another length",
+            }),
+        }
+    }
+}
+
+/// A map, or an array in which keys and values take turns.
+fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
+    value: Value,
+) -> Result<M, RedisError> {
+    let pair = |key, value| Ok((K::from_value(key)?, V::from_value(value)?));
+    match value {
+        Value::Map(pairs) => pairs.into_iter().map(|(k, v)| pair(k, v)).collect(),
+        Value::Array(values) if values.len().is_multiple_of(2) => {
+            let mut values = values.into_iter();
+            let next = || Some(pair(values.next()?, values.next()?));
+            std::iter::from_fn(next).collect()
+        }
+        value => wrong("a map", value),
+    }
+}
+
+impl<K: FromValue + Eq + Hash, V: FromValue> FromValue for HashMap<K, V> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        pairs(value)
+    }
+}
+
+impl<K: FromValue + Ord, V: FromValue> FromValue for BTreeMap<K, V> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        pairs(value)
+    }
+}

@@ -1,0 +1,82 @@
+//! A pipelined Redis client: typed commands, one outcome each, and a bound on all that waits.
+//!
+//! ```text
+//!   callers (any thread, any runtime, actors)
+//!      │  Redis::get(..) → Request                typed, encoded, not sent yet
+//!      ▼
+//!   routing (hash slot of the key | random | power of two choices) over n connections
+//!      ▼
+//!   intake of a connection                        credit in commands and bytes, until the reply
+//!      │   full: QueueFull at once; down: Down at once; else an append under a mutex
+//!      ▼
+//!   connection, an actor                          writes up to 256 commands or 64 KiB at once, and
+//!      │                                          always reads while writing
+//!      ▼
+//!   parser (RESP3) → outcome                      exactly one for each command, at its deadline at the
+//!                                                 latest
+//! ```
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use freeboard_actor::System;
+//! use freeboard_io::{Policy, Poller};
+//! use freeboard_redis::{Redis, RedisOptions};
+//!
+//! let poller = Poller::new(2, Policy::default())?;
+//! let system = System::builder().workers(2).driver(poller.driver()).build()?;
+//! let redis = Redis::connect(&system, &poller, RedisOptions::from_url("redis://localhost")?)?;
+//! redis.wait_up(Duration::from_secs(5))?;
+//! redis.set("greeting", "hello").wait()?;
+//! assert_eq!(redis.get("greeting").wait()?.as_deref(), Some(&b"hello"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! TLS is left out (a proxy such as stunnel does it), and so are Redis Cluster and Unix sockets.
+
+#![forbid(unsafe_code)]
+
+mod alarm;
+mod body;
+mod command;
+mod commands;
+mod connection;
+mod error;
+mod failure;
+mod from_value;
+mod gauges;
+mod greeting;
+mod intake;
+mod options;
+mod outstanding;
+#[cfg(test)]
+mod outstanding_tests;
+mod pipeline;
+pub mod protocol;
+mod pubsub;
+mod random;
+mod redis;
+mod reply;
+mod request;
+mod routing;
+mod script;
+mod snapshot;
+mod subscribers;
+mod sync;
+mod transaction;
+mod unit;
+mod wire;
+
+pub use command::Command;
+pub use commands::{Expiry, Page, PendingSummary, SetIf, SetOptions, StreamEntry, Ttl};
+pub use error::{DownReason, RedisError};
+pub use from_value::FromValue;
+pub use options::{CONNECTIONS_MAX, RedisOptions, RedisOptionsError};
+pub use pipeline::Pipeline;
+pub use protocol::{ServerError, Value};
+pub use pubsub::{PubSub, Subscription};
+pub use redis::{ConnectError, Redis};
+pub use request::{Replying, Request};
+pub use routing::{Routing, hash_slot};
+pub use script::{Script, ScriptCall};
+pub use snapshot::{ConnectionSnapshot, RedisSnapshot, ShedSnapshot};
+pub use transaction::Transaction;

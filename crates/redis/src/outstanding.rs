@@ -1,0 +1,361 @@
+//! What is outstanding on one connection: commands that wait and commands that were sent. Touches no
+//! socket and no clock.
+//!
+//! ```text
+//!   accept ─▶ waiting ──next_batch──▶ sent ──reply──▶ outcome: the reply
+//!                │                     │
+//!                │ deadline            │ deadline: TimedOut, and a tombstone stays until the reply
+//!                ▼                     │ lose: Lost
+//!             Expired                  ▼
+//!          (lose: Down)              outcome
+//! ```
+//!
+//! Each command has one outcome. Its credit is [`Freed`] when nothing of it is here any more: for one
+//! that was sent with its reply, also if nobody waits for that. Replies come in the order of sending, so
+//! the oldest sent command is always the one that a reply belongs to.
+
+use std::{collections::VecDeque, mem};
+
+use bytes::BytesMut;
+
+use crate::{
+    error::RedisError,
+    protocol::{Malformed, Value},
+};
+
+/// A buffer that has grown beyond this is given back once it is empty.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// What a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// One reply.
+    Reply,
+    /// So many replies, which are one outcome.
+    Replies(usize),
+    /// A push message that confirms a subscription, or a reply that refuses it.
+    Confirmation,
+}
+
+/// A command or unit, and who waits for its outcome.
+#[derive(Debug)]
+pub(crate) struct Slot<R> {
+    /// `None` once it has its outcome.
+    pub(crate) reply: Option<R>,
+    pub(crate) awaits: Awaits,
+    /// Bytes on the wire.
+    pub(crate) bytes: usize,
+    pub(crate) deadline_ns: u64,
+    pub(crate) told_ns: u64,
+    /// 0 until it is sent.
+    pub(crate) sent_ns: u64,
+}
+
+impl<R> Slot<R> {
+    pub(crate) fn commands(&self) -> usize {
+        match self.awaits {
+            Awaits::Replies(commands) => commands,
+            Awaits::Reply | Awaits::Confirmation => 1,
+        }
+    }
+
+    /// When nobody waits any more. A subscription is waited for as long as the connection lasts: its
+    /// deadline only says when that counts as stuck.
+    fn expires_ns(&self) -> u64 {
+        match self.awaits {
+            Awaits::Confirmation => u64::MAX,
+            Awaits::Reply | Awaits::Replies(_) => self.deadline_ns,
+        }
+    }
+}
+
+/// An outcome, and whose it is.
+pub(crate) type Outcome<R> = (R, Result<Value, RedisError>);
+
+/// A command or unit whose reply is complete: when it was told, and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) commands: usize,
+    pub(crate) told_ns: u64,
+    pub(crate) sent_ns: u64,
+}
+
+/// Credit to give back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The most that is written at once. One unit that is larger goes alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMax {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outstanding<R> {
+    waiting: VecDeque<Slot<R>>,
+    /// The bytes of all that wait, in order.
+    waiting_bytes: BytesMut,
+    sent: VecDeque<Slot<R>>,
+    /// Replies of the oldest sent unit, while there are more to come.
+    collected: Vec<Value>,
+    /// No deadline of one without an outcome is earlier.
+    earliest_ns: u64,
+    freed: Freed,
+    sent_commands: usize,
+    tombstones: usize,
+    /// How long after its deadline a reply makes the connection count as stuck.
+    overdue_ns: u64,
+}
+
+impl<R> Outstanding<R> {
+    pub(crate) fn new(overdue_ns: u64) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            waiting_bytes: BytesMut::new(),
+            sent: VecDeque::new(),
+            collected: Vec::new(),
+            earliest_ns: u64::MAX,
+            freed: Freed::default(),
+            sent_commands: 0,
+            tombstones: 0,
+            overdue_ns,
+        }
+    }
+
+    /// Takes commands and their bytes over; both are empty then.
+    pub(crate) fn accept(&mut self, slots: &mut Vec<Slot<R>>, bytes: &mut BytesMut) {
+        if self.waiting_bytes.is_empty() {
+            mem::swap(&mut self.waiting_bytes, bytes);
+            bytes.clear();
+        } else {
+            self.waiting_bytes.extend_from_slice(bytes);
+            bytes.clear();
+        }
+        for slot in slots.drain(..) {
+            self.earliest_ns = self.earliest_ns.min(slot.expires_ns());
+            self.waiting.push_back(slot);
+        }
+    }
+
+    /// Whether nothing is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// Hands the next commands to `write`, and counts them as sent. What has expired is left out.
+    pub(crate) fn next_batch(
+        &mut self,
+        now_ns: u64,
+        max: BatchMax,
+        outcomes: &mut Vec<Outcome<R>>,
+        mut write: impl FnMut(BytesMut),
+    ) -> Batch {
+        let mut batch = Batch::default();
+        // Bytes at the front of `waiting_bytes` that are to be sent.
+        let mut run = 0;
+        while let Some(slot) = self.waiting.front() {
+            let is_wanted = slot.reply.is_some() && slot.expires_ns() > now_ns;
+            let commands = slot.commands();
+            if is_wanted {
+                let is_full = batch.commands + commands > max.commands
+                    || batch.bytes + slot.bytes > max.bytes;
+                if is_full && batch.commands > 0 {
+                    break;
+                }
+            }
+            let Some(mut slot) = self.waiting.pop_front() else {
+                break;
+            };
+            if is_wanted {
+                slot.sent_ns = now_ns;
+                run += slot.bytes;
+                batch.commands += commands;
+                batch.bytes += slot.bytes;
+                self.sent.push_back(slot);
+                continue;
+            }
+            if run > 0 {
+                write(self.waiting_bytes.split_to(mem::take(&mut run)));
+            }
+            self.skip(slot, outcomes);
+        }
+        if run > 0 {
+            write(self.waiting_bytes.split_to(run));
+        }
+        if self.waiting.is_empty() && batch.bytes > KEPT_BYTES {
+            self.waiting_bytes = BytesMut::new();
+        }
+        self.sent_commands += batch.commands;
+        batch
+    }
+
+    /// Drops a command that waited first and is not sent.
+    fn skip(&mut self, slot: Slot<R>, outcomes: &mut Vec<Outcome<R>>) {
+        drop(self.waiting_bytes.split_to(slot.bytes));
+        self.free(&slot);
+        if let Some(reply) = slot.reply {
+            outcomes.push((reply, Err(RedisError::Expired)));
+        }
+    }
+
+    fn free(&mut self, slot: &Slot<R>) {
+        self.freed.commands += slot.commands();
+        self.freed.bytes += slot.bytes;
+    }
+
+    /// A reply came. The times of its command, if that is complete now.
+    pub(crate) fn reply(
+        &mut self,
+        value: Value,
+        outcomes: &mut Vec<Outcome<R>>,
+    ) -> Result<Option<Times>, Malformed> {
+        let Some(oldest) = self.sent.front() else {
+            return Err(Malformed::Unasked);
+        };
+        let outcome = match oldest.awaits {
+            Awaits::Reply => Ok(value),
+            Awaits::Replies(replies) => {
+                self.collected.push(value);
+                if self.collected.len() < replies {
+                    return Ok(None);
+                }
+                Ok(Value::Array(mem::take(&mut self.collected)))
+            }
+            Awaits::Confirmation => match value {
+                Value::Error(error) => Err(RedisError::Server(error)),
+                _ => return Err(Malformed::Unasked),
+            },
+        };
+        Ok(self.complete(outcome, outcomes))
+    }
+
+    /// A push message confirmed a subscription.
+    pub(crate) fn confirm(&mut self, outcomes: &mut Vec<Outcome<R>>) {
+        let oldest = self.sent.front().map(|slot| slot.awaits);
+        if oldest == Some(Awaits::Confirmation) {
+            self.complete(Ok(Value::Null), outcomes);
+        }
+    }
+
+    fn complete(
+        &mut self,
+        outcome: Result<Value, RedisError>,
+        outcomes: &mut Vec<Outcome<R>>,
+    ) -> Option<Times> {
+        let slot = self.sent.pop_front()?;
+        self.free(&slot);
+        let commands = slot.commands();
+        self.sent_commands -= commands;
+        match slot.reply {
+            Some(reply) => outcomes.push((reply, outcome)),
+            None => self.tombstones -= 1,
+        }
+        Some(Times {
+            commands,
+            told_ns: slot.told_ns,
+            sent_ns: slot.sent_ns,
+        })
+    }
+
+    /// Gives all whose deadline has passed their outcome.
+    pub(crate) fn expire(&mut self, now_ns: u64, outcomes: &mut Vec<Outcome<R>>) {
+        if now_ns < self.earliest_ns {
+            return;
+        }
+        let mut earliest_ns = u64::MAX;
+        let mut take = |slot: &mut Slot<R>, error: RedisError| {
+            if slot.expires_ns() > now_ns {
+                if slot.reply.is_some() {
+                    earliest_ns = earliest_ns.min(slot.expires_ns());
+                }
+                return false;
+            }
+            let reply = slot.reply.take();
+            let is_taken = reply.is_some();
+            outcomes.extend(reply.map(|reply| (reply, Err(error))));
+            is_taken
+        };
+        for slot in &mut self.sent {
+            self.tombstones += usize::from(take(slot, RedisError::TimedOut));
+        }
+        for slot in &mut self.waiting {
+            take(slot, RedisError::Expired);
+        }
+        self.earliest_ns = earliest_ns;
+        // Those behind one that is still wanted go when it goes.
+        while self
+            .waiting
+            .front()
+            .is_some_and(|slot| slot.reply.is_none())
+        {
+            if let Some(slot) = self.waiting.pop_front() {
+                self.skip(slot, outcomes);
+            }
+        }
+    }
+
+    /// Whether the oldest reply is so late that the connection must be replaced.
+    pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
+        self.stuck_ns().is_some_and(|stuck_ns| stuck_ns <= now_ns)
+    }
+
+    fn stuck_ns(&self) -> Option<u64> {
+        let oldest = self.sent.front()?;
+        Some(oldest.deadline_ns.saturating_add(self.overdue_ns))
+    }
+
+    /// When to look again, if nothing comes.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.earliest_ns.min(self.stuck_ns().unwrap_or(u64::MAX))
+    }
+
+    /// The connection is lost: all get their outcome. The oldest that was sent gets `first`, if given.
+    pub(crate) fn lose(
+        &mut self,
+        first: Option<RedisError>,
+        sent: &RedisError,
+        unsent: &RedisError,
+        outcomes: &mut Vec<Outcome<R>>,
+    ) {
+        let mut first = first;
+        while let Some(slot) = self.sent.pop_front() {
+            self.free(&slot);
+            let error = first.take().unwrap_or_else(|| sent.clone());
+            outcomes.extend(slot.reply.map(|reply| (reply, Err(error))));
+        }
+        while let Some(slot) = self.waiting.pop_front() {
+            self.free(&slot);
+            outcomes.extend(slot.reply.map(|reply| (reply, Err(unsent.clone()))));
+        }
+        self.waiting_bytes = BytesMut::new();
+        self.collected = Vec::new();
+        self.earliest_ns = u64::MAX;
+        (self.sent_commands, self.tombstones) = (0, 0);
+    }
+
+    /// Credit of what is not here any more, since the last time.
+    pub(crate) fn take_freed(&mut self) -> Freed {
+        mem::take(&mut self.freed)
+    }
+
+    /// Commands that were sent and have no reply yet.
+    pub(crate) fn sent_commands(&self) -> usize {
+        self.sent_commands
+    }
+
+    /// Sent commands, or units, for whose reply nobody waits any more.
+    pub(crate) fn tombstones(&self) -> usize {
+        self.tombstones
+    }
+}

@@ -1,0 +1,60 @@
+//! What subscribers get, and how they end it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{intake::Intake, protocol::ServerError, reply::Name, subscribers::Subscribers};
+
+/// What a subscription brings.
+///
+/// It is told without waiting: what the mailbox refuses is lost, and counted in
+/// [`crate::ConnectionSnapshot::pushes_shed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PubSub {
+    /// All messages come from here on. It is told again after the connection was lost: what was
+    /// published between was missed.
+    Subscribed {
+        /// The channel or pattern.
+        name: Bytes,
+    },
+    /// Something was published.
+    Message {
+        /// On this channel.
+        channel: Bytes,
+        /// The pattern that it matched, for a subscription to one.
+        pattern: Option<Bytes>,
+        /// What.
+        payload: Bytes,
+    },
+    /// The server refused the subscription. It is asked for again after the next connect.
+    Refused {
+        /// The channel or pattern.
+        name: Bytes,
+        /// Why.
+        error: ServerError,
+    },
+}
+
+/// A subscription, which ends when this is dropped.
+#[must_use = "the subscription ends when it is dropped"]
+pub struct Subscription {
+    pub(crate) name: Name,
+    pub(crate) id: u64,
+    pub(crate) subscribers: Arc<Subscribers>,
+    pub(crate) intake: Arc<Intake>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.subscribers.remove(&self.name, self.id);
+        self.intake.nudge();
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Subscription({:?})", self.name)
+    }
+}

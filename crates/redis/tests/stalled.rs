@@ -1,0 +1,83 @@
+//! A server that reads nothing, under a flood. Alone in its process, whose memory it measures.
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use freeboard_redis::{RedisError, RedisOptions};
+use support::{
+    client, eventually,
+    fake::{Fake, Gate},
+    figures, options,
+};
+
+/// This process' memory in bytes.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4_096
+}
+
+#[test]
+fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {
+    const TELLS: usize = 1_000_000;
+    let gate = Gate::default();
+    let at_server = gate.clone();
+    let fake = Fake::start(move |connection, peer| {
+        peer.hello();
+        if connection == 0 {
+            // It reads nothing more.
+            at_server.wait();
+        }
+        peer.echo_all();
+    });
+    let options = RedisOptions {
+        timeout: Duration::from_millis(1_500),
+        overdue: Duration::from_millis(300),
+        ..options(fake.port)
+    };
+    let credit = options.credit_commands;
+    let (_system, redis) = client(options);
+    let (full, late, lost) = (counter(), counter(), counter());
+    let before = resident_bytes();
+    let value = vec![b'x'; 1_000];
+    for _ in 0..TELLS {
+        let (full, late, lost) = (full.clone(), late.clone(), lost.clone());
+        redis.echo(&value).then(move |outcome| {
+            let counter = match outcome {
+                Err(RedisError::QueueFull) => full,
+                Err(RedisError::Expired | RedisError::TimedOut) => late,
+                Err(RedisError::Down(_) | RedisError::Lost(_)) => lost,
+                other => panic!("{other:?}"),
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "grown by {grown} bytes");
+    let count = |counter: &Arc<AtomicUsize>| counter.load(Ordering::Relaxed);
+    eventually("an outcome each", || {
+        count(&full) + count(&late) + count(&lost) == TELLS
+    });
+    assert!(count(&late) >= credit, "{} late", count(&late));
+    let shed = figures(&redis).shed;
+    assert_eq!(shed.queue_full, count(&full) as u64, "each is counted");
+    // Some did not get as far as the socket's buffers: they were not sent.
+    assert!(shed.expired > 0);
+    eventually("the stuck connection is replaced", || {
+        let figures = figures(&redis);
+        (figures.stuck, figures.connects) == (1, 2)
+    });
+    assert_eq!(redis.echo("1").wait().unwrap(), "1");
+    gate.open();
+}
+
+fn counter() -> Arc<AtomicUsize> {
+    Arc::default()
+}

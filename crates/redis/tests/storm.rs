@@ -1,0 +1,124 @@
+//! A server that fails at random, under load from several threads.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the seed is printed, so that a run can be had again"
+)]
+
+mod support;
+
+use std::{
+    net::Shutdown,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use freeboard_redis::{RedisError, RedisOptions, Routing};
+use support::{
+    Outcomes, client, eventually,
+    fake::{Fake, Gate, Peer, bulk},
+    figures, options,
+};
+
+const THREADS: usize = 3;
+const COMMANDS: usize = 8_000;
+
+/// SplitMix64.
+struct Chance(AtomicU64);
+
+impl Chance {
+    fn below(&self, limit: u64) -> u64 {
+        let mut word = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % limit
+    }
+}
+
+fn serve(peer: &mut Peer, chance: &Chance, over: &Gate) {
+    peer.hello();
+    while let Some(command) = peer.command() {
+        let reply = bulk(command.last().unwrap());
+        match chance.below(4_000) {
+            0 => return peer.shutdown(Shutdown::Write),
+            1 => return peer.write(&reply[..reply.len() / 2]),
+            2 => peer.write(b"?garbage\r\n"),
+            3 => return over.wait(),
+            4..100 => peer.write(b"-ERR by chance\r\n"),
+            100..300 => reply.iter().for_each(|byte| peer.write(&[*byte])),
+            _ => peer.write(&reply),
+        }
+    }
+}
+
+#[test]
+fn each_command_has_one_outcome_and_its_own_reply() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seed = now.unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    let over = Gate::default();
+    let fake = {
+        let (chance, over) = (Chance(AtomicU64::new(seed)), over.clone());
+        Fake::start(move |_, peer| serve(peer, &chance, &over))
+    };
+    let options = RedisOptions {
+        connections: 3,
+        routing: Routing::PowerOfTwoChoices,
+        timeout: Duration::from_millis(300),
+        overdue: Duration::from_millis(100),
+        credit_commands: 500,
+        seed: Some(seed),
+        ..options(fake.port)
+    };
+    let (_system, redis) = client(options);
+    let outcomes = Outcomes::<String>::new();
+    let send = |thread: usize, redis: freeboard_redis::Redis| {
+        let numbers = (0..COMMANDS).map(move |number| thread * COMMANDS + number);
+        let senders: Vec<_> = numbers
+            .map(|number| (number, outcomes.of(number)))
+            .collect();
+        thread::spawn(move || {
+            for (number, then) in senders {
+                redis.echo(number.to_string()).as_type().then(then);
+                if number % 256 == 0 {
+                    // Some of what was sent is done by now.
+                    let _ = redis.ping().wait();
+                }
+            }
+        })
+    };
+    let threads: Vec<_> = (0..THREADS).map(|it| send(it, redis.clone())).collect();
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    let taken = outcomes.take(THREADS * COMMANDS);
+    let mut has_outcome = vec![false; THREADS * COMMANDS];
+    let mut replies = 0;
+    for (number, outcome) in taken {
+        assert!(!has_outcome[number], "{number} has two outcomes");
+        has_outcome[number] = true;
+        match outcome {
+            Ok(reply) => {
+                assert_eq!(reply, number.to_string(), "somebody else's reply");
+                replies += 1;
+            }
+            Err(RedisError::Server(error)) => assert_eq!(error.message(), "by chance"),
+            Err(
+                RedisError::QueueFull
+                | RedisError::Down(_)
+                | RedisError::Lost(_)
+                | RedisError::Protocol(_)
+                | RedisError::Expired
+                | RedisError::TimedOut,
+            ) => {}
+            Err(other) => panic!("{number}: {other}"),
+        }
+    }
+    assert!(replies > COMMANDS / 10, "{replies} replies");
+    assert!(outcomes.is_empty());
+    eventually("all credit is back", || {
+        let connections = redis.snapshot().connections;
+        connections.iter().all(|it| it.bytes_under_way == 0)
+    });
+    assert!(figures(&redis).connects > 0);
+    over.open();
+}

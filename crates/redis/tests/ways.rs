@@ -1,0 +1,159 @@
+//! The ways of sending a command, and what becomes of it when client, actor or system end.
+
+mod support;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use freeboard_actor::{Actor, Context, Handler, SpawnOptions};
+use freeboard_flow::LaneConfig;
+use freeboard_redis::{Command, Redis, RedisError, Request};
+use support::{
+    Keeper, LONG, Outcomes, client, eventually,
+    fake::{Fake, Gate},
+    figures, options,
+};
+
+fn echo(redis: &Redis, number: usize) -> Request<'_, Bytes> {
+    redis.echo(number.to_string())
+}
+
+/// Whether a reply is what the fake answers to command `number`.
+fn is_reply(number: usize, outcome: &Result<Bytes, RedisError>) -> bool {
+    let said = outcome.as_ref();
+    said.is_ok_and(|reply| *reply == number.to_string())
+}
+
+#[test]
+fn dropping_the_last_handle_lets_what_is_under_way_finish() {
+    let gate = Gate::default();
+    let gone = Gate::default();
+    let (at_server, client_gone) = (gate.clone(), gone.clone());
+    let fake = Fake::start(move |_, peer| {
+        peer.hello();
+        at_server.wait();
+        peer.echo_all();
+        client_gone.open();
+    });
+    let (system, redis) = client(options(fake.port));
+    let outcomes = Outcomes::new();
+    echo(&redis, 3).then(outcomes.of(3));
+    drop(redis);
+    gate.open();
+    let (number, outcome) = outcomes.next();
+    assert!(is_reply(number, &outcome), "{outcome:?}");
+    gone.wait();
+    eventually("its actor has ended", || system.actors_alive() == 0);
+}
+
+#[test]
+fn the_end_of_the_system_is_an_outcome_too() {
+    let gate = Gate::default();
+    let at_server = gate.clone();
+    let fake = Fake::start(move |_, peer| {
+        peer.hello();
+        at_server.wait();
+    });
+    let (system, redis) = client(options(fake.port));
+    let outcomes = Outcomes::new();
+    (0..10).for_each(|number| echo(&redis, number).then(outcomes.of(number)));
+    assert!(system.shutdown(LONG).is_clean());
+    let taken = outcomes.take(10);
+    let ended = |outcome: &Result<Bytes, RedisError>| {
+        matches!(outcome, Err(RedisError::Lost(_) | RedisError::Closed))
+    };
+    assert!(taken.iter().all(|(_, outcome)| ended(outcome)), "{taken:?}");
+    assert_eq!(redis.ping().wait(), Err(RedisError::Closed));
+    gate.open();
+}
+
+#[test]
+fn a_function_that_panics_harms_nobody_else() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (_system, redis) = client(options(fake.port));
+    redis.echo("x").then(|_| panic!("on purpose"));
+    assert!(is_reply(1, &echo(&redis, 1).wait()));
+    assert_eq!(figures(&redis).connects, 1);
+}
+
+/// Waits at a gate with its first message.
+struct Held(Gate);
+
+impl Actor for Held {}
+
+impl Handler<usize> for Held {
+    type Reply = ();
+
+    fn handle(&mut self, _: usize, cx: &mut Context<Self>) {
+        cx.blocking(|| self.0.wait());
+    }
+}
+
+#[test]
+fn replies_go_to_actors_and_a_full_mailbox_is_counted() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (system, redis) = client(options(fake.port));
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeper = system.spawn(Keeper(kept.clone())).recipient();
+    for number in 0..100 {
+        echo(&redis, number).tell(&keeper, move |outcome| (number, outcome));
+    }
+    eventually("all are told", || kept.lock().unwrap().len() == 100);
+    let in_order = |(index, (number, outcome)): (usize, &(usize, _))| {
+        index == *number && is_reply(*number, outcome)
+    };
+    assert!(kept.lock().unwrap().iter().enumerate().all(in_order));
+
+    let gate = Gate::default();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(4));
+    let held = system.spawn_once(options, Held(gate.clone())).unwrap();
+    let held = held.recipient();
+    (0..50).for_each(|number| echo(&redis, number).tell(&held, move |_| number));
+    eventually("the rest is refused", || {
+        figures(&redis).replies_refused >= 45
+    });
+    gate.open();
+    assert!(
+        is_reply(1, &echo(&redis, 1).wait()),
+        "nobody else waits for it"
+    );
+}
+
+#[test]
+fn some_commands_are_not_sent() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (_system, redis) = client(options(fake.port));
+    for command in [
+        Command::new("subscribe").arg("x"),
+        Command::new("MULTI"),
+        Command::new("Client").arg("reply").arg("off"),
+        Command::new("HELLO").integer(2),
+    ] {
+        let outcome = redis.cmd::<()>(command).wait();
+        assert!(
+            matches!(outcome, Err(RedisError::NotAllowed(_))),
+            "{outcome:?}"
+        );
+    }
+    let late = redis.echo("x").deadline(Instant::now()).wait();
+    assert_eq!(late, Err(RedisError::Expired));
+    assert!(
+        redis
+            .cmd::<()>(Command::new("CLIENT").arg("ID"))
+            .wait()
+            .is_ok()
+    );
+    assert_eq!(fake.seen(), ["ID"]);
+}
