@@ -1,9 +1,6 @@
 //! The scripts beside the model: random sequences, every answer and every byte compared.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use bytes::Bytes;
 use freeboard_actor::System;
@@ -26,15 +23,6 @@ use server::Server;
 
 /// Far beyond what any of it takes.
 const LONG: Duration = Duration::from_secs(60);
-
-/// Waits for a condition.
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < until, "in vain: {what}");
-        thread::yield_now();
-    }
-}
 
 fn client(port: u16) -> (System, Redis) {
     let poller = Poller::new(1, Policy::default()).unwrap();
