@@ -1,9 +1,14 @@
 //! One run of the scene, fully decided.
 
+use std::ops::RangeInclusive;
+
 use freeboard::stream::{
     BufferSize, SyncMode,
     format::{Algorithm, SealUnit},
 };
+
+/// The smallest costs little to prepare; the largest is the default of a stream.
+const SEGMENT_BYTES: RangeInclusive<u64> = 32 << 20..=256 << 20;
 
 /// What the run does.
 #[derive(Debug, Clone)]
@@ -40,12 +45,23 @@ impl Plan {
         self.messages / writers + u64::from(u64::from(writer) < self.messages % writers)
     }
 
-    /// The bytes on the disk, about.
+    /// The bytes of a segment: those of all that a writer writes, within [`SEGMENT_BYTES`], so that
+    /// a short run does not prepare half a gigabyte for each writer.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        let messages = self.bytes_of(self.share(0));
+        messages.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end())
+    }
+
+    /// The bytes on the disk, about: the messages, and two prepared segments for each writer.
     pub(super) fn disk_bytes(&self) -> u64 {
+        let prepared = self.segment_bytes() * 2 * u64::from(self.writers);
+        self.bytes_of(self.messages).saturating_add(prepared)
+    }
+
+    /// The bytes of so many messages, with what encloses them.
+    fn bytes_of(&self, messages: u64) -> u64 {
         let tag = self.unit.record_tag_bytes(self.seal);
-        let messages = self.messages.saturating_mul((self.size + tag + 8) as u64);
-        messages
-            .saturating_add(messages / 50)
-            .saturating_add(u64::from(self.writers) << 29)
+        let bytes = messages.saturating_mul((self.size + tag + 8) as u64);
+        bytes.saturating_add(bytes / 50)
     }
 }

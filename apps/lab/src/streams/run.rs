@@ -122,6 +122,7 @@ pub(super) fn run(
         .seal(plan.seal, plan.unit)
         .buffer(plan.buffer)
         .sync(plan.sync)
+        .segment_bytes(plan.segment_bytes())
         .shards(1);
     if plan.seal.is_sealed() {
         options = options.key(key.clone());
