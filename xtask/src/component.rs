@@ -119,8 +119,17 @@ pub(crate) const REDIS: Component = Component {
     needed_by: "the tests of crates/redis and crates/cache",
 };
 
+/// RabbitMQ, the real broker of the fetcher.
+pub(crate) const RABBITMQ: Component = Component {
+    name: "RabbitMQ",
+    programs: &["rabbitmq-server", "epmd"],
+    probe: &[],
+    packages: &["rabbitmq-server"],
+    needed_by: "the tests of apps/fetcher",
+};
+
 /// All that `cargo xtask test` wants to have.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB, &REDIS];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB, &RABBITMQ, &REDIS];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]

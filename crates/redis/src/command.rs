@@ -49,6 +49,8 @@ pub struct Command {
     arguments: u32,
     /// Where the first key stands in the body, and its length.
     key: Option<(u32, u32)>,
+    /// Whether another key is of another hash slot than the first.
+    is_crossing: bool,
 }
 
 impl Command {
@@ -59,6 +61,7 @@ impl Command {
             body: Body::default(),
             arguments: 0,
             key: None,
+            is_crossing: false,
         };
         command.arg(name)
     }
@@ -74,12 +77,16 @@ impl Command {
         self
     }
 
-    /// Adds an argument that is a key: the first one says which connection is taken under
-    /// [`crate::Routing::Hash`].
+    /// Adds an argument that is a key: the first one says which node of a cluster is taken, and which
+    /// connection under [`crate::Routing::Hash`].
     #[inline]
     pub fn key(self, key: impl AsRef<[u8]>) -> Self {
         let length = key.as_ref().len();
+        let is_crossing = self
+            .slot()
+            .is_some_and(|slot| slot != hash_slot(key.as_ref()));
         let mut command = self.arg(key);
+        command.is_crossing |= is_crossing;
         if command.key.is_none() {
             let start = command.body.as_slice().len() - 2 - length;
             command.key = u32::try_from(start).ok().zip(u32::try_from(length).ok());
@@ -145,6 +152,11 @@ impl Command {
         let (start, length) = self.key?;
         let behind = self.body.as_slice().get(start as usize..)?;
         behind.get(..length as usize).map(hash_slot)
+    }
+
+    /// Whether its keys are of more than one hash slot.
+    pub(crate) fn is_crossing(&self) -> bool {
+        self.is_crossing
     }
 
     /// Why the command must not go over a connection that others use too: its name.

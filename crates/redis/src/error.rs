@@ -17,7 +17,8 @@ pub enum RedisError {
     /// The connection is down; commands fail at once until it is up again. Not sent.
     #[error("not connected: {0}")]
     Down(DownReason),
-    /// The deadline came before the command was sent. It is not sent any more.
+    /// The deadline came before the command was sent, or, in a cluster, before it was sent on after a node
+    /// had refused it. It is not sent any more, and was not carried out.
     #[error("the deadline passed before the command was sent")]
     Expired,
     /// The deadline came after the command was sent. It may have been carried out, or may still be.
@@ -53,6 +54,17 @@ pub enum RedisError {
     /// Nothing to do: a pipeline or transaction without commands. Not sent.
     #[error("no commands")]
     Empty,
+    /// The command's keys are of several hash slots, which no node of a cluster has to have all of: see
+    /// [`crate::hash_slot`] for how keys are kept together. Not sent.
+    #[error("the keys are of several hash slots")]
+    CrossSlot,
+    /// Nothing that a cluster can do. Not sent.
+    #[error("{0} is not to be had of a cluster")]
+    NotOnCluster(&'static str),
+    /// The nodes of the cluster sent the command on to each other more often than
+    /// [`crate::ClusterOptions::redirections`]. It was not carried out; here is where the last one sent it.
+    #[error("the cluster sent it on and on: {0}")]
+    TooManyRedirections(ServerError),
     /// The client has ended. The command was not sent.
     #[error("the client has ended")]
     Closed,
@@ -71,6 +83,8 @@ impl RedisError {
                 | Self::NotAllowed(_)
                 | Self::TooManySubscriptions
                 | Self::Empty
+                | Self::CrossSlot
+                | Self::NotOnCluster(_)
                 | Self::Closed
         )
     }

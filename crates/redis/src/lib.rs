@@ -31,12 +31,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! TLS is left out (a proxy such as stunnel does it), and so are Redis Cluster and Unix sockets.
+//! A cluster is the same to its callers ([`Cluster`]): commands find the nodes that have their keys.
+//!
+//! TLS is left out (a proxy such as stunnel does it), and so are Unix sockets, and reading from replicas.
 
 #![forbid(unsafe_code)]
 
 mod alarm;
 mod body;
+mod cluster;
 mod command;
 mod commands;
 mod connection;
@@ -51,6 +54,7 @@ mod outstanding;
 #[cfg(test)]
 mod outstanding_tests;
 mod pipeline;
+mod pool;
 pub mod protocol;
 mod pubsub;
 mod random;
@@ -66,6 +70,7 @@ mod transaction;
 mod unit;
 mod wire;
 
+pub use cluster::{Cluster, ClusterOptions, ClusterSnapshot, NODES_MAX, NodeSnapshot};
 pub use command::Command;
 pub use commands::{Expiry, Page, PendingSummary, SetIf, SetOptions, StreamEntry, Ttl};
 pub use error::{DownReason, RedisError};

@@ -1,4 +1,4 @@
-//! The client: a handle on n connections to one server.
+//! The client: a handle on n connections to one server, or on those to the nodes of a cluster.
 
 use std::{
     fmt,
@@ -7,32 +7,28 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_actor::{Recipient, SpawnError, SpawnOptions, System};
+use freeboard_actor::{Recipient, SpawnError, System};
 use freeboard_io::Poller;
-use freeboard_meter::now_ns;
 
 use crate::{
+    cluster::Core,
     command::Command,
-    connection::Connection,
     error::RedisError,
     from_value::FromValue,
-    intake::{CreditMax, Intake},
     options::{RedisOptions, RedisOptionsError},
     pipeline::Pipeline,
+    pool::{Deadline, Pool},
     protocol::Value,
     pubsub::{PubSub, Subscription},
-    random,
     reply::{Name, Reply},
     request::Request,
-    routing::{Routing, hash_slot},
     snapshot::RedisSnapshot,
-    subscribers::Subscribers,
-    sync::{AtomicU64, Ordering},
     transaction::{self, Transaction},
     unit::Unit,
 };
 
-/// A client of one Redis server. Cheap to clone; usable from any thread, any runtime, and from actors.
+/// A client of one Redis server, or of a cluster ([`crate::Cluster`]). Cheap to clone; usable from any
+/// thread, any runtime, and from actors.
 ///
 /// Its connections are actors of the system it was made in. Commands are taken while a connection is up
 /// and within its credit, else refused at once. When the last handle is dropped the connections end, each
@@ -43,33 +39,20 @@ use crate::{
 /// own, with one connection.
 #[derive(Clone)]
 pub struct Redis {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    lines: Box<[LineTo]>,
-    routing: Routing,
+    target: Target,
+    /// The deadline of commands that say none, from the call.
     timeout: Duration,
-    /// Steps of the routing's chance.
-    turn: AtomicU64,
 }
 
-/// One connection.
-struct LineTo {
-    intake: Arc<Intake>,
-    subscribers: Arc<Subscribers>,
+/// Where commands go.
+#[derive(Clone)]
+enum Target {
+    Server(Arc<Pool>),
+    Cluster(Arc<Core>),
 }
 
-/// Until when a command waits for its reply.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Deadline {
-    /// The client's timeout from when it is sent.
-    Default,
-    After(Duration),
-    At(Instant),
-    /// On the clock.
-    Fixed(u64),
-}
+/// No wait lasts longer.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Why a client could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -96,36 +79,23 @@ impl Redis {
         options: RedisOptions,
     ) -> Result<Self, ConnectError> {
         options.validate()?;
-        let seed = options.seed.unwrap_or_else(random::seed);
-        let credit = CreditMax {
-            commands: options.credit_commands,
-            bytes: options.credit_bytes,
-        };
-        let new_line = |_| LineTo {
-            intake: Arc::new(Intake::new(credit)),
-            subscribers: Arc::new(Subscribers::new(options.subscriptions)),
-        };
-        // Dropped on an error: what was spawned ends.
-        let redis = Self {
-            inner: Arc::new(Inner {
-                lines: (0..options.connections).map(new_line).collect(),
-                routing: options.routing,
-                timeout: options.timeout,
-                turn: AtomicU64::new(seed),
-            }),
-        };
-        let options = Arc::new(options);
-        for (index, line) in redis.inner.lines.iter().enumerate() {
-            let connection = Connection::new(
-                options.clone(),
-                poller.clone(),
-                line.intake.clone(),
-                line.subscribers.clone(),
-                random::mix(seed.wrapping_add(index as u64)),
-            );
-            system.spawn_once(SpawnOptions::new(), connection)?;
+        let timeout = options.timeout;
+        let pool = Pool::connect(system, poller, options)?;
+        Ok(Self::server(Arc::new(pool), timeout))
+    }
+
+    pub(crate) fn server(pool: Arc<Pool>, timeout: Duration) -> Self {
+        Self {
+            target: Target::Server(pool),
+            timeout,
         }
-        Ok(redis)
+    }
+
+    pub(crate) fn cluster(core: Arc<Core>, timeout: Duration) -> Self {
+        Self {
+            target: Target::Cluster(core),
+            timeout,
+        }
     }
 
     /// Blocks this thread until all connections are up.
@@ -134,10 +104,11 @@ impl Redis {
     /// [`RedisError::Down`] once the server refuses one of them, or when the time is over: why it is not
     /// up. Attempts go on all the same.
     pub fn wait_up(&self, timeout: Duration) -> Result<(), RedisError> {
-        const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
         let until = Instant::now() + timeout.min(FAR);
-        let mut intakes = self.inner.lines.iter().map(|line| &line.intake);
-        intakes.try_for_each(|intake| intake.wait_up(until))
+        match &self.target {
+            Target::Server(pool) => pool.wait_up(until),
+            Target::Cluster(core) => core.wait_up(until),
+        }
     }
 
     /// A command of one's own, with a reply of any type.
@@ -171,7 +142,7 @@ impl Redis {
     /// Has messages on a channel told to an actor, from [`PubSub::Subscribed`] on.
     ///
     /// # Errors
-    /// [`RedisError::TooManySubscriptions`].
+    /// [`RedisError::TooManySubscriptions`], [`RedisError::NotOnCluster`].
     pub fn subscribe(
         &self,
         channel: impl Into<Bytes>,
@@ -183,7 +154,7 @@ impl Redis {
     /// Has messages on all channels that match a pattern told to an actor.
     ///
     /// # Errors
-    /// [`RedisError::TooManySubscriptions`].
+    /// [`RedisError::TooManySubscriptions`], [`RedisError::NotOnCluster`].
     pub fn psubscribe(
         &self,
         pattern: impl Into<Bytes>,
@@ -197,59 +168,33 @@ impl Redis {
         name: Name,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
-        // Whatever the routing: the same name always takes the same connection.
-        let slot = hash_slot(&name.bytes());
-        let line = &self.inner.lines[usize::from(slot) % self.inner.lines.len()];
-        let id = line.subscribers.add(&name, to)?;
-        line.intake.nudge();
-        Ok(Subscription {
-            name,
-            id,
-            subscribers: line.subscribers.clone(),
-            intake: line.intake.clone(),
-        })
+        match &self.target {
+            Target::Server(pool) => pool.subscribe(name, to),
+            Target::Cluster(_) => Err(RedisError::NotOnCluster("a subscription")),
+        }
     }
 
     /// What was counted so far, connection by connection.
     #[must_use]
     pub fn snapshot(&self) -> RedisSnapshot {
-        let lines = self.inner.lines.iter();
-        RedisSnapshot {
-            connections: lines.map(|line| line.intake.snapshot()).collect(),
+        match &self.target {
+            Target::Server(pool) => pool.snapshot(),
+            Target::Cluster(core) => core.connections(),
         }
     }
 
-    /// A deadline that does not move any more.
-    pub(crate) fn fixed(&self, deadline: Deadline) -> Deadline {
-        Deadline::Fixed(self.deadline_ns(deadline, now_ns()))
-    }
-
-    fn deadline_ns(&self, deadline: Deadline, now_ns: u64) -> u64 {
-        let time = match deadline {
-            Deadline::Default => self.inner.timeout,
-            Deadline::After(time) => time,
-            Deadline::At(instant) => instant.saturating_duration_since(Instant::now()),
-            Deadline::Fixed(deadline_ns) => return deadline_ns,
-        };
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        now_ns.saturating_add(time_ns)
+    /// A deadline of the call, or the client's.
+    pub(crate) fn deadline(&self, deadline: Option<Deadline>) -> Deadline {
+        deadline.unwrap_or(Deadline::After(self.timeout))
     }
 
     /// Leaves a command with a connection.
     #[inline]
-    pub(crate) fn submit(&self, unit: &Unit, deadline: Deadline, reply: Reply) {
-        let inner = &*self.inner;
-        let told_ns = now_ns();
-        let deadline_ns = self.deadline_ns(deadline, told_ns);
-        // Ordering: Relaxed, each caller gets its own number.
-        let number = || random::mix(inner.turn.fetch_add(1, Ordering::Relaxed));
-        let load = |index: usize| inner.lines[index].intake.load();
-        let index = inner
-            .routing
-            .choose(inner.lines.len(), || unit.slot(), number, load);
-        inner.lines[index]
-            .intake
-            .push(unit, reply, told_ns, deadline_ns);
+    pub(crate) fn submit(&self, unit: Unit, deadline: Deadline, reply: Reply) {
+        match &self.target {
+            Target::Server(pool) => pool.submit(&unit, deadline, reply),
+            Target::Cluster(core) => core.submit(unit, deadline, reply),
+        }
     }
 }
 
@@ -261,19 +206,11 @@ fn all_replies(value: Value) -> Result<Vec<Value>, RedisError> {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        for line in &self.lines {
-            line.intake.close_when_drained();
-        }
-    }
-}
-
 impl fmt::Debug for Redis {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Redis")
-            .field("connections", &self.inner.lines.len())
-            .finish_non_exhaustive()
+        match &self.target {
+            Target::Server(pool) => write!(formatter, "Redis({} connections)", pool.len()),
+            Target::Cluster(_) => formatter.write_str("Redis(a cluster)"),
+        }
     }
 }

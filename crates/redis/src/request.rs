@@ -10,13 +10,15 @@ use std::{
 };
 
 use freeboard_actor::{Message, Recipient};
+use freeboard_meter::now_ns;
 
 use crate::{
     command::Command,
     error::RedisError,
     from_value::FromValue,
+    pool::Deadline,
     protocol::Value,
-    redis::{Deadline, Redis},
+    redis::Redis,
     reply::{Handed, Reply},
     unit::Unit,
 };
@@ -30,7 +32,8 @@ use crate::{
 pub struct Request<'a, T> {
     redis: &'a Redis,
     unit: Result<Unit, RedisError>,
-    deadline: Deadline,
+    /// The client's timeout, if it has none of its own.
+    deadline: Option<Deadline>,
     /// Takes what is wanted out of the replies of several commands.
     extract: fn(Value) -> Result<Value, RedisError>,
     decode: fn(Value) -> Result<T, RedisError>,
@@ -48,7 +51,7 @@ impl<'a, T> Request<'a, T> {
         Self {
             redis,
             unit,
-            deadline: Deadline::Default,
+            deadline: None,
             extract: Ok,
             decode,
             on_noscript: None,
@@ -69,7 +72,7 @@ impl<'a, T> Request<'a, T> {
     /// Its deadline is so long after it is sent.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self {
-            deadline: Deadline::After(timeout),
+            deadline: Some(Deadline::After(timeout)),
             ..self
         }
     }
@@ -77,7 +80,7 @@ impl<'a, T> Request<'a, T> {
     /// Its deadline. One that has passed already is not sent.
     pub fn deadline(self, deadline: Instant) -> Self {
         Self {
-            deadline: Deadline::At(deadline),
+            deadline: Some(Deadline::At(deadline)),
             ..self
         }
     }
@@ -98,8 +101,12 @@ impl<'a, T> Request<'a, T> {
         }
     }
 
-    /// Sends it, and blocks this thread until its outcome. In a handler this blocks a worker: prefer
-    /// [`Request::tell`] there, or an async handler.
+    /// Sends it, and blocks this thread until its outcome.
+    ///
+    /// In a handler this blocks a worker, which may be the one that the connection, and so the deadline,
+    /// needs: prefer [`Request::tell`] there, or an async handler; if it must be, then within
+    /// [`freeboard_actor::Context::blocking`]. Never in a function that was given to [`Request::then`]: on
+    /// the same connection its reply cannot come before the function returns.
     ///
     /// # Errors
     /// [`RedisError`].
@@ -120,16 +127,17 @@ impl<'a, T> Request<'a, T> {
 
     #[inline]
     fn send(self, reply: Reply) {
+        let deadline = self.redis.deadline(self.deadline);
         match (self.unit, self.on_noscript) {
             (Err(error), _) => {
                 // Nobody's mailbox counts this: the caller's own mistake.
                 let _ = reply.complete(Err(error));
             }
-            (Ok(unit), None) => self.redis.submit(&unit, self.deadline, reply),
+            (Ok(unit), None) => self.redis.submit(unit, deadline, reply),
             (Ok(unit), Some(eval)) => {
-                let deadline = self.redis.fixed(self.deadline);
+                let deadline = Deadline::Fixed(deadline.on_clock(now_ns()));
                 let reply = with_script(self.redis.clone(), *eval, deadline, reply);
-                self.redis.submit(&unit, deadline, reply);
+                self.redis.submit(unit, deadline, reply);
             }
         }
     }
@@ -170,7 +178,7 @@ fn with_script(redis: Redis, eval: Command, deadline: Deadline, reply: Reply) ->
         if let Ok(Value::Error(error)) = &outcome
             && error.code() == "NOSCRIPT"
         {
-            redis.submit(&Unit::One(eval), deadline, reply);
+            redis.submit(Unit::One(eval), deadline, reply);
             return true;
         }
         !matches!(reply.complete(outcome), Handed::Refused)

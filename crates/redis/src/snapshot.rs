@@ -76,41 +76,53 @@ pub struct ShedSnapshot {
 impl RedisSnapshot {
     /// Adds the families to `text`, labelled with `client` and the connection's index.
     pub fn render(&self, client: &str, text: &mut Exposition) {
-        let indexes: Vec<String> = (0..self.connections.len()).map(|i| i.to_string()).collect();
-        let labelled = || {
-            let labels = indexes
-                .iter()
-                .map(|index| [("client", client), ("connection", index)]);
-            labels.zip(&self.connections)
-        };
-        for (name, kind, help, field) in FAMILIES {
-            text.family(name, *kind, help);
-            for (labels, connection) in labelled() {
-                text.sample(name, &labels, field(connection) as f64);
-            }
+        let lines = self.connections.iter().enumerate();
+        let lines: Vec<_> = lines
+            .map(|(index, line)| (index.to_string(), line))
+            .collect();
+        render_connections(client, &lines, text);
+    }
+}
+
+/// Adds the families of connections, each with its label.
+pub(crate) fn render_connections(
+    client: &str,
+    connections: &[(String, &ConnectionSnapshot)],
+    text: &mut Exposition,
+) {
+    let labelled = || {
+        let connections = connections.iter();
+        connections.map(|(label, connection)| {
+            (
+                [("client", client), ("connection", label.as_str())],
+                connection,
+            )
+        })
+    };
+    for (name, kind, help, field) in FAMILIES {
+        text.family(name, *kind, help);
+        for (labels, connection) in labelled() {
+            text.sample(name, &labels, field(connection) as f64);
         }
-        let name = "freeboard_redis_shed_total";
-        text.family(
-            name,
-            FamilyKind::Counter,
-            "Commands that were not sent, by reason.",
-        );
-        for ([client, index], connection) in labelled() {
-            let shed = &connection.shed;
-            for (reason, count) in [
-                ("queue_full", shed.queue_full),
-                ("too_large", shed.too_large),
-                ("down", shed.down),
-                ("expired", shed.expired),
-            ] {
-                text.sample(name, &[client, index, ("reason", reason)], count as f64);
-            }
+    }
+    let name = "freeboard_redis_shed_total";
+    let help = "Commands that were not sent, by reason.";
+    text.family(name, FamilyKind::Counter, help);
+    for ([client, label], connection) in labelled() {
+        let shed = &connection.shed;
+        for (reason, count) in [
+            ("queue_full", shed.queue_full),
+            ("too_large", shed.too_large),
+            ("down", shed.down),
+            ("expired", shed.expired),
+        ] {
+            text.sample(name, &[client, label, ("reason", reason)], count as f64);
         }
-        for (name, help, field) in SUMMARIES {
-            text.family(name, FamilyKind::Summary, help);
-            for (labels, connection) in labelled() {
-                text.summary(name, &labels, field(connection));
-            }
+    }
+    for (name, help, field) in SUMMARIES {
+        text.family(name, FamilyKind::Summary, help);
+        for (labels, connection) in labelled() {
+            text.summary(name, &labels, field(connection));
         }
     }
 }

@@ -27,7 +27,7 @@ impl Default for Transaction {
 impl Transaction {
     /// One without commands.
     pub fn new() -> Self {
-        let mut commands = Several::default();
+        let mut commands = Several::atomic();
         commands.add_own(&Command::new("MULTI"));
         Self { commands }
     }

@@ -15,12 +15,24 @@ pub(crate) enum Unit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Several {
     bytes: BytesMut,
-    commands: usize,
+    /// Where each command ends.
+    ends: Vec<usize>,
     slot: Option<u16>,
+    is_crossing: bool,
+    /// Whether all are carried out or none.
+    is_atomic: bool,
     objection: Option<&'static str>,
 }
 
 impl Several {
+    /// None yet, of which all will be carried out or none.
+    pub(crate) fn atomic() -> Self {
+        Self {
+            is_atomic: true,
+            ..Self::default()
+        }
+    }
+
     /// Adds a command of a user's.
     pub(crate) fn add(&mut self, command: &Command) {
         self.objection = self.objection.or_else(|| command.objection());
@@ -30,12 +42,48 @@ impl Several {
     /// Adds a command that is not asked whether it is allowed.
     pub(crate) fn add_own(&mut self, command: &Command) {
         command.encode(&mut self.bytes);
-        self.commands += 1;
-        self.slot = self.slot.or(command.slot());
+        self.ends.push(self.bytes.len());
+        let slot = command.slot();
+        let is_other = self.slot.is_some() && slot.is_some() && self.slot != slot;
+        self.is_crossing |= is_other || command.is_crossing();
+        self.slot = self.slot.or(slot);
+    }
+
+    /// Adds the command at `index` of others.
+    fn add_of(&mut self, others: &Self, index: usize) {
+        let start = index.checked_sub(1).map_or(0, |before| others.ends[before]);
+        self.bytes
+            .extend_from_slice(&others.bytes[start..others.ends[index]]);
+        self.ends.push(self.bytes.len());
+        self.slot = others.slot;
+    }
+
+    /// Those at some indexes.
+    pub(crate) fn part(&self, indexes: &[usize]) -> Self {
+        let mut part = Self::default();
+        indexes.iter().for_each(|&index| part.add_of(self, index));
+        part
+    }
+
+    /// All of them, each behind an `ASKING`; a transaction is behind one.
+    fn asking(&self) -> Self {
+        let asking = Command::new("ASKING");
+        let mut several = Self::default();
+        for index in 0..self.ends.len() {
+            if index == 0 || !self.is_atomic {
+                several.add_own(&asking);
+            }
+            several.add_of(self, index);
+        }
+        several
     }
 
     pub(crate) fn commands(&self) -> usize {
-        self.commands
+        self.ends.len()
+    }
+
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.is_atomic
     }
 }
 
@@ -44,14 +92,14 @@ impl Unit {
     pub(crate) fn commands(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Several(several) => several.commands,
+            Self::Several(several) => several.commands(),
         }
     }
 
     pub(crate) fn awaits(&self) -> Awaits {
         match self {
             Self::One(_) => Awaits::Reply,
-            Self::Several(several) => Awaits::Replies(several.commands),
+            Self::Several(several) => Awaits::Replies(several.commands()),
         }
     }
 
@@ -77,15 +125,36 @@ impl Unit {
         }
     }
 
+    /// Whether its keys are of more than one hash slot.
+    pub(crate) fn is_crossing(&self) -> bool {
+        match self {
+            Self::One(command) => command.is_crossing(),
+            Self::Several(several) => several.is_crossing,
+        }
+    }
+
+    /// As it is sent to a node that does not have its slot yet.
+    pub(crate) fn asking(&self) -> Self {
+        Self::Several(match self {
+            Self::One(command) => {
+                let mut several = Several::default();
+                several.add_own(&Command::new("ASKING"));
+                several.add_own(command);
+                several
+            }
+            Self::Several(several) => several.asking(),
+        })
+    }
+
     /// Whether it may go over a connection that others use too.
     pub(crate) fn check(&self) -> Result<(), RedisError> {
-        match self {
-            Self::Several(Several {
-                objection: Some(name),
-                ..
-            }) => Err(RedisError::NotAllowed(name)),
-            Self::Several(Several { commands: 0, .. }) => Err(RedisError::Empty),
-            _ => Ok(()),
+        let Self::Several(several) = self else {
+            return Ok(());
+        };
+        match several.objection {
+            Some(name) => Err(RedisError::NotAllowed(name)),
+            None if several.ends.is_empty() => Err(RedisError::Empty),
+            None => Ok(()),
         }
     }
 }

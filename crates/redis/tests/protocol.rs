@@ -1,5 +1,8 @@
 //! The parser: any cut of a stream gives the same values, and no input is too strange.
 
+#[path = "support/replies.rs"]
+mod replies;
+
 use std::iter;
 
 use bytes::{Bytes, BytesMut};
@@ -8,71 +11,19 @@ use freeboard_redis::{
     protocol::{Limits, Malformed, Parser, ServerError, Value},
 };
 use proptest::prelude::*;
+use replies::{Parsed, write};
 
 /// Parses a stream that comes in `pieces`.
 fn parse<'a>(
     limits: Limits,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<Value>, Malformed> {
-    let mut parser = Parser::new(limits);
-    let mut values = Vec::new();
-    for mut piece in pieces {
-        while let Some(value) = parser.next(&mut piece).map_err(|error| error.what)? {
-            values.push(value);
-        }
-        assert!(piece.is_empty());
-    }
-    Ok(values)
+    let Parsed { values, error } = replies::parse(limits, pieces);
+    error.map_or(Ok(values), Err)
 }
 
 fn parse_whole(stream: &[u8]) -> Result<Vec<Value>, Malformed> {
     parse(Limits::default(), [stream])
-}
-
-/// Writes a value as a server does.
-fn write(value: &Value, to: &mut Vec<u8>) {
-    let mut line = |kind: char, text: &[u8]| {
-        to.push(kind as u8);
-        to.extend_from_slice(text);
-        to.extend_from_slice(b"\r\n");
-    };
-    let length = |length: usize| length.to_string().into_bytes();
-    match value {
-        Value::Null => line('_', b""),
-        Value::Simple(text) => line('+', text),
-        Value::Error(error) => line('-', error.to_string().as_bytes()),
-        Value::Integer(number) => line(':', number.to_string().as_bytes()),
-        Value::Double(number) => line(',', number.to_string().as_bytes()),
-        Value::Boolean(is_so) => line('#', if *is_so { b"t" } else { b"f" }),
-        Value::BigNumber(digits) => line('(', digits),
-        Value::Bulk(bytes) => {
-            line('$', &length(bytes.len()));
-            to.extend_from_slice(bytes);
-            to.extend_from_slice(b"\r\n");
-        }
-        Value::Verbatim { format, text } => {
-            line('=', &length(text.len() + 4));
-            to.extend_from_slice(format);
-            to.push(b':');
-            to.extend_from_slice(text);
-            to.extend_from_slice(b"\r\n");
-        }
-        Value::Array(values) => write_all('*', values, to),
-        Value::Set(values) => write_all('~', values, to),
-        Value::Push(values) => write_all('>', values, to),
-        Value::Map(pairs) => {
-            line('%', &length(pairs.len()));
-            for (key, value) in pairs {
-                write(key, to);
-                write(value, to);
-            }
-        }
-    }
-}
-
-fn write_all(kind: char, values: &[Value], to: &mut Vec<u8>) {
-    to.extend_from_slice(format!("{kind}{}\r\n", values.len()).as_bytes());
-    values.iter().for_each(|value| write(value, to));
 }
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -137,21 +88,6 @@ proptest! {
         write(&attribute, &mut stream);
         write(&value, &mut stream);
         prop_assert_eq!(parse_whole(&stream), Ok(vec![value]));
-    }
-
-    #[test]
-    fn noise_is_refused_the_same_however_it_is_cut(
-        noise in prop::collection::vec(
-            prop_oneof![
-                prop::sample::select(b"*$%~>|+-:,(_#!=0123456789\r\n".to_vec()),
-                any::<u8>(),
-            ],
-            0..60,
-        ),
-    ) {
-        let whole = parse_whole(&noise);
-        prop_assert_eq!(parse(Limits::default(), noise.chunks(1)), whole.clone());
-        prop_assert_eq!(parse(Limits::default(), noise.chunks(7)), whole);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Real servers for tests and the laboratory, each on loopback with a folder of its own.
 //!
 //! ```text
-//!   Recipe (mariadb, redis) ──▶ Server::start ──▶ the server
+//!   Recipe (mariadb, ..) ──▶ Server::start ──▶ the server
 //!                                └── a pipe ──▶ its guard: kills it when our end is closed, however
 //!                                               we ended
 //! ```
@@ -13,11 +13,13 @@
 
 mod error;
 mod mariadb;
+mod rabbitmq;
 mod recipe;
 mod redis;
 mod server;
 
 pub use error::ServerError;
 pub use mariadb::mariadb;
+pub use rabbitmq::rabbitmq;
 pub use redis::redis;
 pub use server::Server;

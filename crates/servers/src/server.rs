@@ -175,7 +175,7 @@ fn is_on_path(command: &Command) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(command.get_program()).is_file())
 }
 
-fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }

@@ -7,7 +7,7 @@ use std::{
     net::TcpStream,
 };
 
-use freeboard_servers::{Server, ServerError, mariadb, redis};
+use freeboard_servers::{Server, ServerError, mariadb, rabbitmq, redis};
 
 /// Checks that it can be killed and started again on the same port.
 fn check(start: fn() -> Result<Server, ServerError>, is_there: fn(&Server) -> bool) {
@@ -45,4 +45,16 @@ fn redis_answers() {
             answer == *b"+PONG\r\n"
         },
     );
+}
+
+#[test]
+fn rabbitmq_speaks_amqp() {
+    check(rabbitmq, |server| {
+        let mut stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.write_all(b"AMQP\0\0\x09\x01").expect("it reads");
+        // A method on channel 0: connection.start.
+        let mut head = [0; 3];
+        stream.read_exact(&mut head).expect("an answer");
+        head == [1, 0, 0]
+    });
 }

@@ -92,6 +92,10 @@ const FLOORS: &[(&str, Below)] = &[
         "freeboard-lab",
         Below::Only(&["freeboard", "freeboard-meter", "freeboard-servers"]),
     ),
+    (
+        "freeboard-fetcher",
+        Below::Only(&["freeboard", "freeboard-meter"]),
+    ),
     ("xtask", Below::Only(&[])),
 ];
 

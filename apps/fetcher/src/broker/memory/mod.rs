@@ -1,0 +1,118 @@
+//! The broker that needs nothing installed: four bounded queues in this process's memory.
+//!
+//! ```text
+//!   publish ──▶ ready ──take, at most prefetch──▶ unacked, by consumer ──ack──▶ gone
+//!                 ▲ ▲                                │      │
+//!                 │ └──── its consumer has gone ─────┘      ├─ retry ──▶ waiting, by due time ──┐
+//!                 └─────────────────────────────────────────┼─────────────────────────────────┘
+//!                                                           └─ dead letter ──▶ the other queue
+//! ```
+//!
+//! A consumer is a thread that offers what it takes to its inbox.
+
+mod courier;
+mod held;
+mod queue;
+mod window;
+
+use std::{num::NonZeroU16, sync::Arc, thread};
+
+use bytes::Bytes;
+
+use super::{
+    Broker, Consumer, Inbox, Ledger, Queue,
+    error::{ConsumeError, PublishError},
+    message::Message,
+    report::OnOutcome,
+};
+use courier::Courier;
+use queue::MemoryQueue;
+
+/// The bounds of a [`MemoryBroker`].
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryOptions {
+    /// What a queue holds at most, in messages: ready, waiting and unacknowledged together. 1,000,000
+    /// unless set.
+    pub queue_bound: usize,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self {
+            queue_bound: 1_000_000,
+        }
+    }
+}
+
+/// A broker in this process's memory. It confirms what it accepts at once. When [`Queue::DeadLetters`] is
+/// full, what would go there is put off instead.
+#[derive(Debug)]
+pub struct MemoryBroker {
+    queues: [Arc<MemoryQueue>; Queue::ALL.len()],
+}
+
+impl MemoryBroker {
+    /// A broker whose queues are empty.
+    #[must_use]
+    pub fn new(options: MemoryOptions) -> Self {
+        Self {
+            queues: Queue::ALL.map(|_| Arc::new(MemoryQueue::new(options.queue_bound))),
+        }
+    }
+
+    /// What a queue holds and no consumer has: ready and waiting, in messages. For a queue that is only
+    /// published to, confirmed = queued + unacked + acked + dead-lettered at any moment at rest.
+    #[must_use]
+    pub fn queued(&self, queue: Queue) -> usize {
+        self.queue(queue).queued()
+    }
+
+    fn queue(&self, queue: Queue) -> &Arc<MemoryQueue> {
+        &self.queues[queue.index()]
+    }
+}
+
+impl Default for MemoryBroker {
+    fn default() -> Self {
+        Self::new(MemoryOptions::default())
+    }
+}
+
+impl Broker for MemoryBroker {
+    fn consume(
+        &self,
+        queue: Queue,
+        prefetch: NonZeroU16,
+        inbox: Inbox,
+    ) -> Result<Consumer, ConsumeError> {
+        let own = self.queue(queue).clone();
+        let consumer = own.enter(prefetch.get().into());
+        let courier = Courier::new(
+            own.clone(),
+            self.queue(Queue::DeadLetters).clone(),
+            consumer,
+        );
+        let ended = Consumer::new(move || own.leave(consumer));
+        thread::Builder::new()
+            .name(format!("broker {}", queue.name()))
+            .spawn(move || courier.run(inbox))?;
+        Ok(ended)
+    }
+
+    fn publish_with(
+        &self,
+        queue: Queue,
+        body: Bytes,
+        on_outcome: OnOutcome,
+    ) -> Result<(), PublishError> {
+        self.queue(queue)
+            .publish(Message::now(body))
+            .map_err(|refused| PublishError::Full(refused.body))?;
+        on_outcome(Ok(()));
+        Ok(())
+    }
+
+    fn ledger(&self, queue: Queue) -> Ledger {
+        self.queue(queue).ledger()
+    }
+}

@@ -1,0 +1,145 @@
+//! A queue that threads share.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::super::{delivery::Settlement, ledger::Ledger, message::Message};
+use super::held::Held;
+
+/// The longest that a message is put off.
+const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
+/// How long a message is put off that finds no room among the dead letters.
+const NO_ROOM_DELAY: Duration = Duration::from_secs(1);
+
+/// One queue. Its consumers wait on one condition: for messages, for room in their prefetch, for the end.
+#[derive(Debug)]
+pub(super) struct MemoryQueue {
+    held: Mutex<Held>,
+    changed: Condvar,
+}
+
+impl MemoryQueue {
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            held: Mutex::new(Held::new(bound)),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.held.lock().ledger
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.held.lock().queued()
+    }
+
+    pub(super) fn publish(&self, message: Message) -> Result<(), Message> {
+        let wake = {
+            let mut held = self.held.lock();
+            let wake = held.accept(message)?;
+            held.ledger.publish();
+            held.ledger.conclude(Ok(()));
+            wake
+        };
+        self.wake_if(wake);
+        Ok(())
+    }
+
+    pub(super) fn enter(&self, prefetch: usize) -> u64 {
+        self.held.lock().enter(prefetch)
+    }
+
+    pub(super) fn leave(&self, consumer: u64) {
+        self.held.lock().leave(consumer);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_in(&self, consumer: u64) -> bool {
+        self.held.lock().is_in(consumer)
+    }
+
+    /// Waits for messages that the consumer may have. `None` once it has left.
+    pub(super) fn take(&self, consumer: u64, taken: &mut VecDeque<(u64, Message)>) -> Option<()> {
+        let mut held = self.held.lock();
+        loop {
+            held.take(consumer, Instant::now(), taken)?;
+            if !taken.is_empty() {
+                return Some(());
+            }
+            match held.next_due() {
+                Some(due) => {
+                    self.changed.wait_until(&mut held, due);
+                }
+                None => self.changed.wait(&mut held),
+            }
+        }
+    }
+
+    /// Waits so long, unless the consumer leaves before.
+    pub(super) fn pause(&self, consumer: u64, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut held = self.held.lock();
+        while held.is_in(consumer) && !self.changed.wait_until(&mut held, until).timed_out() {}
+    }
+
+    pub(super) fn settle(
+        &self,
+        consumer: u64,
+        tag: u64,
+        settlement: Settlement,
+        dead_letters: &Arc<Self>,
+    ) {
+        let wake = match settlement {
+            Settlement::Ack => {
+                let mut held = self.held.lock();
+                let Some((_, was_full)) = held.release(consumer, tag) else {
+                    return;
+                };
+                held.acked();
+                was_full
+            }
+            Settlement::Retry(delay) => {
+                let mut held = self.held.lock();
+                let Some((message, _)) = held.release(consumer, tag) else {
+                    return;
+                };
+                held.put_off(message, Instant::now() + delay.min(DELAY_MAX));
+                // Who waits may wait for a later one.
+                true
+            }
+            Settlement::DeadLetter(reason) => {
+                let Some((message, _)) = self.held.lock().release(consumer, tag) else {
+                    return;
+                };
+                // Between the two locks it counts as unacknowledged here.
+                let is_taken = dead_letters.take_dead(message.clone().dead(reason));
+                let mut held = self.held.lock();
+                if is_taken {
+                    held.dead_lettered();
+                } else {
+                    held.put_off(message, Instant::now() + NO_ROOM_DELAY);
+                }
+                true
+            }
+        };
+        self.wake_if(wake);
+    }
+
+    fn take_dead(&self, message: Message) -> bool {
+        let accepted = self.held.lock().accept(message);
+        self.wake_if(accepted.as_ref().is_ok_and(|wake| *wake));
+        accepted.is_ok()
+    }
+
+    fn wake_if(&self, wake: bool) {
+        if wake {
+            self.changed.notify_all();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The task that brings a consumer its messages, and takes back what becomes of them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::StreamExt;
+use lapin::{
+    Channel,
+    options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
+    types::{FieldTable, ShortString},
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    super::{
+        Queue,
+        delivery::{Delivery, Settle, Settlement},
+        error::Unconfirmed,
+        inbox::Inbox,
+        ledger::Ledger,
+        message::Message,
+        offer,
+        report::Report,
+    },
+    Shared,
+    publisher::Outgoing,
+    session::{REPLY_SUCCESS, next_channel, pause},
+};
+
+/// What one visit settles at most, in deliveries: others are looked at in between.
+const SETTLED_MAX: usize = 64;
+
+/// Consumes one queue, on one channel after the other.
+pub(super) struct Carrier {
+    shared: Arc<Shared>,
+    queue: Queue,
+    prefetch: u16,
+    inbox: Inbox,
+}
+
+/// What comes back to the task.
+enum Returned {
+    /// From the holder of a delivery.
+    Settled(u64, Settlement),
+    /// From the publisher, for one that was put off or dead-lettered.
+    Moved(u64, Move, Result<(), Unconfirmed>),
+}
+
+#[derive(Clone, Copy)]
+enum Move {
+    Retry,
+    DeadLetter,
+}
+
+/// Where deliveries of one channel are given back. When the channel is gone nobody listens any more.
+struct Hands {
+    returned: mpsc::UnboundedSender<Returned>,
+}
+
+impl Settle for Hands {
+    fn settle(&self, tag: u64, settlement: Settlement) {
+        // Refused when the channel has gone: then it is delivered again anyway.
+        let _ = self.returned.send(Returned::Settled(tag, settlement));
+    }
+}
+
+/// A delivery that the inbox had no room for.
+struct Refused {
+    delivery: Delivery,
+    refusals: u32,
+    again: Instant,
+}
+
+impl Carrier {
+    pub(super) fn new(shared: Arc<Shared>, queue: Queue, prefetch: u16, inbox: Inbox) -> Self {
+        Self {
+            shared,
+            queue,
+            prefetch,
+            inbox,
+        }
+    }
+
+    /// Until it is stopped, or the broker is closed.
+    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        let mut sessions = self.shared.sessions.clone();
+        let mut attempt = 0;
+        loop {
+            let backoff = self.shared.backoff;
+            let channel = tokio::select! {
+                channel = next_channel(&mut sessions, &backoff) => channel,
+                _ = &mut stopped => return,
+            };
+            let Some(channel) = channel else { return };
+            match self.carry(&channel, &mut stopped).await {
+                Ok(Ended::Stopped) => {
+                    // It may be gone; then all is as it should be.
+                    let _ = channel.close(REPLY_SUCCESS, "stopped".into()).await;
+                    return;
+                }
+                Ok(Ended::Lost) => attempt = 0,
+                Err(_) => {
+                    pause(&backoff, attempt).await;
+                    attempt = attempt.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// Consumes on one channel.
+    async fn carry(
+        &mut self,
+        channel: &Channel,
+        stopped: &mut oneshot::Receiver<()>,
+    ) -> lapin::Result<Ended> {
+        channel
+            .basic_qos(self.prefetch, BasicQosOptions::default())
+            .await?;
+        let mut deliveries = channel
+            .basic_consume(
+                self.shared.topology.queue(self.queue),
+                ShortString::default(),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            )
+            .await?;
+        let (returned, mut from_hands) = mpsc::unbounded_channel();
+        let mut desk = Desk::new(self.shared.clone(), self.queue, channel, returned.clone());
+        let hands = Arc::new(Hands { returned });
+        let mut refused: Option<Refused> = None;
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                _ = from_hands.recv_many(&mut batch, SETTLED_MAX) => {
+                    for returned in batch.drain(..) {
+                        if desk.take_back(returned).await.is_err() {
+                            return Ok(Ended::Lost);
+                        }
+                    }
+                }
+                _ = &mut *stopped => return Ok(Ended::Stopped),
+                () = until(refused.as_ref()), if refused.is_some() => {
+                    if let Some(Refused { delivery, refusals, .. }) = refused.take() {
+                        refused = self.offer(delivery, refusals);
+                    }
+                }
+                next = deliveries.next(), if refused.is_none() => {
+                    let Some(Ok(next)) = next else { return Ok(Ended::Lost) };
+                    let delivery = desk.hand_out(next, hands.clone());
+                    refused = self.offer(delivery, 0);
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, delivery: Delivery, refusals: u32) -> Option<Refused> {
+        let delivery = self.inbox.offer(delivery).err()?;
+        Some(Refused {
+            delivery,
+            refusals: refusals.saturating_add(1),
+            again: Instant::now() + offer::pause(refusals),
+        })
+    }
+}
+
+enum Ended {
+    Stopped,
+    Lost,
+}
+
+async fn until(refused: Option<&Refused>) {
+    if let Some(refused) = refused {
+        sleep_until(refused.again).await;
+    }
+}
+
+/// What is unsettled on one channel. When it goes, all of it is on its way back.
+struct Desk<'a> {
+    shared: Arc<Shared>,
+    queue: Queue,
+    channel: &'a Channel,
+    ledger: Arc<Mutex<Ledger>>,
+    returned: mpsc::UnboundedSender<Returned>,
+    unacked: HashMap<u64, Message>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(
+        shared: Arc<Shared>,
+        queue: Queue,
+        channel: &'a Channel,
+        returned: mpsc::UnboundedSender<Returned>,
+    ) -> Self {
+        Self {
+            ledger: shared.ledgers[queue.index()].clone(),
+            shared,
+            queue,
+            channel,
+            returned,
+            unacked: HashMap::new(),
+        }
+    }
+
+    fn hand_out(&mut self, delivery: lapin::message::Delivery, hands: Arc<Hands>) -> Delivery {
+        let tag = delivery.delivery_tag;
+        let message = super::wire::message(delivery);
+        self.unacked.insert(tag, message.clone());
+        self.ledger.lock().deliver(1);
+        Delivery::new(message, tag, hands)
+    }
+
+    async fn take_back(&mut self, returned: Returned) -> lapin::Result<()> {
+        match returned {
+            Returned::Settled(tag, Settlement::Ack) => self.ack(tag, Ledger::ack).await,
+            Returned::Settled(tag, Settlement::Retry(delay)) => {
+                let exchange = self.shared.topology.retry(delay);
+                let routing_key = self.shared.topology.queue(self.queue);
+                self.move_on(tag, Move::Retry, exchange, routing_key, Message::put_off);
+                Ok(())
+            }
+            Returned::Settled(tag, Settlement::DeadLetter(reason)) => {
+                let routing_key = self.shared.topology.queue(Queue::DeadLetters);
+                let dead = |message: Message| message.dead(reason);
+                self.move_on(
+                    tag,
+                    Move::DeadLetter,
+                    ShortString::default(),
+                    routing_key,
+                    dead,
+                );
+                Ok(())
+            }
+            Returned::Moved(tag, Move::Retry, Ok(())) => self.ack(tag, Ledger::retry).await,
+            Returned::Moved(tag, Move::DeadLetter, Ok(())) => {
+                self.ack(tag, Ledger::dead_letter).await
+            }
+            Returned::Moved(tag, _, Err(_)) => self.give_back(tag).await,
+        }
+    }
+
+    async fn ack(&mut self, tag: u64, count: fn(&mut Ledger)) -> lapin::Result<()> {
+        self.channel
+            .basic_ack(tag, BasicAckOptions::default())
+            .await?;
+        self.unacked.remove(&tag);
+        count(&mut self.ledger.lock());
+        Ok(())
+    }
+
+    /// It could not be moved: it comes again at once.
+    async fn give_back(&mut self, tag: u64) -> lapin::Result<()> {
+        let options = BasicNackOptions {
+            requeue: true,
+            ..Default::default()
+        };
+        self.channel.basic_nack(tag, options).await?;
+        self.unacked.remove(&tag);
+        self.ledger.lock().give_back(1);
+        Ok(())
+    }
+
+    /// Publishes it anew; it stays unacknowledged until that is confirmed.
+    fn move_on(
+        &self,
+        tag: u64,
+        kind: Move,
+        exchange: ShortString,
+        routing_key: ShortString,
+        change: impl FnOnce(Message) -> Message,
+    ) {
+        let Some(message) = self.unacked.get(&tag).cloned() else {
+            return;
+        };
+        let returned = self.returned.clone();
+        let report = Report::new(Box::new(move |outcome| {
+            // Refused when the channel has gone: then it is delivered again anyway.
+            let _ = returned.send(Returned::Moved(tag, kind, outcome));
+        }));
+        // Refused, it is dropped and comes back as unknown: the publisher has ended.
+        let _ = self.shared.outgoing.send(Outgoing {
+            exchange,
+            routing_key,
+            message: change(message),
+            report,
+            permit: None,
+        });
+    }
+}
+
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        self.ledger.lock().give_back(self.unacked.len() as u64);
+    }
+}

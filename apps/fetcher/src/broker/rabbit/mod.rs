@@ -1,0 +1,205 @@
+//! RabbitMQ as a broker, through `lapin` on a runtime of its own with one thread.
+//!
+//! ```text
+//!   publish ──▶ publisher's task ──▶ its channel, with confirms ─┐
+//!                  ▲ retry, dead letter                          ├──▶ one connection, kept by a task
+//!   inbox ◀── carrier's task, one per consumer ◀──▶ its channel ─┘
+//! ```
+//!
+//! A message that is put off or dead-lettered is published anew, and acknowledged where it came from once
+//! that is confirmed: it may come twice, and is never lost. The library's own recovery is not used, since
+//! what was unacknowledged and unconfirmed before it would not be told apart from what came after.
+
+mod carrier;
+mod connect_error;
+mod options;
+mod publisher;
+mod session;
+mod topology;
+mod wire;
+
+use std::{num::NonZeroU16, str::FromStr, sync::Arc};
+
+use bytes::Bytes;
+use freeboard::flow::Backoff;
+use lapin::{
+    types::ShortString,
+    uri::{AMQPScheme, AMQPUri},
+};
+use parking_lot::Mutex;
+use tokio::{
+    runtime::{self, Runtime},
+    sync::{Semaphore, mpsc, oneshot, watch},
+};
+
+use super::{
+    Broker, Consumer, Inbox, Ledger, Queue,
+    error::{ConsumeError, PublishError},
+    message::Message,
+    report::{OnOutcome, Report},
+};
+use carrier::Carrier;
+pub use connect_error::ConnectError;
+pub use options::RabbitOptions;
+use publisher::Outgoing;
+use session::{Connector, Sessions};
+use topology::Topology;
+
+/// A connection to RabbitMQ that comes again by itself when it is lost. Dropping it closes it: what
+/// was not confirmed is reported as unknown, what was not settled is delivered again to others.
+pub struct RabbitBroker {
+    shared: Arc<Shared>,
+    unconfirmed: Arc<Semaphore>,
+    runtime: Option<Runtime>,
+}
+
+/// What the tasks have in common.
+struct Shared {
+    topology: Arc<Topology>,
+    backoff: Backoff,
+    sessions: Sessions,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    ledgers: [Arc<Mutex<Ledger>>; Queue::ALL.len()],
+}
+
+impl RabbitBroker {
+    /// Connects and declares the queues. Blocks until then; not to be called inside another runtime.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(options: RabbitOptions) -> Result<Self, ConnectError> {
+        let (connector, unconfirmed_max) = check(options)?;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("rabbit")
+            .enable_all()
+            .build()
+            .map_err(ConnectError::Runtime)?;
+        let connection = match runtime.block_on(connector.connect()) {
+            Ok(connection) => Arc::new(connection),
+            Err(error) => {
+                // An ordinary end would wait for a resolver that does not answer.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        let (session, sessions) = watch::channel(Some(connection.clone()));
+        let (outgoing, to_publish) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            topology: connector.topology.clone(),
+            backoff: connector.backoff,
+            sessions: sessions.clone(),
+            outgoing,
+            ledgers: Default::default(),
+        });
+        runtime.spawn(publisher::run(to_publish, sessions, connector.backoff));
+        runtime.spawn(connector.keep(connection, session));
+        Ok(Self {
+            shared,
+            unconfirmed: Arc::new(Semaphore::new(unconfirmed_max.get().into())),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Whether there is a connection at the moment.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.shared.sessions.borrow().is_some()
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the drop")
+    }
+}
+
+fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError> {
+    let uri = AMQPUri::from_str(&options.url).map_err(ConnectError::Url)?;
+    if uri.scheme != AMQPScheme::AMQP {
+        return Err(ConnectError::Url("TLS is not spoken".to_owned()));
+    }
+    if options.name.len() > options::NAME_BYTES_MAX {
+        return Err(ConnectError::Options("the name is too long"));
+    }
+    if options.retry_delays.is_empty() || !options.retry_delays.is_sorted() {
+        return Err(ConnectError::Options("delays must be there, and ascend"));
+    }
+    if options.backoff.validate().is_err() {
+        return Err(ConnectError::Options("back-off must grow to its maximum"));
+    }
+    let connector = Connector {
+        uri,
+        topology: Arc::new(Topology::new(options.name, options.retry_delays)),
+        timeout: options.connect_timeout,
+        backoff: options.backoff,
+    };
+    Ok((connector, options.unconfirmed_max))
+}
+
+impl Broker for RabbitBroker {
+    fn consume(
+        &self,
+        queue: Queue,
+        prefetch: NonZeroU16,
+        inbox: Inbox,
+    ) -> Result<Consumer, ConsumeError> {
+        let (stop, stopped) = oneshot::channel();
+        let carrier = Carrier::new(self.shared.clone(), queue, prefetch.get(), inbox);
+        self.runtime().spawn(carrier.run(stopped));
+        Ok(Consumer::new(move || {
+            // The broker may be closed already.
+            let _ = stop.send(());
+        }))
+    }
+
+    fn publish_with(
+        &self,
+        queue: Queue,
+        body: Bytes,
+        on_outcome: OnOutcome,
+    ) -> Result<(), PublishError> {
+        if !self.is_connected() {
+            return Err(PublishError::Disconnected(body));
+        }
+        let Ok(permit) = self.unconfirmed.clone().try_acquire_owned() else {
+            return Err(PublishError::Full(body));
+        };
+        let ledger = self.shared.ledgers[queue.index()].clone();
+        ledger.lock().publish();
+        let report = Report::new(Box::new(move |outcome| {
+            ledger.lock().conclude(outcome);
+            on_outcome(outcome);
+        }));
+        let outgoing = Outgoing {
+            exchange: ShortString::default(),
+            routing_key: self.shared.topology.queue(queue),
+            message: Message::now(body),
+            report,
+            permit: Some(permit),
+        };
+        // Refused, it is dropped and reported as unknown: the tasks have ended.
+        let _ = self.shared.outgoing.send(outgoing);
+        Ok(())
+    }
+
+    fn ledger(&self, queue: Queue) -> Ledger {
+        *self.shared.ledgers[queue.index()].lock()
+    }
+}
+
+impl Drop for RabbitBroker {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A blocking end would panic inside another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for RabbitBroker {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("RabbitBroker")
+            .field("connected", &self.is_connected())
+            .finish_non_exhaustive()
+    }
+}

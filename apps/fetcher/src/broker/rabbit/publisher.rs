@@ -1,0 +1,111 @@
+//! The task that publishes, on a channel of its own, and hears the confirms.
+
+use freeboard::flow::Backoff;
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use lapin::{
+    Channel, Confirmation, Connection, PublisherConfirm,
+    options::{BasicPublishOptions, ConfirmSelectOptions},
+    types::ShortString,
+};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::{
+    super::{error::Unconfirmed, message::Message, report::Report},
+    session::{self, Sessions},
+    wire,
+};
+
+/// A message on its way to RabbitMQ. Dropped, it is reported as unknown.
+pub(super) struct Outgoing {
+    pub(super) exchange: ShortString,
+    pub(super) routing_key: ShortString,
+    pub(super) message: Message,
+    pub(super) report: Report,
+    /// Its place among what may be unconfirmed; none for what a consumer puts off or dead-letters, which
+    /// its prefetch bounds.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Publishes what comes until nobody can send any more, or the broker is closed.
+pub(super) async fn run(
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    mut sessions: Sessions,
+    backoff: Backoff,
+) {
+    let mut attempt = 0;
+    loop {
+        let connection = tokio::select! {
+            biased;
+            connection = session::next(&mut sessions) => connection,
+            // Nothing is kept until then: who published is told now.
+            () = refuse_all(&mut outgoing) => None,
+        };
+        let Some(connection) = connection else { return };
+        let Ok(channel) = open(&connection).await else {
+            session::pause(&backoff, attempt).await;
+            attempt = attempt.saturating_add(1);
+            continue;
+        };
+        attempt = 0;
+        if publish_all(&channel, &mut outgoing).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn open(connection: &Connection) -> lapin::Result<Channel> {
+    let channel = connection.create_channel().await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
+    Ok(channel)
+}
+
+async fn refuse_all(outgoing: &mut mpsc::UnboundedReceiver<Outgoing>) {
+    while outgoing.recv().await.is_some() {}
+}
+
+/// Until the channel is lost. `None` when nobody can send any more.
+async fn publish_all(
+    channel: &Channel,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+) -> Option<()> {
+    let mut confirms = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            heard = confirms.next(), if !confirms.is_empty() => {
+                if heard == Some(false) {
+                    return Some(());
+                }
+            }
+            next = outgoing.recv() => {
+                let Outgoing { exchange, routing_key, message, report, permit } = next?;
+                let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+                let sent = channel
+                    .basic_publish(exchange, routing_key, options, &message.body, wire::properties(&message))
+                    .await;
+                match sent {
+                    Ok(confirm) => confirms.push(hear(confirm, report, permit)),
+                    Err(_) => return Some(()),
+                }
+            }
+        }
+    }
+}
+
+/// Whether the channel still lives.
+async fn hear(
+    confirm: PublisherConfirm,
+    report: Report,
+    permit: Option<OwnedSemaphorePermit>,
+) -> bool {
+    let confirmation = confirm.await;
+    drop(permit);
+    match confirmation {
+        Ok(Confirmation::Ack(None)) => report.tell(Ok(())),
+        // With a message it came back: there is no such queue.
+        Ok(_) => report.tell(Err(Unconfirmed::Refused)),
+        Err(_) => return false,
+    }
+    true
+}

@@ -1,0 +1,112 @@
+//! The connection, and how it comes again.
+
+use std::{sync::Arc, time::Duration};
+
+use freeboard::flow::Backoff;
+use futures_util::StreamExt;
+use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPUri};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use super::{connect_error::ConnectError, topology::Topology};
+
+/// The connection that there is at the moment, if any.
+pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
+
+/// Makes connections to one place.
+pub(super) struct Connector {
+    pub(super) uri: AMQPUri,
+    pub(super) topology: Arc<Topology>,
+    pub(super) timeout: Duration,
+    pub(super) backoff: Backoff,
+}
+
+impl Connector {
+    fn address(&self) -> String {
+        format!("{}:{}", self.uri.authority.host, self.uri.authority.port)
+    }
+
+    /// A connection where all queues are.
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+        let authority = &self.uri.authority;
+        let lookup = tokio::net::lookup_host((authority.host.as_str(), authority.port));
+        // A resolver that cannot be asked says nothing for a long time.
+        if !matches!(timeout(self.timeout, lookup).await, Ok(Ok(_))) {
+            return Err(ConnectError::UnknownHost(authority.host.clone()));
+        }
+        let attempt = async {
+            let properties =
+                ConnectionProperties::default().with_connection_name("freeboard-fetcher".into());
+            let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+            let channel = connection.create_channel().await?;
+            self.topology.declare(&channel).await?;
+            channel.close(REPLY_SUCCESS, "declared".into()).await?;
+            Ok(connection)
+        };
+        match timeout(self.timeout, attempt).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(ConnectError::of(&self.address(), &error)),
+            Err(_) => Err(ConnectError::TimedOut(self.address())),
+        }
+    }
+
+    /// Shows the connection to all, and another one whenever it is lost. Ends when nobody looks any more.
+    pub(super) async fn keep(
+        self,
+        first: Arc<Connection>,
+        sessions: watch::Sender<Option<Arc<Connection>>>,
+    ) {
+        let mut next = Some(first);
+        let mut attempt = 0;
+        loop {
+            if let Some(connection) = next.take() {
+                attempt = 0;
+                let mut events = Box::pin(connection.events_listener());
+                sessions.send_replace(Some(connection.clone()));
+                // It may have been lost before anybody listened.
+                while connection.status().connected() {
+                    tokio::select! {
+                        event = events.next() => match event {
+                            None | Some(Event::Error(_)) => break,
+                            Some(_) => {}
+                        },
+                        () = sessions.closed() => return,
+                    }
+                }
+                sessions.send_replace(None);
+            }
+            pause(&self.backoff, attempt).await;
+            attempt = attempt.saturating_add(1);
+            next = self.connect().await.ok().map(Arc::new);
+        }
+    }
+}
+
+/// AMQP's reply code of an end that was asked for.
+pub(super) const REPLY_SUCCESS: u16 = 200;
+
+/// Waits before this attempt, with jitter.
+pub(super) async fn pause(backoff: &Backoff, attempt: u32) {
+    let jitter_ppm = fastrand::u32(0..=1_000_000);
+    let delay_ns = backoff.delay_jittered_ns(attempt, jitter_ppm);
+    sleep(Duration::from_nanos(delay_ns)).await;
+}
+
+/// The connection, once there is one. `None` when the broker is closed.
+pub(super) async fn next(sessions: &mut Sessions) -> Option<Arc<Connection>> {
+    sessions.wait_for(Option::is_some).await.ok()?.clone()
+}
+
+/// The next channel that can be had. `None` when the broker is closed.
+pub(super) async fn next_channel(sessions: &mut Sessions, backoff: &Backoff) -> Option<Channel> {
+    let mut attempt = 0;
+    loop {
+        if let Ok(channel) = next(sessions).await?.create_channel().await {
+            return Some(channel);
+        }
+        pause(backoff, attempt).await;
+        attempt = attempt.saturating_add(1);
+    }
+}

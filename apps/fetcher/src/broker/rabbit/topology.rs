@@ -1,0 +1,102 @@
+//! The queues and exchanges at RabbitMQ.
+//!
+//! ```text
+//!   default exchange ──▶ NAME.priority0 | NAME.priority1 | NAME.replies | NAME.dead      (classic, durable)
+//!   NAME.retry.MS (fanout) ──▶ NAME.retry.MS (quorum, TTL of MS) ──▶ default exchange, with the routing
+//!                                key that it came with: the queue that it came from
+//! ```
+//!
+//! One waiting queue per delay, since a queue expires messages at its head only: behind a long delay, a
+//! short one of its own would wait too. They are quorum queues since only these dead-letter at least
+//! once; a classic one forgets an expired message before its target has it.
+
+use std::time::Duration;
+
+use lapin::{
+    Channel, ExchangeKind,
+    options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
+    types::{AMQPValue, FieldTable, ShortString},
+};
+
+use super::super::Queue;
+
+/// The names of everything, under one name.
+#[derive(Debug)]
+pub(super) struct Topology {
+    name: String,
+    /// Ascending, not empty.
+    delays: Vec<Duration>,
+}
+
+impl Topology {
+    pub(super) fn new(name: String, delays: Vec<Duration>) -> Self {
+        Self { name, delays }
+    }
+
+    pub(super) fn queue(&self, queue: Queue) -> ShortString {
+        format!("{}.{}", self.name, queue.name()).into()
+    }
+
+    /// Where a message is put off by this delay, or by the longest that there is.
+    pub(super) fn retry(&self, delay: Duration) -> ShortString {
+        let index = self.delays.partition_point(|shorter| *shorter < delay);
+        self.waiting(self.delays[index.min(self.delays.len() - 1)])
+    }
+
+    fn waiting(&self, delay: Duration) -> ShortString {
+        format!("{}.retry.{}", self.name, delay.as_millis()).into()
+    }
+
+    /// Declares what is not there yet.
+    pub(super) async fn declare(&self, channel: &Channel) -> lapin::Result<()> {
+        for queue in Queue::ALL {
+            let name = self.queue(queue);
+            channel
+                .queue_declare(name, QueueDeclareOptions::durable(), FieldTable::default())
+                .await?;
+        }
+        for delay in &self.delays {
+            self.declare_waiting(channel, *delay).await?;
+        }
+        Ok(())
+    }
+
+    async fn declare_waiting(&self, channel: &Channel, delay: Duration) -> lapin::Result<()> {
+        let name = self.waiting(delay);
+        let exchange = ExchangeDeclareOptions {
+            durable: true,
+            ..Default::default()
+        };
+        channel
+            .exchange_declare(
+                name.clone(),
+                ExchangeKind::Fanout,
+                exchange,
+                FieldTable::default(),
+            )
+            .await?;
+        let mut arguments = FieldTable::default();
+        for (argument, value) in [
+            ("x-queue-type", "quorum"),
+            ("x-overflow", "reject-publish"),
+            ("x-dead-letter-strategy", "at-least-once"),
+            ("x-dead-letter-exchange", ""),
+        ] {
+            arguments.insert(argument.into(), AMQPValue::LongString(value.into()));
+        }
+        let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+        arguments.insert("x-message-ttl".into(), AMQPValue::LongLongInt(delay_ms));
+        channel
+            .queue_declare(name.clone(), QueueDeclareOptions::durable(), arguments)
+            .await?;
+        channel
+            .queue_bind(
+                name.clone(),
+                name,
+                ShortString::default(),
+                QueueBindOptions::default(),
+                FieldTable::default(),
+            )
+            .await
+    }
+}

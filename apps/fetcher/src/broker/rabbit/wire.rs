@@ -1,0 +1,51 @@
+//! A message as RabbitMQ carries it: what the broker knows of it is in headers.
+
+use lapin::{
+    BasicProperties,
+    message::Delivery,
+    types::{AMQPValue, FieldTable},
+};
+
+use super::super::message::Message;
+
+const ATTEMPTS: &str = "x-attempts";
+const REASON: &str = "x-reason";
+const PUBLISHED_US: &str = "x-published-us";
+
+/// AMQP's delivery mode of what is to be there after a restart.
+const PERSISTENT: u8 = 2;
+
+pub(super) fn properties(message: &Message) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    headers.insert(
+        ATTEMPTS.into(),
+        AMQPValue::LongLongInt(message.attempts.into()),
+    );
+    let published_us = i64::try_from(message.published_us).unwrap_or(0);
+    headers.insert(PUBLISHED_US.into(), AMQPValue::LongLongInt(published_us));
+    if let Some(reason) = &message.reason {
+        headers.insert(REASON.into(), AMQPValue::LongString((&**reason).into()));
+    }
+    BasicProperties::default()
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
+}
+
+/// What others publish may lack our headers, or have them of other types: they then count as not there.
+pub(super) fn message(delivery: Delivery) -> Message {
+    let headers = delivery.properties.headers().as_ref();
+    let header = |name| headers?.inner().get(name);
+    let number = |name| header(name).and_then(AMQPValue::as_long_long_int);
+    let attempts = number(ATTEMPTS).and_then(|attempts| u32::try_from(attempts).ok());
+    let published_us = number(PUBLISHED_US).and_then(|us| u64::try_from(us).ok());
+    let reason = header(REASON)
+        .and_then(AMQPValue::as_long_string)
+        .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into());
+    Message {
+        attempts: attempts.unwrap_or(0),
+        published_us: published_us.unwrap_or(0),
+        redelivered: delivery.redelivered,
+        reason,
+        body: delivery.data.into(),
+    }
+}

@@ -1,0 +1,189 @@
+//! The nodes of a cluster, and which of them has which slot.
+//!
+//! Each refresh makes it anew: nodes that have slots, and those that a redirection has named since the
+//! refresh before, such as one that slots are on their way to. All others are let go of; their
+//! connections end once nothing is under way on them.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, OnceLock},
+};
+
+use freeboard_actor::System;
+use freeboard_io::Poller;
+use parking_lot::RwLock;
+
+use super::{address::Address, options::NODES_MAX, slot_map::SlotMap};
+use crate::{options::RedisOptions, pool::Pool, random, routing::HASH_SLOTS};
+
+/// A slot that no node is known to have.
+const NOBODY: u16 = u16::MAX;
+
+/// A node, and the connections to it.
+pub(crate) struct Node {
+    pub(crate) address: Address,
+    pub(crate) pool: Arc<Pool>,
+}
+
+pub(crate) struct Topology {
+    state: RwLock<State>,
+    /// What connections are made with.
+    system: OnceLock<System>,
+    poller: Poller,
+    options: RedisOptions,
+}
+
+struct State {
+    /// By slot the index of its node.
+    owners: Box<[u16]>,
+    entries: Vec<Entry>,
+    indexes: HashMap<Address, u16>,
+}
+
+struct Entry {
+    node: Arc<Node>,
+    /// Whether a redirection has named it since the last refresh.
+    is_named: bool,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            owners: vec![NOBODY; usize::from(HASH_SLOTS)].into(),
+            entries: Vec::new(),
+            indexes: HashMap::new(),
+        }
+    }
+
+    fn get(&self, address: &Address) -> Option<u16> {
+        self.indexes.get(address).copied()
+    }
+
+    /// `None` if there are too many already.
+    fn add(&mut self, node: Arc<Node>) -> Option<u16> {
+        let index = u16::try_from(self.entries.len()).ok()?;
+        if self.entries.len() >= NODES_MAX {
+            return None;
+        }
+        self.indexes.insert(node.address.clone(), index);
+        let is_named = false;
+        self.entries.push(Entry { node, is_named });
+        Some(index)
+    }
+}
+
+impl Topology {
+    pub(crate) fn new(poller: Poller, options: RedisOptions) -> Self {
+        Self {
+            state: RwLock::new(State::new()),
+            system: OnceLock::new(),
+            poller,
+            options,
+        }
+    }
+
+    /// From here on nodes are connected to.
+    pub(crate) fn begin(&self, system: System) {
+        // A second one would be the same.
+        let _ = self.system.set(system);
+    }
+
+    /// The node of a slot; without a slot, or if nobody is known to have it, any, one that is up if there
+    /// is one. `number` is random.
+    pub(crate) fn route(&self, slot: Option<u16>, number: u64) -> Option<Arc<Node>> {
+        let state = self.state.read();
+        let owner = slot.map(|slot| usize::from(state.owners[usize::from(slot)]));
+        if let Some(entry) = owner.and_then(|owner| state.entries.get(owner)) {
+            return Some(entry.node.clone());
+        }
+        let first = random::below(number, state.entries.len());
+        let (behind, ahead) = state.entries.split_at_checked(first)?;
+        let mut in_turn = ahead.iter().chain(behind);
+        let up = in_turn.clone().find(|entry| entry.node.pool.is_up());
+        up.or_else(|| in_turn.next())
+            .map(|entry| entry.node.clone())
+    }
+
+    /// The node that a redirection names, which may be new.
+    pub(crate) fn named(&self, address: &Address) -> Option<Arc<Node>> {
+        let mut state = self.state.write();
+        let index = self.find_or_connect(&mut state, address)?;
+        let entry = &mut state.entries[usize::from(index)];
+        entry.is_named = true;
+        Some(entry.node.clone())
+    }
+
+    /// The node that has a slot now.
+    pub(crate) fn moved(&self, slot: u16, address: &Address) -> Option<Arc<Node>> {
+        let mut state = self.state.write();
+        let index = self.find_or_connect(&mut state, address)?;
+        state.owners[usize::from(slot)] = index;
+        Some(state.entries[usize::from(index)].node.clone())
+    }
+
+    /// Adds nodes to ask, if they are not there.
+    pub(crate) fn add(&self, addresses: impl Iterator<Item = Address>) {
+        let mut state = self.state.write();
+        for address in addresses {
+            self.find_or_connect(&mut state, &address);
+        }
+    }
+
+    fn find_or_connect(&self, state: &mut State, address: &Address) -> Option<u16> {
+        let found = state.get(address);
+        found.or_else(|| state.add(self.connect(address)?))
+    }
+
+    fn connect(&self, address: &Address) -> Option<Arc<Node>> {
+        let options = RedisOptions {
+            host: address.host.clone(),
+            port: address.port,
+            ..self.options.clone()
+        };
+        // Refused while the system ends.
+        let pool = Pool::connect(self.system.get()?, &self.poller, options).ok()?;
+        Some(Arc::new(Node {
+            address: address.clone(),
+            pool: Arc::new(pool),
+        }))
+    }
+
+    /// Makes it anew.
+    pub(crate) fn replace(&self, map: SlotMap) {
+        let mut next = State::new();
+        let mut state = self.state.write();
+        for (slots, address) in map.ranges {
+            let index = next.get(&address).or_else(|| {
+                let known = state.get(&address).map(usize::from);
+                let known = known.map(|index| state.entries[index].node.clone());
+                next.add(known.or_else(|| self.connect(&address))?)
+            });
+            for slot in slots {
+                next.owners[usize::from(slot)] = index.unwrap_or(NOBODY);
+            }
+        }
+        for entry in state.entries.iter().filter(|entry| entry.is_named) {
+            if next.get(&entry.node.address).is_none() {
+                next.add(entry.node.clone());
+            }
+        }
+        let before = mem::replace(&mut *state, next);
+        drop(state);
+        // Connections that end here are told so without the lock.
+        drop(before);
+    }
+
+    /// All nodes, and how many slots each has.
+    pub(crate) fn nodes(&self) -> Vec<(Arc<Node>, usize)> {
+        let state = self.state.read();
+        let nodes = state.entries.iter().map(|entry| (entry.node.clone(), 0));
+        let mut nodes: Vec<_> = nodes.collect();
+        for owner in &state.owners {
+            if let Some((_, slots)) = nodes.get_mut(usize::from(*owner)) {
+                *slots += 1;
+            }
+        }
+        nodes
+    }
+}
