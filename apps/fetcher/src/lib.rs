@@ -13,4 +13,12 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
+pub mod embedded;
+pub mod load;
 pub mod message;
+pub mod names;
+pub mod original;
+pub mod route;
+pub mod service;
+pub mod store;
+pub mod wait;

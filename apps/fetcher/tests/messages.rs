@@ -21,6 +21,7 @@ fn a_notification_comes_back_as_it_went() {
             id,
             user: "ada".to_owned(),
             app: "chess".to_owned(),
+            due_us: Some(7),
             payload: "\u{0}\"\u{1f600}".to_owned(),
         };
         let again = Notification::parse(&notification.to_body()).expect("its own body");
@@ -36,6 +37,7 @@ fn a_reply_comes_back_as_it_went() {
         app: "chess".to_owned(),
         user_key: "u".to_owned(),
         app_key: "a".to_owned(),
+        device: Some("d".to_owned()),
         payload: String::new(),
     };
     assert_eq!(Reply::parse(&reply.to_body()).expect("its own body"), reply);

@@ -5,10 +5,11 @@ use clap::{Parser, Subcommand};
 use crate::{
     balance::BalanceArgs,
     eager::EagerArgs,
+    fetch::FetchArgs,
     flood::FloodArgs,
     load::{EchoArgs, LoadArgs},
     ring::RingArgs,
-    serve::{ProxyArgs, ServeHttpArgs},
+    serve::{FetcherArgs, ProxyArgs, ServeHttpArgs},
     stream::Tool,
     streams::StreamsArgs,
 };
@@ -58,7 +59,27 @@ pub(crate) enum Command {
     /// Carries TCP connections on to another address until Ctrl-C
     #[command(after_help = PROXY_EXAMPLES)]
     Proxy(ProxyArgs),
+
+    /// Fetches what push notifications need, until Ctrl-C
+    ///
+    /// Notifications are JSON: {"id": 7, "user": "ada", "app": "chess", "payload": "your move"}, in the queues
+    /// NAME.priority0 and NAME.priority1. Replies go to NAME.replies, what cannot be done to NAME.dead, with the
+    /// reason in a header.
+    #[command(after_help = FETCHER_EXAMPLES)]
+    Fetcher(Box<FetcherArgs>),
 }
+
+const FETCHER_EXAMPLES: &str = "\
+Examples:
+  freeboard fetcher --load 5000
+      all of it in this process, with notifications of its own
+  freeboard fetcher --amqp amqp://guest:guest@127.0.0.1:5672 --redis redis://127.0.0.1 \\
+                    --mysql mysql://root@127.0.0.1:3306
+      on real servers; start several to share the load
+  curl http://127.0.0.1:8090/metrics; curl http://127.0.0.1:8090/healthz
+
+Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a server
+that cannot be reached, or the port is in use.";
 
 const SERVE_HTTP_EXAMPLES: &str = "\
 Examples:
@@ -157,6 +178,26 @@ After each run, as the original said it:
 
 Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C.";
 
+const FETCH_EXAMPLES: &str = "\
+Examples:
+  freeboard lab fetch
+      all steps, as they were and as they are, at a quarter of the original's rates (under three minutes)
+  freeboard lab fetch --step 3
+      the client's queue without a bound: memory grows
+  freeboard lab fetch --step 9 --route p2c
+      the hot app key, and a route that does not mind
+  freeboard lab fetch --step 11 --mode ours --qps 20000 --time 10
+      the original's full rate
+  freeboard lab fetch --step end --backend real
+      RabbitMQ, Redis and MariaDB, started for it with data directories of their own
+  freeboard lab fetch --json - | jq '.runs[] | [.step, .mode, .wait_ms.p99, .lost]'
+      prints only JSON
+
+m/r are main actors and redis actors (in ours, connections). One step alone also prints its counters by the
+original's names.
+
+Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 130 Ctrl-C.";
+
 /// The scenes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Scene {
@@ -212,6 +253,15 @@ pub(crate) enum Scene {
     /// request computes, beside actors that only compute.
     #[command(after_help = EAGER_EXAMPLES)]
     Eager(Box<EagerArgs>),
+
+    /// A push-notification fetcher, tuned in eleven steps
+    ///
+    /// Notifications of two priorities come from a broker, open-loop. For each, two keys are looked up in a
+    /// leased cache on Redis, which falls through to a slow store (100 ms, 64 at once), and a device in SQL;
+    /// then a reply is published. Each step is shown as the original measured it in 2014, as its fetcher does
+    /// here (threads that spin, SQL on them, commands in flight without a bound), and as ours does.
+    #[command(after_help = FETCH_EXAMPLES)]
+    Fetch(Box<FetchArgs>),
 }
 
 #[cfg(test)]

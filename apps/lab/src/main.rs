@@ -10,6 +10,7 @@ mod balance;
 mod cli;
 mod console;
 mod eager;
+mod fetch;
 mod figures;
 mod flood;
 mod interrupt;
@@ -63,9 +64,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
         Some(Command::Lab(Scene::Eager(args))) => eager::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Fetch(args))) => fetch::show(&args, &interrupt),
         Some(Command::Load(args)) => load::load(&args),
         Some(Command::Echo(args)) => load::echo(&args),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
+        Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }
 }

@@ -12,6 +12,11 @@ pub(crate) fn peak_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
+/// Resident memory now, in bytes.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
 /// What the machine could still give, in bytes.
 pub(crate) fn available_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")

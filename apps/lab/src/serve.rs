@@ -1,6 +1,7 @@
-//! `freeboard serve-http` and `freeboard proxy`: the two services of scene eager, by themselves, until
-//! Ctrl-C.
+//! Services until Ctrl-C: `freeboard serve-http` and `freeboard proxy`, those of scene eager, and
+//! `freeboard fetcher`, that of scene fetch.
 
+mod fetcher;
 mod http;
 mod metrics;
 mod proxy;
@@ -24,6 +25,7 @@ use freeboard::{
 
 use crate::{console, figures::counted, interrupt::Interrupt, usage::Usage};
 
+pub(crate) use fetcher::{FetcherArgs, fetcher};
 pub(crate) use http::{ServeHttpArgs, serve_http};
 pub(crate) use proxy::{ProxyArgs, proxy};
 
@@ -69,10 +71,11 @@ impl Host {
         })
     }
 
-    /// Waits for Ctrl-C, and ends: `drain` returns how many connections are left.
+    /// Waits for Ctrl-C, and ends: `drain` returns how many of what is served are left.
     pub(crate) fn serve(
         self,
         interrupt: &Interrupt,
+        noun: &str,
         drain: impl FnOnce(Duration) -> usize,
     ) -> ExitCode {
         let (sender, came) = mpsc::channel();
@@ -94,7 +97,7 @@ impl Host {
             return ExitCode::SUCCESS;
         }
         if left > 0 {
-            say(&format!("{} cut off", counted(left as u64, "connection")));
+            say(&format!("{} cut off", counted(left as u64, noun)));
         } else {
             say("some actors did not end in time");
         }

@@ -29,7 +29,7 @@ pub const TOKEN_BYTES: usize = 16;
 const MAGIC: u8 = 0xfb;
 const VERSION: u8 = 1;
 /// Lua's numbers are exact up to here; no time of ours is later.
-const TIME_END_MS: u64 = 1 << 53;
+pub(crate) const TIME_END_MS: u64 = 1 << 53;
 
 /// Who may fill an entry. All zero stands for nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    const fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Nothing),
             1 => Some(Self::Value),

@@ -36,7 +36,7 @@
 //!
 //! An entry is one string in Redis; [`entry`] draws it byte by byte. What is decided, and when, stands in
 //! [`model`] as plain functions; scripts in Lua do the same inside of Redis, and a property test compares the
-//! two. Times are the server's: no client's clock matters.
+//! two. [`native`] is for a server that runs no Lua. Times are the server's: no client's clock matters.
 //!
 //! # What can happen at the same time
 //!
@@ -77,6 +77,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod bulkhead;
 mod cache;
 mod call;
@@ -94,6 +95,7 @@ mod lease;
 mod local;
 mod lookup;
 pub mod model;
+pub mod native;
 mod options;
 mod random;
 mod scripts;

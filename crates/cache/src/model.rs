@@ -96,6 +96,18 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// A key under which this stands.
+    #[must_use]
+    pub const fn new(entry: Option<Entry>) -> Self {
+        Self { entry }
+    }
+
+    /// What stands under the key, also if its time to live is over.
+    #[must_use]
+    pub fn into_entry(self) -> Option<Entry> {
+        self.entry
+    }
+
     /// What stands under the key now; nothing once its time to live is over.
     #[must_use]
     pub fn entry(&self, now_ms: u64) -> Option<&Entry> {
@@ -230,7 +242,7 @@ fn holds(entry: &Entry, token: &Token, now_ms: u64) -> bool {
 }
 
 /// When Redis forgets the entry.
-fn gone_at_ms(entry: &Entry) -> u64 {
+pub(crate) fn gone_at_ms(entry: &Entry) -> u64 {
     let lease_ms = match entry.token.is_none() {
         true => 0,
         false => entry.lease_until_ms + DEAD_LEASE_KEPT_MS,

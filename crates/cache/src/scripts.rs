@@ -4,7 +4,8 @@ use bytes::Bytes;
 use freeboard_redis::{FromValue, Redis, RedisError, Request, Script, ScriptCall, Value};
 
 use crate::{
-    entry::{Entry, Kind, Token},
+    arguments::Common,
+    entry::{Entry, Token},
     model::{Change, Fill, LeaseOutcome, LeaseRequest, Leave},
 };
 
@@ -27,34 +28,37 @@ pub(crate) struct LeaseAnswer {
     pub(crate) now_ms: u64,
 }
 
-macro_rules! script {
+// What the script for a lease begins its answer with.
+const GRANTED: u64 = 0;
+const WAIT: u64 = 1;
+const VALUE: u64 = 2;
+
+macro_rules! source {
     ($file:literal) => {
-        Script::new(concat!(
-            include_str!("scripts/prelude.lua"),
-            include_str!($file)
-        ))
+        concat!(include_str!("scripts/prelude.lua"), include_str!($file))
     };
 }
+
+pub(crate) const LEASE: &str = source!("scripts/lease.lua");
+pub(crate) const FILL: &str = source!("scripts/fill.lua");
+pub(crate) const RELEASE: &str = source!("scripts/release.lua");
+pub(crate) const INVALIDATE: &str = source!("scripts/invalidate.lua");
 
 impl Scripts {
     pub(crate) fn new(channel: Bytes) -> Self {
         Self {
-            lease: script!("scripts/lease.lua"),
-            fill: script!("scripts/fill.lua"),
-            release: script!("scripts/release.lua"),
-            invalidate: script!("scripts/invalidate.lua"),
+            lease: Script::new(LEASE),
+            fill: Script::new(FILL),
+            release: Script::new(RELEASE),
+            invalidate: Script::new(INVALIDATE),
             channel,
         }
     }
 
     /// `now_ms` is a test's time, in place of the server's.
     fn call(&self, script: &Script, key: &Bytes, now_ms: Option<u64>) -> ScriptCall {
-        let call = script.call().key(key);
-        let call = match now_ms {
-            Some(now_ms) => millis(call, now_ms),
-            None => call.arg(""),
-        };
-        call.arg(&self.channel)
+        let channel = &self.channel;
+        Common { now_ms, channel }.write(script.call().key(key))
     }
 
     pub(crate) fn lease<'a>(
@@ -64,9 +68,8 @@ impl Scripts {
         now_ms: Option<u64>,
         request: &LeaseRequest,
     ) -> Request<'a, LeaseAnswer> {
-        let call = self.call(&self.lease, key, now_ms).arg(request.token.0);
-        let numbers = [request.seen_ms, request.lease_ms, request.every_ms];
-        numbers.into_iter().fold(call, millis).on(redis)
+        let call = self.call(&self.lease, key, now_ms);
+        request.write(call).on(redis)
     }
 
     pub(crate) fn fill<'a>(
@@ -76,16 +79,8 @@ impl Scripts {
         now_ms: Option<u64>,
         fill: &Fill,
     ) -> Request<'a, Change> {
-        let kind = match fill.value {
-            Some(_) => Kind::Value,
-            None => Kind::Negative,
-        };
-        let call = self.call(&self.fill, key, now_ms).arg(fill.token.0);
-        let call = call.integer(kind.byte().into());
-        let numbers = [u64::from(fill.cost_ms), fill.fresh_ms, fill.stale_ms];
-        let call = numbers.into_iter().fold(call, millis);
-        call.arg(fill.value.as_deref().unwrap_or_default())
-            .on(redis)
+        let call = self.call(&self.fill, key, now_ms);
+        fill.write(call).on(redis)
     }
 
     pub(crate) fn release<'a>(
@@ -96,7 +91,7 @@ impl Scripts {
         token: &Token,
     ) -> Request<'a, Change> {
         let call = self.call(&self.release, key, now_ms);
-        call.arg(token.0).on(redis)
+        token.write(call).on(redis)
     }
 
     pub(crate) fn invalidate<'a>(
@@ -107,22 +102,21 @@ impl Scripts {
         leave: Leave,
     ) -> Request<'a, Change> {
         let call = self.call(&self.invalidate, key, now_ms);
-        let call = match leave {
-            Leave::Nothing => call.integer(-1),
-            Leave::Stale(stale_ms) => millis(call, stale_ms),
-        };
-        call.on(redis)
+        leave.write(call).on(redis)
     }
-}
-
-/// Times of ours are far below what an `i64` holds.
-fn millis(call: ScriptCall, millis: u64) -> ScriptCall {
-    call.integer(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
 const fn unexpected(wanted: &'static str) -> RedisError {
     let came = "another answer of the script";
     RedisError::WrongType { wanted, came }
+}
+
+impl Change {
+    /// As a script answers it.
+    pub(crate) fn into_value(self) -> Value {
+        let parts = [self.is_done, self.is_published];
+        Value::Array(parts.map(|part| Value::Integer(part.into())).into())
+    }
 }
 
 impl FromValue for Change {
@@ -132,6 +126,24 @@ impl FromValue for Change {
             is_done,
             is_published,
         })
+    }
+}
+
+impl LeaseAnswer {
+    /// As the script answers it.
+    pub(crate) fn into_value(self) -> Value {
+        let (outcome, is_takeover, entry) = match self.outcome {
+            LeaseOutcome::Granted { stale, is_takeover } => (GRANTED, is_takeover, stale),
+            LeaseOutcome::Wait { stale } => (WAIT, false, stale),
+            LeaseOutcome::Value(entry) => (VALUE, false, Some(entry)),
+        };
+        let integer = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+        Value::Array(vec![
+            integer(outcome),
+            integer(is_takeover.into()),
+            integer(self.now_ms),
+            entry.map_or(Value::Null, |entry| Value::Bulk(entry.encode())),
+        ])
     }
 }
 
@@ -146,12 +158,12 @@ impl FromValue for LeaseAnswer {
             None => None,
         };
         let outcome = match (u64::from_value(outcome)?, entry) {
-            (0, stale) => LeaseOutcome::Granted {
+            (GRANTED, stale) => LeaseOutcome::Granted {
                 stale,
                 is_takeover: bool::from_value(takeover)?,
             },
-            (1, stale) => LeaseOutcome::Wait { stale },
-            (2, Some(entry)) => LeaseOutcome::Value(entry),
+            (WAIT, stale) => LeaseOutcome::Wait { stale },
+            (VALUE, Some(entry)) => LeaseOutcome::Value(entry),
             _ => return Err(unexpected("a lease's outcome")),
         };
         Ok(Self {

@@ -17,6 +17,8 @@ pub use freeboard_meter as meter;
 pub use freeboard_net as net;
 /// A pipelined Redis client.
 pub use freeboard_redis as redis;
+/// A small Redis inside of the process, on loopback.
+pub use freeboard_redis_embedded as redis_embedded;
 /// Sealed, durable, append-only logs.
 pub use freeboard_stream as stream;
 /// A stream's writer as an actor, and its records as messages.

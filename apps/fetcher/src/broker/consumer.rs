@@ -4,22 +4,34 @@
 /// offered at that moment, and what was not settled comes again to others.
 #[must_use = "dropping it ends it"]
 pub struct Consumer {
-    stop: Option<Box<dyn FnOnce() + Send + Sync>>,
+    ends: Box<dyn Ends>,
+}
+
+/// The two ways in which a consumer ends. Neither blocks.
+pub(super) trait Ends: Send + Sync {
+    /// Takes nothing more; what is in its hands can still be settled.
+    fn pause(&self);
+    /// Ends.
+    fn stop(&self);
 }
 
 impl Consumer {
-    pub(super) fn new(stop: impl FnOnce() + Send + Sync + 'static) -> Self {
+    pub(super) fn new(ends: impl Ends + 'static) -> Self {
         Self {
-            stop: Some(Box::new(stop)),
+            ends: Box::new(ends),
         }
+    }
+
+    /// Takes nothing more from now on, but what was taken can still be settled: the first half of an orderly
+    /// end. What is being offered at this moment may still come.
+    pub fn pause(&self) {
+        self.ends.pause();
     }
 }
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            stop();
-        }
+        self.ends.stop();
     }
 }
 

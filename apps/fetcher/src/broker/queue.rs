@@ -26,7 +26,9 @@ impl Queue {
         self as usize
     }
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// Its name, without what it begins with at RabbitMQ.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Priority0 => "priority0",
             Self::Priority1 => "priority1",

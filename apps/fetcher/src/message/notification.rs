@@ -1,5 +1,7 @@
 //! What is asked for.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 
 use super::{BODY_BYTES_MAX, Malformed, MessageId, NAME_BYTES_MAX};
@@ -25,6 +27,10 @@ pub struct Notification {
     pub user: String,
     /// On behalf of what.
     pub app: String,
+    /// When it was to be sent, in microseconds since the Unix epoch, if the sender says so: what it waited is
+    /// counted from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_us: Option<u64>,
     /// What is said; nothing if it is left out.
     #[serde(default)]
     pub payload: String,
@@ -43,6 +49,15 @@ impl Notification {
         check_name("user", &notification.user)?;
         check_name("app", &notification.app)?;
         Ok(notification)
+    }
+
+    /// How long ago it was to be sent, or else this time, that it was published.
+    #[must_use]
+    pub fn waited(&self, published_at: SystemTime) -> Duration {
+        let due = self.due_us.map(Duration::from_micros);
+        let due = due.and_then(|due| UNIX_EPOCH.checked_add(due));
+        // By two clocks, the sender's and ours.
+        due.unwrap_or(published_at).elapsed().unwrap_or_default()
     }
 
     /// Its body.

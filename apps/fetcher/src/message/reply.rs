@@ -17,6 +17,8 @@ pub struct Reply {
     pub user_key: String,
     /// The key that was looked up by the app.
     pub app_key: String,
+    /// The user's device, if there is one.
+    pub device: Option<String>,
     /// The notification's.
     pub payload: String,
 }

@@ -14,7 +14,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// A consumer, and what it brought.
 pub(crate) struct Hands {
     // First, so that what is left in the channel is not put off but goes back.
-    _consumer: Consumer,
+    pub(crate) consumer: Consumer,
     deliveries: Receiver<Delivery>,
 }
 
@@ -25,7 +25,7 @@ impl Hands {
         let inbox = Inbox::call(move |delivery| sender.send(delivery).map_err(|refused| refused.0));
         let prefetch = NonZeroU16::new(prefetch).expect("not zero");
         Self {
-            _consumer: broker.consume(queue, prefetch, inbox).expect("a consumer"),
+            consumer: broker.consume(queue, prefetch, inbox).expect("a consumer"),
             deliveries,
         }
     }

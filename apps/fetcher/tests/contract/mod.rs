@@ -22,6 +22,7 @@ pub(crate) const CLAUSES: &[Clause] = &[
         "a consumer that goes leaves its messages to others",
         redelivery,
     ),
+    ("a consumer that pauses can still settle", pause),
     (
         "what is put off comes after its delay, with one attempt more",
         retry,
@@ -107,6 +108,24 @@ fn redelivery(broker: &dyn Broker) {
         delivery.ack();
     }
     until(|| broker.ledger(Queue::Priority0).acked == 20);
+}
+
+fn pause(broker: &dyn Broker) {
+    publish(broker, Queue::Priority0, 0..10);
+    let paused = Hands::new(broker, Queue::Priority0, 5);
+    let held: Vec<_> = (0..5).map(|_| paused.next()).collect();
+    paused.consumer.pause();
+    held.into_iter().for_each(|delivery| delivery.ack());
+    until(|| broker.ledger(Queue::Priority0).acked == 5);
+    paused.assert_empty();
+    drop(paused);
+    let hands = Hands::new(broker, Queue::Priority0, 5);
+    for number in 5..10 {
+        let delivery = hands.next();
+        assert_eq!(text(&delivery), number.to_string());
+        delivery.ack();
+    }
+    until(|| broker.ledger(Queue::Priority0).acked == 10);
 }
 
 fn retry(broker: &dyn Broker) {

@@ -109,7 +109,7 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
     ))?;
     // Set once, here.
     let _ = this.set(server.clone());
-    Ok(host.serve(interrupt, |time| server.drain(time)))
+    Ok(host.serve(interrupt, "connection", |time| server.drain(time)))
 }
 
 fn page(body: Bytes) -> Response<Body> {

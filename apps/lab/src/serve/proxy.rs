@@ -114,5 +114,5 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
     if let Some(server) = gauges {
         announce(&format!("gauges on http://{}/metrics", server.address()))?;
     }
-    Ok(host.serve(interrupt, |time| proxy.drain(time)))
+    Ok(host.serve(interrupt, "connection", |time| proxy.drain(time)))
 }

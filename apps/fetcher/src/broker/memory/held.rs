@@ -76,6 +76,13 @@ impl Held {
         self.ledger.give_back(returned as u64);
     }
 
+    /// It is handed nothing more; what it has it may settle.
+    pub(super) fn pause(&mut self, consumer: u64) {
+        if let Some(window) = self.consumers.get_mut(&consumer) {
+            window.close();
+        }
+    }
+
     pub(super) fn is_in(&self, consumer: u64) -> bool {
         self.consumers.contains_key(&consumer)
     }

@@ -21,6 +21,7 @@ use bytes::Bytes;
 
 use super::{
     Broker, Consumer, Inbox, Ledger, Queue,
+    consumer::Ends,
     error::{ConsumeError, PublishError},
     message::Message,
     report::OnOutcome,
@@ -72,6 +73,22 @@ impl MemoryBroker {
     }
 }
 
+/// A consumer in its queue.
+struct Entered {
+    queue: Arc<MemoryQueue>,
+    consumer: u64,
+}
+
+impl Ends for Entered {
+    fn pause(&self) {
+        self.queue.pause_consumer(self.consumer);
+    }
+
+    fn stop(&self) {
+        self.queue.leave(self.consumer);
+    }
+}
+
 impl Default for MemoryBroker {
     fn default() -> Self {
         Self::new(MemoryOptions::default())
@@ -92,11 +109,14 @@ impl Broker for MemoryBroker {
             self.queue(Queue::DeadLetters).clone(),
             consumer,
         );
-        let ended = Consumer::new(move || own.leave(consumer));
+        let held = Consumer::new(Entered {
+            queue: own,
+            consumer,
+        });
         thread::Builder::new()
             .name(format!("broker {}", queue.name()))
             .spawn(move || courier.run(inbox))?;
-        Ok(ended)
+        Ok(held)
     }
 
     fn publish_with(

@@ -60,6 +60,10 @@ impl MemoryQueue {
         self.changed.notify_all();
     }
 
+    pub(super) fn pause_consumer(&self, consumer: u64) {
+        self.held.lock().pause(consumer);
+    }
+
     pub(super) fn is_in(&self, consumer: u64) -> bool {
         self.held.lock().is_in(consumer)
     }

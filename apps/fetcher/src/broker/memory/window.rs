@@ -21,7 +21,12 @@ impl Window {
     }
 
     pub(super) fn room(&self) -> usize {
-        self.prefetch - self.unacked.len()
+        self.prefetch.saturating_sub(self.unacked.len())
+    }
+
+    /// There is no room any more.
+    pub(super) fn close(&mut self) {
+        self.prefetch = 0;
     }
 
     pub(super) fn insert(&mut self, tag: u64, message: Message) {

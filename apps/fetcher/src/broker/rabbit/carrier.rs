@@ -5,12 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::StreamExt;
 use lapin::{
     Channel,
-    options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
+    options::{
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
+    },
     types::{FieldTable, ShortString},
 };
 use parking_lot::Mutex;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
@@ -39,6 +41,15 @@ pub(super) struct Carrier {
     queue: Queue,
     prefetch: u16,
     inbox: Inbox,
+}
+
+/// What a consumer is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Consuming,
+    /// Settle what is there.
+    Paused,
+    Stopped,
 }
 
 /// What comes back to the task.
@@ -85,17 +96,20 @@ impl Carrier {
     }
 
     /// Until it is stopped, or the broker is closed.
-    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+    pub(super) async fn run(mut self, mut phases: watch::Receiver<Phase>) {
         let mut sessions = self.shared.sessions.clone();
         let mut attempt = 0;
         loop {
             let backoff = self.shared.backoff;
             let channel = tokio::select! {
                 channel = next_channel(&mut sessions, &backoff) => channel,
-                _ = &mut stopped => return,
+                () = is_at(&mut phases, Phase::Paused) => {
+                    // There is nothing that could be settled.
+                    return is_at(&mut phases, Phase::Stopped).await;
+                }
             };
             let Some(channel) = channel else { return };
-            match self.carry(&channel, &mut stopped).await {
+            match self.carry(&channel, &mut phases).await {
                 Ok(Ended::Stopped) => {
                     // It may be gone; then all is as it should be.
                     let _ = channel.close(REPLY_SUCCESS, "stopped".into()).await;
@@ -114,7 +128,7 @@ impl Carrier {
     async fn carry(
         &mut self,
         channel: &Channel,
-        stopped: &mut oneshot::Receiver<()>,
+        phases: &mut watch::Receiver<Phase>,
     ) -> lapin::Result<Ended> {
         channel
             .basic_qos(self.prefetch, BasicQosOptions::default())
@@ -132,6 +146,8 @@ impl Carrier {
         let hands = Arc::new(Hands { returned });
         let mut refused: Option<Refused> = None;
         let mut batch = Vec::new();
+        let mut is_paused = false;
+        let mut paused = phases.clone();
         loop {
             tokio::select! {
                 biased;
@@ -142,13 +158,20 @@ impl Carrier {
                         }
                     }
                 }
-                _ = &mut *stopped => return Ok(Ended::Stopped),
-                () = until(refused.as_ref()), if refused.is_some() => {
+                () = is_at(phases, Phase::Stopped) => return Ok(Ended::Stopped),
+                () = is_at(&mut paused, Phase::Paused), if !is_paused => {
+                    // What has come and was not offered goes back with the channel.
+                    is_paused = true;
+                    channel
+                        .basic_cancel(deliveries.tag(), BasicCancelOptions::default())
+                        .await?;
+                }
+                () = until(refused.as_ref()), if refused.is_some() && !is_paused => {
                     if let Some(Refused { delivery, refusals, .. }) = refused.take() {
                         refused = self.offer(delivery, refusals);
                     }
                 }
-                next = deliveries.next(), if refused.is_none() => {
+                next = deliveries.next(), if refused.is_none() && !is_paused => {
                     let Some(Ok(next)) = next else { return Ok(Ended::Lost) };
                     let delivery = desk.hand_out(next, hands.clone());
                     refused = self.offer(delivery, 0);
@@ -170,6 +193,12 @@ impl Carrier {
 enum Ended {
     Stopped,
     Lost,
+}
+
+/// Once the consumer is to be so far.
+async fn is_at(phases: &mut watch::Receiver<Phase>, wanted: Phase) {
+    // An owner who has gone has stopped it before.
+    let _ = phases.wait_for(|phase| *phase >= wanted).await;
 }
 
 async fn until(refused: Option<&Refused>) {

@@ -29,16 +29,17 @@ use lapin::{
 use parking_lot::Mutex;
 use tokio::{
     runtime::{self, Runtime},
-    sync::{Semaphore, mpsc, oneshot, watch},
+    sync::{Semaphore, mpsc, watch},
 };
 
 use super::{
     Broker, Consumer, Inbox, Ledger, Queue,
+    consumer::Ends,
     error::{ConsumeError, PublishError},
     message::Message,
     report::{OnOutcome, Report},
 };
-use carrier::Carrier;
+use carrier::{Carrier, Phase};
 pub use connect_error::ConnectError;
 pub use options::RabbitOptions;
 use publisher::Outgoing;
@@ -135,6 +136,23 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
     Ok((connector, options.unconfirmed_max))
 }
 
+impl Ends for watch::Sender<Phase> {
+    fn pause(&self) {
+        // Nobody looks if the broker is closed already; so below.
+        self.send_if_modified(|phase| {
+            let is_consuming = *phase == Phase::Consuming;
+            if is_consuming {
+                *phase = Phase::Paused;
+            }
+            is_consuming
+        });
+    }
+
+    fn stop(&self) {
+        self.send_replace(Phase::Stopped);
+    }
+}
+
 impl Broker for RabbitBroker {
     fn consume(
         &self,
@@ -142,13 +160,10 @@ impl Broker for RabbitBroker {
         prefetch: NonZeroU16,
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError> {
-        let (stop, stopped) = oneshot::channel();
+        let (phase, phases) = watch::channel(Phase::Consuming);
         let carrier = Carrier::new(self.shared.clone(), queue, prefetch.get(), inbox);
-        self.runtime().spawn(carrier.run(stopped));
-        Ok(Consumer::new(move || {
-            // The broker may be closed already.
-            let _ = stop.send(());
-        }))
+        self.runtime().spawn(carrier.run(phases));
+        Ok(Consumer::new(phase))
     }
 
     fn publish_with(

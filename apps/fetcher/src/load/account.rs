@@ -1,0 +1,156 @@
+//! What became of each notification.
+
+use std::{
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use freeboard::meter::{Counter, Histogram};
+
+/// Where a notification was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was replied to.
+    Replied,
+    /// It is a dead letter.
+    Dead,
+    /// It was found in its queue, at the end.
+    Left,
+}
+
+impl Fate {
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Replied => 1,
+            Self::Dead => 2,
+            Self::Left => 4,
+        }
+    }
+}
+
+/// Notifications 0 to n, due one after the other at a constant rate.
+#[derive(Debug)]
+pub struct Account {
+    begun: Instant,
+    interval: Duration,
+    fates: Box<[AtomicU8]>,
+    first: [Counter; 3],
+    again: Counter,
+    accounted: AtomicU64,
+    latency: Histogram,
+}
+
+impl Account {
+    /// So many notifications, so many a second from now on.
+    ///
+    /// # Panics
+    /// If the rate is not positive.
+    #[must_use]
+    pub fn new(notifications: u64, rate: f64) -> Self {
+        let count = usize::try_from(notifications).expect("one byte of memory for each");
+        Self {
+            begun: Instant::now(),
+            interval: Duration::from_secs_f64(1.0 / rate),
+            fates: (0..count).map(|_| AtomicU8::new(0)).collect(),
+            first: [const { Counter::new() }; 3],
+            again: Counter::new(),
+            accounted: AtomicU64::new(0),
+            latency: Histogram::new(),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.fates.len() as u64
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fates.is_empty()
+    }
+
+    /// When one is due.
+    #[must_use]
+    pub fn due(&self, id: u64) -> Instant {
+        let nanos = self.interval.as_nanos().saturating_mul(u128::from(id));
+        self.begun + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Notes where one was seen; an id that is none of these is passed over.
+    pub fn saw(&self, id: u64, fate: Fate) {
+        let Some(fates) = usize::try_from(id).ok().and_then(|it| self.fates.get(it)) else {
+            return;
+        };
+        // Ordering: Relaxed here and below: each count is taken for itself.
+        let before = fates.fetch_or(fate.bit(), Ordering::Relaxed);
+        if before & fate.bit() != 0 {
+            self.again.add(1);
+            return;
+        }
+        self.first[fate as usize].add(1);
+        if before == 0 {
+            self.accounted.fetch_add(1, Ordering::Relaxed);
+        }
+        if fate == Fate::Replied {
+            let latency = self.due(id).elapsed().as_nanos();
+            self.latency
+                .record_shared(u64::try_from(latency).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// How many were seen there, each counted once.
+    #[must_use]
+    pub fn seen(&self, fate: Fate) -> u64 {
+        self.first[fate as usize].get()
+    }
+
+    /// How often one was seen where it had been seen before.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.again.get()
+    }
+
+    /// How many were seen anywhere.
+    #[must_use]
+    pub fn accounted(&self) -> u64 {
+        self.accounted.load(Ordering::Relaxed)
+    }
+
+    /// Those that were seen nowhere, the first few.
+    #[must_use]
+    pub fn missing(&self, most: usize) -> Vec<u64> {
+        let ids = self.fates.iter().enumerate();
+        ids.filter(|(_, fates)| fates.load(Ordering::Relaxed) == 0)
+            .map(|(id, _)| id as u64)
+            .take(most)
+            .collect()
+    }
+
+    /// From when each was due to its first reply, in nanoseconds.
+    #[must_use]
+    pub const fn latency(&self) -> &Histogram {
+        &self.latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_accounted_once_wherever_it_is_seen() {
+        let account = Account::new(3, 1_000.0);
+        account.saw(0, Fate::Replied);
+        account.saw(0, Fate::Replied);
+        account.saw(0, Fate::Left);
+        account.saw(2, Fate::Dead);
+        account.saw(7, Fate::Dead);
+        let seen = [Fate::Replied, Fate::Dead, Fate::Left].map(|fate| account.seen(fate));
+        assert_eq!(seen, [1, 1, 1]);
+        assert_eq!((account.accounted(), account.repeated()), (2, 1));
+        assert_eq!(account.missing(9), [1]);
+        assert_eq!(account.latency().summary().count, 1);
+    }
+}

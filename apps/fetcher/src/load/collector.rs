@@ -1,0 +1,69 @@
+//! Takes what fetchers publish, and notes it.
+
+use std::{num::NonZeroU16, sync::Arc};
+
+use super::{Account, Fate};
+use crate::{
+    broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue},
+    message::{MessageId, Notification, Reply},
+};
+
+const PREFETCH: NonZeroU16 = NonZeroU16::new(2_048).expect("it is not 0");
+
+/// Notes replies and dead letters until it is dropped.
+#[derive(Debug)]
+pub struct Collector {
+    _consumers: [Consumer; 2],
+}
+
+impl Collector {
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`ConsumeError`].
+    pub fn start(broker: &dyn Broker, account: &Arc<Account>) -> Result<Self, ConsumeError> {
+        let take = |queue, fate, id| consume(broker, queue, fate, account, id);
+        Ok(Self {
+            _consumers: [
+                take(Queue::Replies, Fate::Replied, id_of_reply)?,
+                take(Queue::DeadLetters, Fate::Dead, id_of_notification)?,
+            ],
+        })
+    }
+}
+
+/// Takes notifications that nobody else takes, and notes them as left. For the end of a run, once the fetchers
+/// have ended.
+///
+/// # Errors
+/// [`ConsumeError`].
+pub fn sweep(broker: &dyn Broker, account: &Arc<Account>) -> Result<[Consumer; 2], ConsumeError> {
+    let take = |queue| consume(broker, queue, Fate::Left, account, id_of_notification);
+    Ok([take(Queue::Priority0)?, take(Queue::Priority1)?])
+}
+
+fn consume(
+    broker: &dyn Broker,
+    queue: Queue,
+    fate: Fate,
+    account: &Arc<Account>,
+    id: fn(&Delivery) -> Option<MessageId>,
+) -> Result<Consumer, ConsumeError> {
+    let account = account.clone();
+    let inbox = Inbox::call(move |delivery| {
+        if let Some(MessageId::Number(id)) = id(&delivery) {
+            account.saw(id, fate);
+        }
+        delivery.ack();
+        Ok(())
+    });
+    broker.consume(queue, PREFETCH, inbox)
+}
+
+fn id_of_reply(delivery: &Delivery) -> Option<MessageId> {
+    Some(Reply::parse(delivery.body()).ok()?.id)
+}
+
+fn id_of_notification(delivery: &Delivery) -> Option<MessageId> {
+    Some(Notification::parse(delivery.body()).ok()?.id)
+}

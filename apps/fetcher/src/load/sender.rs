@@ -1,0 +1,111 @@
+//! Publishes notifications when they are due, whatever becomes of those before.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use freeboard::meter::Counter;
+use parking_lot::Mutex;
+
+use super::Account;
+use crate::{
+    broker::{Broker, Queue},
+    message::{MessageId, Notification},
+};
+
+/// Between two looks at what is due.
+const TICK: Duration = Duration::from_millis(1);
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Users, of whom each notification takes one by chance.
+    pub users: u64,
+    /// One of so many notifications is of priority 0.
+    pub urgent_every: u64,
+    /// Bytes of payload.
+    pub payload: usize,
+    /// Where chance starts.
+    pub seed: u64,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            users: 100_000,
+            urgent_every: 5,
+            payload: 64,
+            seed: 1,
+        }
+    }
+}
+
+/// Publishes all notifications of an account, all for one app, and returns once the broker has confirmed each.
+/// What is refused or not confirmed is published again. Returns how many were published when `stop` ended it.
+pub fn send(
+    broker: &dyn Broker,
+    account: &Account,
+    options: &LoadOptions,
+    stop: &AtomicBool,
+) -> u64 {
+    let mut chance = fastrand::Rng::with_seed(options.seed);
+    let payload = "x".repeat(options.payload);
+    let confirmed = Arc::new(Counter::new());
+    let again: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let mut refused = Vec::new();
+    let mut next = 0;
+    // Ordering: Relaxed: it says nothing but stop.
+    while !stop.load(Ordering::Relaxed) && confirmed.get() < account.len() {
+        let now = Instant::now();
+        let mut batch = std::mem::take(&mut refused);
+        batch.append(&mut again.lock());
+        while next < account.len() && account.due(next) <= now {
+            batch.push(next);
+            next += 1;
+        }
+        for id in batch {
+            let user = chance.u64(0..options.users);
+            let late = now.saturating_duration_since(account.due(id));
+            let notification = Notification {
+                id: MessageId::Number(id),
+                user: format!("user-{user}"),
+                app: "app-0".to_owned(),
+                due_us: Some(micros_now().saturating_sub(micros(late))),
+                payload: payload.clone(),
+            };
+            let queue = match id % options.urgent_every {
+                0 => Queue::Priority0,
+                _ => Queue::Priority1,
+            };
+            let (confirmed, again) = (confirmed.clone(), again.clone());
+            let published = broker.publish_with(
+                queue,
+                notification.to_body().into(),
+                Box::new(move |outcome| match outcome {
+                    Ok(()) => confirmed.add(1),
+                    Err(_) => again.lock().push(id),
+                }),
+            );
+            if published.is_err() {
+                refused.push(id);
+            }
+        }
+        thread::sleep(TICK);
+    }
+    next
+}
+
+fn micros_now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, micros)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

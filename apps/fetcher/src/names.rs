@@ -1,0 +1,67 @@
+//! Counters under the names that the original gave them.
+
+use freeboard::meter::HistogramSummary;
+
+/// A histogram's four lines, in milliseconds.
+pub(crate) fn percentiles<'a>(
+    name: &'a str,
+    summary: &HistogramSummary,
+) -> impl Iterator<Item = (String, f64)> + use<'a> {
+    let values = [
+        ("75", summary.p75),
+        ("95", summary.p95),
+        ("99", summary.p99),
+        ("999", summary.p999),
+    ];
+    values
+        .into_iter()
+        .map(move |(part, ns)| (format!("{name}.HIST-{part}-percentile"), ns as f64 / 1e6))
+}
+
+/// What was told to each actor of a kind.
+pub(crate) fn told<'a>(
+    kind: &'a str,
+    counts: &'a [u64],
+) -> impl Iterator<Item = (String, f64)> + use<'a> {
+    let counts = counts.iter().enumerate();
+    counts.map(move |(index, count)| {
+        let name = format!("mampa~tell~actor~{kind}~{index}.COUNTER");
+        (name, *count as f64)
+    })
+}
+
+/// Shed because a connection's queue was full.
+pub(crate) const QUEUE_FULL: &str = "redis~mampa~fail~queue~full.COUNTER";
+pub(crate) const WAIT: &str = "wait~before~process";
+pub(crate) const LIFETIME: &str = "Request.lifetime";
+pub(crate) const IN_QUEUE: &str = "mampa~event~inqueue~time";
+pub(crate) const FROM_TELL: &str = "redis~mampa~from~tell";
+pub(crate) const FROM_SEND: &str = "redis~mampa~from~send";
+
+/// The most that mailboxes have held.
+pub(crate) fn mailboxes(mailboxes: &[Vec<u64>]) -> impl Iterator<Item = (String, f64)> + use<'_> {
+    let mailboxes = mailboxes.iter().enumerate();
+    mailboxes.flat_map(|(index, lanes)| {
+        let lanes = lanes.iter().enumerate();
+        lanes.map(move |(lane, size)| {
+            let name = format!("mailbox~occupied~size~Fetcher~{index}.p{lane}.GAUGE");
+            (name, *size as f64)
+        })
+    })
+}
+
+/// The worst of several at each quantile.
+pub fn slowest<'a>(summaries: impl Iterator<Item = &'a HistogramSummary>) -> HistogramSummary {
+    summaries.fold(HistogramSummary::default(), |worst, it| HistogramSummary {
+        count: worst.count + it.count,
+        min: 0,
+        max: worst.max.max(it.max),
+        mean: worst.mean.max(it.mean),
+        p50: worst.p50.max(it.p50),
+        p75: worst.p75.max(it.p75),
+        p90: worst.p90.max(it.p90),
+        p95: worst.p95.max(it.p95),
+        p99: worst.p99.max(it.p99),
+        p999: worst.p999.max(it.p999),
+    })
+}

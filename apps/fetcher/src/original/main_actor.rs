@@ -1,0 +1,99 @@
+//! The original's main actor: asks the database on its own thread, and has the rest looked up.
+
+use std::sync::Arc;
+
+use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
+
+use super::{
+    OriginalParts,
+    gauges::Gauges,
+    pending::{Pending, Which},
+    redis_actor::{LookUp, RedisActor},
+};
+use crate::{broker::Delivery, message::Notification};
+
+/// A notification that came.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) delivery: Delivery,
+    at_ns: u64,
+}
+
+impl Arrived {
+    pub(super) fn now(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            at_ns: now_ns(),
+        }
+    }
+}
+
+/// One of the main actors.
+#[derive(Debug)]
+pub(super) struct OriginalMain {
+    parts: Arc<OriginalParts>,
+    redis: Group<RedisActor>,
+    gauges: Arc<Gauges>,
+}
+
+impl OriginalMain {
+    pub(super) fn new(
+        parts: Arc<OriginalParts>,
+        redis: Group<RedisActor>,
+        gauges: Arc<Gauges>,
+    ) -> Self {
+        Self {
+            parts,
+            redis,
+            gauges,
+        }
+    }
+}
+
+impl Actor for OriginalMain {}
+
+impl Handler<Arrived> for OriginalMain {
+    type Reply = ();
+
+    fn handle(&mut self, arrived: Arrived, _: &mut Context<Self>) {
+        let begun_ns = now_ns();
+        let delivery = arrived.delivery;
+        let gauges = &self.gauges;
+        gauges.received.add(1);
+        gauges
+            .in_queue
+            .record(begun_ns.saturating_sub(arrived.at_ns));
+        let notification = Notification::parse(delivery.body());
+        let published_at = delivery.published_at();
+        delivery.ack();
+        let Ok(notification) = notification else {
+            gauges.malformed.add(1);
+            return;
+        };
+        let waited = notification.waited(published_at).as_nanos();
+        gauges
+            .wait
+            .record(u64::try_from(waited).unwrap_or(u64::MAX));
+        let Ok(device) = self.parts.directory.look_up_blocking(&notification.user) else {
+            gauges.failed.add(1);
+            return;
+        };
+        let keys = [
+            (Which::User, format!("user:{}", notification.user)),
+            (Which::App, format!("app:{}", notification.app)),
+        ];
+        let pending = Pending::new(
+            self.parts.clone(),
+            gauges.clone(),
+            notification,
+            device,
+            begun_ns,
+        );
+        for (which, key) in keys {
+            let redis = self.redis.route(&key).member();
+            let look_up = LookUp::new(key, which, pending.clone());
+            // Refused only if it has ended.
+            let _ = redis.tell_blocking(look_up);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The original's redis actor: a thread before each connection.
+
+use std::sync::Arc;
+
+use freeboard::{
+    Actor, Context, Handler,
+    cache::{
+        Cache, CacheError, Found,
+        entry::{Entry, Kind},
+    },
+    meter::now_ns,
+    redis::{Redis, RedisError},
+};
+
+use bytes::Bytes;
+
+use super::pending::{Loss, Pending, Which};
+
+/// A key to be looked up.
+#[derive(Debug)]
+pub(super) struct LookUp {
+    key: String,
+    which: Which,
+    pending: Arc<Pending>,
+    told_ns: u64,
+}
+
+impl LookUp {
+    pub(super) fn new(key: String, which: Which, pending: Arc<Pending>) -> Self {
+        Self {
+            key,
+            which,
+            pending,
+            told_ns: now_ns(),
+        }
+    }
+
+    fn ended(self, value: Result<Option<Bytes>, Loss>) {
+        self.pending.found(self.which, value);
+    }
+}
+
+/// One of the redis actors.
+#[derive(Debug)]
+pub(super) struct RedisActor {
+    client: Redis,
+    cache: Cache,
+    prefix: String,
+}
+
+impl RedisActor {
+    pub(super) fn new(client: Redis, cache: Cache, prefix: String) -> Self {
+        Self {
+            client,
+            cache,
+            prefix,
+        }
+    }
+}
+
+impl Actor for RedisActor {}
+
+impl Handler<LookUp> for RedisActor {
+    type Reply = ();
+
+    fn handle(&mut self, look_up: LookUp, _: &mut Context<Self>) {
+        let key = format!("{}{}", self.prefix, look_up.key);
+        let cache = self.cache.clone();
+        self.client
+            .get(key)
+            .then(move |answer| got(cache, look_up, answer));
+    }
+}
+
+/// A hit is used, however old.
+fn got(cache: Cache, look_up: LookUp, answer: Result<Option<Bytes>, RedisError>) {
+    let gauges = &look_up.pending.gauges;
+    gauges
+        .from_tell
+        .record(now_ns().saturating_sub(look_up.told_ns));
+    match answer {
+        Ok(raw) => match raw.as_ref().and_then(Entry::decode) {
+            Some(entry) if entry.kind == Kind::Value => look_up.ended(Ok(Some(entry.value))),
+            _ => {
+                let call = cache.get_or_lease(&look_up.key);
+                call.then(move |found| leased(look_up, found));
+            }
+        },
+        Err(error) => look_up.ended(Err(Loss::from(&error))),
+    }
+}
+
+fn leased(look_up: LookUp, found: Result<Found, CacheError>) {
+    match found {
+        Ok(Found::Cached(cached)) => look_up.ended(Ok(cached.value)),
+        Ok(Found::Lease(lease)) => {
+            look_up.pending.gauges.misses.add(1);
+            let store = look_up.pending.parts.store.clone();
+            let key = look_up.key.clone();
+            store.fetch(
+                key.as_bytes(),
+                Box::new(move |value| match value {
+                    Ok(value) => {
+                        lease.fill(value.clone()).then(|_| {});
+                        look_up.ended(Ok(value));
+                    }
+                    Err(error) => look_up.ended(Err(Loss::from(&error))),
+                }),
+            );
+        }
+        Err(error) => look_up.ended(Err(Loss::from(&error))),
+    }
+}

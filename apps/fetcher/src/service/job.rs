@@ -1,0 +1,175 @@
+//! What is done for one notification.
+
+use bytes::Bytes;
+
+use super::under_way::Ticket;
+use crate::{
+    broker::Delivery,
+    message::{Notification, Reply},
+};
+
+/// A job of one main actor. Never used twice in a process, so that an answer that comes too late is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct JobId(u64);
+
+/// Gives numbers to jobs.
+#[derive(Debug)]
+pub(super) struct JobIds {
+    next: u64,
+}
+
+impl JobIds {
+    /// Numbers of one life of a main actor: those of another begin `life` elsewhere.
+    pub(super) const fn of_life(life: u32) -> Self {
+        Self {
+            next: (life as u64) << 40,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> JobId {
+        self.next += 1;
+        JobId(self.next)
+    }
+}
+
+#[cfg(test)]
+impl JobId {
+    pub(super) const fn of_test(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// Which of a job's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    User,
+    App,
+}
+
+impl Which {
+    /// The key in the cache and in the slow store.
+    pub(super) fn key(self, notification: &Notification) -> String {
+        match self {
+            Self::User => format!("user:{}", notification.user),
+            Self::App => format!("app:{}", notification.app),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::App => "app",
+        }
+    }
+}
+
+/// Why a job cannot be done: by what others do, or for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Worth another attempt.
+    Passing(Passing, String),
+    /// Dead-lettered with this reason.
+    Lasting(String),
+}
+
+/// What another attempt may find mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passing {
+    Cache,
+    Store,
+    Directory,
+    Publish,
+}
+
+/// A notification that is under way, and what is known of it so far.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) delivery: Delivery,
+    /// Dropped after the delivery was settled.
+    _ticket: Ticket,
+    pub(super) notification: Notification,
+    pub(super) begun_ns: u64,
+    keys: [Option<String>; 2],
+    device: Option<String>,
+    /// Look-ups that have no answer yet.
+    open: u32,
+    failure: Option<Failure>,
+}
+
+/// Look-ups of a job: two keys and a device.
+const LOOK_UPS: u32 = 3;
+
+impl Job {
+    pub(super) fn new(
+        delivery: Delivery,
+        ticket: Ticket,
+        notification: Notification,
+        begun_ns: u64,
+    ) -> Self {
+        Self {
+            delivery,
+            _ticket: ticket,
+            notification,
+            begun_ns,
+            keys: [None, None],
+            device: None,
+            open: LOOK_UPS,
+            failure: None,
+        }
+    }
+
+    /// A key, or that there is none. Whether all look-ups are answered now.
+    pub(super) fn found(&mut self, which: Which, value: Option<&Bytes>) -> bool {
+        match value.map(|value| std::str::from_utf8(value)) {
+            Some(Ok(key)) => self.keys[which as usize] = Some(key.to_owned()),
+            Some(Err(_)) => self.fail(Failure::Lasting(format!(
+                "the {}'s key is not UTF-8",
+                which.name()
+            ))),
+            None => self.fail(Failure::Lasting(format!("the {} has no key", which.name()))),
+        }
+        self.answered()
+    }
+
+    /// The user's device, if there is one. As [`Job::found`].
+    pub(super) fn has_device(&mut self, device: Option<String>) -> bool {
+        self.device = device;
+        self.answered()
+    }
+
+    /// A look-up has failed. As [`Job::found`].
+    pub(super) fn failed(&mut self, failure: Failure) -> bool {
+        self.fail(failure);
+        self.answered()
+    }
+
+    /// A lasting failure says more than one that passes.
+    fn fail(&mut self, failure: Failure) {
+        if !matches!(self.failure, Some(Failure::Lasting(_))) {
+            self.failure = Some(failure);
+        }
+    }
+
+    fn answered(&mut self) -> bool {
+        self.open -= 1;
+        self.open == 0
+    }
+
+    /// The reply, once all look-ups are answered.
+    pub(super) fn reply(&mut self) -> Result<Reply, Failure> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let [user_key, app_key] = &mut self.keys;
+        let key = |key: &mut Option<String>| key.take().unwrap_or_default();
+        Ok(Reply {
+            id: self.notification.id.clone(),
+            user: self.notification.user.clone(),
+            app: self.notification.app.clone(),
+            user_key: key(user_key),
+            app_key: key(app_key),
+            device: self.device.take(),
+            payload: std::mem::take(&mut self.notification.payload),
+        })
+    }
+}

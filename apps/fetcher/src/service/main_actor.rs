@@ -1,0 +1,312 @@
+//! The main actor: holds a job for each notification, and brings what it needs together.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use freeboard::{
+    Actor, Context, Handler, Recipient,
+    cache::{CacheError, Found, Lease},
+    meter::now_ns,
+};
+
+use super::{
+    FetcherOptions, Parts,
+    gauges::Gauges,
+    job::{Failure, Job, JobId, JobIds, Passing, Which},
+    questions::Questions,
+    under_way::Ticket,
+};
+use crate::{
+    broker::{Delivery, Queue, Unconfirmed},
+    message::Notification,
+    store::StoreError,
+};
+
+/// What was begun goes before what is new.
+pub(super) const LANE_OF_ANSWERS: usize = 0;
+
+/// The lane of a priority.
+pub(super) const fn lane_of(priority: usize) -> usize {
+    priority + 1
+}
+
+/// A notification that came.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) delivery: Delivery,
+    ticket: Ticket,
+    at_ns: u64,
+}
+
+impl Arrived {
+    pub(super) fn now(delivery: Delivery, ticket: Ticket) -> Self {
+        Self {
+            delivery,
+            ticket,
+            at_ns: now_ns(),
+        }
+    }
+}
+
+/// What comes back to a job.
+pub(super) enum Answer {
+    /// What the cache has.
+    Found(JobId, Which, Result<Found, CacheError>),
+    /// What the slow store has, for which there is a lease.
+    Fetched(JobId, Which, Lease, Result<Option<Bytes>, StoreError>),
+    /// What the directory has.
+    Devices(Vec<JobId>, Result<Vec<Option<String>>, StoreError>),
+    /// Whether the broker has the reply.
+    Published(JobId, Result<(), Unconfirmed>),
+}
+
+/// Holds jobs.
+#[derive(Debug)]
+pub(super) struct Main {
+    parts: Arc<Parts>,
+    options: FetcherOptions,
+    gauges: Arc<[Gauges]>,
+    index: usize,
+    jobs: HashMap<JobId, Job>,
+    ids: JobIds,
+    questions: Questions,
+    answers: Option<Recipient<Answer>>,
+}
+
+impl Main {
+    pub(super) fn new(
+        parts: Arc<Parts>,
+        options: FetcherOptions,
+        gauges: Arc<[Gauges]>,
+        index: usize,
+    ) -> Self {
+        let life = gauges[index].begin_life();
+        Self {
+            questions: Questions::new(options.question_users, options.questions),
+            parts,
+            options,
+            gauges,
+            index,
+            jobs: HashMap::new(),
+            ids: JobIds::of_life(life),
+            answers: None,
+        }
+    }
+
+    fn gauges(&self) -> &Gauges {
+        &self.gauges[self.index]
+    }
+
+    fn answers(&self) -> Recipient<Answer> {
+        self.answers
+            .clone()
+            .expect("an actor handles after it has started")
+    }
+
+    fn look_up(&self, id: JobId, which: Which, key: &str) {
+        let call = self.parts.cache.get_or_lease(key);
+        call.tell(&self.answers(), move |found| {
+            Answer::Found(id, which, found)
+        });
+    }
+
+    /// A miss: this job fetches, for all who want the key.
+    fn fetch(&self, id: JobId, which: Which, lease: Lease) {
+        self.gauges().misses.add(1);
+        let answers = self.answers();
+        let key = Bytes::copy_from_slice(lease.key());
+        self.parts.store.fetch(
+            &key,
+            Box::new(move |outcome| {
+                // Refused only if the actor has gone; the lease then goes to the next who asks.
+                let _ = answers.try_tell(Answer::Fetched(id, which, lease, outcome));
+            }),
+        );
+    }
+
+    fn ask_directory(&mut self) {
+        while let Some(question) = self.questions.next() {
+            let answers = self.answers();
+            let jobs = question.jobs;
+            self.parts.directory.look_up(
+                question.users,
+                Box::new(move |devices| {
+                    // Refused only if the actor has gone.
+                    let _ = answers.try_tell(Answer::Devices(jobs, devices));
+                }),
+            );
+        }
+    }
+
+    /// Has a job take an answer, and brings it on if that was the last one.
+    fn with(&mut self, id: JobId, take: impl FnOnce(&mut Job) -> bool) {
+        if self.jobs.get_mut(&id).is_some_and(take) {
+            self.publish(id);
+        }
+    }
+
+    fn publish(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let reply = match job.reply() {
+            Ok(reply) => reply,
+            Err(failure) => return self.give_up(id, failure),
+        };
+        let answers = self.answers();
+        let published = self.parts.broker.publish_with(
+            Queue::Replies,
+            reply.to_body().into(),
+            Box::new(move |outcome| {
+                // Refused only if the actor has gone.
+                let _ = answers.try_tell(Answer::Published(id, outcome));
+            }),
+        );
+        if let Err(refused) = published {
+            self.give_up(id, Failure::Passing(Passing::Publish, refused.to_string()));
+        }
+    }
+
+    fn published(&mut self, id: JobId, outcome: Result<(), Unconfirmed>) {
+        match outcome {
+            Ok(()) => {
+                let Some(job) = self.jobs.remove(&id) else {
+                    return;
+                };
+                let gauges = self.gauges();
+                gauges
+                    .lifetime
+                    .record(now_ns().saturating_sub(job.begun_ns));
+                gauges.completed.add(1);
+                job.delivery.ack();
+            }
+            Err(unconfirmed) => {
+                let failure = Failure::Passing(Passing::Publish, unconfirmed.to_string());
+                self.give_up(id, failure);
+            }
+        }
+    }
+
+    /// Puts a job off, or dead-letters it.
+    fn give_up(&mut self, id: JobId, failure: Failure) {
+        let Some(job) = self.jobs.remove(&id) else {
+            return;
+        };
+        let gauges = self.gauges();
+        let attempts = job.delivery.attempts().saturating_add(1);
+        match failure {
+            Failure::Passing(by, _) if attempts < self.options.attempts => {
+                gauges.retried(by).add(1);
+                let jitter_ppm = fastrand::u32(0..=1_000_000);
+                let backoff = &self.options.backoff;
+                let delay_ns = backoff.delay_jittered_ns(attempts - 1, jitter_ppm);
+                job.delivery.retry(Duration::from_nanos(delay_ns));
+            }
+            Failure::Passing(_, reason) => {
+                gauges.dead_lettered.add(1);
+                let reason = format!("given up after {attempts} attempts: {reason}");
+                job.delivery.dead_letter(&reason);
+            }
+            Failure::Lasting(reason) => {
+                gauges.dead_lettered.add(1);
+                job.delivery.dead_letter(&reason);
+            }
+        }
+    }
+}
+
+impl Actor for Main {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        self.answers = Some(cx.actor_ref().recipient());
+    }
+}
+
+impl Handler<Arrived> for Main {
+    type Reply = ();
+
+    fn handle(&mut self, arrived: Arrived, _: &mut Context<Self>) {
+        let begun_ns = now_ns();
+        let Arrived {
+            delivery,
+            ticket,
+            at_ns,
+        } = arrived;
+        let gauges = self.gauges();
+        gauges.received.add(1);
+        gauges.in_queue.record(begun_ns.saturating_sub(at_ns));
+        if delivery.attempts() >= self.options.attempts {
+            gauges.dead_lettered.add(1);
+            let reason = format!("given up after {} attempts", delivery.attempts());
+            return delivery.dead_letter(&reason);
+        }
+        let notification = match Notification::parse(delivery.body()) {
+            Ok(notification) => notification,
+            Err(malformed) => {
+                gauges.malformed.add(1);
+                gauges.dead_lettered.add(1);
+                return delivery.dead_letter(&malformed.to_string());
+            }
+        };
+        let waited = notification.waited(delivery.published_at()).as_nanos();
+        gauges
+            .wait
+            .record(u64::try_from(waited).unwrap_or(u64::MAX));
+        let id = self.ids.next();
+        let keys = [Which::User, Which::App].map(|which| (which, which.key(&notification)));
+        self.questions.add(id, notification.user.clone());
+        let job = Job::new(delivery, ticket, notification, begun_ns);
+        self.jobs.insert(id, job);
+        for (which, key) in keys {
+            self.look_up(id, which, &key);
+        }
+        self.ask_directory();
+    }
+}
+
+impl Handler<Answer> for Main {
+    type Reply = ();
+
+    fn handle(&mut self, answer: Answer, _: &mut Context<Self>) {
+        match answer {
+            Answer::Found(id, which, Ok(Found::Cached(cached))) => {
+                self.with(id, |job| job.found(which, cached.value.as_ref()));
+            }
+            Answer::Found(id, which, Ok(Found::Lease(lease))) => self.fetch(id, which, lease),
+            Answer::Found(id, _, Err(error)) => {
+                let failure = Failure::Passing(Passing::Cache, error.to_string());
+                self.with(id, |job| job.failed(failure));
+            }
+            Answer::Fetched(id, which, lease, Ok(value)) => {
+                // What becomes of it is counted; this job has its value.
+                lease.fill(value.clone()).then(|_| {});
+                self.with(id, |job| job.found(which, value.as_ref()));
+            }
+            Answer::Fetched(id, which, lease, Err(error)) => match lease.stale() {
+                Some(stale) => {
+                    let value = stale.value.clone();
+                    self.with(id, |job| job.found(which, value.as_ref()));
+                }
+                None => {
+                    let failure = Failure::Passing(Passing::Store, error.to_string());
+                    self.with(id, |job| job.failed(failure));
+                }
+            },
+            Answer::Devices(jobs, Ok(devices)) => {
+                self.questions.answered();
+                for (id, device) in jobs.into_iter().zip(devices) {
+                    self.with(id, |job| job.has_device(device));
+                }
+                self.ask_directory();
+            }
+            Answer::Devices(jobs, Err(error)) => {
+                self.questions.answered();
+                for id in jobs {
+                    let failure = Failure::Passing(Passing::Directory, error.to_string());
+                    self.with(id, |job| job.failed(failure));
+                }
+                self.ask_directory();
+            }
+            Answer::Published(id, outcome) => self.published(id, outcome),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! MariaDB as a directory, through `mysql_async` on a runtime of its own with one thread.
+//!
+//! ```text
+//!   look_up ──questions_max──▶ a task each ──connections_max──▶ a connection each ──▶ the server
+//! ```
+//!
+//! A connection that is lost is made again by the next question. How often that is tried is bounded by the
+//! questions: a server that is down has `questions_max` of them waiting for it, and no more.
+
+mod connect_error;
+mod connections;
+mod options;
+mod table;
+
+use std::{sync::Arc, time::Duration};
+
+use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
+use tokio::{
+    runtime::{self, Runtime},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    directory::Directory,
+    error::StoreError,
+    report::{OnDevices, Report},
+};
+pub use connect_error::ConnectError;
+use connections::Connections;
+pub use options::{DATABASE_DEFAULT, MariaDbOptions};
+
+/// A directory in a database of MariaDB. Dropping it closes it: questions under way end with
+/// [`StoreError::Unavailable`].
+pub struct MariaDbDirectory {
+    connections: Arc<Connections>,
+    questions: Arc<Semaphore>,
+    runtime: Option<Runtime>,
+}
+
+impl MariaDbDirectory {
+    /// Connects. Blocks until then; not to be called inside another runtime.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(options: MariaDbOptions) -> Result<Self, ConnectError> {
+        let opts = check(&options.url)?;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mariadb")
+            .enable_all()
+            .build()
+            .map_err(ConnectError::Runtime)?;
+        let (opts, first) = match runtime.block_on(connect(opts, options.connect_timeout)) {
+            Ok(connected) => connected,
+            Err(error) => {
+                // An ordinary end would wait for a resolver that does not answer.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        let connections = Connections::new(
+            opts,
+            first,
+            options.connections_max.get(),
+            options.question_timeout,
+        );
+        Ok(Self {
+            connections: Arc::new(connections),
+            questions: Arc::new(Semaphore::new(options.questions_max.get().into())),
+            runtime: Some(runtime),
+        })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the drop")
+    }
+
+    fn begin(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        let permit = self.questions.clone().try_acquire_owned();
+        permit.map_err(|_| StoreError::Full)
+    }
+}
+
+fn check(url: &str) -> Result<Opts, ConnectError> {
+    let opts = Opts::from_url(url).map_err(|error| ConnectError::Url(error.to_string()))?;
+    // In a URL an IPv6 address is in brackets, which no resolver knows.
+    let host = opts.ip_or_hostname().trim_matches(['[', ']']).to_owned();
+    let builder = OptsBuilder::from_opts(opts)
+        .ip_or_hostname(host)
+        // What the URL says is what is spoken to.
+        .prefer_socket(false)
+        .stmt_cache_size(table::STATEMENTS_MAX);
+    Ok(builder.into())
+}
+
+/// The first connection, and how to make others.
+async fn connect(opts: Opts, patience: Duration) -> Result<(Opts, Conn), ConnectError> {
+    let host = opts.ip_or_hostname();
+    let lookup = tokio::net::lookup_host((host, opts.tcp_port()));
+    // A resolver that cannot be asked says nothing for a long time.
+    if !matches!(timeout(patience, lookup).await, Ok(Ok(_))) {
+        return Err(ConnectError::UnknownHost(host.to_owned()));
+    }
+    let address = address(&opts);
+    let attempt = async {
+        if opts.db_name().is_some() {
+            let first = Conn::new(opts.clone()).await?;
+            return Ok((opts, first));
+        }
+        let mut maker = Conn::new(opts.clone()).await?;
+        let make = format!("CREATE DATABASE IF NOT EXISTS {DATABASE_DEFAULT}");
+        maker.query_drop(make).await?;
+        maker.disconnect().await?;
+        let opts = OptsBuilder::from_opts(opts).db_name(Some(DATABASE_DEFAULT));
+        let opts = Opts::from(opts);
+        let first = Conn::new(opts.clone()).await?;
+        Ok((opts, first))
+    };
+    match timeout(patience, attempt).await {
+        Ok(Ok(connected)) => Ok(connected),
+        Ok(Err(error)) => Err(ConnectError::of(address, &error)),
+        Err(_) => Err(ConnectError::TimedOut(address)),
+    }
+}
+
+fn address(opts: &Opts) -> String {
+    format!("{}:{}", opts.ip_or_hostname(), opts.tcp_port())
+}
+
+impl Directory for MariaDbDirectory {
+    fn look_up(&self, users: Vec<String>, on_outcome: OnDevices) {
+        let report = Report::new(on_outcome);
+        let permit = match self.begin() {
+            Ok(permit) => permit,
+            Err(full) => return report.tell(Err(full)),
+        };
+        let connections = self.connections.clone();
+        self.runtime().spawn(async move {
+            let outcome = connections.look_up(&users).await;
+            // First, so that who is told finds room.
+            drop(permit);
+            report.tell(outcome);
+        });
+    }
+
+    /// As the trait says.
+    ///
+    /// # Panics
+    /// Inside a runtime, so in a callback of this directory's.
+    fn look_up_blocking(&self, user: &str) -> Result<Option<String>, StoreError> {
+        let _permit = self.begin()?;
+        let users = [user.to_owned()];
+        let answers = self.runtime().block_on(self.connections.look_up(&users))?;
+        Ok(answers.into_iter().next().flatten())
+    }
+
+    /// As the trait says.
+    ///
+    /// # Panics
+    /// Inside a runtime, so in a callback of this directory's.
+    fn provision(&self, users: u64) -> Result<(), StoreError> {
+        self.runtime().block_on(self.connections.provision(users))
+    }
+}
+
+impl Drop for MariaDbDirectory {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A blocking end would panic inside another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for MariaDbDirectory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("MariaDbDirectory")
+            .field("address", &self.connections.address())
+            .field("room", &self.questions.available_permits())
+            .finish_non_exhaustive()
+    }
+}

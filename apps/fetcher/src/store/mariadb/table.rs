@@ -1,0 +1,95 @@
+//! The table, in MariaDB's words.
+
+use std::{collections::HashMap, ops::Range};
+
+use mysql_async::{Conn, DriverError, FromRowError, Result, Row, from_row_opt, prelude::Queryable};
+
+use super::super::directory::USER_BYTES_MAX;
+
+/// So many users a statement asks for. In between, the last one is asked for again, so that few statements
+/// stay prepared.
+const SIZES: [usize; 4] = [1, 4, 16, 64];
+
+/// The statements that a connection keeps prepared.
+pub(super) const STATEMENTS_MAX: usize = SIZES.len();
+
+/// Bytes, not text: no two names are the same to a collation, and spaces at the end count.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS devices \
+    (user VARBINARY(512) PRIMARY KEY, device VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL)";
+
+/// The statements about the table.
+pub(super) struct Table {
+    look_ups: [(usize, String); SIZES.len()],
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let look_ups = SIZES.map(|size| {
+            let places = vec!["?"; size].join(",");
+            let look_up = format!("SELECT user, device FROM devices WHERE user IN ({places})");
+            (size, look_up)
+        });
+        Self { look_ups }
+    }
+
+    /// The devices of these users, in their order.
+    pub(super) async fn look_up(
+        &self,
+        connection: &mut Conn,
+        users: &[String],
+    ) -> Result<Vec<Option<String>>> {
+        let names: Vec<&[u8]> = users
+            .iter()
+            .map(String::as_bytes)
+            .filter(|name| name.len() <= USER_BYTES_MAX)
+            .collect();
+        let mut devices: HashMap<Vec<u8>, String> = HashMap::with_capacity(names.len());
+        let [.., (size_max, _)] = &self.look_ups;
+        for names in names.chunks(*size_max) {
+            devices.extend(self.ask(connection, names).await?);
+        }
+        let device_of = |user: &String| devices.get(user.as_bytes()).cloned();
+        Ok(users.iter().map(device_of).collect())
+    }
+
+    /// Makes the table. How many users are to be put in: all of them, or none.
+    pub(super) async fn prepare(&self, connection: &mut Conn, users: u64) -> Result<u64> {
+        connection.query_drop(CREATE).await?;
+        let Some(last) = users.checked_sub(1) else {
+            return Ok(0);
+        };
+        // They are put in by ascending numbers: with the last one all are there.
+        let last = format!("user-{last}");
+        let found = self.ask(connection, &[last.as_bytes()]).await?;
+        Ok(if found.is_empty() { users } else { 0 })
+    }
+
+    /// Puts the users with these numbers in.
+    pub(super) async fn insert(connection: &mut Conn, numbers: Range<u64>) -> Result<()> {
+        let Range { start, end } = numbers;
+        // In the order of the key, so that neighbours in the tree come together.
+        let insert = format!(
+            "INSERT IGNORE INTO devices SELECT CONCAT('user-', seq), CONCAT('device-', seq) \
+             FROM seq_{start}_to_{last} ORDER BY 1",
+            last = end - 1
+        );
+        connection.query_drop(insert).await
+    }
+
+    /// The names that are there, and their devices.
+    async fn ask(&self, connection: &mut Conn, names: &[&[u8]]) -> Result<Vec<(Vec<u8>, String)>> {
+        let fits = |(size, _): &&(usize, String)| *size >= names.len();
+        let [.., largest] = &self.look_ups;
+        let (size, look_up) = self.look_ups.iter().find(fits).unwrap_or(largest);
+        let mut padded = names.to_vec();
+        if let Some(last) = names.last() {
+            padded.resize(*size, last);
+        }
+        let rows: Vec<Row> = connection.exec(look_up.as_str(), padded).await?;
+        rows.into_iter()
+            .map(|row| {
+                from_row_opt(row).map_err(|FromRowError(row)| DriverError::FromRow { row }.into())
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! The knobs of the fetch scene.
+
+use std::{num::NonZeroUsize, time::Duration};
+
+use clap::{Args, ValueEnum};
+use freeboard_fetcher::{route::Route, wait::Wait};
+
+use super::{
+    plan::{Mode, Plan},
+    step::Step,
+};
+use crate::outputs::OutputArgs;
+
+/// The original's users.
+const USERS: f64 = 2_000_000.0;
+/// What a question to the directory took on its way, on the original's machines: with two main actors at
+/// 18,000/s, 0.1 ms.
+const SQL: Duration = Duration::from_micros(100);
+
+/// Which steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    All,
+    One(Step),
+}
+
+fn steps(text: &str) -> Result<Steps, String> {
+    match text {
+        "all" => Ok(Steps::All),
+        _ => match text.parse() {
+            Ok(step) => Ok(Steps::One(step)),
+            Err(error) => Err(format!("{error}, or all")),
+        },
+    }
+}
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModeChoice {
+    /// As it was in 2014, with what went wrong
+    Original,
+    /// As it is here
+    Ours,
+    /// One after the other
+    Both,
+}
+
+/// What the fetcher stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum BackendChoice {
+    /// A broker, a Redis and an SQLite in this process
+    Embedded,
+    /// RabbitMQ, Redis and MariaDB, started for the scene
+    Real,
+}
+
+/// A bound, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound(Option<usize>);
+
+fn bound(text: &str) -> Result<Bound, String> {
+    match text {
+        "none" => Ok(Bound(None)),
+        _ => match text.parse::<NonZeroUsize>() {
+            Ok(bound) => Ok(Bound(Some(bound.get()))),
+            Err(_) => Err("a bound is a number above 0, or none".to_owned()),
+        },
+    }
+}
+
+/// A narrow link, or none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct LinkChoice(Option<f64>);
+
+fn link(text: &str) -> Result<LinkChoice, String> {
+    match text {
+        "none" => Ok(LinkChoice(None)),
+        _ => positive(text).map(|rate| LinkChoice(Some(rate))),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (1e-3..=1e7).contains(&number) => Ok(number),
+        _ => Err("expected a number from 0.001 to 10,000,000".to_owned()),
+    }
+}
+
+/// Knobs of `freeboard lab fetch`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FetchArgs {
+    /// The step, whose knobs the others change: 0 to 11, end, or all
+    #[arg(long, value_name = "0..11|end|all", default_value = "all", value_parser = steps)]
+    step: Steps,
+
+    /// The fetcher as it was, as it is here, or both
+    #[arg(long, value_enum, default_value_t = ModeChoice::Both)]
+    mode: ModeChoice,
+
+    /// Notifications a second, not scaled [default: the step's, scaled]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    qps: Option<f64>,
+
+    /// Main actors [default: the step's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    main: Option<u16>,
+
+    /// Redis actors in the original, connections to Redis in ours [default: the step's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    redis_threads: Option<u16>,
+
+    /// By what a look-up finds its connection: hash, random or p2c, the less busy of two by chance
+    /// [default: the step's]
+    #[arg(long, value_name = "ROUTE")]
+    route: Option<Route>,
+
+    /// How actors with a thread of their own wait: blocking, sleeping, yielding or busy-spin [default: the
+    /// step's in the original; in ours they have none]
+    #[arg(long, value_name = "WAIT")]
+    wait: Option<Wait>,
+
+    /// The most commands in flight on a connection to Redis [default: the step's]
+    #[arg(long, value_name = "N|none", value_parser = bound)]
+    queue_bound: Option<Bound>,
+
+    /// Look-ups a second that the link to Redis carries [default: in steps 3 to 5 three for four
+    /// notifications, else none]
+    #[arg(long, value_name = "N|none", value_parser = link)]
+    link: Option<LinkChoice>,
+
+    /// What a question to the database takes on its way, in microseconds [default: 100 / scale, or what
+    /// it takes where it is real]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    sql_us: Option<u32>,
+
+    /// What is behind it
+    #[arg(long, value_enum, default_value_t = BackendChoice::Embedded)]
+    pub(super) backend: BackendChoice,
+
+    /// Rates and the number of users, as a part of the original's
+    #[arg(long, value_name = "FACTOR", default_value = "0.25", value_parser = positive)]
+    scale: f64,
+
+    /// Send for so long in each run
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::parse::seconds)]
+    time: Duration,
+
+    #[command(flatten)]
+    pub(super) outputs: OutputArgs,
+}
+
+impl FetchArgs {
+    /// The runs, in order.
+    pub(super) fn plans(&self) -> Vec<Plan> {
+        let steps: Vec<Step> = match self.step {
+            Steps::All => Step::all().collect(),
+            Steps::One(step) => vec![step],
+        };
+        let modes: &[Mode] = match self.mode {
+            ModeChoice::Original => &[Mode::Original],
+            ModeChoice::Ours => &[Mode::Ours],
+            ModeChoice::Both => &[Mode::Original, Mode::Ours],
+        };
+        let plan = |step: Step, mode| {
+            let knobs = step.knobs();
+            let sql_time = match (self.sql_us, self.backend) {
+                (Some(micros), _) => Duration::from_micros(micros.into()),
+                (None, BackendChoice::Embedded) => SQL.div_f64(self.scale),
+                (None, BackendChoice::Real) => Duration::ZERO,
+            };
+            // The slow store is as slow on a small machine.
+            let scale = if knobs.is_cold { 1.0 } else { self.scale };
+            let rate = self.qps.unwrap_or(knobs.rate * scale);
+            Plan {
+                step,
+                mode,
+                mains: self.main.map_or(knobs.mains, usize::from),
+                redis_threads: self.redis_threads.map_or(knobs.redis_threads, usize::from),
+                route: self.route.unwrap_or(knobs.route),
+                wait: match mode {
+                    Mode::Original => Some(self.wait.unwrap_or(knobs.wait)),
+                    Mode::Ours => self.wait,
+                },
+                queue_bound: match self.queue_bound {
+                    Some(bound) => bound.0,
+                    None => knobs.queue_bound,
+                },
+                is_cold: knobs.is_cold,
+                link: match self.link {
+                    Some(choice) => choice.0,
+                    None => knobs.link.map(|share| share * rate),
+                },
+                rate,
+                time: self.time,
+                users: (USERS * self.scale).ceil() as u64,
+                sql_time,
+            }
+        };
+        let steps = steps.into_iter();
+        steps
+            .flat_map(|step| modes.iter().map(move |&mode| plan(step, mode)))
+            .collect()
+    }
+}

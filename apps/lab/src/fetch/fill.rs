@@ -1,0 +1,60 @@
+//! Warms the cache before the runs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use freeboard::{
+    System,
+    cache::entry::{Entry, Kind, Token},
+    io::{Policy, Poller},
+    redis::{Command, Pipeline, Redis, RedisOptions},
+};
+
+use super::ground::Ground;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Entries that are written at once.
+const AT_ONCE: u64 = 1_000;
+/// No entry ends during the scene.
+const FRESH_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Writes an entry for the app and one for each user.
+pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
+    let poller = Poller::new(1, Policy::default())?;
+    let system = System::builder()
+        .workers(1)
+        .driver(poller.driver())
+        .build()?;
+    let redis = Redis::connect(&system, &poller, options.clone())?;
+    redis.wait_up(PATIENCE).context("Redis does not answer")?;
+    let now = redis.time().wait()?;
+    let fresh_until_ms = u64::try_from(now.as_millis()).unwrap_or(0) + FRESH_MS;
+    let set = |key: String| {
+        let entry = Entry {
+            kind: Kind::Value,
+            is_awaited: false,
+            cost_ms: 0,
+            fresh_until_ms,
+            keep_until_ms: fresh_until_ms,
+            lease_until_ms: 0,
+            rate_until_ms: 0,
+            token: Token::default(),
+            value: Bytes::from(format!("value-of-{key}")),
+        };
+        let name = format!("{}{key}", Ground::PREFIX);
+        Command::new("SET").key(name).arg(entry.encode())
+    };
+    let app = Pipeline::new().cmd(set("app:app-0".to_owned()));
+    redis.pipeline(app).wait()?;
+    for from in (0..users).step_by(AT_ONCE as usize) {
+        let until = (from + AT_ONCE).min(users);
+        let some = (from..until).fold(Pipeline::new(), |some, user| {
+            some.cmd(set(format!("user:user-{user}")))
+        });
+        redis.pipeline(some).timeout(PATIENCE).wait()?;
+    }
+    system.shutdown(PATIENCE);
+    Ok(())
+}

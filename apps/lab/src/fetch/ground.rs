@@ -1,0 +1,147 @@
+//! What fetchers stand on: embedded in this process, or real servers started for the scene.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use freeboard::redis::RedisOptions;
+use freeboard_fetcher::{
+    broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
+    embedded::EmbeddedRedis,
+    store::{
+        Bulkhead, BulkheadOptions, Directory, DistantDirectory, MariaDbDirectory, MariaDbOptions,
+        MockOptions, MockStore, SlowStore, SqliteDirectory, SqliteOptions,
+    },
+};
+
+use super::{args::BackendChoice, fill, plan::Plan};
+use crate::{console::Console, figures::count, usage::Usage};
+
+/// Everything but the broker's queues, which each run has anew.
+pub(super) struct Ground {
+    redis: RedisOptions,
+    directory: Arc<dyn Directory>,
+    /// RabbitMQ, if it is real.
+    amqp: Option<String>,
+    _servers: Servers,
+}
+
+/// They end with this.
+enum Servers {
+    Embedded {
+        _redis: EmbeddedRedis,
+    },
+    #[cfg(unix)]
+    Real {
+        _servers: Box<[freeboard_servers::Server; 3]>,
+    },
+}
+
+impl Ground {
+    /// Of the entries that the cache is filled with.
+    pub(super) const PREFIX: &'static str = "fetch:";
+
+    /// Starts what is needed, and fills cache and directory.
+    ///
+    /// # Errors
+    /// [`Usage`] if a server is not installed.
+    pub(super) fn start(backend: BackendChoice, users: u64, console: &Console) -> Result<Self> {
+        let ground = match backend {
+            BackendChoice::Embedded => Self::embedded()?,
+            BackendChoice::Real => Self::real(console)?,
+        };
+        console.line(&format!(
+            "filling cache and directory with {} users",
+            count(users)
+        ));
+        ground.directory.provision(users).context("the directory")?;
+        fill::fill(&ground.redis, users).context("the cache")?;
+        Ok(ground)
+    }
+
+    fn embedded() -> Result<Self> {
+        let redis = EmbeddedRedis::start(Default::default())?;
+        Ok(Self {
+            redis: redis.options(),
+            directory: Arc::new(SqliteDirectory::open(SqliteOptions::default())?),
+            amqp: None,
+            _servers: Servers::Embedded { _redis: redis },
+        })
+    }
+
+    #[cfg(unix)]
+    fn real(console: &Console) -> Result<Self> {
+        use freeboard_servers::{ServerError, mariadb, rabbitmq, redis};
+        let missing = |error: ServerError| {
+            Usage::new(format!(
+                "{error}; --backend embedded needs nothing installed"
+            ))
+        };
+        console.line("starting RabbitMQ, Redis and MariaDB");
+        let servers = [
+            rabbitmq().map_err(missing)?,
+            redis(&[]).map_err(missing)?,
+            mariadb().map_err(missing)?,
+        ];
+        let [amqp, redis, mysql] = servers.each_ref().map(|server| server.address());
+        let directory =
+            MariaDbDirectory::connect(MariaDbOptions::new(format!("mysql://root@{mysql}")))?;
+        Ok(Self {
+            redis: RedisOptions {
+                port: redis.port(),
+                ..RedisOptions::default()
+            },
+            directory: Arc::new(directory),
+            amqp: Some(format!("amqp://guest:guest@{amqp}")),
+            _servers: Servers::Real {
+                _servers: Box::new(servers),
+            },
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn real(_: &Console) -> Result<Self> {
+        let text = "no servers can be started here; --backend embedded needs none";
+        Err(Usage::new(text).into())
+    }
+
+    pub(super) fn redis(&self) -> RedisOptions {
+        self.redis.clone()
+    }
+
+    pub(super) fn redis_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.redis.port).into()
+    }
+
+    /// A broker whose queues are empty.
+    pub(super) fn broker(&self, plan: &Plan) -> Result<Arc<dyn Broker>> {
+        let Some(url) = &self.amqp else {
+            return Ok(Arc::new(MemoryBroker::default()));
+        };
+        let options = RabbitOptions {
+            name: format!("fetch-{}-{}", plan.step, plan.mode.name()),
+            ..RabbitOptions::new(url)
+        };
+        Ok(Arc::new(RabbitBroker::connect(options)?))
+    }
+
+    pub(super) fn store(&self) -> Result<Arc<dyn SlowStore>> {
+        let mock = MockStore::new(MockOptions::default()).context("the slow store")?;
+        Ok(Arc::new(Bulkhead::new(
+            Arc::new(mock),
+            BulkheadOptions::default(),
+        )))
+    }
+
+    /// The directory, as far away as that.
+    pub(super) fn directory(&self, time: Duration) -> Result<Arc<dyn Directory>> {
+        if time.is_zero() {
+            return Ok(self.directory.clone());
+        }
+        let distant = DistantDirectory::new(self.directory.clone(), time);
+        Ok(Arc::new(distant.context("the directory")?))
+    }
+}

@@ -1,0 +1,58 @@
+//! One run of the scene, fully decided.
+
+use std::time::Duration;
+
+use freeboard_fetcher::{route::Route, wait::Wait};
+
+use super::step::Step;
+
+/// As it was, or as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Original,
+    Ours,
+}
+
+impl Mode {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Original => "original",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+/// What a run does.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) step: Step,
+    pub(super) mode: Mode,
+    pub(super) mains: usize,
+    /// Redis actors in the original, connections in ours.
+    pub(super) redis_threads: usize,
+    pub(super) route: Route,
+    /// For main actors with threads of their own; ours run on the workers, unless one is asked for.
+    pub(super) wait: Option<Wait>,
+    pub(super) queue_bound: Option<usize>,
+    /// What the link to Redis carries, in look-ups a second.
+    pub(super) link: Option<f64>,
+    pub(super) is_cold: bool,
+    /// Notifications a second.
+    pub(super) rate: f64,
+    pub(super) time: Duration,
+    pub(super) users: u64,
+    /// What a question to the directory takes on its way.
+    pub(super) sql_time: Duration,
+}
+
+impl Plan {
+    /// How many notifications are sent.
+    pub(super) fn notifications(&self) -> u64 {
+        (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
+    }
+
+    /// The run in a few words.
+    pub(super) fn title(&self) -> String {
+        format!("step {}, {}", self.step, self.mode.name())
+    }
+}

@@ -1,0 +1,394 @@
+//! One run: a fetcher under load, and what became of every notification.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use freeboard::{
+    System,
+    cache::{Cache, CacheOptions},
+    io::{Policy, Poller},
+    meter::HistogramSummary,
+    redis::{Redis, RedisOptions},
+};
+use freeboard_fetcher::{
+    broker::Broker,
+    load::{self, Account, Collector, Fate, LoadOptions},
+    names::slowest,
+    original::{OriginalFetcher, OriginalOptions, OriginalParts, OriginalSnapshot},
+    service::{Fetcher, FetcherOptions, FetcherSnapshot, Parts},
+};
+
+use super::{
+    ground::Ground,
+    link::Link,
+    plan::{Mode, Plan},
+};
+use crate::{console::Console, interrupt::Interrupt, memory, processor};
+
+/// How long what is under way may take to come to its end, once all is sent.
+const DRAIN: Duration = Duration::from_secs(3);
+/// How long an idle fetcher is watched.
+const IDLE: Duration = Duration::from_millis(500);
+/// Longer than any notification of ours is put off.
+const SWEEP_OURS: Duration = Duration::from_secs(15);
+/// The original puts nothing off.
+const SWEEP_ORIGINAL: Duration = Duration::from_millis(500);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long servers may take to answer.
+const UP: Duration = Duration::from_secs(10);
+/// No entry of the cache ends during a run.
+const FRESH: Duration = Duration::from_secs(60 * 60);
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) plan: Plan,
+    pub(super) sent: u64,
+    /// Replied to, each counted once.
+    pub(super) completed: u64,
+    pub(super) dead: u64,
+    /// Still in their queues when the fetcher ended.
+    pub(super) left: u64,
+    /// Seen nowhere again.
+    pub(super) lost: u64,
+    pub(super) shed: u64,
+    /// While it was sent, in seconds.
+    pub(super) seconds: f64,
+    /// Replies until all was sent.
+    pub(super) completed_in_time: u64,
+    pub(super) wait: HistogramSummary,
+    pub(super) lifetime: HistogramSummary,
+    pub(super) in_queue: HistogramSummary,
+    /// Of the slowest connection.
+    pub(super) from_send: HistogramSummary,
+    pub(super) from_tell: HistogramSummary,
+    /// Commands of each connection to Redis.
+    pub(super) per_actor: Vec<u64>,
+    /// Commands in flight, the most that was seen.
+    pub(super) in_flight_peak: u64,
+    /// Notifications in the main actors' mailboxes, the most that was seen.
+    pub(super) mailbox_peak: u64,
+    pub(super) misses: u64,
+    pub(super) rss_peak_bytes: Option<u64>,
+    pub(super) rss_growth_bytes: Option<u64>,
+    pub(super) cpu_us_per_message: Option<f64>,
+    pub(super) idle_cpu_percent: Option<f64>,
+    /// As the original named them.
+    pub(super) counters: Vec<(String, f64)>,
+}
+
+impl Outcome {
+    /// Whether nothing is lost that should not be.
+    pub(super) fn is_sound(&self) -> bool {
+        self.plan.mode == Mode::Original || self.lost == 0
+    }
+
+    /// Replies a second while it was sent.
+    pub(super) fn rate(&self) -> f64 {
+        self.completed_in_time as f64 / self.seconds.max(1e-9)
+    }
+
+    /// How much more than the mean of the others the busiest connection does.
+    pub(super) fn skew(&self) -> Option<f64> {
+        let most = *self.per_actor.iter().max()?;
+        let others = self.per_actor.len().checked_sub(1).filter(|it| *it > 0)? as f64;
+        let rest = self.per_actor.iter().sum::<u64>() - most;
+        (rest > 0).then(|| most as f64 / (rest as f64 / others))
+    }
+}
+
+/// Either of the two.
+enum Running {
+    Original(OriginalFetcher),
+    Ours(Fetcher, Redis),
+}
+
+impl Running {
+    fn start(
+        plan: &Plan,
+        ground: &Ground,
+        redis: RedisOptions,
+        host: &Host,
+        broker: Arc<dyn Broker>,
+    ) -> Result<Self> {
+        let prefix = match plan.is_cold {
+            true => format!("fetch:cold:{}:", plan.mode.name()),
+            false => Ground::PREFIX.to_owned(),
+        };
+        let cache = CacheOptions {
+            prefix,
+            fresh_time: FRESH,
+            ..CacheOptions::default()
+        };
+        match plan.mode {
+            Mode::Original => {
+                let parts = OriginalParts {
+                    broker,
+                    redis,
+                    cache,
+                    store: ground.store()?,
+                    directory: ground.directory(plan.sql_time)?,
+                };
+                let options = OriginalOptions {
+                    mains: plan.mains,
+                    redis_threads: plan.redis_threads,
+                    route: plan.route,
+                    wait: plan.wait.unwrap_or(OriginalOptions::default().wait),
+                    queue_bound: plan.queue_bound,
+                    ..OriginalOptions::default()
+                };
+                let fetcher = OriginalFetcher::start(&host.system, &host.poller, parts, &options)?;
+                fetcher.wait_up(UP).context("Redis does not answer")?;
+                Ok(Self::Original(fetcher))
+            }
+            Mode::Ours => {
+                let options = RedisOptions::default();
+                let redis = RedisOptions {
+                    connections: plan.redis_threads,
+                    routing: plan.route.routing(),
+                    credit_commands: plan.queue_bound.unwrap_or(options.credit_commands),
+                    ..redis
+                };
+                let redis = Redis::connect(&host.system, &host.poller, redis)?;
+                redis.wait_up(UP).context("Redis does not answer")?;
+                let parts = Parts {
+                    broker,
+                    cache: Cache::new(&host.system, &redis, cache)?,
+                    store: ground.store()?,
+                    directory: ground.directory(plan.sql_time)?,
+                };
+                let options = FetcherOptions {
+                    mains: plan.mains,
+                    wait: plan.wait,
+                    ..FetcherOptions::default()
+                };
+                Ok(Self::Ours(
+                    Fetcher::start(&host.system, parts, options)?,
+                    redis,
+                ))
+            }
+        }
+    }
+
+    /// Commands in flight, and notifications in mailboxes.
+    fn depths(&self) -> (u64, u64) {
+        match self {
+            Self::Original(fetcher) => (fetcher.in_flight(), fetcher.queued()),
+            Self::Ours(fetcher, redis) => {
+                let connections = redis.snapshot().connections;
+                let in_flight = connections.iter().map(|it| it.in_flight + it.waiting).sum();
+                (in_flight, fetcher.queued())
+            }
+        }
+    }
+
+    fn fill(&self, outcome: &mut Outcome) {
+        match self {
+            Self::Original(fetcher) => of_original(&fetcher.snapshot(), outcome),
+            Self::Ours(fetcher, redis) => of_ours(&fetcher.snapshot(), redis, outcome),
+        }
+    }
+
+    fn end(self) {
+        match self {
+            Self::Original(fetcher) => drop(fetcher),
+            Self::Ours(fetcher, _) => {
+                // What is left is found in the queues.
+                fetcher.stop(DRAIN);
+            }
+        }
+    }
+}
+
+fn of_original(snapshot: &OriginalSnapshot, outcome: &mut Outcome) {
+    outcome.shed = snapshot.shed;
+    outcome.wait = snapshot.wait.clone();
+    outcome.lifetime = snapshot.lifetime.clone();
+    outcome.in_queue = snapshot.in_queue.clone();
+    outcome.from_tell = snapshot.from_tell.clone();
+    outcome.from_send = slowest(snapshot.from_send.iter());
+    outcome.per_actor.clone_from(&snapshot.redis);
+    outcome.misses = snapshot.misses;
+    outcome.counters = snapshot.counters();
+}
+
+fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
+    let redis = redis.snapshot();
+    let connections = &redis.connections;
+    outcome.shed = connections.iter().map(|it| it.shed.queue_full).sum();
+    outcome.wait = snapshot.wait.clone();
+    outcome.lifetime = snapshot.lifetime.clone();
+    outcome.in_queue = snapshot.in_queue.clone();
+    outcome.from_tell = slowest(connections.iter().map(|it| &it.from_tell));
+    outcome.from_send = slowest(connections.iter().map(|it| &it.from_send));
+    outcome.per_actor = connections.iter().map(|it| it.sent).collect();
+    outcome.misses = snapshot.misses;
+    outcome.counters = snapshot.counters(&redis);
+}
+
+/// Where actors of a run live.
+struct Host {
+    system: System,
+    poller: Poller,
+}
+
+impl Host {
+    fn start() -> Result<Self> {
+        let workers = processor::cores();
+        let poller = Poller::new(workers, Policy::default())?;
+        let system = System::builder().workers(workers).driver(poller.driver());
+        Ok(Self {
+            system: system.build()?,
+            poller,
+        })
+    }
+}
+
+/// Does a run.
+pub(super) fn run(
+    plan: &Plan,
+    ground: &Ground,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Outcome> {
+    let host = Host::start()?;
+    let broker = ground.broker(plan)?;
+    let mut redis = ground.redis();
+    let link = match plan.link {
+        Some(rate) => Some(Link::start(ground.redis_address(), rate).context("the link")?),
+        None => None,
+    };
+    if let Some(link) = &link {
+        redis.port = link.address().port();
+    }
+    let fetcher = Running::start(plan, ground, redis, &host, broker.clone())?;
+    memory::reset_peak();
+    let resident = memory::resident_bytes();
+    let account = Arc::new(Account::new(plan.notifications(), plan.rate));
+    let collector = Collector::start(&*broker, &account)?;
+    console.start_bar(&plan.title(), account.len());
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    let _listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
+    let (begun, used) = (Instant::now(), processor::used());
+    let sender = {
+        let (broker, account, stop) = (broker.clone(), account.clone(), stop.clone());
+        let options = LoadOptions {
+            users: plan.users,
+            ..LoadOptions::default()
+        };
+        thread::Builder::new()
+            .name("sender".to_owned())
+            .spawn(move || load::send(&*broker, &account, &options, &stop))?
+    };
+    let mut watch = Watch::default();
+    while !sender.is_finished() {
+        watch.look(&fetcher);
+        console.move_bar(account.seen(Fate::Replied), String::new());
+        thread::sleep(LOOK);
+    }
+    let sent = sender.join().expect("the sender does not panic");
+    let seconds = begun.elapsed().as_secs_f64();
+    let completed_in_time = account.seen(Fate::Replied);
+    wait_until(DRAIN, || {
+        watch.look(&fetcher);
+        account.accounted() >= sent
+    });
+    let cpu = processor::seconds_since(used);
+    let completed = account.seen(Fate::Replied);
+    let idle_cpu_percent = idle();
+    let rss_peak_bytes = memory::peak_bytes();
+    let mut outcome = Outcome {
+        plan: plan.clone(),
+        sent,
+        completed,
+        dead: 0,
+        left: 0,
+        lost: 0,
+        shed: 0,
+        seconds,
+        completed_in_time,
+        wait: HistogramSummary::default(),
+        lifetime: HistogramSummary::default(),
+        in_queue: HistogramSummary::default(),
+        from_send: HistogramSummary::default(),
+        from_tell: HistogramSummary::default(),
+        per_actor: Vec::new(),
+        in_flight_peak: watch.in_flight,
+        mailbox_peak: watch.queued,
+        misses: 0,
+        rss_peak_bytes,
+        rss_growth_bytes: rss_peak_bytes
+            .zip(resident)
+            .map(|(peak, before)| peak.saturating_sub(before)),
+        cpu_us_per_message: cpu.map(|seconds| seconds * 1e6 / completed.max(1) as f64),
+        idle_cpu_percent,
+        counters: Vec::new(),
+    };
+    fetcher.fill(&mut outcome);
+    fetcher.end();
+    // What is left in the queues is not lost.
+    let sweeping = load::sweep(&*broker, &account)?;
+    let patience = match plan.mode {
+        Mode::Original => SWEEP_ORIGINAL,
+        Mode::Ours => SWEEP_OURS,
+    };
+    let mut seen = account.accounted();
+    let mut since = Instant::now();
+    wait_until(patience * 10, || {
+        let now = account.accounted();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+        now >= sent || since.elapsed() > patience
+    });
+    drop(sweeping);
+    drop(collector);
+    console.end_bars();
+    outcome.completed = account.seen(Fate::Replied);
+    outcome.dead = account.seen(Fate::Dead);
+    outcome.lost = sent.saturating_sub(account.accounted());
+    outcome.left = account
+        .accounted()
+        .saturating_sub(outcome.completed + outcome.dead);
+    host.system.shutdown(DRAIN);
+    drop(link);
+    Ok(outcome)
+}
+
+/// The most that was seen.
+#[derive(Default)]
+struct Watch {
+    in_flight: u64,
+    queued: u64,
+}
+
+impl Watch {
+    fn look(&mut self, fetcher: &Running) {
+        let (in_flight, queued) = fetcher.depths();
+        self.in_flight = self.in_flight.max(in_flight);
+        self.queued = self.queued.max(queued);
+    }
+}
+
+fn wait_until(patience: Duration, mut is_done: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
+    while !is_done() && Instant::now() < until {
+        thread::sleep(LOOK);
+    }
+}
+
+/// What this process uses of a core when nothing is to be done.
+fn idle() -> Option<f64> {
+    let before = processor::used();
+    thread::sleep(IDLE);
+    Some(processor::seconds_since(before)? / IDLE.as_secs_f64() * 100.0)
+}

@@ -1,0 +1,86 @@
+//! The table that compares the runs with what the original measured.
+
+use freeboard::meter::HistogramSummary;
+
+use super::{plan::Plan, run::Outcome};
+use crate::{
+    figures::{count, mebibytes, rate},
+    table::unseen,
+};
+
+/// A row for each step of the original's and for each run, the header first.
+pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
+    let header = [
+        "step", "whose", "m/r", "sent/s", "done/s", "wait", "lifetime", "in queue", "send", "tell",
+        "shed", "lost", "memory", "CPU us", "idle CPU",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let mut step = None;
+    for outcome in outcomes {
+        if step != Some(outcome.plan.step) {
+            step = Some(outcome.plan.step);
+            rows.push(of_original(&outcome.plan));
+        }
+        rows.push(row(outcome));
+    }
+    rows
+}
+
+/// The original's, as published: 99th percentiles in milliseconds.
+fn of_original(plan: &Plan) -> Vec<String> {
+    let (knobs, figures) = (plan.step.knobs(), plan.step.of_original());
+    let ms = |ms: Option<f64>| ms.map_or_else(unseen, |ms| count(ms as u64));
+    let mut row = vec![
+        plan.step.to_string(),
+        "2014".to_owned(),
+        format!("{}/{}", knobs.mains, knobs.redis_threads),
+        rate(knobs.rate),
+        unseen(),
+        ms(figures.wait),
+        ms(figures.lifetime),
+        ms(figures.in_queue),
+        ms(figures.from_send),
+        ms(figures.from_tell),
+    ];
+    row.resize_with(15, unseen);
+    row
+}
+
+/// A run's.
+fn row(outcome: &Outcome) -> Vec<String> {
+    let plan = &outcome.plan;
+    let p99 = |summary: &HistogramSummary| match summary.count {
+        0 => unseen(),
+        _ => milliseconds(summary.p99),
+    };
+    let percent = |percent: f64| format!("{percent:.0} %");
+    vec![
+        plan.step.to_string(),
+        plan.mode.name().to_owned(),
+        format!("{}/{}", plan.mains, plan.redis_threads),
+        rate(plan.rate),
+        rate(outcome.rate()),
+        p99(&outcome.wait),
+        p99(&outcome.lifetime),
+        p99(&outcome.in_queue),
+        p99(&outcome.from_send),
+        p99(&outcome.from_tell),
+        count(outcome.shed),
+        count(outcome.lost),
+        outcome.rss_peak_bytes.map_or_else(unseen, mebibytes),
+        outcome
+            .cpu_us_per_message
+            .map_or_else(unseen, |us| format!("{us:.0}")),
+        outcome.idle_cpu_percent.map_or_else(unseen, percent),
+    ]
+}
+
+/// As many digits as say something.
+pub(super) fn milliseconds(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    match ms {
+        100.0.. => count(ms.round() as u64),
+        10.0.. => format!("{ms:.0}"),
+        _ => format!("{ms:.1}"),
+    }
+}

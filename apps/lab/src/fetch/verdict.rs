@@ -1,0 +1,90 @@
+//! What the runs show, in words.
+
+use super::{plan::Mode, run::Outcome, step::Step, table::milliseconds};
+use crate::figures::{count, mebibytes, rate};
+
+/// A step's opening: what the original showed.
+pub(super) fn opening(step: Step) -> String {
+    format!("step {step}; the original: {}", step.of_original().showed)
+}
+
+/// A run in the original's form: what it counted, by name.
+pub(super) fn counters(outcome: &Outcome) -> Vec<String> {
+    let line = |(name, value): &(String, f64)| match name.ends_with("percentile") {
+        true => format!("    {name}: {value:.2}"),
+        false => format!("    {name}: {value:.0}"),
+    };
+    outcome.counters.iter().map(line).collect()
+}
+
+/// A run in one sentence.
+pub(super) fn sentence(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let what = match plan.step {
+        Step::Number(0) => format!(
+            "{} fetched from the slow store, {} replies a second",
+            count(outcome.misses),
+            rate(outcome.rate())
+        ),
+        Step::Number(3 | 4) => format!(
+            "up to {} commands in flight, memory grew by {}",
+            count(outcome.in_flight_peak),
+            outcome.rss_growth_bytes.map_or_else(String::new, mebibytes)
+        ),
+        Step::Number(5) => format!(
+            "{} shed, {} lost, up to {} in flight",
+            count(outcome.shed),
+            count(outcome.lost),
+            count(outcome.in_flight_peak)
+        ),
+        Step::Number(9) => match outcome.skew() {
+            Some(skew) => format!(
+                "the busiest connection has {skew:.1} times the others' look-ups (n + 1 = {})",
+                plan.redis_threads + 1
+            ),
+            None => "there is one connection".to_owned(),
+        },
+        Step::Number(10) => {
+            let skew = outcome.skew().unwrap_or(1.0);
+            format!(
+                "connections are even ({skew:.1} times), up to {} notifications in the mailboxes, {} \
+                 replies a second",
+                count(outcome.mailbox_peak),
+                rate(outcome.rate())
+            )
+        }
+        Step::End => format!(
+            "idle it uses {} of a core, and {} replies a second",
+            outcome
+                .idle_cpu_percent
+                .map_or_else(String::new, |percent| format!("{percent:.1} %")),
+            rate(outcome.rate())
+        ),
+        Step::Number(_) => format!(
+            "wait {} ms, lifetime {} ms at the 99th percentile, {} lost",
+            milliseconds(outcome.wait.p99),
+            milliseconds(outcome.lifetime.p99),
+            count(outcome.lost)
+        ),
+    };
+    format!("  {}: {what}", plan.mode.name())
+}
+
+/// Said at the end.
+pub(super) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
+    let of = |mode| outcomes.iter().filter(move |it| it.plan.mode == mode);
+    let mut texts = Vec::new();
+    let lost = |mode| of(mode).map(|it| it.lost).sum::<u64>();
+    let sent = |mode| of(mode).map(|it| it.sent).sum::<u64>();
+    for mode in [Mode::Original, Mode::Ours] {
+        if sent(mode) > 0 {
+            texts.push(format!(
+                "{}: of {} notifications {} were lost",
+                mode.name(),
+                count(sent(mode)),
+                count(lost(mode))
+            ));
+        }
+    }
+    texts
+}

@@ -1,0 +1,403 @@
+//! `freeboard fetcher`: the push-notification fetcher, until Ctrl-C.
+
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU16, NonZeroUsize},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use clap::Args;
+use freeboard::{
+    cache::{Cache, CacheOptions},
+    meter::{Exposition, FamilyKind},
+    net::{
+        http::{Body, Handler, HttpServer, Limits},
+        tcp::ListenerOptions,
+        types::{Response, StatusCode},
+    },
+    redis::{Redis, RedisOptions},
+};
+use freeboard_fetcher::{
+    broker::{Broker, Ledger, MemoryBroker, Queue, RabbitBroker, RabbitOptions},
+    embedded::EmbeddedRedis,
+    load::{self, Account, Collector, LoadOptions},
+    route::Route,
+    service::{Fetcher, FetcherOptions, Parts},
+    store::{
+        Bulkhead, BulkheadOptions, Directory, MariaDbDirectory, MariaDbOptions, MockOptions,
+        MockStore, SqliteDirectory, SqliteOptions,
+    },
+    wait::Wait,
+};
+
+use super::{Host, HostArgs, announce, bound, metrics};
+use crate::{interrupt::Interrupt, usage::Usage};
+
+/// Where a part is that none was named for.
+const EMBEDDED: &str = "embedded";
+/// Notifications of a load without end.
+const ENDLESS: u64 = 100_000_000;
+
+/// Knobs of `freeboard fetcher`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FetcherArgs {
+    /// RabbitMQ; embedded is a broker in this process
+    #[arg(long, value_name = "amqp://USER:PASSWORD@HOST:PORT/VHOST", default_value = EMBEDDED)]
+    amqp: String,
+
+    /// Redis; embedded is one in this process
+    #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
+    redis: String,
+
+    /// MariaDB, with a table of devices; embedded is an SQLite in this process
+    #[arg(long, value_name = "mysql://USER:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
+    mysql: String,
+
+    /// What the names of the queues at RabbitMQ begin with; those who share it share the load
+    #[arg(long, value_name = "NAME", default_value = "fetcher")]
+    name: String,
+
+    /// Main actors
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    main: u16,
+
+    /// Connections to Redis
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    redis_threads: u16,
+
+    /// By what a look-up finds its connection: hash, random or p2c
+    #[arg(long, value_name = "ROUTE", default_value_t = Route::Hash)]
+    route: Route,
+
+    /// Give each main actor a thread that waits like this: blocking, sleeping, yielding or busy-spin [default:
+    /// they run on the workers]
+    #[arg(long, value_name = "WAIT")]
+    wait: Option<Wait>,
+
+    /// Notifications under way at once, of each priority
+    #[arg(long, value_name = "N,N", default_value = "1024,512", value_parser = pair)]
+    prefetch: [NonZeroU16; 2],
+
+    /// How often a notification is tried before it is dead-lettered
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: u32,
+
+    /// What the slow store takes for a key, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=60_000))]
+    store_ms: u32,
+
+    /// Keys that are fetched from the slow store at once
+    #[arg(long, value_name = "N", default_value = "64")]
+    store_at_once: NonZeroUsize,
+
+    /// Fill the directory with so many users first, if it has fewer
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    users: u64,
+
+    /// Publish so many notifications a second, as others would, and take the replies
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    load: Option<u32>,
+
+    /// Serve /metrics and /healthz here
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+fn pair(text: &str) -> Result<[NonZeroU16; 2], String> {
+    let numbers = text.split_once(',').map(|(a, b)| (a.parse(), b.parse()));
+    match numbers {
+        Some((Ok(urgent), Ok(other))) => Ok([urgent, other]),
+        _ => Err("expected two numbers from 1 to 65535, as 1024,512".to_owned()),
+    }
+}
+
+/// The broker, and whether it can be reached.
+struct Ends {
+    broker: Arc<dyn Broker>,
+    is_connected: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl FetcherArgs {
+    fn ends(&self) -> Result<Ends> {
+        if self.amqp == EMBEDDED {
+            return Ok(Ends {
+                broker: Arc::new(MemoryBroker::default()),
+                is_connected: Box::new(|| true),
+            });
+        }
+        let options = RabbitOptions {
+            name: self.name.clone(),
+            ..RabbitOptions::new(&self.amqp)
+        };
+        let rabbit = RabbitBroker::connect(options);
+        let rabbit = Arc::new(rabbit.map_err(|error| Usage::new(format!("--amqp: {error}")))?);
+        Ok(Ends {
+            broker: rabbit.clone(),
+            is_connected: Box::new(move || rabbit.is_connected()),
+        })
+    }
+
+    fn directory(&self) -> Result<Arc<dyn Directory>> {
+        let directory: Arc<dyn Directory> = if self.mysql == EMBEDDED {
+            Arc::new(SqliteDirectory::open(SqliteOptions::default())?)
+        } else {
+            let directory = MariaDbDirectory::connect(MariaDbOptions::new(&self.mysql));
+            Arc::new(directory.map_err(|error| Usage::new(format!("--mysql: {error}")))?)
+        };
+        directory
+            .provision(self.users)
+            .context("the directory cannot be filled")?;
+        Ok(directory)
+    }
+
+    /// The server, if it is in this process, and where it is.
+    fn redis(&self) -> Result<(Option<EmbeddedRedis>, RedisOptions)> {
+        let (server, options) = if self.redis == EMBEDDED {
+            let server = EmbeddedRedis::start(Default::default())?;
+            let options = server.options();
+            (Some(server), options)
+        } else {
+            let options = RedisOptions::from_url(&self.redis);
+            let options = options.map_err(|error| Usage::new(format!("--redis: {error}")))?;
+            (None, options)
+        };
+        let options = RedisOptions {
+            connections: self.redis_threads.into(),
+            routing: self.route.routing(),
+            client_name: Some("freeboard-fetcher".to_owned()),
+            ..options
+        };
+        Ok((server, options))
+    }
+
+    fn options(&self) -> FetcherOptions {
+        FetcherOptions {
+            mains: self.main.into(),
+            wait: self.wait,
+            prefetch: self.prefetch,
+            attempts: self.attempts,
+            ..FetcherOptions::default()
+        }
+    }
+}
+
+/// Fetches until Ctrl-C.
+pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let ends = args.ends()?;
+    let directory = args.directory()?;
+    let (_server, redis) = args.redis()?;
+    let host = Host::start(&args.host)?;
+    let redis = Redis::connect(&host.system, &host.poller, redis)?;
+    let cache = CacheOptions {
+        prefix: "fetcher:".to_owned(),
+        ..CacheOptions::default()
+    };
+    let cache = Cache::new(&host.system, &redis, cache)?;
+    let mock = MockStore::new(MockOptions {
+        delay: Duration::from_millis(args.store_ms.into()),
+        concurrent: args.store_at_once,
+        ..MockOptions::default()
+    })?;
+    let bulkhead = BulkheadOptions {
+        running_max: args.store_at_once,
+        ..BulkheadOptions::default()
+    };
+    let parts = Parts {
+        broker: ends.broker.clone(),
+        cache: cache.clone(),
+        store: Arc::new(Bulkhead::new(Arc::new(mock), bulkhead)),
+        directory,
+    };
+    let fetcher = Arc::new(Fetcher::start(&host.system, parts, args.options())?);
+    let page = Page {
+        ends,
+        redis,
+        cache,
+        fetcher: fetcher.clone(),
+    };
+    let broker = page.ends.broker.clone();
+    let system = host.system.clone();
+    let handler = Handler::function(move |request| match request.uri().path() {
+        "/metrics" => metrics::page(&system, |text| page.render(text)),
+        "/healthz" => page.health(),
+        _ => answer(
+            StatusCode::NOT_FOUND,
+            "/metrics and /healthz are here\n".to_owned(),
+        ),
+    });
+    let server = bound(HttpServer::bind(
+        &host.system,
+        &host.poller,
+        args.listen,
+        ListenerOptions::default(),
+        Limits::default(),
+        handler,
+    ))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = args
+        .load
+        .map(|rate| Load::start(broker, rate, args.users, &stop));
+    let load = load.transpose()?;
+    announce(&format!(
+        "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",
+        server.address()
+    ))?;
+    Ok(host.serve(interrupt, "notification", |time| {
+        // Ordering: Relaxed: it says nothing but stop.
+        stop.store(true, Ordering::Relaxed);
+        let left = fetcher.stop(time);
+        drop(load);
+        server.drain(Duration::from_secs(1));
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }))
+}
+
+/// Notifications of our own.
+struct Load {
+    sender: Option<thread::JoinHandle<u64>>,
+    _collector: Collector,
+}
+
+impl Load {
+    fn start(
+        broker: Arc<dyn Broker>,
+        rate: u32,
+        users: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let account = Arc::new(Account::new(ENDLESS, rate.into()));
+        let collector = Collector::start(&*broker, &account)?;
+        let (users, stop) = (users.max(1), stop.clone());
+        let options = LoadOptions {
+            users,
+            ..LoadOptions::default()
+        };
+        let sender = thread::Builder::new()
+            .name("load".to_owned())
+            .spawn(move || load::send(&*broker, &account, &options, &stop))?;
+        Ok(Self {
+            sender: Some(sender),
+            _collector: collector,
+        })
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            // A panic of its own was told when it happened.
+            let _ = sender.join();
+        }
+    }
+}
+
+/// What others may know.
+struct Page {
+    ends: Ends,
+    redis: Redis,
+    cache: Cache,
+    fetcher: Arc<Fetcher>,
+}
+
+impl Page {
+    fn render(&self, text: &mut Exposition) {
+        self.fetcher.snapshot().render(text);
+        self.redis.snapshot().render("fetcher", text);
+        self.cache.snapshot().render("fetcher", text);
+        let ledgers = [Queue::Priority0, Queue::Priority1, Queue::Replies];
+        for queue in ledgers {
+            let ledger = self.ends.broker.ledger(queue);
+            render_ledger(queue, &ledger, text);
+        }
+    }
+
+    /// Whether it can do its work now.
+    fn health(&self) -> Response<Body> {
+        let mut down = Vec::new();
+        if !(self.ends.is_connected)() {
+            down.push("the broker cannot be reached");
+        }
+        if !self.redis.snapshot().connections.iter().any(|it| it.is_up) {
+            down.push("Redis cannot be reached");
+        }
+        match down.as_slice() {
+            [] => answer(StatusCode::OK, "ok\n".to_owned()),
+            down => answer(StatusCode::SERVICE_UNAVAILABLE, down.join("\n") + "\n"),
+        }
+    }
+}
+
+/// What became of what a queue brought, and of what was put into it.
+fn render_ledger(queue: Queue, ledger: &Ledger, text: &mut Exposition) {
+    use FamilyKind::{Counter, Gauge};
+    for (name, kind, help, value) in [
+        (
+            "fetcher_broker_delivered_total",
+            Counter,
+            "Deliveries of the broker.",
+            ledger.delivered,
+        ),
+        (
+            "fetcher_broker_acked_total",
+            Counter,
+            "Of these: acknowledged.",
+            ledger.acked,
+        ),
+        (
+            "fetcher_broker_retried_total",
+            Counter,
+            "Of these: put off, to come again.",
+            ledger.retried,
+        ),
+        (
+            "fetcher_broker_dead_lettered_total",
+            Counter,
+            "Of these: dead-lettered.",
+            ledger.dead_lettered,
+        ),
+        (
+            "fetcher_broker_returned_total",
+            Counter,
+            "Of these: gone back unsettled, with a connection.",
+            ledger.returned,
+        ),
+        (
+            "fetcher_broker_unacked",
+            Gauge,
+            "Of these: under way.",
+            ledger.unacked,
+        ),
+        (
+            "fetcher_broker_published_total",
+            Counter,
+            "Messages published.",
+            ledger.published,
+        ),
+        (
+            "fetcher_broker_confirmed_total",
+            Counter,
+            "Of these: confirmed.",
+            ledger.confirmed,
+        ),
+    ] {
+        text.family(name, kind, help);
+        text.sample(name, &[("queue", queue.name())], value as f64);
+    }
+}
+
+fn answer(status: StatusCode, body: String) -> Response<Body> {
+    let mut answer = Response::new(Body::from(Bytes::from(body)));
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,43 @@
+//! A server by itself, until Ctrl-C. To be set beside a real one with `redis-cli` and `redis-benchmark`.
+//!
+//! ```text
+//!   cargo run --release -p freeboard-redis-embedded --example serve -- --port 6390
+//! ```
+#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+
+use std::thread;
+
+use clap::Parser;
+use freeboard_actor::System;
+use freeboard_io::{Policy, Poller};
+use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
+
+#[derive(Parser)]
+struct Arguments {
+    /// 0 takes any that is free
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    #[arg(long)]
+    password: Option<String>,
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments::parse();
+    let poller = Poller::new(arguments.workers, Policy::default())?;
+    let system = System::builder()
+        .workers(arguments.workers)
+        .driver(poller.driver())
+        .build()?;
+    let options = EmbeddedOptions {
+        port: arguments.port,
+        password: arguments.password,
+        ..EmbeddedOptions::default()
+    };
+    let server = RedisEmbedded::start(&system, &poller, options)?;
+    println!("{}", server.address());
+    loop {
+        thread::park();
+    }
+}

@@ -1,0 +1,124 @@
+//! The cache's scripts, which are carried out without Lua.
+
+use std::sync::LazyLock;
+
+use freeboard_cache::native::{Effect, NativeScript};
+use freeboard_redis::Script;
+
+use crate::{
+    command::{Call, Command, Outcome},
+    refusal::Refusal,
+};
+
+const NO_LUA: Refusal =
+    Refusal::of("ERR this server runs no Lua, and knows the scripts of freeboard-cache only");
+const NEGATIVE_KEYS: Refusal = Refusal::of("ERR Number of keys can't be negative");
+const MANY_KEYS: Refusal = Refusal::of("ERR Number of keys can't be greater than number of args");
+const FLUSH_OPTION: Refusal = Refusal::of("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+
+pub(super) const SCRIPT: &[Command] = &[
+    Command::new("SCRIPT|EXISTS", -3, exists),
+    Command::new("SCRIPT|FLUSH", -2, flush),
+    Command::new("SCRIPT|LOAD", 3, load),
+];
+
+/// All that are known, with their digests.
+static SCRIPTS: LazyLock<[(NativeScript, Script); 4]> =
+    LazyLock::new(|| NativeScript::ALL.map(|native| (native, native.script())));
+
+fn by_digest(digest: &[u8]) -> Option<NativeScript> {
+    let is_it = |script: &Script| digest.eq_ignore_ascii_case(script.digest().as_bytes());
+    let found = SCRIPTS.iter().find(|(_, script)| is_it(script));
+    found.map(|(native, _)| *native)
+}
+
+/// The script with this source, which clients may call by its digest from now on.
+fn learn(call: &mut Call<'_>, source: &[u8]) -> Result<NativeScript, Refusal> {
+    let mut natives = NativeScript::ALL.into_iter();
+    let native = natives.find(|native| native.source().as_bytes() == source);
+    let native = native.ok_or(NO_LUA)?;
+    let scripts = &mut call.store.scripts;
+    if !scripts.contains(&native) {
+        scripts.push(native);
+    }
+    Ok(native)
+}
+
+fn is_loaded(call: &Call<'_>, digest: &[u8]) -> Option<NativeScript> {
+    by_digest(digest).filter(|native| call.store.scripts.contains(native))
+}
+
+pub(super) fn eval(call: &mut Call<'_>) -> Outcome {
+    let keys = key_count(call)?;
+    let native = learn(call, call.argument(1))?;
+    run(call, native, keys)
+}
+
+pub(super) fn evalsha(call: &mut Call<'_>) -> Outcome {
+    let keys = key_count(call)?;
+    let native = is_loaded(call, call.argument(1)).ok_or(Refusal::SCRIPT)?;
+    run(call, native, keys)
+}
+
+fn key_count(call: &Call<'_>) -> Result<usize, Refusal> {
+    let keys = call.integer(2)?;
+    let keys = usize::try_from(keys).map_err(|_| NEGATIVE_KEYS)?;
+    if keys > call.arguments.len() - 3 {
+        return Err(MANY_KEYS);
+    }
+    Ok(keys)
+}
+
+fn run(call: &mut Call<'_>, native: NativeScript, keys: usize) -> Outcome {
+    let arguments: Vec<&[u8]> = call.arguments.from(3).collect();
+    let (keys, arguments) = arguments.split_at(keys);
+    let key = keys.first().copied().unwrap_or_default();
+    let stored = call.store.keyspace.value(key, call.now_ms);
+    let outcome = native.run(keys, arguments, stored, call.now_ms);
+    let outcome = outcome.map_err(|error| Refusal::from(format!("ERR {error}")))?;
+    match outcome.effect {
+        Effect::Nothing => {}
+        Effect::Remove => drop(call.store.keyspace.remove(key, call.now_ms)),
+        Effect::Store {
+            value,
+            expire_at_ms,
+        } => call.set(key, value, Some(expire_at_ms))?,
+    }
+    if let Some(publication) = outcome.publication {
+        let subscribers = &mut call.store.subscribers;
+        subscribers.publish(publication.channel, publication.message);
+        call.deliver();
+    }
+    call.output.answer(&outcome.answer);
+    Ok(())
+}
+
+fn load(call: &mut Call<'_>) -> Outcome {
+    let native = learn(call, call.argument(2))?;
+    let digest = native.script();
+    call.output.bulk(digest.digest().as_bytes());
+    Ok(())
+}
+
+fn exists(call: &mut Call<'_>) -> Outcome {
+    call.output.array(call.arguments.len() - 2);
+    for digest in call.arguments.from(2) {
+        let is_loaded = is_loaded(call, digest).is_some();
+        call.output.integer(is_loaded.into());
+    }
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_>) -> Outcome {
+    let is_known = match call.arguments.len() {
+        2 => true,
+        3 => call.is_word(2, "SYNC") || call.is_word(2, "ASYNC"),
+        _ => false,
+    };
+    if !is_known {
+        return Err(FLUSH_OPTION);
+    }
+    call.store.scripts.clear();
+    call.output.ok();
+    Ok(())
+}

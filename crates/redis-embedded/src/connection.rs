@@ -1,0 +1,226 @@
+//! One connection, as an actor.
+//!
+//! ```text
+//!   ready ──▶ read ──▶ Dialogue ──▶ Outgoing ──▶ write
+//!               ▲          ▲            │
+//!               │          └── messages that others publish
+//!               └── not while write_bytes wait to be taken
+//! ```
+
+use std::{io, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use freeboard_actor::{Actor, Context};
+use freeboard_io::{Poller, mio::net::TcpStream};
+use freeboard_net::tcp::{Accepted, Arrived, Place, Socket};
+
+use crate::{dialogue::Dialogue, session::Session};
+
+/// The most bytes of one read.
+const READ_BYTES: usize = 64 << 10;
+/// Steps of one run, so that others have their turn.
+const STEPS_MAX: usize = 64;
+
+/// A peer that was refused may still be sending: so much of it is read and thrown away, for so long, so that it
+/// can read the refusal before the connection is reset.
+const LINGER_BYTES: usize = 1 << 20;
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Where the connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// All is written; what still comes is thrown away, up to so many bytes.
+    Lingering(usize),
+}
+
+/// The connection is over.
+struct Over;
+
+impl From<io::Error> for Over {
+    fn from(_: io::Error) -> Self {
+        Self
+    }
+}
+
+/// One connection of a server.
+pub(crate) struct Connection {
+    /// Until it has started.
+    stream: Option<TcpStream>,
+    socket: Option<Socket>,
+    poller: Poller,
+    dialogue: Dialogue,
+    /// What has come and is not done with.
+    inbox: BytesMut,
+    /// Whether the inbox lacks the rest of a request, or is empty.
+    is_hungry: bool,
+    phase: Phase,
+    place: Place,
+}
+
+impl Connection {
+    pub(crate) fn new(accepted: Accepted, poller: &Poller, session: Session) -> Self {
+        Self {
+            stream: Some(accepted.stream),
+            socket: None,
+            poller: poller.clone(),
+            dialogue: Dialogue::new(session),
+            inbox: BytesMut::new(),
+            is_hungry: true,
+            phase: Phase::Open,
+            place: accepted.place,
+        }
+    }
+
+    fn ready(&mut self, cx: &mut Context<Self>) {
+        if let Some(socket) = &mut self.socket {
+            socket.refresh();
+            self.run(cx);
+        }
+    }
+
+    fn run(&mut self, cx: &mut Context<Self>) {
+        if self.steps(cx).is_err() {
+            self.over(cx);
+        }
+    }
+
+    fn over(&mut self, cx: &mut Context<Self>) {
+        // Closed at once, not when the actor is taken away.
+        self.socket = None;
+        cx.stop();
+    }
+
+    /// Goes on as far as it can without waiting.
+    fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Over> {
+        for _ in 0..STEPS_MAX {
+            let may_go_on = match self.phase {
+                Phase::Open => self.step_open(cx)?,
+                Phase::Lingering(left) => self.step_lingering(left)?,
+            };
+            if !may_go_on {
+                self.socket.as_mut().ok_or(Over)?.wait()?;
+                return Ok(());
+            }
+        }
+        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        Ok(())
+    }
+
+    fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
+        self.dialogue.deliver();
+        if self.dialogue.is_over() {
+            self.dialogue
+                .session
+                .member
+                .common()
+                .gauges
+                .overflowed
+                .add(1);
+            return Err(Over);
+        }
+        if self.dialogue.session.is_closing {
+            return self.close(cx);
+        }
+        if !self.dialogue.output.has_room() {
+            self.flush()?;
+            // Nothing is read meanwhile that would say that the peer has gone.
+            let has_failed = self.socket.as_ref().is_none_or(Socket::has_failed);
+            if has_failed {
+                return Err(Over);
+            }
+            return Ok(self.dialogue.output.has_room());
+        }
+        if !self.is_hungry {
+            let fed = self.dialogue.feed(&self.inbox);
+            self.inbox.advance(fed.bytes);
+            self.is_hungry = fed.is_hungry;
+            return Ok(true);
+        }
+        self.fetch()
+    }
+
+    /// Reads more. Whether anything came.
+    fn fetch(&mut self) -> Result<bool, Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        if !socket.is_readable() {
+            let is_ended = socket.is_ended();
+            let is_written = self.flush()?;
+            if is_ended && is_written {
+                return Err(Over);
+            }
+            if self.inbox.is_empty() {
+                // An idle connection holds no buffer.
+                self.inbox = BytesMut::new();
+            }
+            return Ok(false);
+        }
+        let Self {
+            dialogue,
+            inbox,
+            is_hungry,
+            ..
+        } = self;
+        let arrived = socket.read(READ_BYTES, |bytes| {
+            if inbox.is_empty() {
+                // Mostly whole requests: nothing is copied.
+                let fed = dialogue.feed(bytes);
+                inbox.extend_from_slice(&bytes[fed.bytes..]);
+                *is_hungry = fed.is_hungry;
+            } else {
+                inbox.extend_from_slice(bytes);
+                *is_hungry = false;
+            }
+        })?;
+        Ok(matches!(arrived, Arrived::Bytes(_) | Arrived::End))
+    }
+
+    /// Ends this side once all is written.
+    fn close(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
+        if !self.flush()? {
+            return Ok(false);
+        }
+        let socket = self.socket.as_ref().ok_or(Over)?;
+        // Closed with something unread it would be reset, and what the peer has not read yet be lost.
+        if socket.is_ended() || socket.end().is_err() {
+            return Err(Over);
+        }
+        self.inbox = BytesMut::new();
+        self.phase = Phase::Lingering(LINGER_BYTES);
+        cx.notice_after(LINGER_TIME, Self::over)?;
+        Ok(true)
+    }
+
+    fn step_lingering(&mut self, left: usize) -> Result<bool, Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        match socket.read(left, |_| ())? {
+            Arrived::Bytes(count) if count < left => {
+                self.phase = Phase::Lingering(left - count);
+                Ok(true)
+            }
+            Arrived::Nothing => Ok(false),
+            Arrived::Bytes(_) | Arrived::End => Err(Over),
+        }
+    }
+
+    /// Whether everything is written.
+    fn flush(&mut self) -> Result<bool, Over> {
+        let socket = self.socket.as_mut().ok_or(Over)?;
+        Ok(socket.write(&mut self.dialogue.output.outgoing)?)
+    }
+}
+
+impl Actor for Connection {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        let Some(stream) = self.stream.take() else {
+            return self.over(cx);
+        };
+        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        self.socket = Some(Socket::accepted(stream, &self.poller, call));
+        let message_came = cx.notifier(|connection: &mut Self, cx| connection.run(cx));
+        self.dialogue.session.member.listen_with(message_came);
+        self.place
+            .on_drain(cx.notifier(|connection: &mut Self, cx| connection.over(cx)));
+        self.run(cx);
+    }
+}

@@ -1,0 +1,21 @@
+//! Why there is no server.
+
+use freeboard_actor::SpawnError;
+use freeboard_net::tcp::BindError;
+
+use crate::options::EmbeddedOptionsError;
+
+/// Why a server was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option makes no sense.
+    #[error(transparent)]
+    Options(#[from] EmbeddedOptionsError),
+    /// The port cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The system takes no actors.
+    #[error("the server's sweeper cannot be spawned")]
+    Spawn(#[from] SpawnError),
+}

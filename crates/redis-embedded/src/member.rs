@@ -1,0 +1,101 @@
+//! A connection's part in what all share: its place among them, and the channels it listens to.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{inbox::Inbox, store::Common, subscribers::Subscribers};
+
+/// What a channel takes beside its name, in bytes.
+const CHANNEL_BYTES: usize = 160;
+/// The most that the channels of one connection take.
+const CHANNELS_BYTES_MAX: usize = 1 << 20;
+
+/// Given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Member {
+    common: Arc<Common>,
+    inbox: Option<Arc<Inbox>>,
+    channels: BTreeSet<Bytes>,
+    channels_bytes: usize,
+}
+
+impl Member {
+    /// `None` if there are too many.
+    pub(crate) fn join(common: &Arc<Common>) -> Option<Self> {
+        let mut store = common.store.lock();
+        if store.connections >= common.options.connections_max {
+            return None;
+        }
+        store.connections += 1;
+        Some(Self {
+            common: common.clone(),
+            inbox: None,
+            channels: BTreeSet::new(),
+            channels_bytes: 0,
+        })
+    }
+
+    pub(crate) fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    /// Has `call` called when the first message comes.
+    pub(crate) fn listen_with(&mut self, call: impl Fn() + Send + Sync + 'static) {
+        let bytes_max = self.common.options.output_bytes_max;
+        self.inbox = Some(Arc::new(Inbox::new(bytes_max, call)));
+    }
+
+    pub(crate) fn inbox(&self) -> Option<&Arc<Inbox>> {
+        self.inbox.as_ref()
+    }
+
+    /// The channels it listens to, in order of their names.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &Bytes> {
+        self.channels.iter()
+    }
+
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// `false` if it listens to too many.
+    pub(crate) fn subscribe(&mut self, channel: &[u8], among: &mut Subscribers) -> bool {
+        let Some(inbox) = &self.inbox else {
+            return false;
+        };
+        if self.channels.contains(channel) {
+            return true;
+        }
+        let bytes = self.channels_bytes + channel.len() + CHANNEL_BYTES;
+        if bytes > CHANNELS_BYTES_MAX {
+            return false;
+        }
+        self.channels_bytes = bytes;
+        let channel = Bytes::copy_from_slice(channel);
+        among.add(channel.clone(), inbox);
+        self.channels.insert(channel)
+    }
+
+    pub(crate) fn unsubscribe(&mut self, channel: &[u8], among: &mut Subscribers) {
+        if let Some(inbox) = &self.inbox
+            && self.channels.remove(channel)
+        {
+            self.channels_bytes -= channel.len() + CHANNEL_BYTES;
+            among.remove(channel, inbox);
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let common = self.common.clone();
+        let mut store = common.store.lock();
+        store.connections -= 1;
+        for channel in std::mem::take(&mut self.channels) {
+            if let Some(inbox) = &self.inbox {
+                store.subscribers.remove(&channel, inbox);
+            }
+        }
+    }
+}

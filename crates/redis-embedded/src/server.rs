@@ -1,0 +1,132 @@
+//! The server: a listener whose connections speak Redis' protocol.
+
+use std::{
+    fmt,
+    io::Write,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use freeboard_actor::{ActorRef, SpawnOptions, System};
+use freeboard_flow::LaneConfig;
+use freeboard_io::Poller;
+use freeboard_net::tcp::{Listener, ListenerOptions};
+
+use crate::{
+    connection::Connection, error::StartError, member::Member, options::EmbeddedOptions,
+    session::Session, snapshot::EmbeddedSnapshot, store::Common, sweeper::Sweeper,
+};
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// A server on loopback. Dropping it closes its sockets; what it held is gone.
+pub struct RedisEmbedded {
+    listener: Listener,
+    sweeper: ActorRef<Sweeper>,
+    common: Arc<Common>,
+}
+
+impl RedisEmbedded {
+    /// Starts a server on 127.0.0.1. Its connections are actors of `system`, whose driver `poller` has to be.
+    ///
+    /// # Errors
+    /// [`StartError`], for example because the port is in use.
+    pub fn start(
+        system: &System,
+        poller: &Poller,
+        options: EmbeddedOptions,
+    ) -> Result<Self, StartError> {
+        options.check()?;
+        let address = (Ipv4Addr::LOCALHOST, options.port).into();
+        let listener_options = ListenerOptions {
+            // One more, to be told that there are too many.
+            connections_max: options.connections_max + 1,
+        };
+        let common = Arc::new(Common::new(options));
+        let (of_listener, to_poller) = (common.clone(), poller.clone());
+        let mut last_id = 0;
+        // Connections get no messages.
+        let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(1));
+        let listener = Listener::bind(
+            system,
+            poller,
+            address,
+            listener_options,
+            move |mut accepted, cx| {
+                let Some(member) = Member::join(&of_listener) else {
+                    of_listener.gauges.refused.add(1);
+                    // A new socket has room for it; whoever has gone needs it no more.
+                    let _ = accepted.stream.write(TOO_MANY);
+                    return Ok(());
+                };
+                last_id += 1;
+                let session = Session::new(last_id, member);
+                let connection = Connection::new(accepted, &to_poller, session);
+                cx.spawn_once(spawn_options.clone(), connection).map(drop)
+            },
+        )?;
+        let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(1));
+        let sweeper = Sweeper::new(common.clone());
+        let sweeper = match system.spawn_once(spawn_options, sweeper) {
+            Ok(sweeper) => sweeper,
+            Err(error) => {
+                listener.drain(Duration::ZERO);
+                return Err(error.into());
+            }
+        };
+        Ok(Self {
+            listener,
+            sweeper,
+            common,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> EmbeddedSnapshot {
+        let (store, gauges) = (self.common.store.lock(), &self.common.gauges);
+        let counts = store.keyspace.counts;
+        EmbeddedSnapshot {
+            connections: store.connections,
+            connections_refused: gauges.refused.get(),
+            connections_overflowed: gauges.overflowed.get(),
+            connections_malformed: gauges.malformed.get(),
+            commands: store.commands,
+            keys: store.keyspace.len(),
+            bytes: store.keyspace.bytes(),
+            hits: counts.hits,
+            misses: counts.misses,
+            expired: counts.expired,
+            evicted: counts.evicted,
+        }
+    }
+
+    /// Closes its sockets, and waits until that is done: it blocks the thread, so not from a handler. Returns how
+    /// many connections are open still.
+    pub fn stop(&self, timeout: Duration) -> usize {
+        self.sweeper.stop();
+        self.listener.drain(timeout)
+    }
+}
+
+impl Drop for RedisEmbedded {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl fmt::Debug for RedisEmbedded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RedisEmbedded")
+            .field("address", &self.address())
+            .finish_non_exhaustive()
+    }
+}
