@@ -9,7 +9,7 @@ use std::{
     net::TcpListener,
     num::NonZeroU16,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -32,17 +32,13 @@ const ASKERS: u64 = 4;
 const UNDER_WAY_MAX: u64 = 64;
 const KILLS: u64 = 2;
 
-/// One server at a time: one that starts clears the temporary tables of all others away.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn start() -> Option<(Server, MutexGuard<'static, ()>)> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn start() -> Option<Server> {
     match mariadb() {
         Err(error @ ServerError::Missing { .. }) => {
             contract::say(&format!("left out: {error}"));
             None
         }
-        server => Some((server.expect("it comes up"), alone)),
+        server => Some(server.expect("it comes up")),
     }
 }
 
@@ -78,7 +74,7 @@ impl Admin {
 
 #[test]
 fn what_cannot_be_connected_to_says_why() {
-    let Some((server, _alone)) = start() else {
+    let Some(server) = start() else {
         return;
     };
     let address = server.address();
@@ -114,7 +110,7 @@ fn what_cannot_be_connected_to_says_why() {
 
 #[test]
 fn more_questions_than_allowed_are_refused_at_once() {
-    let Some((server, _alone)) = start() else {
+    let Some(server) = start() else {
         return;
     };
     let mut options = options(&server);
@@ -144,7 +140,7 @@ fn more_questions_than_allowed_are_refused_at_once() {
 
 #[test]
 fn a_question_past_its_deadline_leaves_no_answer_for_the_next() {
-    let Some((server, _alone)) = start() else {
+    let Some(server) = start() else {
         return;
     };
     let mut options = options(&server);
@@ -170,7 +166,7 @@ fn a_question_past_its_deadline_leaves_no_answer_for_the_next() {
 
 #[test]
 fn questions_under_way_end_with_their_directory() {
-    let Some((server, _alone)) = start() else {
+    let Some(server) = start() else {
         return;
     };
     let mut options = options(&server);
@@ -245,7 +241,7 @@ impl Load {
 
 #[test]
 fn killed_under_load_each_question_has_one_outcome_and_later_ones_succeed() {
-    let Some((mut server, _alone)) = start() else {
+    let Some(mut server) = start() else {
         return;
     };
     let directory = MariaDbDirectory::connect(options(&server)).expect("a connection");
@@ -285,7 +281,7 @@ fn killed_under_load_each_question_has_one_outcome_and_later_ones_succeed() {
 /// Not asserted, since machines differ: `--nocapture` shows the rates.
 #[test]
 fn answers_at_the_rate_of_the_machine() {
-    let Some((server, _alone)) = start() else {
+    let Some(server) = start() else {
         return;
     };
     let directory = MariaDbDirectory::connect(options(&server)).expect("a connection");

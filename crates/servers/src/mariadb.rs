@@ -46,6 +46,8 @@ fn command(folder: &Path, port: u16) -> Command {
 
 fn at_home(command: &mut Command, folder: &Path) {
     command.arg(format!("--datadir={}", folder.join("data").display()));
+    // One that starts clears the temporary tables of others away, where they share a folder for them.
+    command.env("TMPDIR", folder);
     if rustix::process::geteuid().is_root() {
         // It would refuse to be root unasked.
         command.arg("--user=root");

@@ -1,6 +1,6 @@
 //! How RabbitMQ is spoken to.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{fmt, num::NonZeroU16, time::Duration};
 
 use freeboard::flow::Backoff;
 
@@ -8,7 +8,7 @@ use freeboard::flow::Backoff;
 pub(super) const NAME_BYTES_MAX: usize = 100;
 
 /// The settings of a [`RabbitBroker`](super::RabbitBroker).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RabbitOptions {
     /// `amqp://USER:PASSWORD@HOST:PORT/VHOST`; the virtual host `/` is written `%2f` or left out.
     pub url: String,
@@ -44,5 +44,14 @@ impl RabbitOptions {
                 factor: 2,
             },
         }
+    }
+}
+
+impl fmt::Debug for RabbitOptions {
+    /// Without the URL, in which there may be a password.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RabbitOptions")
+            .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,12 @@
 //! How MariaDB is spoken to.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{fmt, num::NonZeroU16, time::Duration};
 
 /// The database of a URL that names none. It is made if there is none.
 pub const DATABASE_DEFAULT: &str = "fetcher";
 
 /// The settings of a [`MariaDbDirectory`](super::MariaDbDirectory).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MariaDbOptions {
     /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, without TLS; without a database it is
     /// [`DATABASE_DEFAULT`].
@@ -32,5 +32,14 @@ impl MariaDbOptions {
             question_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(10),
         }
+    }
+}
+
+impl fmt::Debug for MariaDbOptions {
+    /// Without the URL, in which there may be a password.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("MariaDbOptions")
+            .finish_non_exhaustive()
     }
 }
