@@ -53,14 +53,10 @@ pub(crate) fn show(args: &BalanceArgs, interrupt: &Interrupt) -> Result<ExitCode
     for line in verdict::result(&outcome) {
         console.line(&line);
     }
-    console.line("");
-    console.line(&crate::table::table(&table::measures(&outcome)));
-    console.line(&crate::table::table(&table::workers(&outcome)));
-    console.line(table::LEGEND);
-    console.line("");
-    for text in verdict::verdict(&outcome) {
-        console.line(&text);
-    }
+    let measures = crate::table::table(&table::measures(&outcome));
+    let workers = crate::table::table(&table::workers(&outcome));
+    let tables = format!("{measures}\n{workers}\n{}", table::LEGEND);
+    console.result(&tables, &verdict::verdict(&outcome));
     outputs.write(&record::record(&outcome), || page::page(&outcome))?;
     console.check().context("cannot write the results")?;
     exit_code(&outcome)

@@ -65,6 +65,14 @@ impl Console {
         }
     }
 
+    /// What came of a run: a table, and what it says in words.
+    pub(crate) fn result(&self, table: &str, verdict: &[String]) {
+        self.line("");
+        self.line(table);
+        self.line("");
+        verdict.iter().for_each(|text| self.line(text));
+    }
+
     /// Whether all lines could be written.
     ///
     /// # Errors

@@ -26,11 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
-};
+use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
 pub(crate) use args::EagerArgs;
 use record::{Record, RunRecord};
 
@@ -47,12 +43,8 @@ pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> 
     let console = Console::new(args.outputs.is_json_on_stdout());
     console.line(SCENE);
     let outcomes = rounds::run(&plans, args, &console, interrupt)?;
-    console.line("");
-    console.line(&crate::table::table(&table::rows(&outcomes)));
-    console.line("");
-    for text in verdict::verdict(&outcomes) {
-        console.line(&text);
-    }
+    let table = crate::table::table(&table::rows(&outcomes));
+    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "eager",
         runs: outcomes.iter().map(RunRecord::of).collect(),
@@ -68,9 +60,5 @@ pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             unsound.asked.errors
         );
     }
-    Ok(if interrupt.has_come() {
-        ExitCode::from(interrupt::EXIT_CODE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(interrupt.exit_code())
 }

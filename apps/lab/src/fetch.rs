@@ -24,11 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
-};
+use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
 pub(crate) use args::FetchArgs;
 use ground::Ground;
 use record::{Record, RunRecord};
@@ -67,12 +63,8 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
         console.line(&verdict::sentence(&outcome));
         outcomes.push(outcome);
     }
-    console.line("");
-    console.line(&crate::table::table(&table::rows(&outcomes)));
-    console.line("");
-    for text in verdict::verdict(&outcomes) {
-        console.line(&text);
-    }
+    let table = crate::table::table(&table::rows(&outcomes));
+    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "fetch",
         runs: outcomes.iter().map(RunRecord::of).collect(),
@@ -87,9 +79,5 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             unsound.lost
         );
     }
-    Ok(if interrupt.has_come() {
-        ExitCode::from(interrupt::EXIT_CODE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(interrupt.exit_code())
 }

@@ -38,11 +38,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
-};
+use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
 pub(crate) use args::FloodArgs;
 use record::Record;
 use run::{Ending, Outcome, Stage};
@@ -81,13 +77,8 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             break;
         }
     }
-    console.line("");
-    console.line(&table::table(&outcomes));
-    console.line(table::LEGEND);
-    console.line("");
-    for text in verdict::verdict(&outcomes) {
-        console.line(&text);
-    }
+    let table = format!("{}\n{}", table::table(&outcomes), table::LEGEND);
+    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "flood",
         runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
@@ -107,9 +98,5 @@ fn exit_code(outcomes: &[Outcome], interrupt: &Interrupt) -> Result<ExitCode> {
             anyhow::bail!("{title}: {}", outcome.verdict.finding());
         }
     }
-    Ok(if interrupt.has_come() {
-        ExitCode::from(interrupt::EXIT_CODE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(interrupt.exit_code())
 }

@@ -3,6 +3,7 @@
 //! `timeout -s INT` and some shells signal both a process and its group: what comes right behind the
 //! first one is taken for the same.
 
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,15 @@ impl Interrupt {
     /// Whether it has come.
     pub(crate) fn has_come(&self) -> bool {
         self.0.came_at.get().is_some()
+    }
+
+    /// What a run that went well exits with.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        if self.has_come() {
+            ExitCode::from(EXIT_CODE)
+        } else {
+            ExitCode::SUCCESS
+        }
     }
 
     /// Calls `listener` on Ctrl-C until what is returned is dropped.

@@ -25,11 +25,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
-};
+use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
 pub(crate) use args::RingArgs;
 use record::Record;
 use run::Outcome;
@@ -59,28 +55,16 @@ pub(crate) fn show(args: &RingArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             break;
         }
     }
-    console.line("");
-    console.line(&crate::table::table(&table::rows(&outcomes)));
-    console.line("");
-    for text in verdict::verdict(&outcomes) {
-        console.line(&text);
-    }
+    let table = crate::table::table(&table::rows(&outcomes));
+    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "ring",
         runs: outcomes.iter().map(Outcome::record).collect(),
     };
     outputs.write(&record, || page::page(&outcomes))?;
     console.check().context("cannot write the results")?;
-    exit_code(&outcomes, interrupt)
-}
-
-fn exit_code(outcomes: &[Outcome], interrupt: &Interrupt) -> Result<ExitCode> {
     if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
         anyhow::bail!("{}: {}", unsound.plan.title(), unsound.finding());
     }
-    Ok(if interrupt.has_come() {
-        ExitCode::from(interrupt::EXIT_CODE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(interrupt.exit_code())
 }

@@ -25,11 +25,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::{
-    console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
-};
+use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
 pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
 use record::Record;
 use run::Outcome;
@@ -66,15 +62,8 @@ pub(crate) fn show(args: &StreamsArgs, interrupt: &Interrupt) -> Result<ExitCode
         }
         _ => None,
     };
-    console.line("");
-    console.line(&crate::table::table(&table::rows(
-        &outcomes,
-        naive.as_ref(),
-    )));
-    console.line("");
-    for text in verdict::verdict(&outcomes, naive.as_ref()) {
-        console.line(&text);
-    }
+    let table = crate::table::table(&table::rows(&outcomes, naive.as_ref()));
+    console.result(&table, &verdict::verdict(&outcomes, naive.as_ref()));
     let record = Record {
         scene: "streams",
         runs: outcomes.iter().map(Outcome::record).collect(),
@@ -85,9 +74,5 @@ pub(crate) fn show(args: &StreamsArgs, interrupt: &Interrupt) -> Result<ExitCode
     if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
         anyhow::bail!("{}: {}", unsound.plan.title(), unsound.finding());
     }
-    Ok(if interrupt.has_come() {
-        ExitCode::from(interrupt::EXIT_CODE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(interrupt.exit_code())
 }

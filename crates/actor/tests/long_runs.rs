@@ -37,8 +37,8 @@ fn check_report(system: &System, run: &LongRunSnapshot, actor: u64, message_type
     assert_eq!(system.scheduler_snapshot().long_runs_unreported, 0);
 }
 
-#[test]
-fn a_run_that_computes_is_reported_as_that() {
+/// Checks the report of a run that computes. The share of the processor's time that it had.
+fn check_run_that_computes() -> f64 {
     let (system, notes) = reporting();
     let noter = system.spawn(Noter::default());
     let (spin, release) = mpsc::channel();
@@ -53,10 +53,16 @@ fn a_run_that_computes_is_reported_as_that() {
     );
     assert!(!run.is_blocked, "{run:?}");
     let share = run.cpu_share.expect("this system tells");
-    // Displaced by others on this machine, it may have had none of the time.
     assert!((0.0..=1.0).contains(&share), "{run:?}");
     assert!(run.worker.is_some(), "it keeps its place: {run:?}");
     finish(&system);
+    share
+}
+
+#[test]
+fn a_run_that_computes_is_reported_as_that() {
+    // One that others on this machine displaced may have had none of the time.
+    eventually("a share of the time", || check_run_that_computes() > 0.0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
 
 #[allow(dead_code, reason = "other tests kill and restart it")]
 #[allow(clippy::print_stderr, reason = "tests that are left out say so")]
-#[path = "../tests/support/server.rs"]
+#[path = "../../redis/tests/support/server.rs"]
 mod server;
 
 use server::Server;

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Everything here is pure: no thread, no clock (time is an argument in nanoseconds), no atomics, no
-//! randomness (jitter is an argument) and no allocation on a decision's path. The same inputs give
-//! the same decision, which is what lets a simulated run replay a real one.
+//! chance (jitter is an argument, and [`random`] mixes a seed that is one) and no allocation on a
+//! decision's path. The same inputs give the same decision, which is what lets a simulated run replay a
+//! real one.
 //!
 //! ```
 //! use freeboard_flow::{Admission, LaneConfig, Overload, admit};
@@ -35,6 +36,7 @@ pub mod error;
 pub mod lane;
 pub mod mailbox;
 pub mod overload;
+pub mod random;
 pub mod restart;
 pub mod rounds;
 pub mod shed;

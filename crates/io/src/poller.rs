@@ -119,10 +119,6 @@ impl Poller {
         Ok(poller)
     }
 
-    pub(crate) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
     /// What a system is built with: `System::builder().workers(n).driver(poller.driver())`, with as many
     /// workers as the poller was made for (more share the counters of the last).
     #[must_use]

@@ -44,12 +44,6 @@ impl Registration {
         let token = self.source.token(self.key);
         self.shared.reregister(socket, token, interest)
     }
-
-    /// The poller it is registered with.
-    #[must_use]
-    pub fn poller(&self) -> crate::Poller {
-        crate::Poller::of(self.shared.clone())
-    }
 }
 
 impl Drop for Registration {

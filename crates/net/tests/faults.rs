@@ -7,7 +7,6 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc,
     },
 };
 
@@ -15,7 +14,7 @@ use bytes::Bytes;
 use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
 use http::Response;
-use net::{Desk, LONG, connect, echo, exchange, read_answer, reset, serve, system, until};
+use net::{LONG, connect, echo, exchange, read_answer, reset, serve, serve_desk, system, until};
 
 /// More than kernels buffer for two sockets, in pieces of 64 KiB.
 const PIECES_MAX: u64 = 512;
@@ -104,10 +103,7 @@ fn peers_that_reset_in_mid_request_are_counted_and_forgotten() {
 #[test]
 fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
     let (system, poller) = system(Policy::EAGER);
-    let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk(calls));
-    let handler = Handler::Actor(desk.recipient());
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let (server, _desk, asked) = serve_desk(&system, &poller);
     let mut peer = connect(server.address());
     write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let reply = asked.recv_timeout(LONG).unwrap();

@@ -4,7 +4,6 @@ mod net;
 
 use std::{
     io::{Read, Write},
-    sync::mpsc,
     time::Duration,
 };
 
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
 use http::{Response, header::CONTENT_TYPE};
-use net::{Desk, LONG, connect, echo, exchange, read_answer, read_to_end, serve, system};
+use net::{LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, system};
 
 #[test]
 fn a_connection_answers_one_request_after_the_other_under_each_policy() {
@@ -143,10 +142,7 @@ fn a_client_that_waits_for_a_word_gets_it() {
 #[test]
 fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
     let (system, poller) = system(Policy::EAGER);
-    let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk(calls));
-    let handler = Handler::Actor(desk.recipient());
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let (server, desk, asked) = serve_desk(&system, &poller);
     let mut peer = connect(server.address());
     write!(
         peer,
@@ -218,14 +214,7 @@ fn who_is_slow_with_its_request_is_told_so() {
 #[test]
 fn draining_lets_answers_go_out_and_takes_no_further_connections() {
     let (system, poller) = system(Policy::EAGER);
-    let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk(calls));
-    let server = serve(
-        &system,
-        &poller,
-        Limits::default(),
-        Handler::Actor(desk.recipient()),
-    );
+    let (server, _desk, asked) = serve_desk(&system, &poller);
     let idle = connect(server.address());
     let mut busy = connect(server.address());
     write!(busy, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

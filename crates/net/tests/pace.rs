@@ -5,7 +5,6 @@ mod net;
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
-    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -14,7 +13,7 @@ use bytes::Bytes;
 use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
 use http::Response;
-use net::{Desk, LONG, connect, echo, read_answer, read_to_end, serve, system, until};
+use net::{LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, system, until};
 
 /// So short that a test can go far beyond it.
 const SHORT: Duration = Duration::from_millis(100);
@@ -168,10 +167,7 @@ fn answers_without_end_leave_others_their_turn() {
 #[test]
 fn the_last_answer_is_whole_whatever_else_was_sent() {
     let (system, poller) = system(Policy::EAGER);
-    let (calls, asked) = mpsc::channel();
-    let desk = system.spawn(Desk(calls));
-    let handler = Handler::Actor(desk.recipient());
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let (server, _desk, asked) = serve_desk(&system, &poller);
     let mut peer = connect(server.address());
     write!(peer, "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let reply = asked.recv_timeout(LONG).unwrap();

@@ -33,7 +33,7 @@ use crate::{
     protocol::{Malformed, ProtocolError, Value},
     pubsub::PubSub,
     random,
-    reply::{Asked, Handed, Name, Reply},
+    reply::{Handed, Name, Reply},
     subscribers::{Subscribers, is_confirmation},
     wire::{READ_BYTES, Wire},
 };
@@ -340,6 +340,8 @@ impl Connection {
                 Handed::Refused => self.intake.gauges.replies_refused.add(1),
                 Handed::Own(asked, outcome) => {
                     tell(&self.intake, self.subscribers.settled(&asked, outcome));
+                    // Something else may be wanted of it by now.
+                    self.intake.nudge();
                 }
             }
         }
@@ -360,13 +362,11 @@ impl Connection {
             };
             self.intake.push_own(command, asked, now_ns, deadline_ns);
         }
-        for name in changes.unsubscribe {
-            let command = match &name {
+        for asked in changes.unsubscribe {
+            let command = match &asked.name {
                 Name::Channel(name) => Command::new("UNSUBSCRIBE").arg(name),
                 Name::Pattern(name) => Command::new("PUNSUBSCRIBE").arg(name),
             };
-            // No turn has this number: nobody waits for its confirmation.
-            let asked = Asked { name, turn: 0 };
             self.intake.push_own(command, asked, now_ns, deadline_ns);
         }
         tell(&self.intake, changes.tell);
@@ -387,7 +387,7 @@ impl Connection {
         );
         let delay_ns = self.options.backoff.delay_ns(self.attempt);
         self.turn = self.turn.wrapping_add(1);
-        let part = (u128::from(random::mix(self.turn)) * u128::from(delay_ns)) >> 64;
+        let part = (u128::from(random::number(self.turn)) * u128::from(delay_ns)) >> 64;
         let rest_ns = (part as u64).max(REST_MIN_NS);
         let until_ns = now_ns.saturating_add(rest_ns);
         self.phase = Phase::Resting { until_ns };

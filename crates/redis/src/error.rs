@@ -48,7 +48,8 @@ pub enum RedisError {
     /// The command must not be sent over a connection that others use too. Not sent.
     #[error("{0} cannot be sent over a shared connection")]
     NotAllowed(&'static str),
-    /// A connection has as many subscriptions as it may. Not sent.
+    /// A connection has as many subscriptions as it may, or the server is behind with ending them. Not
+    /// sent.
     #[error("too many subscriptions")]
     TooManySubscriptions,
     /// Nothing to do: a pipeline or transaction without commands. Not sent.

@@ -227,8 +227,9 @@ impl Intake {
         is_empty
     }
 
-    /// Leaves a command of the connection's own, beyond all credit: its bound is the subscriptions'. It is
-    /// seen when the intake is taken the next time.
+    /// Leaves a command of the connection's own, beyond all credit: its bound is that of the names that
+    /// are subscribed to, of which each has one under way at most. It is seen when the intake is taken the
+    /// next time.
     pub(crate) fn push_own(&self, command: Command, asked: Asked, told_ns: u64, deadline_ns: u64) {
         let mut state = self.state.lock();
         let reply = Reply::Subscribed(Box::new(asked));

@@ -84,4 +84,5 @@ pub use request::{Replying, Request};
 pub use routing::{Routing, hash_slot};
 pub use script::{Script, ScriptCall};
 pub use snapshot::{ConnectionSnapshot, RedisSnapshot, ShedSnapshot};
+pub use subscribers::SUBSCRIPTIONS_ENDING_MAX;
 pub use transaction::Transaction;

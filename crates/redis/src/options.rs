@@ -61,7 +61,8 @@ pub struct RedisOptions {
     pub seed: Option<u64>,
     /// What a reply may be at most.
     pub limits: Limits,
-    /// The most subscriptions on each connection; default 1,024.
+    /// The most subscriptions on each connection; default 1,024. Beside them up to
+    /// [`crate::SUBSCRIPTIONS_ENDING_MAX`] may be about to end.
     pub subscriptions: usize,
 }
 

@@ -68,7 +68,7 @@ impl Pool {
                 poller.clone(),
                 line.intake.clone(),
                 line.subscribers.clone(),
-                random::mix(seed.wrapping_add(index as u64)),
+                random::number(seed.wrapping_add(index as u64)),
             );
             system.spawn_once(SpawnOptions::new(), connection)?;
         }
@@ -122,7 +122,7 @@ impl Pool {
         let told_ns = now_ns();
         let deadline_ns = deadline.on_clock(told_ns);
         // Ordering: Relaxed, each caller gets its own number.
-        let number = || random::mix(self.turn.fetch_add(1, Ordering::Relaxed));
+        let number = || random::number(self.turn.fetch_add(1, Ordering::Relaxed));
         let load = |index: usize| self.lines[index].intake.load();
         let index = self
             .routing

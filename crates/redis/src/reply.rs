@@ -15,11 +15,11 @@ pub(crate) enum Reply {
     Slot(Slot),
     /// A function, which says whether the outcome has found its way.
     Call(Call),
-    /// The connection itself, which has asked for a subscription.
+    /// The connection itself, which has asked for a subscription or its end.
     Subscribed(Box<Asked>),
 }
 
-/// A subscription that was asked for.
+/// A subscription that was asked for, or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) name: Name,

@@ -125,7 +125,7 @@ mod tests {
     fn two_choices_take_the_one_with_less_under_way() {
         let loads = [5, 0, 9, 7];
         let choose = |turn| {
-            let number = || random::mix(turn);
+            let number = || random::number(turn);
             Routing::PowerOfTwoChoices.choose(4, || None, number, |index| loads[index])
         };
         let chosen: Vec<usize> = (0..1_000).map(choose).collect();
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_connection_and_commands_without_one_are_spread() {
-        let choose = |slot, turn| Routing::Hash.choose(3, || slot, || random::mix(turn), |_| 0);
+        let choose = |slot, turn| Routing::Hash.choose(3, || slot, || random::number(turn), |_| 0);
         let first = choose(Some(12_182), 1);
         assert!((2..100).all(|turn| choose(Some(12_182), turn) == first));
         let spread: std::collections::HashSet<usize> =

@@ -1,13 +1,17 @@
 //! Who has subscribed to what on one connection.
 //!
 //! Callers say what they want; the connection's actor makes it so, after each change and after each
-//! connect. A name has one of three standings:
+//! connect. A name has one of four standings:
 //!
 //! ```text
-//!   Absent ──SUBSCRIBE──▶ Asked(turn) ──its confirmation──▶ Confirmed
-//!     ▲                       │                                │
-//!     └──── lost, refused ────┴─────────── lost ───────────────┘
+//!   Absent ──SUBSCRIBE──▶ Asked(turn) ──confirmed──▶ Confirmed ──UNSUBSCRIBE──▶ Ending(turn)
+//!     ▲                       │                          │                           │
+//!     └──── lost, refused ────┴────────── lost ──────────┴───── lost, confirmed ─────┘
 //! ```
+//!
+//! Each name has one command under way at most; what is wanted of it meanwhile is looked at once the server
+//! has answered. So the commands under way are bounded by the names, and these by the subscriptions and
+//! [`SUBSCRIPTIONS_ENDING_MAX`], however slow the server is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +25,10 @@ use crate::{
     pubsub::PubSub,
     reply::{Asked, Name},
 };
+
+/// How many channels and patterns of a connection, beside as many as may be subscribed to, may wait for the
+/// server to confirm that they have ended. Beyond them no further ones are taken.
+pub const SUBSCRIPTIONS_ENDING_MAX: usize = 1_024;
 
 #[derive(Debug)]
 pub(crate) struct Subscribers {
@@ -57,13 +65,14 @@ enum Standing {
     Absent,
     Asked(u64),
     Confirmed,
+    Ending(u64),
 }
 
 /// What the actor is to do.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) subscribe: Vec<Asked>,
-    pub(crate) unsubscribe: Vec<Name>,
+    pub(crate) unsubscribe: Vec<Asked>,
     pub(crate) tell: Vec<(Recipient<PubSub>, PubSub)>,
 }
 
@@ -77,7 +86,9 @@ impl Subscribers {
 
     pub(crate) fn add(&self, name: &Name, to: Recipient<PubSub>) -> Result<u64, RedisError> {
         let mut state = self.state.lock();
-        if state.members >= self.max {
+        let names_max = self.max.saturating_add(SUBSCRIPTIONS_ENDING_MAX);
+        let is_new = !state.names.contains_key(name);
+        if state.members >= self.max || is_new && state.names.len() >= names_max {
             return Err(RedisError::TooManySubscriptions);
         }
         state.members += 1;
@@ -92,7 +103,7 @@ impl Subscribers {
             to,
             is_told: false,
         });
-        state.changed.insert(name.clone());
+        state.touch(name);
         Ok(id)
     }
 
@@ -105,7 +116,7 @@ impl Subscribers {
         entry.members.retain(|member| member.id != id);
         let removed = before - entry.members.len();
         state.members -= removed;
-        state.changed.insert(name.clone());
+        state.touch(name);
     }
 
     /// What has changed since the last time.
@@ -118,36 +129,36 @@ impl Subscribers {
                 continue;
             };
             match entry.standing {
-                standing if entry.members.is_empty() => {
-                    state.names.remove(&name);
-                    if standing != Standing::Absent {
-                        changes.unsubscribe.push(name);
-                    }
-                }
                 Standing::Absent => {
                     entry.standing = Standing::Asked(turn);
                     state.last_turn = turn;
                     changes.subscribe.push(Asked { name, turn });
                 }
-                Standing::Asked(_) => {}
+                Standing::Confirmed if entry.members.is_empty() => {
+                    entry.standing = Standing::Ending(turn);
+                    state.last_turn = turn;
+                    changes.unsubscribe.push(Asked { name, turn });
+                }
                 Standing::Confirmed => entry.tell_new(&name, &mut changes.tell),
+                Standing::Asked(_) | Standing::Ending(_) => {}
             }
         }
         changes
     }
 
-    /// The connection is lost: all must be asked for again.
+    /// The connection is lost: all that are wanted must be asked for again.
     pub(crate) fn lost(&self) {
         let mut state = self.state.lock();
-        let State { names, changed, .. } = &mut *state;
-        for (name, entry) in names {
+        state.names.retain(|_, entry| {
             entry.standing = Standing::Absent;
             entry.members.iter_mut().for_each(|it| it.is_told = false);
-            changed.insert(name.clone());
-        }
+            !entry.members.is_empty()
+        });
+        state.changed = state.names.keys().cloned().collect();
     }
 
-    /// What became of a subscription that was asked for, and who is to be told what.
+    /// What became of a command that [`Subscribers::changes`] wanted, and who is to be told what. There
+    /// may be new changes then.
     pub(crate) fn settled(
         &self,
         asked: &Asked,
@@ -158,24 +169,31 @@ impl Subscribers {
         let Some(entry) = state.names.get_mut(&asked.name) else {
             return tell;
         };
-        if entry.standing != Standing::Asked(asked.turn) {
+        let is_asked = entry.standing == Standing::Asked(asked.turn);
+        if !is_asked && entry.standing != Standing::Ending(asked.turn) {
+            // The connection was lost, and with it the standing.
             return tell;
         }
         match outcome {
-            Ok(_) => {
+            Ok(_) if is_asked => {
                 entry.standing = Standing::Confirmed;
                 entry.tell_new(&asked.name, &mut tell);
             }
-            Err(RedisError::Server(error)) => {
+            Err(RedisError::Server(error)) if is_asked => {
                 entry.standing = Standing::Absent;
                 let name = asked.name.bytes();
                 let refused = PubSub::Refused { name, error };
                 let members = entry.members.iter();
                 tell.extend(members.map(|member| (member.to.clone(), refused.clone())));
+                if !tell.is_empty() {
+                    // Asked for again after the next connect, or when somebody else wants it.
+                    return tell;
+                }
             }
-            // The connection is lost, and with it the standing.
-            Err(_) => {}
+            // It has ended, or the connection has.
+            Ok(_) | Err(_) => entry.standing = Standing::Absent,
         }
+        state.touch(&asked.name);
         tell
     }
 
@@ -193,6 +211,22 @@ impl Subscribers {
             .iter()
             .map(|member| (member.to.clone(), message.clone()));
         told.collect()
+    }
+}
+
+impl State {
+    /// Has the actor look at a name, unless nothing is left of it.
+    fn touch(&mut self, name: &Name) {
+        let is_gone = self
+            .names
+            .get(name)
+            .is_none_or(|entry| entry.members.is_empty() && entry.standing == Standing::Absent);
+        if is_gone {
+            self.names.remove(name);
+            self.changed.remove(name);
+        } else {
+            self.changed.insert(name.clone());
+        }
     }
 }
 

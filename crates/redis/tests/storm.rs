@@ -14,6 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use freeboard_flow::random;
 use freeboard_redis::{RedisError, RedisOptions, Routing};
 use support::{
     Outcomes, client, eventually,
@@ -24,15 +25,12 @@ use support::{
 const THREADS: usize = 3;
 const COMMANDS: usize = 8_000;
 
-/// SplitMix64.
 struct Chance(AtomicU64);
 
 impl Chance {
     fn below(&self, limit: u64) -> u64 {
-        let mut word = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % limit
+        let state = self.0.fetch_add(random::STEP, Ordering::Relaxed);
+        random::mix(state) % limit
     }
 }
 

@@ -102,7 +102,7 @@ fn help(points: &[Point<'_>]) -> String {
     };
     let dedicated = at(points, |it| {
         it.dedicated
-            .is_some_and(|it_dedicated| is_quicker(it_dedicated, it.eager))
+            .is_some_and(|dedicated| is_quicker(dedicated, it.eager))
     });
     let dedicated = dedicated.map_or_else(String::new, |at| {
         format!(" A dedicated thread's p99 is below eager's {at}.")

@@ -1,17 +1,7 @@
-//! From a key, or a turn, to a number: pure functions whose values never change, since which member
-//! has which key hangs on them.
+//! From a key to a number: pure functions whose values never change, since which member has which key
+//! hangs on them.
 
-/// The golden ratio in 64 bits, by which splitmix64 steps.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The mixer of splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators",
-/// 2014): one-to-one, and each bit of the outcome hangs on each bit that goes in.
-#[inline]
-const fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
+use freeboard_flow::random::{STEP, mix};
 
 /// The key eight bytes at a time, little-endian, the last ones filled up with zeros; before them its
 /// length, so that a key and the same key with a zero behind it differ.
@@ -38,18 +28,6 @@ pub(super) fn leading_number(key: &[u8], bytes: usize) -> u64 {
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Number `turn` of the splitmix64 sequence that starts at `seed`.
-#[inline]
-pub(super) fn random(seed: u64, turn: u64) -> u64 {
-    mix(seed.wrapping_add(turn.wrapping_add(1).wrapping_mul(STEP)))
-}
-
-/// An evenly spread number brought below `limit`, by its upper bits (Lemire): no division.
-#[inline]
-pub(super) fn below(number: u64, limit: usize) -> usize {
-    ((u128::from(number) * limit as u128) >> 64) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,33 +46,11 @@ mod tests {
         }
     }
 
-    /// The first outputs of the reference splitmix64 from seed 1234567.
-    #[test]
-    fn random_numbers_are_those_of_splitmix64() {
-        let numbers: [u64; 3] = std::array::from_fn(|turn| random(1_234_567, turn as u64));
-        assert_eq!(
-            numbers,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
-    }
-
     #[test]
     fn leading_bytes_are_a_big_endian_number() {
         assert_eq!(leading_number(b"abc", 2), 0x6162);
         assert_eq!(leading_number(b"a", 2), 0x61);
         assert_eq!(leading_number(b"", 8), 0);
         assert_eq!(leading_number(&[0xff; 9], 8), u64::MAX);
-    }
-
-    #[test]
-    fn brought_below_a_limit_it_stays_below() {
-        for limit in [1, 2, 3, 1_000] {
-            assert_eq!(below(0, limit), 0);
-            assert_eq!(below(u64::MAX, limit), limit - 1);
-        }
     }
 }

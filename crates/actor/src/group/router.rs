@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use freeboard_flow::random;
+
 use super::key;
 
 /// How a group chooses a member for each message.
@@ -61,17 +63,17 @@ impl Router {
     ) -> usize {
         let in_turn = || (turn() % members as u64) as usize;
         match (self, key) {
-            (Self::HashOfKey, Some(key)) => key::below(key::hash(key), members),
+            (Self::HashOfKey, Some(key)) => random::below(key::hash(key), members),
             (Self::FirstBytesOfKey { bytes }, Some(key)) => {
                 (key::leading_number(key, bytes) % members as u64) as usize
             }
             (Self::HashOfKey | Self::FirstBytesOfKey { .. }, None) | (Self::RoundRobin, _) => {
                 in_turn()
             }
-            (Self::Random { seed }, _) => key::below(key::random(seed, turn()), members),
+            (Self::Random { seed }, _) => random::below(random::number(seed, turn()), members),
             (Self::LeastLoaded, _) => shallowest(members, in_turn(), load),
             (Self::PowerOfTwoChoices { seed }, _) => {
-                let (first, second) = two_of(members, key::random(seed, turn()));
+                let (first, second) = two_of(members, random::number(seed, turn()));
                 if load(second) < load(first) {
                     second
                 } else {
@@ -104,8 +106,8 @@ fn two_of(members: usize, number: u64) -> (usize, usize) {
         return (0, 0);
     }
     // One number is enough for both: each half is evenly spread by itself.
-    let first = key::below(number, members);
-    let second = key::below(number << 32, members - 1);
+    let first = random::below(number, members);
+    let second = random::below(number << 32, members - 1);
     (first, second + usize::from(second >= first))
 }
 
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn two_choices_differ_and_cover_all_pairs() {
         let seen: std::collections::HashSet<_> = (0..1_000)
-            .map(|turn| two_of(4, key::random(7, turn)))
+            .map(|turn| two_of(4, random::number(7, turn)))
             .collect();
         assert!(seen.iter().all(|(first, second)| first != second));
         assert_eq!(seen.len(), 12);

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "tests that are left out say so")]
 
 pub(crate) mod proxy;
+#[path = "../../../redis/tests/support/server.rs"]
 pub(crate) mod server;
 
 use std::{

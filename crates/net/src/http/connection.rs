@@ -10,7 +10,6 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -29,16 +28,11 @@ use super::{
 };
 use crate::{
     deadline::Deadline,
-    tcp::{Arrived, Outgoing, Place, Socket},
+    tcp::{Arrived, LINGER_TIME, Linger, Lingered, Outgoing, Place, Socket},
 };
 
 /// Steps of one run, so that others have their turn.
 const STEPS_MAX: usize = 64;
-
-/// A peer that was refused may still be sending: so much of it is read and thrown away, for so long, so
-/// that it can read the answer before the connection is reset.
-const LINGER_BYTES: usize = 1 << 20;
-const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// What all connections of a server have in common.
 #[derive(Debug)]
@@ -65,8 +59,8 @@ enum Phase {
     Asked { number: u64, manner: Manner },
     /// What is written is the last.
     Closing,
-    /// All is written; what still comes is thrown away, up to so many bytes.
-    Lingering(usize),
+    /// All is written; what still comes is thrown away.
+    Lingering(Linger),
 }
 
 /// One connection of a server.
@@ -199,7 +193,7 @@ impl HttpConnection {
                     false
                 }
                 Phase::Closing => self.step_closing()?,
-                Phase::Lingering(left) => self.step_lingering(left)?,
+                Phase::Lingering(_) => self.step_lingering()?,
             };
             if !may_go_on {
                 return Ok(());
@@ -349,19 +343,18 @@ impl HttpConnection {
             return Err(Over);
         }
         self.inbox = BytesMut::new();
-        self.phase = Phase::Lingering(LINGER_BYTES);
+        self.phase = Phase::Lingering(Linger::new());
         Ok(true)
     }
 
-    fn step_lingering(&mut self, left: usize) -> Result<bool, Over> {
-        let socket = self.socket.as_mut().ok_or(Over)?;
-        match socket.read(left, |_| ()) {
-            Ok(Arrived::Bytes(count)) if count < left => {
-                self.phase = Phase::Lingering(left - count);
-                Ok(true)
-            }
-            Ok(Arrived::Nothing) => Ok(false),
-            Ok(_) | Err(_) => Err(Over),
+    fn step_lingering(&mut self) -> Result<bool, Over> {
+        let (Phase::Lingering(linger), Some(socket)) = (&mut self.phase, &mut self.socket) else {
+            return Err(Over);
+        };
+        match linger.step(socket) {
+            Lingered::More => Ok(true),
+            Lingered::Nothing => Ok(false),
+            Lingered::Over => Err(Over),
         }
     }
 

@@ -5,7 +5,7 @@
 //!   client ◀── write ◀── Outgoing ◀── read ◀── backend     window_bytes wait to be written
 //! ```
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
@@ -15,27 +15,22 @@ use freeboard_meter::Counter;
 use super::server::Common;
 use crate::{
     deadline::Deadline,
-    tcp::{Arrived, Outgoing, Place, Socket},
+    tcp::{
+        Arrived, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Place, Socket,
+        is_exhausted,
+    },
 };
 
 /// Pieces carried in one run, so that others have their turn.
 const STEPS_MAX: u32 = 64;
-
-/// After a backend that is not there, so much of what the client sends is thrown away, for so long: else
-/// it would see a reset.
-const LINGER_BYTES: usize = 1 << 20;
-const LINGER_TIME: Duration = Duration::from_secs(2);
-
-/// How long a link rests that found no file descriptor for its backend.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Connecting,
     Open,
-    /// There is no backend; what still comes is thrown away, up to so many bytes.
-    Lingering(usize),
+    /// There is no backend; what still comes is thrown away.
+    Lingering(Linger),
 }
 
 /// What is on its way in one direction.
@@ -150,7 +145,7 @@ impl Link {
         if client.end().is_err() {
             return self.over(cx);
         }
-        self.phase = Phase::Lingering(LINGER_BYTES);
+        self.phase = Phase::Lingering(Linger::new());
         self.deadline.set(LINGER_TIME, cx, Self::expired);
         self.run(cx);
     }
@@ -190,16 +185,12 @@ impl Link {
         let Some(client) = &mut self.client else {
             return Ok(true);
         };
-        if let Phase::Lingering(left) = self.phase {
-            return Ok(match client.read(left, |_| ()) {
-                Ok(Arrived::Bytes(count)) if count < left => {
-                    self.phase = Phase::Lingering(left - count);
-                    cx.notifier(|link: &mut Self, cx| link.run(cx))();
-                    false
-                }
-                Ok(Arrived::Nothing) => false,
-                Ok(_) | Err(_) => true,
-            });
+        if let Phase::Lingering(linger) = &mut self.phase {
+            let lingered = linger.step(client);
+            if lingered == Lingered::More {
+                cx.notifier(|link: &mut Self, cx| link.run(cx))();
+            }
+            return Ok(lingered == Lingered::Over);
         }
         let Some(backend) = &mut self.backend else {
             // Waits for a file descriptor.
@@ -253,12 +244,6 @@ impl Link {
         }
         self.over(cx);
     }
-}
-
-/// Whether file descriptors or memory have run out, of which there may be some later.
-fn is_exhausted(error: &io::Error) -> bool {
-    // EMFILE and ENFILE have no kind of their own.
-    error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 impl Actor for Link {

@@ -18,6 +18,8 @@ use freeboard_io::{
 };
 use freeboard_meter::Counter;
 
+use super::exhausted::EXHAUSTED_PAUSE;
+
 /// Connections taken in one run, so that others have their turn.
 const ACCEPTS_MAX: usize = 64;
 
@@ -25,9 +27,6 @@ const ACCEPTS_MAX: usize = 64;
 /// second. The system may have a lower limit.
 #[cfg(unix)]
 const BACKLOG: i32 = 1_024;
-
-/// How long accepting rests when the system has no file descriptors or memory left.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

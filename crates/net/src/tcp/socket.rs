@@ -4,7 +4,7 @@ use std::{
     cell::RefCell,
     fmt,
     io::{self, Read},
-    net::{Shutdown, SocketAddr},
+    net::Shutdown,
 };
 
 use freeboard_io::{
@@ -107,37 +107,36 @@ impl Socket {
     /// Has the owner run when there is more to read, or room to write again if there was none.
     ///
     /// # Errors
-    /// What the system says; the owner will not be called then.
+    /// What the system says; the owner must not count on being called then.
     pub fn wait(&mut self) -> io::Result<()> {
-        let is_for_writing = !self.is_writable;
-        let interest = if is_for_writing {
+        let wants_room = !self.is_writable;
+        let interest = if wants_room {
             Interest::READABLE | Interest::WRITABLE
         } else {
             Interest::READABLE
         };
-        match self.watch.take() {
-            Some(Watch::Later(call)) => {
-                // What is written goes out whole; waiting for more would only delay it. The first write
-                // of a connection waits for nothing anyway.
-                let _ = self.stream.set_nodelay(true);
-                let registration = self.poller.register(&mut self.stream, interest, call)?;
-                self.watch = Some(Watch::Here {
-                    registration,
-                    is_for_writing,
-                });
-            }
-            Some(Watch::Here {
-                registration,
-                is_for_writing: false,
-            }) if is_for_writing => {
+        if let Some(Watch::Here {
+            registration,
+            is_for_writing,
+        }) = &mut self.watch
+        {
+            if wants_room && !*is_for_writing {
                 registration.set_interest(&mut self.stream, interest)?;
-                self.watch = Some(Watch::Here {
-                    registration,
-                    is_for_writing,
-                });
+                *is_for_writing = true;
             }
-            watch => self.watch = watch,
+            return Ok(());
         }
+        let Some(Watch::Later(call)) = self.watch.take() else {
+            return Ok(());
+        };
+        // What is written goes out whole; waiting for more would only delay it. The first write of a
+        // connection waits for nothing anyway.
+        let _ = self.stream.set_nodelay(true);
+        let registration = self.poller.register(&mut self.stream, interest, call)?;
+        self.watch = Some(Watch::Here {
+            registration,
+            is_for_writing: wants_room,
+        });
         Ok(())
     }
 
@@ -261,14 +260,6 @@ impl Socket {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    /// The peer's address.
-    ///
-    /// # Errors
-    /// If there is no peer any more.
-    pub fn peer(&self) -> io::Result<SocketAddr> {
-        self.stream.peer_addr()
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{Actor, Context, Handler as Handles, System};
+use freeboard_actor::{Actor, ActorRef, Context, Handler as Handles, System};
 use freeboard_io::{Policy, Poller};
 use freeboard_net::{
     http::{Body, Call, Handler, HttpServer, Limits, Reply},
@@ -43,8 +43,8 @@ pub(crate) fn serve(
     HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
 }
 
-/// Keeps requests until it is told to answer.
-pub(crate) struct Desk(pub(crate) mpsc::Sender<Reply>);
+/// Passes requests on to the test, which answers them.
+pub(crate) struct Desk(mpsc::Sender<Reply>);
 
 impl Actor for Desk {}
 
@@ -54,6 +54,18 @@ impl Handles<Call> for Desk {
     fn handle(&mut self, call: Call, _: &mut Context<Self>) {
         self.0.send(call.reply).unwrap();
     }
+}
+
+/// Serves with a [`Desk`]; what comes out is what is to be answered.
+pub(crate) fn serve_desk(
+    system: &System,
+    poller: &Poller,
+) -> (HttpServer, ActorRef<Desk>, mpsc::Receiver<Reply>) {
+    let (calls, asked) = mpsc::channel();
+    let desk = system.spawn(Desk(calls));
+    let handler = Handler::Actor(desk.recipient());
+    let server = serve(system, poller, Limits::default(), handler);
+    (server, desk, asked)
 }
 
 /// Answers with method, path and body.

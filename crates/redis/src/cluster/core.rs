@@ -156,7 +156,7 @@ impl Core {
 
     fn number(&self) -> u64 {
         // Ordering: Relaxed, each caller gets its own number.
-        random::mix(self.turn.fetch_add(1, Ordering::Relaxed))
+        random::number(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A slot has moved: where to.

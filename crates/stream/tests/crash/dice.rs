@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// SplitMix64.
+use freeboard_flow::random;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -12,11 +13,8 @@ impl Dice {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.0 = self.0.wrapping_add(random::STEP);
+        random::mix(self.0)
     }
 
     pub(crate) fn within(&mut self, range: Range<u64>) -> u64 {

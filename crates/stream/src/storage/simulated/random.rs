@@ -1,7 +1,8 @@
 //! Chance, repeated by its seed.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): a word
-/// of state, and no seed is a bad one.
+use freeboard_flow::random;
+
+/// A word of state, and no seed is a bad one.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -11,11 +12,8 @@ impl Random {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        self.0 = self.0.wrapping_add(random::STEP);
+        random::mix(self.0)
     }
 
     /// A number below `limit`, which is above zero.
