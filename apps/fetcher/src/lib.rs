@@ -1,14 +1,14 @@
-//! The push-notification fetcher of the scene `fetch`: its messages, and the brokers that they come from.
+//! The push-notification fetcher of the scene `fetch`: as it is ([`service`]), and as it was in 2014
+//! ([`original`]).
 //!
 //! ```text
-//!   Priority0 ──prefetch──▶ Consumer ──▶ Inbox (an actor's mailbox) ──▶ Delivery ─┬─ ack
-//!   Priority1 ──prefetch──▶ Consumer ──▶ Inbox                                    ├─ retry(delay)
-//!                                                                                 └─ dead_letter(reason)
-//!   Replies   ◀──publish──  Broker   ──▶ Confirm
+//!   load ──▶ broker ──▶ service | original ──▶ broker ──▶ load: an account of every id
+//!                          │ cache on Redis   │ store: slow store, directory
 //! ```
 //!
-//! [`broker::MemoryBroker`] needs nothing installed, [`broker::RabbitBroker`] speaks to RabbitMQ. Both keep
-//! the same contract, which `tests/contract` checks against each.
+//! What it stands on is embedded or real: [`broker::MemoryBroker`] or [`broker::RabbitBroker`],
+//! [`embedded::EmbeddedRedis`] or a Redis, [`store::SqliteDirectory`] or [`store::MariaDbDirectory`]. Each two keep
+//! to one contract, which the tests check against both.
 
 #![forbid(unsafe_code)]
 

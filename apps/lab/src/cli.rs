@@ -18,6 +18,8 @@ const EXAMPLES: &str = "\
 Examples:
   freeboard                             the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
+  freeboard lab fetch                   a fetcher, tuned in eleven steps (under three minutes)
+  freeboard fetcher --load 5000         the fetcher by itself, with nothing installed
   freeboard lab balance                 a fair scheduler at work (about 20 s)
   freeboard lab flood --dam credit:512  one run, through a dam with a window of 512
   freeboard stream append LOG < lines   a durable stream out of standard input
