@@ -1,34 +1,30 @@
 //! `freeboard fetcher`: the push-notification fetcher, until Ctrl-C.
 
+mod load;
+mod page;
+
 use std::{
     net::SocketAddr,
     num::{NonZeroU16, NonZeroUsize},
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
 use clap::Args;
 use freeboard::{
     cache::{Cache, CacheOptions},
-    meter::{Exposition, FamilyKind},
     net::{
-        http::{Body, Handler, HttpServer, Limits},
+        http::{Handler, HttpServer, Limits},
         tcp::ListenerOptions,
-        types::{Response, StatusCode},
+        types::StatusCode,
     },
     redis::{Redis, RedisOptions},
 };
 use freeboard_fetcher::{
-    broker::{Broker, Ledger, MemoryBroker, Queue, RabbitBroker, RabbitOptions},
+    broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
     embedded::EmbeddedRedis,
-    load::{self, Account, Collector, LoadOptions},
     route::Route,
     service::{Fetcher, FetcherOptions, Parts},
     store::{
@@ -40,11 +36,11 @@ use freeboard_fetcher::{
 
 use super::{Host, HostArgs, announce, bound, metrics};
 use crate::{interrupt::Interrupt, usage::Usage};
+use load::Load;
+use page::{Page, answer};
 
 /// Where a part is that none was named for.
 const EMBEDDED: &str = "embedded";
-/// Notifications of a load without end.
-const ENDLESS: u64 = 100_000_000;
 
 /// Knobs of `freeboard fetcher`.
 #[derive(Debug, Clone, Args)]
@@ -213,10 +209,11 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         running_max: args.store_at_once,
         ..BulkheadOptions::default()
     };
+    let store = Arc::new(Bulkhead::new(Arc::new(mock), bulkhead));
     let parts = Parts {
         broker: ends.broker.clone(),
         cache: cache.clone(),
-        store: Arc::new(Bulkhead::new(Arc::new(mock), bulkhead)),
+        store: store.clone(),
         directory,
     };
     let fetcher = Arc::new(Fetcher::start(&host.system, parts, args.options())?);
@@ -224,6 +221,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         ends,
         redis,
         cache,
+        store,
         fetcher: fetcher.clone(),
     };
     let broker = page.ends.broker.clone();
@@ -244,160 +242,17 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         Limits::default(),
         handler,
     ))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let load = args
-        .load
-        .map(|rate| Load::start(broker, rate, args.users, &stop));
+    let load = args.load.map(|rate| Load::start(broker, rate, args.users));
     let load = load.transpose()?;
     announce(&format!(
         "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",
         server.address()
     ))?;
     Ok(host.serve(interrupt, "notification", |time| {
-        // Ordering: Relaxed: it says nothing but stop.
-        stop.store(true, Ordering::Relaxed);
+        load.iter().for_each(Load::stop);
         let left = fetcher.stop(time);
         drop(load);
         server.drain(Duration::from_secs(1));
         usize::try_from(left).unwrap_or(usize::MAX)
     }))
-}
-
-/// Notifications of our own.
-struct Load {
-    sender: Option<thread::JoinHandle<u64>>,
-    _collector: Collector,
-}
-
-impl Load {
-    fn start(
-        broker: Arc<dyn Broker>,
-        rate: u32,
-        users: u64,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Self> {
-        let account = Arc::new(Account::new(ENDLESS, rate.into()));
-        let collector = Collector::start(&*broker, &account)?;
-        let (users, stop) = (users.max(1), stop.clone());
-        let options = LoadOptions {
-            users,
-            ..LoadOptions::default()
-        };
-        let sender = thread::Builder::new()
-            .name("load".to_owned())
-            .spawn(move || load::send(&*broker, &account, &options, &stop))?;
-        Ok(Self {
-            sender: Some(sender),
-            _collector: collector,
-        })
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        if let Some(sender) = self.sender.take() {
-            // A panic of its own was told when it happened.
-            let _ = sender.join();
-        }
-    }
-}
-
-/// What others may know.
-struct Page {
-    ends: Ends,
-    redis: Redis,
-    cache: Cache,
-    fetcher: Arc<Fetcher>,
-}
-
-impl Page {
-    fn render(&self, text: &mut Exposition) {
-        self.fetcher.snapshot().render(text);
-        self.redis.snapshot().render("fetcher", text);
-        self.cache.snapshot().render("fetcher", text);
-        let ledgers = [Queue::Priority0, Queue::Priority1, Queue::Replies];
-        for queue in ledgers {
-            let ledger = self.ends.broker.ledger(queue);
-            render_ledger(queue, &ledger, text);
-        }
-    }
-
-    /// Whether it can do its work now.
-    fn health(&self) -> Response<Body> {
-        let mut down = Vec::new();
-        if !(self.ends.is_connected)() {
-            down.push("the broker cannot be reached");
-        }
-        if !self.redis.snapshot().connections.iter().any(|it| it.is_up) {
-            down.push("Redis cannot be reached");
-        }
-        match down.as_slice() {
-            [] => answer(StatusCode::OK, "ok\n".to_owned()),
-            down => answer(StatusCode::SERVICE_UNAVAILABLE, down.join("\n") + "\n"),
-        }
-    }
-}
-
-/// What became of what a queue brought, and of what was put into it.
-fn render_ledger(queue: Queue, ledger: &Ledger, text: &mut Exposition) {
-    use FamilyKind::{Counter, Gauge};
-    for (name, kind, help, value) in [
-        (
-            "fetcher_broker_delivered_total",
-            Counter,
-            "Deliveries of the broker.",
-            ledger.delivered,
-        ),
-        (
-            "fetcher_broker_acked_total",
-            Counter,
-            "Of these: acknowledged.",
-            ledger.acked,
-        ),
-        (
-            "fetcher_broker_retried_total",
-            Counter,
-            "Of these: put off, to come again.",
-            ledger.retried,
-        ),
-        (
-            "fetcher_broker_dead_lettered_total",
-            Counter,
-            "Of these: dead-lettered.",
-            ledger.dead_lettered,
-        ),
-        (
-            "fetcher_broker_returned_total",
-            Counter,
-            "Of these: gone back unsettled, with a connection.",
-            ledger.returned,
-        ),
-        (
-            "fetcher_broker_unacked",
-            Gauge,
-            "Of these: under way.",
-            ledger.unacked,
-        ),
-        (
-            "fetcher_broker_published_total",
-            Counter,
-            "Messages published.",
-            ledger.published,
-        ),
-        (
-            "fetcher_broker_confirmed_total",
-            Counter,
-            "Of these: confirmed.",
-            ledger.confirmed,
-        ),
-    ] {
-        text.family(name, kind, help);
-        text.sample(name, &[("queue", queue.name())], value as f64);
-    }
-}
-
-fn answer(status: StatusCode, body: String) -> Response<Body> {
-    let mut answer = Response::new(Body::from(Bytes::from(body)));
-    *answer.status_mut() = status;
-    answer
 }
