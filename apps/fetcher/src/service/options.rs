@@ -27,7 +27,7 @@ pub struct FetcherOptions {
     pub prefetch: [NonZeroU16; 2],
     /// How many users are looked up with one question to the directory; default 64.
     pub question_users: usize,
-    /// How many such questions of a main actor are under way at once; default 2. Users that come meanwhile
+    /// How many such questions of a main actor are under way at once; default 1. Users that come meanwhile
     /// wait, and go together.
     pub questions: usize,
     /// So often a notification is tried, then it is dead-lettered; default 20.
@@ -63,7 +63,7 @@ impl Default for FetcherOptions {
             prefetch: [NonZeroU16::new(1_024), NonZeroU16::new(512)]
                 .map(|prefetch| prefetch.unwrap_or(NonZeroU16::MIN)),
             question_users: 64,
-            questions: 2,
+            questions: 1,
             attempts: 20,
             backoff: Backoff {
                 min_ns: 100 * milli,

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use freeboard::{
     System,
-    cache::{Cache, CacheOptions},
+    cache::{Cache, CacheOptions, LocalOptions},
     io::{Policy, Poller},
     meter::HistogramSummary,
     redis::{Redis, RedisOptions},
@@ -126,6 +126,8 @@ impl Running {
         let cache = CacheOptions {
             prefix,
             fresh_time: FRESH,
+            // The original had none.
+            local: (plan.mode == Mode::Ours).then(LocalOptions::default),
             ..CacheOptions::default()
         };
         match plan.mode {
@@ -287,7 +289,10 @@ pub(super) fn run(
         };
         thread::Builder::new()
             .name("sender".to_owned())
-            .spawn(move || load::send(&*broker, &account, &options, &stop))?
+            .spawn(move || {
+                let sent = load::send(&*broker, &account, &options, &stop);
+                (sent, processor::used_by_thread())
+            })?
     };
     let mut watch = Watch::default();
     while !sender.is_finished() {
@@ -295,14 +300,16 @@ pub(super) fn run(
         console.move_bar(account.seen(Fate::Replied), String::new());
         thread::sleep(LOOK);
     }
-    let sent = sender.join().expect("the sender does not panic");
+    let (sent, sending) = sender.join().expect("the sender does not panic");
     let seconds = begun.elapsed().as_secs_f64();
     let completed_in_time = account.seen(Fate::Replied);
     wait_until(DRAIN, || {
         watch.look(&fetcher);
         account.accounted() >= sent
     });
-    let cpu = processor::seconds_since(used);
+    // Who sends is not the fetcher; who takes the replies is not told apart.
+    let sending = sending.unwrap_or_default().as_secs_f64();
+    let cpu = processor::seconds_since(used).map(|all| all - sending);
     let completed = account.seen(Fate::Replied);
     let idle_cpu_percent = idle();
     let rss_peak_bytes = memory::peak_bytes();

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use freeboard::{
-    cache::{Cache, CacheOptions},
+    cache::{Cache, CacheOptions, LocalOptions},
     net::{
         http::{Handler, HttpServer, Limits},
         tcp::ListenerOptions,
@@ -85,6 +85,11 @@ pub(crate) struct FetcherArgs {
     /// How often a notification is tried before it is dead-lettered
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
+
+    /// Keep what was found in the cache in this process, too, for so many milliseconds; 0: do not. So long may
+    /// go unnoticed that another process has invalidated it
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(..=600_000))]
+    local_ms: u32,
 
     /// What the slow store takes for a key, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=60_000))]
@@ -197,6 +202,10 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     let redis = Redis::connect(&host.system, &host.poller, redis)?;
     let cache = CacheOptions {
         prefix: "fetcher:".to_owned(),
+        local: (args.local_ms > 0).then(|| LocalOptions {
+            time: Duration::from_millis(args.local_ms.into()),
+            ..LocalOptions::default()
+        }),
         ..CacheOptions::default()
     };
     let cache = Cache::new(&host.system, &redis, cache)?;
