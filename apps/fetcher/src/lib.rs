@@ -18,6 +18,7 @@ pub mod load;
 pub mod message;
 pub mod names;
 pub mod original;
+mod report;
 pub mod route;
 pub mod service;
 pub mod store;

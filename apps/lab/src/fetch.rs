@@ -20,7 +20,13 @@ mod step;
 mod table;
 mod verdict;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use anyhow::{Context, Result};
 
@@ -46,6 +52,10 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
     let ground = Ground::start(args.backend, users, &console)?;
     let mut outcomes = Vec::new();
     let mut step = None;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    // Ordering: Relaxed: it says nothing but stop.
+    let _listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
     for plan in &plans {
         if interrupt.has_come() {
             break;
@@ -54,7 +64,7 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             step = Some(plan.step);
             console.line(&verdict::opening(plan.step));
         }
-        let outcome = run::run(plan, &ground, &console, interrupt)?;
+        let outcome = run::run(plan, &ground, &console, &stop)?;
         if plans.len() <= 2 {
             verdict::counters(&outcome)
                 .iter()

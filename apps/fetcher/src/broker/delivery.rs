@@ -72,9 +72,9 @@ impl Delivery {
         self.message.reason.as_deref()
     }
 
-    /// When it was published first, by the publisher's clock.
+    /// When it was published first, by the publisher's clock, if it says so.
     #[must_use]
-    pub fn published_at(&self) -> SystemTime {
+    pub fn published_at(&self) -> Option<SystemTime> {
         self.message.published_at()
     }
 

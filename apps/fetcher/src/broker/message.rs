@@ -16,8 +16,8 @@ pub(super) struct Message {
     pub(super) redelivered: bool,
     /// Why it is a dead letter.
     pub(super) reason: Option<Arc<str>>,
-    /// Microseconds since the Unix epoch.
-    pub(super) published_us: u64,
+    /// Microseconds since the Unix epoch, if its publisher said so.
+    pub(super) published_us: Option<u64>,
 }
 
 impl Message {
@@ -30,8 +30,7 @@ impl Message {
             reason: None,
             published_us: since
                 .ok()
-                .and_then(|since| u64::try_from(since.as_micros()).ok())
-                .unwrap_or(0),
+                .and_then(|since| u64::try_from(since.as_micros()).ok()),
         }
     }
 
@@ -55,9 +54,7 @@ impl Message {
         self
     }
 
-    pub(super) fn published_at(&self) -> SystemTime {
-        UNIX_EPOCH
-            .checked_add(Duration::from_micros(self.published_us))
-            .unwrap_or(UNIX_EPOCH)
+    pub(super) fn published_at(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_micros(self.published_us?))
     }
 }

@@ -1,35 +1,16 @@
 //! How the outcome of a publish is told.
 
 use super::error::Unconfirmed;
+use crate::report::{self, Lost};
 
 /// Called once with the outcome of a publish, on any thread. It must not block.
-pub type OnOutcome = Box<dyn FnOnce(Result<(), Unconfirmed>) + Send>;
+pub type OnOutcome = report::OnOutcome<(), Unconfirmed>;
 
 /// Tells the outcome exactly once: as unknown if it is dropped before.
-pub(super) struct Report {
-    on_outcome: Option<OnOutcome>,
-}
+pub(super) type Report = report::Report<(), Unconfirmed>;
 
-impl Report {
-    pub(super) fn new(on_outcome: OnOutcome) -> Self {
-        Self {
-            on_outcome: Some(on_outcome),
-        }
-    }
-
-    pub(super) fn tell(mut self, outcome: Result<(), Unconfirmed>) {
-        self.call(outcome);
-    }
-
-    fn call(&mut self, outcome: Result<(), Unconfirmed>) {
-        if let Some(on_outcome) = self.on_outcome.take() {
-            on_outcome(outcome);
-        }
-    }
-}
-
-impl Drop for Report {
-    fn drop(&mut self) {
-        self.call(Err(Unconfirmed::Unknown));
+impl Lost for Unconfirmed {
+    fn lost() -> Self {
+        Self::Unknown
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use freeboard::meter::{Counter, Histogram};
@@ -32,6 +32,8 @@ impl Fate {
 #[derive(Debug)]
 pub struct Account {
     begun: Instant,
+    /// The same moment, in microseconds since the Unix epoch.
+    begun_us: u64,
     interval: Duration,
     fates: Box<[AtomicU8]>,
     first: [Counter; 3],
@@ -50,6 +52,9 @@ impl Account {
         let count = usize::try_from(notifications).expect("one byte of memory for each");
         Self {
             begun: Instant::now(),
+            begun_us: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| micros(since.as_micros())),
             interval: Duration::from_secs_f64(1.0 / rate),
             fates: (0..count).map(|_| AtomicU8::new(0)).collect(),
             first: [const { Counter::new() }; 3],
@@ -74,8 +79,18 @@ impl Account {
     /// When one is due.
     #[must_use]
     pub fn due(&self, id: u64) -> Instant {
+        self.begun + Duration::from_nanos(self.due_ns(id))
+    }
+
+    /// The same, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn due_us(&self, id: u64) -> u64 {
+        self.begun_us.saturating_add(self.due_ns(id) / 1_000)
+    }
+
+    fn due_ns(&self, id: u64) -> u64 {
         let nanos = self.interval.as_nanos().saturating_mul(u128::from(id));
-        self.begun + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
     /// Notes where one was seen; an id that is none of these is passed over.
@@ -133,6 +148,10 @@ impl Account {
     pub const fn latency(&self) -> &Histogram {
         &self.latency
     }
+}
+
+fn micros(micros: u128) -> u64 {
+    u64::try_from(micros).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

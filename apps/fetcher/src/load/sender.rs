@@ -6,7 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use freeboard::meter::Counter;
@@ -46,7 +46,7 @@ impl Default for LoadOptions {
 }
 
 /// Publishes all notifications of an account, all for one app, and returns once the broker has confirmed each.
-/// What is refused or not confirmed is published again. Returns how many were published when `stop` ended it.
+/// What is refused or not confirmed is published again. Returns how many it has published, also if `stop` has ended it.
 pub fn send(
     broker: &dyn Broker,
     account: &Account,
@@ -69,13 +69,17 @@ pub fn send(
             next += 1;
         }
         for id in batch {
+            // One refusal stands for all of this time: the broker is full, or away.
+            if !refused.is_empty() {
+                refused.push(id);
+                continue;
+            }
             let user = chance.u64(0..options.users);
-            let late = now.saturating_duration_since(account.due(id));
             let notification = Notification {
                 id: MessageId::Number(id),
                 user: format!("user-{user}"),
                 app: "app-0".to_owned(),
-                due_us: Some(micros_now().saturating_sub(micros(late))),
+                due_us: Some(account.due_us(id)),
                 payload: payload.clone(),
             };
             let queue = match id % options.urgent_every {
@@ -97,15 +101,6 @@ pub fn send(
         }
         thread::sleep(TICK);
     }
-    next
-}
-
-fn micros_now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, micros)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    // What was never taken was never sent.
+    next - (refused.len() + again.lock().len()) as u64
 }

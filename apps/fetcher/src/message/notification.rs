@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{BODY_BYTES_MAX, Malformed, MessageId, NAME_BYTES_MAX};
+use super::{BODY_BYTES_MAX, Malformed, MessageId, NAME_BYTES_MAX, WAIT_MAX};
 
 /// One notification to be pushed to one user of one app.
 ///
@@ -51,13 +51,15 @@ impl Notification {
         Ok(notification)
     }
 
-    /// How long ago it was to be sent, or else this time, that it was published.
+    /// How long ago it was due; without a due time, how long ago it was published. Nothing if neither is known,
+    /// or it is longer than [`WAIT_MAX`] ago: that is a clock that is wrong.
     #[must_use]
-    pub fn waited(&self, published_at: SystemTime) -> Duration {
+    pub fn waited(&self, published_at: Option<SystemTime>) -> Option<Duration> {
         let due = self.due_us.map(Duration::from_micros);
         let due = due.and_then(|due| UNIX_EPOCH.checked_add(due));
         // By two clocks, the sender's and ours.
-        due.unwrap_or(published_at).elapsed().unwrap_or_default()
+        let waited = due.or(published_at)?.elapsed().unwrap_or_default();
+        (waited <= WAIT_MAX).then_some(waited)
     }
 
     /// Its body.

@@ -10,7 +10,7 @@ pub(super) struct Gauges {
     pub(super) received: Counter,
     pub(super) malformed: Counter,
     pub(super) completed: Counter,
-    /// Lost, as a queue was full.
+    /// Lost, as too much was in flight to Redis.
     pub(super) shed: Counter,
     /// Lost for another reason.
     pub(super) failed: Counter,

@@ -7,7 +7,7 @@ use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
 use super::{
     OriginalParts,
     gauges::Gauges,
-    pending::{Pending, Which},
+    pending::{Loss, Pending, Which},
     redis_actor::{LookUp, RedisActor},
 };
 use crate::{broker::Delivery, message::Notification};
@@ -70,10 +70,10 @@ impl Handler<Arrived> for OriginalMain {
             gauges.malformed.add(1);
             return;
         };
-        let waited = notification.waited(published_at).as_nanos();
-        gauges
-            .wait
-            .record(u64::try_from(waited).unwrap_or(u64::MAX));
+        if let Some(waited) = notification.waited(published_at) {
+            let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+            gauges.wait.record(waited_ns);
+        }
         let Ok(device) = self.parts.directory.look_up_blocking(&notification.user) else {
             gauges.failed.add(1);
             return;
@@ -92,8 +92,9 @@ impl Handler<Arrived> for OriginalMain {
         for (which, key) in keys {
             let redis = self.redis.route(&key).member();
             let look_up = LookUp::new(key, which, pending.clone());
-            // Refused only if it has ended.
-            let _ = redis.tell_blocking(look_up);
+            if let Err(refused) = redis.tell_blocking(look_up) {
+                refused.into_inner().ended(Err(Loss::Failed));
+            }
         }
     }
 }

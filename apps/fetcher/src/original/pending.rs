@@ -13,7 +13,6 @@ use super::{OriginalParts, gauges::Gauges};
 use crate::{
     broker::Queue,
     message::{Notification, Reply},
-    store::StoreError,
 };
 
 /// Both look-ups have it; the later one publishes.
@@ -45,7 +44,7 @@ pub(super) enum Which {
 /// Why a notification is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// A queue was full.
+    /// What may be in flight to Redis was full.
     Shed,
     /// Anything else.
     Failed,
@@ -64,15 +63,6 @@ impl From<&CacheError> for Loss {
     fn from(error: &CacheError) -> Self {
         match error {
             CacheError::Redis(error) | CacheError::FetchesFull(error) => error.into(),
-            _ => Self::Failed,
-        }
-    }
-}
-
-impl From<&StoreError> for Loss {
-    fn from(error: &StoreError) -> Self {
-        match error {
-            StoreError::Full => Self::Shed,
             _ => Self::Failed,
         }
     }
@@ -147,7 +137,7 @@ impl Pending {
             }),
         );
         if published.is_err() {
-            self.lose(Loss::Shed);
+            self.lose(Loss::Failed);
         }
     }
 

@@ -35,7 +35,7 @@ impl LookUp {
         }
     }
 
-    fn ended(self, value: Result<Option<Bytes>, Loss>) {
+    pub(super) fn ended(self, value: Result<Option<Bytes>, Loss>) {
         self.pending.found(self.which, value);
     }
 }
@@ -104,7 +104,7 @@ fn leased(look_up: LookUp, found: Result<Found, CacheError>) {
                         lease.fill(value.clone()).then(|_| {});
                         look_up.ended(Ok(value));
                     }
-                    Err(error) => look_up.ended(Err(Loss::from(&error))),
+                    Err(_) => look_up.ended(Err(Loss::Failed)),
                 }),
             );
         }

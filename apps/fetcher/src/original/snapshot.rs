@@ -17,7 +17,7 @@ pub struct OriginalSnapshot {
     pub received: u64,
     /// Of these: their replies are confirmed.
     pub completed: u64,
-    /// Of these: lost, because a queue was full.
+    /// Of these: lost, because too much was in flight to Redis.
     pub shed: u64,
     /// Of these: lost for another reason.
     pub failed: u64,

@@ -15,8 +15,8 @@ pub(super) struct Gauges {
     pub(super) completed: Counter,
     pub(super) dead_lettered: Counter,
     pub(super) misses: Counter,
-    retried: [Counter; 4],
-    /// From publishing to the start.
+    retried: [Counter; Passing::COUNT],
+    /// From when it was due, or else published, to the start.
     pub(super) wait: Histogram,
     /// From the start to the confirm.
     pub(super) lifetime: Histogram,

@@ -8,9 +8,12 @@ use crate::{
     message::{Notification, Reply},
 };
 
-/// A job of one main actor. Never used twice in a process, so that an answer that comes too late is nobody's.
+/// A job of one main actor. Never used twice by it, so that an answer that comes too late is nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct JobId(u64);
+
+/// Numbers of one life: more than a process lives to give.
+const LIFE_BITS: u32 = 40;
 
 /// Gives numbers to jobs.
 #[derive(Debug)]
@@ -22,8 +25,13 @@ impl JobIds {
     /// Numbers of one life of a main actor: those of another begin `life` elsewhere.
     pub(super) const fn of_life(life: u32) -> Self {
         Self {
-            next: (life as u64) << 40,
+            next: (life as u64) << LIFE_BITS,
         }
+    }
+
+    /// Whether it is a job of this life, and not of one that ended with a panic.
+    pub(super) const fn is_of_this_life(&self, job: JobId) -> bool {
+        job.0 >> LIFE_BITS == self.next >> LIFE_BITS
     }
 
     pub(super) fn next(&mut self) -> JobId {
@@ -79,6 +87,13 @@ pub(super) enum Passing {
     Store,
     Directory,
     Publish,
+    /// It was delivered again while it was still under way.
+    Broker,
+}
+
+impl Passing {
+    /// How many there are.
+    pub(super) const COUNT: usize = Self::Broker as usize + 1;
 }
 
 /// A notification that is under way, and what is known of it so far.

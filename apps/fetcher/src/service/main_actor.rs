@@ -25,6 +25,9 @@ use crate::{
 /// What was begun goes before what is new.
 pub(super) const LANE_OF_ANSWERS: usize = 0;
 
+/// How long a notification is put off that there is no room for.
+const NO_ROOM_DELAY: Duration = Duration::from_millis(100);
+
 /// The lane of a priority.
 pub(super) const fn lane_of(priority: usize) -> usize {
     priority + 1
@@ -234,6 +237,11 @@ impl Handler<Arrived> for Main {
         let gauges = self.gauges();
         gauges.received.add(1);
         gauges.in_queue.record(begun_ns.saturating_sub(at_ns));
+        if self.jobs.len() >= self.options.jobs_max() {
+            // A broker that has come again has forgotten those of before: their answers are still to come.
+            gauges.retried(Passing::Broker).add(1);
+            return delivery.retry(NO_ROOM_DELAY);
+        }
         if delivery.attempts() >= self.options.attempts {
             gauges.dead_lettered.add(1);
             let reason = format!("given up after {} attempts", delivery.attempts());
@@ -247,10 +255,9 @@ impl Handler<Arrived> for Main {
                 return delivery.dead_letter(&malformed.to_string());
             }
         };
-        let waited = notification.waited(delivery.published_at()).as_nanos();
-        gauges
-            .wait
-            .record(u64::try_from(waited).unwrap_or(u64::MAX));
+        if let Some(waited) = notification.waited(delivery.published_at()) {
+            gauges.wait.record(nanos(waited));
+        }
         let id = self.ids.next();
         let keys = [Which::User, Which::App].map(|which| (which, which.key(&notification)));
         self.questions.add(id, notification.user.clone());
@@ -291,6 +298,8 @@ impl Handler<Answer> for Main {
                     self.with(id, |job| job.failed(failure));
                 }
             },
+            // Those of a former life were put off when it ended.
+            Answer::Devices(jobs, _) if !jobs.iter().all(|id| self.ids.is_of_this_life(*id)) => {}
             Answer::Devices(jobs, Ok(devices)) => {
                 self.questions.answered();
                 for (id, device) in jobs.into_iter().zip(devices) {
@@ -309,4 +318,8 @@ impl Handler<Answer> for Main {
             Answer::Published(id, outcome) => self.published(id, outcome),
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

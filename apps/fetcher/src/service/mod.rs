@@ -33,11 +33,11 @@ use std::{
 
 use freeboard::{
     ActorRef, Group, GroupError, GroupOptions, Router, SpawnOptions, Supervision, System,
-    flow::LaneConfig,
+    flow::{LaneConfig, RESTARTS_MAX},
 };
 use parking_lot::Mutex;
 
-use crate::broker::{ConsumeError, Consumer, Delivery, Inbox, Queue};
+use crate::broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue};
 use gauges::Gauges;
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
 pub use options::{FetcherOptions, OptionsError};
@@ -48,13 +48,17 @@ use under_way::UnderWay;
 /// Between two looks at what is left, at the end.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Pauses before a main actor that has panicked comes again.
+const RESTART_MIN: Duration = Duration::from_millis(10);
+const RESTART_MAX: Duration = Duration::from_secs(1);
+
 /// What a job has under way at most: three look-ups, then a confirm; the answers to all fit in a main actor's
 /// mailbox.
 const ANSWERS_MAX: usize = 3;
 
 /// A running fetcher. Dropping it ends it at once: what is under way comes again, to others.
-#[derive(Debug)]
 pub struct Fetcher {
+    broker: Arc<dyn Broker>,
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
     gauges: Arc<[Gauges]>,
@@ -91,16 +95,9 @@ impl Fetcher {
         let gauges: Arc<[Gauges]> = (0..options.mains).map(|_| Gauges::default()).collect();
         let broker = parts.broker.clone();
         let (shared, of_members) = (Arc::new(parts), gauges.clone());
-        let jobs_max: usize = options
-            .prefetch
-            .iter()
-            .map(|it| usize::from(it.get()))
-            .sum();
         let mut lanes = vec![LaneConfig::bounded(options.mailbox); lane_of(1) + 1];
-        lanes[LANE_OF_ANSWERS] = LaneConfig::bounded(jobs_max * ANSWERS_MAX);
-        let mut member = SpawnOptions::new()
-            .lanes(lanes)
-            .supervision(Supervision::restart());
+        lanes[LANE_OF_ANSWERS] = LaneConfig::bounded(options.jobs_max() * ANSWERS_MAX);
+        let mut member = SpawnOptions::new().lanes(lanes).supervision(supervision());
         if let Some(wait) = &options.wait {
             member = member.dispatcher(wait.dispatcher());
         }
@@ -114,6 +111,7 @@ impl Fetcher {
         })?;
         // Ends the actors again, if a consumer is not to be had.
         let fetcher = Self {
+            broker: broker.clone(),
             mains,
             consumers: Mutex::default(),
             gauges,
@@ -145,6 +143,18 @@ impl Fetcher {
         FetcherSnapshot::of(&self.gauges, mailboxes, self.under_way.get())
     }
 
+    /// Whether all its main actors are alive.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.mains.members().iter().all(ActorRef::is_alive)
+    }
+
+    /// Deliveries that the broker has not seen settled, of this process.
+    fn unacked(&self) -> u64 {
+        let queues = [Queue::Priority0, Queue::Priority1].into_iter();
+        queues.map(|queue| self.broker.ledger(queue).unacked).sum()
+    }
+
     /// Notifications in the mailboxes of main actors.
     #[must_use]
     pub fn queued(&self) -> u64 {
@@ -152,18 +162,30 @@ impl Fetcher {
     }
 
     /// Takes nothing more, and lets what is under way come to its end, for so long at most. Returns how many
-    /// notifications were not done by then: they come again, to others, once this is dropped.
+    /// notifications were not done by then: they come again, to others, once this is dropped. Those of other
+    /// fetchers on the same broker object count.
     pub fn stop(&self, timeout: Duration) -> u64 {
         let until = Instant::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);
-        while self.under_way.get() > 0 && Instant::now() < until {
+        // The broker is told a little later.
+        let left = || self.under_way.get().max(self.unacked());
+        while left() > 0 && Instant::now() < until {
             thread::sleep(LOOK);
         }
-        self.under_way.get()
+        left()
     }
 }
 
-/// To the main actor that has the least to do. When that one is full the broker waits.
+/// A main actor comes again however often it panics: the notification that it does not survive is given up after
+/// its attempts, and the others are not to wait for ever.
+fn supervision() -> Supervision {
+    Supervision::restart()
+        .backoff(RESTART_MIN, RESTART_MAX)
+        // More than these pauses allow.
+        .limit(RESTARTS_MAX, Duration::from_secs(60))
+}
+
+/// To the main actor with the least in its mailbox, in turn among equals. When that one is full the broker waits.
 fn offer(mains: &Group<Main>, priority: usize, arrived: Arrived) -> Result<(), Delivery> {
     let main = mains.any().member();
     main.try_tell_lane(lane_of(priority), arrived)
@@ -175,5 +197,14 @@ impl Drop for Fetcher {
         // First, so that nothing is offered to those who have gone.
         self.consumers.lock().clear();
         self.mains.stop();
+    }
+}
+
+impl std::fmt::Debug for Fetcher {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Fetcher")
+            .field("mains", &self.mains)
+            .finish_non_exhaustive()
     }
 }

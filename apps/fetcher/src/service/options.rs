@@ -75,6 +75,11 @@ impl Default for FetcherOptions {
 }
 
 impl FetcherOptions {
+    /// Notifications that a main actor has under way at most: it may be the one that all go to.
+    pub(super) fn jobs_max(&self) -> usize {
+        self.prefetch.iter().map(|it| usize::from(it.get())).sum()
+    }
+
     pub(super) fn validate(&self) -> Result<(), OptionsError> {
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),

@@ -26,7 +26,7 @@ pub struct FetcherSnapshot {
     pub under_way: u64,
     /// Keys that were fetched from the slow store.
     pub misses: u64,
-    /// From publishing a notification to its start, each attempt counted.
+    /// From when a notification was due, or else published, to its start, each attempt counted.
     pub wait: HistogramSummary,
     /// From its start to the confirm of its reply.
     pub lifetime: HistogramSummary,
@@ -49,13 +49,15 @@ pub struct RetrySnapshot {
     pub directory: u64,
     /// The broker did not take the reply, or did not confirm it.
     pub publish: u64,
+    /// More were delivered than the prefetches, since the broker had come again.
+    pub broker: u64,
 }
 
 impl RetrySnapshot {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.cache + self.store + self.directory + self.publish
+        self.cache + self.store + self.directory + self.publish + self.broker
     }
 }
 
@@ -77,6 +79,7 @@ impl FetcherSnapshot {
                 store: sum(|it| it.retried(Passing::Store).get()),
                 directory: sum(|it| it.retried(Passing::Directory).get()),
                 publish: sum(|it| it.retried(Passing::Publish).get()),
+                broker: sum(|it| it.retried(Passing::Broker).get()),
             },
             dead_lettered: sum(|it| it.dead_lettered.get()),
             malformed: sum(|it| it.malformed.get()),
@@ -170,13 +173,14 @@ impl FetcherSnapshot {
             ("store", self.retried.store),
             ("directory", self.retried.directory),
             ("publish", self.retried.publish),
+            ("broker", self.retried.broker),
         ] {
             text.sample(name, &[("failed", failed)], count as f64);
         }
         for (name, help, summary) in [
             (
                 "fetcher_wait_seconds",
-                "From publishing a notification to its start.",
+                "From when a notification was due, or else published, to its start.",
                 &self.wait,
             ),
             (

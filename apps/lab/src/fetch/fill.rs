@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use freeboard::{
     System,
@@ -55,6 +55,8 @@ pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
         });
         redis.pipeline(some).timeout(PATIENCE).wait()?;
     }
+    let there: u64 = redis.cmd(Command::new("DBSIZE")).wait()?;
+    ensure!(there > users, "it kept {there} of {users} users");
     system.shutdown(PATIENCE);
     Ok(())
 }

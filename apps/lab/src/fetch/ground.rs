@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use freeboard::redis::RedisOptions;
+use freeboard::{redis::RedisOptions, redis_embedded::EmbeddedOptions};
 use freeboard_fetcher::{
     broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
     embedded::EmbeddedRedis,
@@ -19,6 +19,9 @@ use freeboard_fetcher::{
 
 use super::{args::BackendChoice, fill, plan::Plan};
 use crate::{console::Console, figures::count, usage::Usage};
+
+/// What an entry takes in the embedded Redis, generously: none is to make way.
+const ENTRY_BYTES: u64 = 512;
 
 /// Everything but the broker's queues, which each run has anew.
 pub(super) struct Ground {
@@ -50,7 +53,7 @@ impl Ground {
     /// [`Usage`] if a server is not installed.
     pub(super) fn start(backend: BackendChoice, users: u64, console: &Console) -> Result<Self> {
         let ground = match backend {
-            BackendChoice::Embedded => Self::embedded()?,
+            BackendChoice::Embedded => Self::embedded(users)?,
             BackendChoice::Real => Self::real(console)?,
         };
         console.line(&format!(
@@ -62,8 +65,13 @@ impl Ground {
         Ok(ground)
     }
 
-    fn embedded() -> Result<Self> {
-        let redis = EmbeddedRedis::start(Default::default())?;
+    fn embedded(users: u64) -> Result<Self> {
+        let bytes_max = usize::try_from(users.saturating_mul(ENTRY_BYTES)).unwrap_or(usize::MAX);
+        let options = EmbeddedOptions::default();
+        let redis = EmbeddedRedis::start(EmbeddedOptions {
+            bytes_max: bytes_max.max(options.bytes_max),
+            ..options
+        })?;
         Ok(Self {
             redis: redis.options(),
             directory: Arc::new(SqliteDirectory::open(SqliteOptions::default())?),

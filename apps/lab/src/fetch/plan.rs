@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use freeboard::redis::RedisOptions;
 use freeboard_fetcher::{route::Route, wait::Wait};
 
 use super::step::Step;
@@ -49,6 +50,17 @@ impl Plan {
     /// How many notifications are sent.
     pub(super) fn notifications(&self) -> u64 {
         (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
+    }
+
+    /// The most commands in flight on a connection to Redis: ours always has a bound.
+    pub(super) fn queue_bound_in_force(&self) -> Option<usize> {
+        match self.mode {
+            Mode::Original => self.queue_bound,
+            Mode::Ours => Some(
+                self.queue_bound
+                    .unwrap_or_else(|| RedisOptions::default().credit_commands),
+            ),
+        }
     }
 
     /// The run in a few words.

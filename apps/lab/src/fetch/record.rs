@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use freeboard::meter::HistogramSummary;
 use serde::Serialize;
 
-use super::run::Outcome;
+use super::{plan::Mode, run::Outcome};
 
 /// The scene's results.
 #[derive(Debug, Serialize)]
@@ -23,7 +23,12 @@ pub(super) struct RunRecord {
     redis_threads: usize,
     route: String,
     wait: Option<String>,
+    /// The most commands in flight on a connection.
     queue_bound: Option<usize>,
+    /// Whether what was found is kept in the process, too.
+    has_local_layer: bool,
+    /// What the link to Redis carries, if it is narrow, in look-ups a second.
+    link: Option<f64>,
     qps: f64,
     seconds: f64,
     sent: u64,
@@ -33,19 +38,26 @@ pub(super) struct RunRecord {
     dead: u64,
     /// In the queues when the fetcher ended.
     left: u64,
+    /// Acknowledged, and still under way then.
+    unfinished: u64,
     lost: u64,
+    /// Replies that came more than once.
+    repeated: u64,
     misses: u64,
+    /// From when it was due to the reply.
+    latency_ms: Percentiles,
     wait_ms: Percentiles,
     lifetime_ms: Percentiles,
     in_queue_ms: Percentiles,
     from_send_ms: Percentiles,
     from_tell_ms: Percentiles,
-    /// Commands of each connection to Redis.
+    /// What each redis actor was told, or each connection sent.
     per_actor: Vec<u64>,
     in_flight_peak: u64,
     mailbox_peak: u64,
     rss_peak_bytes: Option<u64>,
     rss_growth_bytes: Option<u64>,
+    /// Of this process without who sends: with embedded servers, and who takes the replies.
     cpu_us_per_message: Option<f64>,
     idle_cpu_percent: Option<f64>,
     /// By the original's names.
@@ -82,7 +94,9 @@ impl RunRecord {
             redis_threads: plan.redis_threads,
             route: plan.route.to_string(),
             wait: plan.wait.map(|wait| wait.to_string()),
-            queue_bound: plan.queue_bound,
+            queue_bound: plan.queue_bound_in_force(),
+            has_local_layer: plan.mode == Mode::Ours,
+            link: plan.link,
             qps: plan.rate,
             seconds: outcome.seconds,
             sent: outcome.sent,
@@ -91,8 +105,11 @@ impl RunRecord {
             shed: outcome.shed,
             dead: outcome.dead,
             left: outcome.left,
+            unfinished: outcome.unfinished,
             lost: outcome.lost,
+            repeated: outcome.repeated,
             misses: outcome.misses,
+            latency_ms: Percentiles::of(&outcome.latency),
             wait_ms: Percentiles::of(&outcome.wait),
             lifetime_ms: Percentiles::of(&outcome.lifetime),
             in_queue_ms: Percentiles::of(&outcome.in_queue),

@@ -1,10 +1,7 @@
 //! One run: a fetcher under load, and what became of every notification.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     thread,
     time::{Duration, Instant},
 };
@@ -30,7 +27,7 @@ use super::{
     link::Link,
     plan::{Mode, Plan},
 };
-use crate::{console::Console, interrupt::Interrupt, memory, processor};
+use crate::{console::Console, memory, processor};
 
 /// How long what is under way may take to come to its end, once all is sent.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -57,20 +54,30 @@ pub(super) struct Outcome {
     pub(super) dead: u64,
     /// Still in their queues when the fetcher ended.
     pub(super) left: u64,
-    /// Seen nowhere again.
+    /// Still under way when the fetcher was ended: of the original, which had acknowledged them.
+    pub(super) unfinished: u64,
+    /// Seen nowhere again, and not under way any more.
     pub(super) lost: u64,
+    /// Of the original: notifications that were lost as too much was in flight to Redis. Of ours: look-ups that were
+    /// refused for that, and tried again.
     pub(super) shed: u64,
+    /// Of the original: lost for another reason.
+    pub(super) failed: u64,
+    /// Replies that came more than once.
+    pub(super) repeated: u64,
     /// While it was sent, in seconds.
     pub(super) seconds: f64,
     /// Replies until all was sent.
     pub(super) completed_in_time: u64,
+    /// From when it was due to the reply.
+    pub(super) latency: HistogramSummary,
     pub(super) wait: HistogramSummary,
     pub(super) lifetime: HistogramSummary,
     pub(super) in_queue: HistogramSummary,
     /// Of the slowest connection.
     pub(super) from_send: HistogramSummary,
     pub(super) from_tell: HistogramSummary,
-    /// Commands of each connection to Redis.
+    /// What each redis actor was told, or each connection sent.
     pub(super) per_actor: Vec<u64>,
     /// Commands in flight, the most that was seen.
     pub(super) in_flight_peak: u64,
@@ -89,6 +96,11 @@ impl Outcome {
     /// Whether nothing is lost that should not be.
     pub(super) fn is_sound(&self) -> bool {
         self.plan.mode == Mode::Original || self.lost == 0
+    }
+
+    /// Notifications a second, as they were sent.
+    pub(super) fn sent_rate(&self) -> f64 {
+        self.sent as f64 / self.seconds.max(1e-9)
     }
 
     /// Replies a second while it was sent.
@@ -212,6 +224,7 @@ impl Running {
 
 fn of_original(snapshot: &OriginalSnapshot, outcome: &mut Outcome) {
     outcome.shed = snapshot.shed;
+    outcome.failed = snapshot.failed;
     outcome.wait = snapshot.wait.clone();
     outcome.lifetime = snapshot.lifetime.clone();
     outcome.in_queue = snapshot.in_queue.clone();
@@ -254,12 +267,12 @@ impl Host {
     }
 }
 
-/// Does a run.
+/// Does a run. Once it is to stop it sends nothing more.
 pub(super) fn run(
     plan: &Plan,
     ground: &Ground,
     console: &Console,
-    interrupt: &Interrupt,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
     let host = Host::start()?;
     let broker = ground.broker(plan)?;
@@ -277,9 +290,6 @@ pub(super) fn run(
     let account = Arc::new(Account::new(plan.notifications(), plan.rate));
     let collector = Collector::start(&*broker, &account)?;
     console.start_bar(&plan.title(), account.len());
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopping = stop.clone();
-    let _listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
     let (begun, used) = (Instant::now(), processor::used());
     let sender = {
         let (broker, account, stop) = (broker.clone(), account.clone(), stop.clone());
@@ -303,15 +313,16 @@ pub(super) fn run(
     let (sent, sending) = sender.join().expect("the sender does not panic");
     let seconds = begun.elapsed().as_secs_f64();
     let completed_in_time = account.seen(Fate::Replied);
+    // Who sends is not the fetcher; who takes the replies is not told apart.
+    let sending = sending.unwrap_or_default().as_secs_f64();
+    let cpu = processor::seconds_since(used).map(|all| all - sending);
     wait_until(DRAIN, || {
         watch.look(&fetcher);
         account.accounted() >= sent
     });
-    // Who sends is not the fetcher; who takes the replies is not told apart.
-    let sending = sending.unwrap_or_default().as_secs_f64();
-    let cpu = processor::seconds_since(used).map(|all| all - sending);
     let completed = account.seen(Fate::Replied);
-    let idle_cpu_percent = idle();
+    let is_idle = fetcher.depths() == (0, 0) && account.accounted() >= sent;
+    let idle_cpu_percent = if is_idle { idle() } else { None };
     let rss_peak_bytes = memory::peak_bytes();
     let mut outcome = Outcome {
         plan: plan.clone(),
@@ -319,10 +330,14 @@ pub(super) fn run(
         completed,
         dead: 0,
         left: 0,
+        unfinished: 0,
         lost: 0,
         shed: 0,
+        failed: 0,
+        repeated: 0,
         seconds,
         completed_in_time,
+        latency: account.latency().summary(),
         wait: HistogramSummary::default(),
         lifetime: HistogramSummary::default(),
         in_queue: HistogramSummary::default(),
@@ -336,7 +351,7 @@ pub(super) fn run(
         rss_growth_bytes: rss_peak_bytes
             .zip(resident)
             .map(|(peak, before)| peak.saturating_sub(before)),
-        cpu_us_per_message: cpu.map(|seconds| seconds * 1e6 / completed.max(1) as f64),
+        cpu_us_per_message: cpu.map(|seconds| seconds * 1e6 / completed_in_time.max(1) as f64),
         idle_cpu_percent,
         counters: Vec::new(),
     };
@@ -350,7 +365,7 @@ pub(super) fn run(
     };
     let mut seen = account.accounted();
     let mut since = Instant::now();
-    wait_until(patience * 10, || {
+    wait_until(patience * 2, || {
         let now = account.accounted();
         if now != seen {
             (seen, since) = (now, Instant::now());
@@ -362,7 +377,14 @@ pub(super) fn run(
     console.end_bars();
     outcome.completed = account.seen(Fate::Replied);
     outcome.dead = account.seen(Fate::Dead);
-    outcome.lost = sent.saturating_sub(account.accounted());
+    outcome.repeated = account.repeated();
+    outcome.latency = account.latency().summary();
+    let missing = sent.saturating_sub(account.accounted());
+    outcome.lost = match plan.mode {
+        Mode::Original => missing.min(outcome.failed + outcome.shed),
+        Mode::Ours => missing,
+    };
+    outcome.unfinished = missing - outcome.lost;
     outcome.left = account
         .accounted()
         .saturating_sub(outcome.completed + outcome.dead);

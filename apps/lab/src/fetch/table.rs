@@ -8,11 +8,13 @@ use crate::{
     table::unseen,
 };
 
+const COLUMNS: usize = 17;
+
 /// A row for each step of the original's and for each run, the header first.
 pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
-    let header = [
-        "step", "whose", "m/r", "sent/s", "done/s", "wait", "lifetime", "in queue", "send", "tell",
-        "shed", "lost", "memory", "CPU us", "idle CPU",
+    let header: [&str; COLUMNS] = [
+        "step", "whose", "m/r", "sent/s", "done/s", "wait", "lifetime", "reply", "in queue",
+        "send", "tell", "shed", "left", "lost", "memory", "CPU us", "idle CPU",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut step = None;
@@ -38,11 +40,12 @@ fn of_original(plan: &Plan) -> Vec<String> {
         unseen(),
         ms(figures.wait),
         ms(figures.lifetime),
+        unseen(),
         ms(figures.in_queue),
         ms(figures.from_send),
         ms(figures.from_tell),
     ];
-    row.resize_with(15, unseen);
+    row.resize_with(COLUMNS, unseen);
     row
 }
 
@@ -58,14 +61,16 @@ fn row(outcome: &Outcome) -> Vec<String> {
         plan.step.to_string(),
         plan.mode.name().to_owned(),
         format!("{}/{}", plan.mains, plan.redis_threads),
-        rate(plan.rate),
+        rate(outcome.sent_rate()),
         rate(outcome.rate()),
         p99(&outcome.wait),
         p99(&outcome.lifetime),
+        p99(&outcome.latency),
         p99(&outcome.in_queue),
         p99(&outcome.from_send),
         p99(&outcome.from_tell),
         count(outcome.shed),
+        count(outcome.left + outcome.dead + outcome.unfinished),
         count(outcome.lost),
         outcome.rss_peak_bytes.map_or_else(unseen, mebibytes),
         outcome

@@ -38,6 +38,10 @@ pub(super) fn sentence(outcome: &Outcome) -> String {
             count(outcome.in_flight_peak)
         ),
         Step::Number(9) => match outcome.skew() {
+            Some(skew) if plan.mode == Mode::Ours => format!(
+                "the hot key is answered in the process: the busiest connection has {skew:.1} times the \
+                 others' look-ups"
+            ),
             Some(skew) => format!(
                 "the busiest connection has {skew:.1} times the others' look-ups (n + 1 = {})",
                 plan.redis_threads + 1

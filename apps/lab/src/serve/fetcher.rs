@@ -42,6 +42,9 @@ use page::{Page, answer};
 /// Where a part is that none was named for.
 const EMBEDDED: &str = "embedded";
 
+/// Users of an embedded directory, `user-0` and so on.
+const USERS_EMBEDDED: u64 = 100_000;
+
 /// Knobs of `freeboard fetcher`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FetcherArgs {
@@ -99,11 +102,12 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value = "64")]
     store_at_once: NonZeroUsize,
 
-    /// Fill the directory with so many users first, if it has fewer
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    users: u64,
+    /// Fill the directory with invented users first, if it has fewer than so many [default: 100000 in an
+    /// embedded one, else none]
+    #[arg(long, value_name = "N")]
+    users: Option<u64>,
 
-    /// Publish so many notifications a second, as others would, and take the replies
+    /// Publish so many notifications a second, as others would, and take the replies and the dead letters
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     load: Option<u32>,
 
@@ -156,10 +160,20 @@ impl FetcherArgs {
             let directory = MariaDbDirectory::connect(MariaDbOptions::new(&self.mysql));
             Arc::new(directory.map_err(|error| Usage::new(format!("--mysql: {error}")))?)
         };
-        directory
-            .provision(self.users)
-            .context("the directory cannot be filled")?;
+        let users = self.users();
+        if users > 0 {
+            directory
+                .provision(users)
+                .context("the directory cannot be filled")?;
+        }
         Ok(directory)
+    }
+
+    fn users(&self) -> u64 {
+        self.users.unwrap_or(match self.mysql.as_str() {
+            EMBEDDED => USERS_EMBEDDED,
+            _ => 0,
+        })
     }
 
     /// The server, if it is in this process, and where it is.
@@ -251,7 +265,9 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         Limits::default(),
         handler,
     ))?;
-    let load = args.load.map(|rate| Load::start(broker, rate, args.users));
+    let load = args
+        .load
+        .map(|rate| Load::start(broker, rate, args.users()));
     let load = load.transpose()?;
     announce(&format!(
         "the fetcher is at work; http://{0}/metrics, http://{0}/healthz; Ctrl-C ends it",

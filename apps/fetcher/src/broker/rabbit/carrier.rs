@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use futures_util::StreamExt;
 use lapin::{
-    Channel,
+    Channel, Connection,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
     },
@@ -29,7 +29,7 @@ use super::{
     },
     Shared,
     publisher::Outgoing,
-    session::{REPLY_SUCCESS, next_channel, pause},
+    session::{self, REPLY_SUCCESS},
 };
 
 /// What one visit settles at most, in deliveries: others are looked at in between.
@@ -101,27 +101,43 @@ impl Carrier {
         let mut attempt = 0;
         loop {
             let backoff = self.shared.backoff;
-            let channel = tokio::select! {
-                channel = next_channel(&mut sessions, &backoff) => channel,
+            let connection = tokio::select! {
+                biased;
                 () = is_at(&mut phases, Phase::Paused) => {
                     // There is nothing that could be settled.
                     return is_at(&mut phases, Phase::Stopped).await;
                 }
+                connection = session::next(&mut sessions) => connection,
             };
-            let Some(channel) = channel else { return };
-            match self.carry(&channel, &mut phases).await {
-                Ok(Ended::Stopped) => {
-                    // It may be gone; then all is as it should be.
-                    let _ = channel.close(REPLY_SUCCESS, "stopped".into()).await;
-                    return;
-                }
+            let Some(connection) = connection else { return };
+            let ended = tokio::select! {
+                ended = self.carry_on(&connection, &mut phases) => ended,
+                () = session::until_lost(&mut sessions, &connection) => Ok(Ended::Lost),
+            };
+            match ended {
+                Ok(Ended::Stopped) => return,
                 Ok(Ended::Lost) => attempt = 0,
                 Err(_) => {
-                    pause(&backoff, attempt).await;
+                    session::pause(&backoff, attempt).await;
                     attempt = attempt.saturating_add(1);
                 }
             }
         }
+    }
+
+    /// Consumes on a channel of its own.
+    async fn carry_on(
+        &mut self,
+        connection: &Connection,
+        phases: &mut watch::Receiver<Phase>,
+    ) -> lapin::Result<Ended> {
+        let channel = connection.create_channel().await?;
+        let ended = self.carry(&channel, phases).await?;
+        if let Ended::Stopped = ended {
+            // It may be gone; then all is as it should be.
+            let _ = channel.close(REPLY_SUCCESS, "stopped".into()).await;
+        }
+        Ok(ended)
     }
 
     /// Consumes on one channel.

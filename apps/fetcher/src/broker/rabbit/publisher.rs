@@ -41,24 +41,31 @@ pub(super) async fn run(
             () = refuse_all(&mut outgoing) => None,
         };
         let Some(connection) = connection else { return };
-        let Ok(channel) = open(&connection).await else {
-            session::pause(&backoff, attempt).await;
-            attempt = attempt.saturating_add(1);
-            continue;
+        let ended = tokio::select! {
+            ended = publish_on(&connection, &mut outgoing) => ended,
+            () = session::until_lost(&mut sessions, &connection) => Ok(Some(())),
         };
-        attempt = 0;
-        if publish_all(&channel, &mut outgoing).await.is_none() {
-            return;
+        match ended {
+            Ok(Some(())) => attempt = 0,
+            Ok(None) => return,
+            Err(_) => {
+                session::pause(&backoff, attempt).await;
+                attempt = attempt.saturating_add(1);
+            }
         }
     }
 }
 
-async fn open(connection: &Connection) -> lapin::Result<Channel> {
+/// As [`publish_all`], on a channel of its own.
+async fn publish_on(
+    connection: &Connection,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+) -> lapin::Result<Option<()>> {
     let channel = connection.create_channel().await?;
     channel
         .confirm_select(ConfirmSelectOptions::default())
         .await?;
-    Ok(channel)
+    Ok(publish_all(&channel, outgoing).await)
 }
 
 async fn refuse_all(outgoing: &mut mpsc::UnboundedReceiver<Outgoing>) {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use freeboard::flow::Backoff;
 use futures_util::StreamExt;
-use lapin::{Channel, Connection, ConnectionProperties, Event, uri::AMQPUri};
+use lapin::{Connection, ConnectionProperties, Event, uri::AMQPUri};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -99,14 +99,14 @@ pub(super) async fn next(sessions: &mut Sessions) -> Option<Arc<Connection>> {
     sessions.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-/// The next channel that can be had. `None` when the broker is closed.
-pub(super) async fn next_channel(sessions: &mut Sessions, backoff: &Backoff) -> Option<Channel> {
-    let mut attempt = 0;
-    loop {
-        if let Ok(channel) = next(sessions).await?.create_channel().await {
-            return Some(channel);
-        }
-        pause(backoff, attempt).await;
-        attempt = attempt.saturating_add(1);
-    }
+/// Until this is no longer the connection that there is.
+///
+/// Work on a connection is to be given up then: what the library waits for may never be heard of, if it was
+/// asked for at the very moment when the connection was lost.
+pub(super) async fn until_lost(sessions: &mut Sessions, connection: &Arc<Connection>) {
+    let is_this = |session: &Arc<Connection>| Arc::ptr_eq(session, connection);
+    // With the broker closed nobody shows another one.
+    let _ = sessions
+        .wait_for(|session| !session.as_ref().is_some_and(is_this))
+        .await;
 }

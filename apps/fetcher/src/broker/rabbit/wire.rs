@@ -21,8 +21,9 @@ pub(super) fn properties(message: &Message) -> BasicProperties {
         ATTEMPTS.into(),
         AMQPValue::LongLongInt(message.attempts.into()),
     );
-    let published_us = i64::try_from(message.published_us).unwrap_or(0);
-    headers.insert(PUBLISHED_US.into(), AMQPValue::LongLongInt(published_us));
+    if let Some(Ok(published_us)) = message.published_us.map(i64::try_from) {
+        headers.insert(PUBLISHED_US.into(), AMQPValue::LongLongInt(published_us));
+    }
     if let Some(reason) = &message.reason {
         headers.insert(REASON.into(), AMQPValue::LongString((&**reason).into()));
     }
@@ -43,7 +44,7 @@ pub(super) fn message(delivery: Delivery) -> Message {
         .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into());
     Message {
         attempts: attempts.unwrap_or(0),
-        published_us: published_us.unwrap_or(0),
+        published_us,
         redelivered: delivery.redelivered,
         reason,
         body: delivery.data.into(),

@@ -20,7 +20,7 @@ use super::{
 pub use failures::Failures;
 use sleepers::{Fetch, Sleepers};
 
-/// Keys that begin with it have no value.
+/// Keys whose last part, behind a colon, begins with it have no value.
 pub const NOBODY: &[u8] = b"nobody";
 
 /// How slow a [`MockStore`] is.

@@ -126,7 +126,8 @@ impl Sleepers {
 }
 
 fn value_of(key: &[u8]) -> Option<Bytes> {
-    if key.starts_with(NOBODY) {
+    let name = key.rsplit(|byte| *byte == b':').next().unwrap_or(key);
+    if name.starts_with(NOBODY) {
         return None;
     }
     Some([b"value-of-", key].concat().into())

@@ -1,6 +1,6 @@
 //! What others may know of a fetcher: its gauges, and whether it is well.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard::{
@@ -46,10 +46,13 @@ impl Page {
     pub(super) fn health(&self) -> Response<Body> {
         let mut down = Vec::new();
         if !(self.ends.is_connected)() {
-            down.push("the broker cannot be reached");
+            down.push("the broker cannot be reached".to_owned());
         }
-        if !self.redis.snapshot().connections.iter().any(|it| it.is_up) {
-            down.push("Redis cannot be reached");
+        if let Err(error) = self.redis.wait_up(Duration::ZERO) {
+            down.push(format!("Redis: {error}"));
+        }
+        if !self.fetcher.is_alive() {
+            down.push("a main actor has ended".to_owned());
         }
         match down.as_slice() {
             [] => answer(StatusCode::OK, "ok\n".to_owned()),
