@@ -102,7 +102,7 @@ impl Fill {
         let call = call.arg(self.token.0).integer(kind.byte().into());
         let numbers = [u64::from(self.cost_ms), self.fresh_ms, self.stale_ms];
         let call = numbers.into_iter().fold(call, millis);
-        call.arg(self.value.as_deref().unwrap_or_default())
+        call.bytes(self.value.clone().unwrap_or_default())
     }
 
     pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {

@@ -13,7 +13,7 @@ use crate::{
     bulkhead::Bulkhead,
     call::{Call, Reply},
     clock::Clock,
-    entry::{Entry, Token},
+    entry::Token,
     error::{CacheError, CacheStartError, FetchError},
     flights::{Flights, Limits},
     found::{Cached, Found},
@@ -56,8 +56,11 @@ pub(crate) struct Inner {
 impl Cache {
     /// A cache over `redis`, with an actor of `system` that hears of fills and keeps time.
     ///
+    /// A [`freeboard_redis::Cluster`] does not do: it has no subscriptions, by which those who wait hear of
+    /// fills.
+    ///
     /// # Errors
-    /// [`CacheStartError`]: not that the server cannot be reached.
+    /// [`CacheStartError`]: not that the server cannot be reached. [`RedisError::NotOnCluster`] for a cluster.
     pub fn new(
         system: &System,
         redis: &Redis,
@@ -234,12 +237,16 @@ impl Inner {
             return reply.complete(Ok(Some(Cached { value, is_stale })));
         }
         let inner = self.clone();
+        let removals = self.removals(&key);
         self.redis
             .get(&key)
             .then(move |answer| match inner.entry_of(answer) {
                 Ok(None) => inner.got_nothing(reply),
                 Ok(Some(entry)) => inner.with_time(move |inner, now_ms| match now_ms {
-                    Ok(now_ms) => inner.got_entry(&key, &entry, now_ms, reply),
+                    Ok(now_ms) => {
+                        let cached = Cached::of(&entry, now_ms);
+                        inner.got_entry(&key, cached, removals, reply);
+                    }
                     Err(error) => inner.fail(error, reply),
                 }),
                 Err(error) => inner.fail(error, reply),
@@ -251,8 +258,14 @@ impl Inner {
         reply.complete(Ok(None));
     }
 
-    fn got_entry(&self, key: &Bytes, entry: &Entry, now_ms: u64, reply: Reply<Option<Cached>>) {
-        let Some(cached) = Cached::of(entry, now_ms) else {
+    fn got_entry(
+        &self,
+        key: &Bytes,
+        cached: Option<Cached>,
+        removals: u64,
+        reply: Reply<Option<Cached>>,
+    ) {
+        let Some(cached) = cached else {
             return self.got_nothing(reply);
         };
         let counter = match cached {
@@ -262,7 +275,7 @@ impl Inner {
         };
         counter.add(1);
         if !cached.is_stale {
-            self.keep(key, &cached.value);
+            self.keep(key, &cached.value, removals);
         }
         reply.complete(Ok(Some(cached)));
     }
@@ -300,7 +313,8 @@ impl Inner {
 
     fn invalidate(self: &Arc<Self>, key: Bytes, leave: Leave, reply: Reply<()>) {
         self.gauges.invalidations.add(1);
-        // Before, so that nobody finds it here; and after, for an answer that was on its way.
+        // Before, so that nobody finds it here; and after, for what was asked between the two. An answer that
+        // comes later still is not put back.
         let forget = |inner: &Self, key: &Bytes| {
             if let Some(local) = &inner.local {
                 local.remove(key);

@@ -15,9 +15,9 @@
 //! ```
 //!
 //! Numbers are big-endian, as Redis' Lua packs them. One string, not a value beside a lease under another
-//! key: a look-up is one GET that also says whether somebody refreshes, both go in one step, expire as one,
-//! and stay in one slot of a cluster without a tag in every key. The 56 bytes are the price. It is no hash,
-//! as that would be seven fields to name and parse for each look-up.
+//! key: a look-up is one GET that also says whether somebody refreshes, and both go in one step and expire as
+//! one. The 56 bytes are the price. It is no hash, as that would be seven fields to name and parse for each
+//! look-up.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

@@ -19,6 +19,9 @@ use freeboard_flow::Backoff;
 
 use crate::{call::Reply, found::Found};
 
+/// Of so many callers that are refused one has the others gone through for those that have gone.
+const SWEEP_EVERY: u32 = 64;
+
 /// A caller, and until when it waits for another's fetch.
 pub(crate) struct Caller {
     pub(crate) reply: Reply<Found>,
@@ -58,7 +61,9 @@ pub(crate) struct Flight {
     pub(crate) turn: u64,
     pub(crate) stage: Stage,
     pub(crate) has_waited: bool,
-    polls: u32,
+    pub(crate) polls: u32,
+    /// Callers that were refused because there are too many.
+    refused: u32,
     /// When something must be done without an answer.
     pub(crate) due_ns: Option<u64>,
 }
@@ -80,8 +85,43 @@ impl Flight {
             stage: Stage::Getting,
             has_waited: false,
             polls: 0,
+            refused: 0,
             due_ns: None,
         }
+    }
+
+    /// Whether there is room for one more of at most `max`. If not, callers that have gone are left out.
+    pub(crate) fn has_room(&mut self, max: usize) -> bool {
+        if self.callers.len() < max {
+            return true;
+        }
+        if self.refused.is_multiple_of(SWEEP_EVERY) {
+            self.leave_out_gone();
+        }
+        let has_room = self.callers.len() < max;
+        self.refused = if has_room {
+            0
+        } else {
+            self.refused.wrapping_add(1)
+        };
+        has_room
+    }
+
+    fn leave_out_gone(&mut self) {
+        let mut before = 0..;
+        let asked = self.asked;
+        let stage = self.stage;
+        self.callers.retain(|caller| {
+            let index = before.next().unwrap_or_default();
+            let is_gone = caller.reply.is_gone();
+            self.asked -= usize::from(is_gone && index < asked);
+            if let (Stage::Filling { at_fill }, Stage::Filling { at_fill: was }) =
+                (&mut self.stage, stage)
+            {
+                *at_fill -= usize::from(is_gone && index < was);
+            }
+            !is_gone
+        });
     }
 
     /// A question leaves.
@@ -134,13 +174,13 @@ impl Flight {
         }
     }
 
-    /// Somebody else fetches. When to look again.
-    pub(crate) fn wait(&mut self, now_ns: u64, poll: &Backoff) -> Option<u64> {
+    /// Somebody else fetches. When to look again: by `open_ns`, when there is a lease again, at the latest.
+    pub(crate) fn wait(&mut self, open_ns: u64, now_ns: u64, poll: &Backoff) -> Option<u64> {
         self.stage = Stage::Waiting;
         self.has_waited = true;
         let poll_ns = now_ns.saturating_add(poll.delay_ns(self.polls));
         self.polls = self.polls.saturating_add(1);
-        Some(poll_ns.min(self.deadline_ns()?))
+        Some(poll_ns.min(open_ns).min(self.deadline_ns()?))
     }
 
     /// The first caller's. Others came later and wait as long.

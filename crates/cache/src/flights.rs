@@ -129,7 +129,7 @@ impl Flights {
                 return Joined::Refused(caller, CacheError::Closed);
             }
             if let Some(flight) = state.flights.get_mut(key) {
-                if flight.callers.len() >= self.limits.waiters_max {
+                if !flight.has_room(self.limits.waiters_max) {
                     return Joined::Refused(caller, CacheError::WaitersFull);
                 }
                 let is_first = flight.callers.is_empty();
@@ -214,8 +214,9 @@ impl Flights {
         })
     }
 
-    /// The lease is somebody else's, and there is nothing stale.
-    pub(crate) fn waits(&self, key: &Bytes, turn: u64, now_ns: u64) -> Waits {
+    /// The lease is somebody else's, or was until the rate limit is over, and there is nothing stale: until
+    /// `open_ns`.
+    pub(crate) fn waits(&self, key: &Bytes, turn: u64, open_ns: u64, now_ns: u64) -> Waits {
         self.with(|state| {
             let Some(flight) = state.flight(key, turn) else {
                 return Waits::default();
@@ -231,7 +232,7 @@ impl Flights {
                 flight.has_waited = true;
                 waits.again = Some(state.ask_lease(key));
             } else {
-                let due_ns = flight.wait(now_ns, &self.limits.poll);
+                let due_ns = flight.wait(open_ns, now_ns, &self.limits.poll);
                 state.schedule(key, due_ns);
             }
             waits
@@ -346,6 +347,7 @@ impl State {
         match next {
             Some(turn) => {
                 flight.ask(turn, Stage::Getting);
+                flight.polls = 0;
                 self.schedule(key, None);
             }
             None => drop(self.remove(key)),

@@ -49,7 +49,13 @@ fn step() -> impl Strategy<Value = Step> {
 enum Kind {
     Get,
     Lease,
-    Held,
+    /// How many callers there had been when the fetch began.
+    Held(usize),
+    Filling {
+        began: usize,
+        /// And when what was fetched left.
+        left: usize,
+    },
 }
 
 struct World {
@@ -152,10 +158,11 @@ impl World {
                 let granted = flights.granted(&key, turn, how == 1, self.now_ns);
                 Self::told(granted.leader);
                 self.served(&key, granted.served);
-                self.ask(&key, granted.turn, Kind::Held);
+                let began = self.outcomes.lock().len();
+                self.ask(&key, granted.turn, Kind::Held(began));
             }
             (Kind::Lease, 2) => {
-                let waits = flights.waits(&key, turn, self.now_ns);
+                let waits = flights.waits(&key, turn, self.now_ns + 25, self.now_ns);
                 Self::told(waits.expired);
                 self.ask(&key, waits.again, Kind::Lease);
             }
@@ -164,16 +171,22 @@ impl World {
                 let served = flights.answered(&key, turn);
                 self.served(&key, served);
             }
-            (Kind::Held, 0) => flights.given_up(&key, turn, self.now_ns),
-            (Kind::Held, how) => {
-                let ending = if how == 1 {
-                    Ending::NotStored
-                } else {
-                    Ending::Stored
-                };
+            (Kind::Held(_), 0) => flights.given_up(&key, turn, self.now_ns),
+            (Kind::Held(began), _) => {
                 flights.filling(&key, turn);
+                let left = self.outcomes.lock().len();
+                self.ask(&key, Some(turn), Kind::Filling { began, left });
+            }
+            (Kind::Filling { began, left }, how) => {
+                let (ending, end) = match how {
+                    0..2 => (Ending::NotStored, began),
+                    _ => (Ending::Stored, left),
+                };
                 let served = flights.filled(&key, turn, ending);
+                let late = self.outcomes.lock()[end..].to_vec();
                 self.served(&key, served);
+                let outcomes = self.outcomes.lock();
+                assert_eq!(outcomes[end..], late, "who came later is handed nothing");
             }
         }
     }

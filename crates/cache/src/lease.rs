@@ -147,22 +147,24 @@ impl Lease {
             inner.flights.filling(&self.key, turn);
         }
         let key = self.key.clone();
+        let removals = inner.removals(&key);
         inner
             .scripts
             .fill(&inner.redis, &key, inner.clock.simulated_ms(), &fill)
-            .then(move |answer| self.stored(&fill.value, answer, reply));
+            .then(move |answer| self.stored(&fill, removals, answer, reply));
     }
 
     fn stored(
         mut self,
-        value: &Option<Bytes>,
+        fill: &Fill,
+        removals: u64,
         answer: Result<Change, RedisError>,
         reply: Reply<Filled>,
     ) {
         let gauges = self.inner.gauges.clone();
         let (counter, ending, outcome) = match answer {
             Ok(Change { is_done: true, .. }) => {
-                self.inner.keep(&self.key, value);
+                self.inner.keep(&self.key, &fill.value, removals);
                 (&gauges.fills_stored, Ending::Stored, Ok(Filled::Stored))
             }
             Ok(_) => (
@@ -171,12 +173,14 @@ impl Lease {
                 Ok(Filled::Refused),
             ),
             Err(error) => {
+                // If it was not stored, nobody else need wait until the lease is over.
+                self.inner.release(&self.key, &fill.token);
                 let outcome = Err(CacheError::Redis(error));
                 (&gauges.fills_failed, Ending::NotStored, outcome)
             }
         };
         counter.add(1);
-        self.end(ending, value);
+        self.end(ending, &fill.value);
         reply.complete(outcome);
     }
 

@@ -40,7 +40,7 @@
 //!
 //! # What can happen at the same time
 //!
-//! Each row has a test of the given name in `tests/races.rs`, against a real Redis.
+//! Each row has a test of the given name in `tests/races.rs` or `tests/losses.rs`, against a real Redis.
 //!
 //! | what happens | what comes of it | test |
 //! |---|---|---|
@@ -49,6 +49,8 @@
 //! | a fill after an invalidation | the token is void: refused | `a_fill_after_an_invalidation_is_refused` |
 //! | a call after an invalidation, while a process of ours still fetches the old value | it is not handed what was fetched, it asks anew | `who_comes_after_an_invalidation_never_gets_what_was_fetched_before` |
 //! | an invalidation of what was fetched a moment ago | the next lease is given when the rate limit is over | `an_invalidation_keeps_the_rate_limit` |
+//! | a miss right after an invalidation, with the default options | it waits until the rate limit is over, and no longer, and fetches | `a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over` |
+//! | an invalidation overtakes an answer with what it made void | its caller asked before and gets it; the layer of the process does not | `the_layer_of_the_process_does_not_bring_back_what_was_invalidated` |
 //! | an invalidation that leaves a stale value | it is used until somebody has fetched | `an_invalidation_may_leave_a_stale_value` |
 //! | a value becomes stale under load | one refreshes, the others use it and see by the GET that somebody does | `a_stale_value_serves_while_one_refreshes` |
 //! | two see at once that it is time for an early refresh | the one lease decides | `a_costly_value_is_refreshed_early_by_one` |
@@ -63,6 +65,8 @@
 //! | the notification is lost | a poll finds the value | `a_lost_notification_costs_a_poll` |
 //! | the notification comes before the answer that one must wait | it is remembered: asked again at once | `a_notification_before_the_wait_began_is_not_lost` |
 //! | the answer that gave a lease is lost | the caller fetches without, and its fill is stored all the same | `a_lease_whose_answer_was_lost_can_be_filled` |
+//! | the answer that gave a lease is late, and nobody may fetch without | an error, and the lease is given back | `a_lease_that_nobody_uses_is_given_back` |
+//! | a fill is not sent | the lease is given back | `a_fill_that_is_not_sent_gives_the_lease_back` |
 //! | there is no value, then there is | that there is none is known for its own time, then fetched again | `that_there_is_no_value_is_known_for_a_while` |
 //! | the clock of a client is wrong | nothing | `the_clocks_of_clients_do_not_matter` |
 //! | the script cache is flushed | scripts are sent again | `flushed_scripts_are_sent_again` |
@@ -73,7 +77,12 @@
 //! What no lease can help: a fetch that reads the store before a change and whose lease is given after the
 //! invalidation. Invalidate after the store has committed, and read the store, not a replica that lags.
 //! An invalidation that fails (see its error) leaves the value until the end of its time, and the layer of
-//! this process ([`CacheOptions::local`]) does not hear of other processes' at all.
+//! this process ([`CacheOptions::local`]) does not hear of other processes' at all. If the server's clock is
+//! set back, entries live so much longer, and leases hold so much longer. A failover to a replica that lags
+//! brings back what it had: values that were invalidated since, and leases that were over.
+//!
+//! A cluster has no subscriptions, so there is no cache on one ([`Cache::new`]); on any server or
+//! failover group there is.
 
 #![forbid(unsafe_code)]
 

@@ -22,8 +22,10 @@ use crate::{
     lease::Lease,
     model::{LeaseOutcome, LeaseRequest},
     options::{Fallback, millis},
-    scripts::LeaseAnswer,
+    scripts::{LeaseAnswer, unexpected},
 };
+
+const MILLI_NS: u64 = 1_000_000;
 
 /// What a GET means for those who asked.
 enum Verdict {
@@ -64,15 +66,22 @@ impl Inner {
 
     fn ask(self: &Arc<Self>, key: Bytes, turn: u64) {
         let inner = self.clone();
+        let removals = self.removals(&key);
         self.redis
             .get(&key)
-            .then(move |answer| inner.got(key, turn, answer));
+            .then(move |answer| inner.got(key, turn, removals, answer));
     }
 
-    fn got(self: &Arc<Self>, key: Bytes, turn: u64, answer: Result<Option<Bytes>, RedisError>) {
+    fn got(
+        self: &Arc<Self>,
+        key: Bytes,
+        turn: u64,
+        removals: u64,
+        answer: Result<Option<Bytes>, RedisError>,
+    ) {
         match self.entry_of(answer) {
             Ok(entry) => match entry.map_or(Verdict::Lease { seen_ms: 0 }, |it| self.judge(&it)) {
-                Verdict::Use(cached) => self.serve(&key, turn, &cached),
+                Verdict::Use(cached) => self.serve(&key, turn, removals, &cached),
                 Verdict::Lease { seen_ms } => {
                     if self.flights.leasing(&key, turn) {
                         self.ask_lease(key, turn, seen_ms);
@@ -133,15 +142,17 @@ impl Inner {
             every_ms: millis(self.options.lease_every),
         };
         let inner = self.clone();
+        let removals = self.removals(&key);
         self.scripts
             .lease(&self.redis, &key, self.clock.simulated_ms(), &request)
-            .then(move |answer| inner.leased(key, turn, &request, answer));
+            .then(move |answer| inner.leased(key, turn, removals, &request, answer));
     }
 
     fn leased(
         self: &Arc<Self>,
         key: Bytes,
         turn: u64,
+        removals: u64,
         request: &LeaseRequest,
         answer: Result<LeaseAnswer, RedisError>,
     ) {
@@ -156,16 +167,16 @@ impl Inner {
         };
         let cached = |entry: &Entry| Cached::of(entry, answer.now_ms);
         match answer.outcome {
-            LeaseOutcome::Value(entry) => {
-                if let Some(cached) = cached(&entry) {
-                    self.serve(&key, turn, &cached);
-                }
-            }
-            LeaseOutcome::Wait { stale } => {
+            LeaseOutcome::Value(entry) => match cached(&entry) {
+                Some(cached) => self.serve(&key, turn, removals, &cached),
+                // No script of ours answers so; those who asked get an answer all the same.
+                None => self.unavailable(key, turn, unexpected("a value to use"), None),
+            },
+            LeaseOutcome::Wait { stale, until_ms } => {
                 self.gauges.leases_refused.add(1);
                 match stale.as_ref().and_then(cached) {
-                    Some(cached) => self.serve(&key, turn, &cached),
-                    None => self.wait(key, turn),
+                    Some(cached) => self.serve(&key, turn, removals, &cached),
+                    None => self.wait(key, turn, until_ms.saturating_sub(answer.now_ms)),
                 }
             }
             LeaseOutcome::Granted { stale, is_takeover } => {
@@ -180,8 +191,11 @@ impl Inner {
         }
     }
 
-    fn wait(self: &Arc<Self>, key: Bytes, turn: u64) {
-        let waits = self.flights.waits(&key, turn, now_ns());
+    /// Nobody gets a lease for `closed_ms`, unless it is given back.
+    fn wait(self: &Arc<Self>, key: Bytes, turn: u64, closed_ms: u64) {
+        let now_ns = now_ns();
+        let open_ns = now_ns.saturating_add(closed_ms.saturating_mul(MILLI_NS));
+        let waits = self.flights.waits(&key, turn, open_ns, now_ns);
         self.refuse(waits.expired, &CacheError::WaitedTooLong);
         if let Some(turn) = waits.again {
             self.gauges.notified.add(1);
@@ -236,11 +250,18 @@ impl Inner {
         token: Option<Token>,
     ) {
         self.gauges.redis_failures.add(1);
+        let refuse = |callers, error: CacheError| {
+            // Nobody fetches with it: the next one must not wait until it is over.
+            if let Some(token) = token {
+                self.release(&key, &token);
+            }
+            self.refuse(callers, &error);
+        };
         // The client has ended: there is nothing to come back to.
         let is_over = error == RedisError::Closed;
         if self.options.fallback == Fallback::Fail || is_over {
             let callers = self.flights.failed(&key, turn);
-            return self.refuse(callers, &CacheError::Redis(error));
+            return refuse(callers, CacheError::Redis(error));
         }
         match self.bulkhead.enter() {
             Some(permit) => {
@@ -249,15 +270,15 @@ impl Inner {
             }
             None => {
                 let callers = self.flights.failed(&key, turn);
-                self.refuse(callers, &CacheError::FetchesFull(error));
+                refuse(callers, CacheError::FetchesFull(error));
             }
         }
     }
 
     /// What was asked for is there.
-    fn serve(self: &Arc<Self>, key: &Bytes, turn: u64, cached: &Cached) {
+    fn serve(self: &Arc<Self>, key: &Bytes, turn: u64, removals: u64, cached: &Cached) {
         if !cached.is_stale {
-            self.keep(key, &cached.value);
+            self.keep(key, &cached.value, removals);
         }
         let served = self.flights.answered(key, turn);
         self.give(key, served, cached);
@@ -279,10 +300,15 @@ impl Inner {
         self.give(key, served, &cached);
     }
 
-    /// Keeps it in this process.
-    pub(crate) fn keep(&self, key: &Bytes, value: &Option<Bytes>) {
+    /// What a question is to remember when it leaves, for [`Inner::keep`].
+    pub(crate) fn removals(&self, key: &Bytes) -> u64 {
+        self.local.as_ref().map_or(0, |local| local.removals(key))
+    }
+
+    /// Keeps it in this process, unless the key was removed after its question left.
+    pub(crate) fn keep(&self, key: &Bytes, value: &Option<Bytes>, removals: u64) {
         if let Some(local) = &self.local {
-            local.put(key.clone(), value.clone());
+            local.put(key.clone(), value.clone(), removals);
         }
     }
 

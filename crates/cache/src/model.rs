@@ -46,6 +46,8 @@ pub enum LeaseOutcome {
     Wait {
         /// What may be used meanwhile. Without it the caller is noted as waiting.
         stale: Option<Entry>,
+        /// When the lease and the rate limit are over.
+        until_ms: u64,
     },
     /// Somebody has filled it.
     Value(Entry),
@@ -128,11 +130,12 @@ impl Slot {
             return LeaseOutcome::Granted { stale, is_takeover };
         }
         if entry.is_closed(now_ms) {
+            let until_ms = entry.lease_until_ms.max(entry.rate_until_ms);
             if stale.is_none() && !entry.is_awaited {
                 entry.is_awaited = true;
                 self.save(entry, now_ms);
             }
-            return LeaseOutcome::Wait { stale };
+            return LeaseOutcome::Wait { stale, until_ms };
         }
         let is_takeover = !entry.token.is_none();
         entry.token = request.token;

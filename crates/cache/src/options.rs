@@ -23,11 +23,13 @@ pub struct CacheOptions {
     /// How long a lease holds. A holder that fetches longer does so in vain, and one that has died holds the
     /// key up so long; default 10 s.
     pub lease_time: Duration,
-    /// A key's least time from one lease to the next, however often it is invalidated; default 10 s. Misses
-    /// between the two wait, or use the stale value. A lease that was released, or a value that became stale in
-    /// its own time, does not count.
+    /// A key's least time from one lease to the next, however often it is invalidated; default 1 s. Misses
+    /// between the two wait, or use the stale value: if it is longer than `wait_max`, a miss soon after an
+    /// invalidation ends as [`crate::CacheError::WaitedTooLong`]. A lease that was released, or a value that
+    /// became stale in its own time, does not count.
     pub lease_every: Duration,
-    /// How long a caller waits for somebody else's fetch; default 3 s.
+    /// How long a caller waits for somebody else's fetch, and for the end of the rate limit; default 3 s. To be
+    /// longer than `lease_every` by what a fetch takes.
     pub wait_max: Duration,
     /// The distances between two polls, in case a notification is lost; default from 20 ms, doubling, to
     /// 500 ms.
@@ -99,7 +101,7 @@ impl Default for CacheOptions {
             stale_time: Duration::from_secs(30),
             negative_time: Duration::from_secs(5),
             lease_time: Duration::from_secs(10),
-            lease_every: Duration::from_secs(10),
+            lease_every: Duration::from_secs(1),
             wait_max: Duration::from_secs(3),
             poll: Backoff {
                 min_ns: 20 * milli,

@@ -106,7 +106,8 @@ impl Scripts {
     }
 }
 
-const fn unexpected(wanted: &'static str) -> RedisError {
+/// An answer that none of the scripts gives.
+pub(crate) const fn unexpected(wanted: &'static str) -> RedisError {
     let came = "another answer of the script";
     RedisError::WrongType { wanted, came }
 }
@@ -132,15 +133,15 @@ impl FromValue for Change {
 impl LeaseAnswer {
     /// As the script answers it.
     pub(crate) fn into_value(self) -> Value {
-        let (outcome, is_takeover, entry) = match self.outcome {
-            LeaseOutcome::Granted { stale, is_takeover } => (GRANTED, is_takeover, stale),
-            LeaseOutcome::Wait { stale } => (WAIT, false, stale),
-            LeaseOutcome::Value(entry) => (VALUE, false, Some(entry)),
+        let (outcome, more, entry) = match self.outcome {
+            LeaseOutcome::Granted { stale, is_takeover } => (GRANTED, is_takeover.into(), stale),
+            LeaseOutcome::Wait { stale, until_ms } => (WAIT, until_ms, stale),
+            LeaseOutcome::Value(entry) => (VALUE, 0, Some(entry)),
         };
         let integer = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
         Value::Array(vec![
             integer(outcome),
-            integer(is_takeover.into()),
+            integer(more),
             integer(self.now_ms),
             entry.map_or(Value::Null, |entry| Value::Bulk(entry.encode())),
         ])
@@ -151,7 +152,7 @@ impl FromValue for LeaseAnswer {
     fn from_value(value: Value) -> Result<Self, RedisError> {
         let values = Vec::<Value>::from_value(value)?;
         let wanted = "the four parts of a lease's answer";
-        let [outcome, takeover, now, raw] =
+        let [outcome, more, now, raw] =
             <[Value; 4]>::try_from(values).map_err(|_| unexpected(wanted))?;
         let entry = match Option::<Bytes>::from_value(raw)? {
             Some(raw) => Some(Entry::decode(&raw).ok_or(unexpected("an entry"))?),
@@ -160,9 +161,12 @@ impl FromValue for LeaseAnswer {
         let outcome = match (u64::from_value(outcome)?, entry) {
             (GRANTED, stale) => LeaseOutcome::Granted {
                 stale,
-                is_takeover: bool::from_value(takeover)?,
+                is_takeover: bool::from_value(more)?,
             },
-            (WAIT, stale) => LeaseOutcome::Wait { stale },
+            (WAIT, stale) => LeaseOutcome::Wait {
+                stale,
+                until_ms: u64::from_value(more)?,
+            },
             (VALUE, Some(entry)) => LeaseOutcome::Value(entry),
             _ => return Err(unexpected("a lease's outcome")),
         };

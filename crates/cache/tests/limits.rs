@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
 
 use bytes::Bytes;
 use freeboard_cache::{Cache, CacheError, CacheOptions, CacheStartError, Fallback, Filled, Found};
@@ -31,6 +31,30 @@ fn waiters_of_a_key_are_bounded() {
         assert_eq!(waiter.value(), fresh("v"));
     }
     assert_eq!(cache.snapshot().shed.waiters_full, 1);
+}
+
+#[test]
+fn waiters_that_have_gone_make_room() {
+    let Some(bench) = Bench::start() else { return };
+    let options = CacheOptions {
+        waiters_max: 3,
+        ..bench.options()
+    };
+    let cache = bench.cache_with(options);
+    let holder = lease(&cache, "k");
+    let gone = [(); 2].map(|()| cache.get_or_lease("k").into_future());
+    let waiter = pending(&cache, "k");
+    drop(gone);
+    let late = [(); 2].map(|()| pending(&cache, "k"));
+    let outcome = cache.get_or_lease("k").wait();
+    assert!(
+        matches!(outcome, Err(CacheError::WaitersFull)),
+        "{outcome:?}"
+    );
+    assert_eq!(fill(holder, "v"), Filled::Stored);
+    for waiter in late.into_iter().chain([waiter]) {
+        assert_eq!(waiter.value(), fresh("v"));
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::{future::IntoFuture, time::Duration};
 use freeboard_cache::{CacheError, CacheOptions, Filled, Found};
 use freeboard_redis::Command;
 use support::{
-    BEGIN_MS, Bench, LONG, NEVER, bytes, eventually, fill, fresh, key_apart, lease, pending, stale,
-    until_waiting, value,
+    BEGIN_MS, Bench, NEVER, bytes, eventually, fill, fresh, lease, pending, stale, until_waiting,
+    value,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -78,6 +78,7 @@ fn an_invalidation_keeps_the_rate_limit() {
     let Some(bench) = Bench::start() else { return };
     let options = CacheOptions {
         wait_max: Duration::ZERO,
+        lease_every: SECOND * 10,
         ..bench.options()
     };
     let cache = bench.cache_with(options);
@@ -92,6 +93,23 @@ fn an_invalidation_keeps_the_rate_limit() {
     assert_eq!(cache.snapshot().waits_too_long, 1);
     bench.clock.advance(SECOND);
     assert_eq!(fill(lease(&cache, "k"), "new"), Filled::Stored);
+}
+
+#[test]
+fn a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over() {
+    let Some(bench) = Bench::start() else { return };
+    // Nobody looks in between: neither a poll nor the end of the wait.
+    let seldom = CacheOptions {
+        poll: NEVER,
+        wait_max: SECOND * 3_600,
+        ..CacheOptions::default()
+    };
+    for (key, options) in [("k", CacheOptions::default()), ("l", seldom)] {
+        let cache = bench.cache_with(options);
+        assert_eq!(fill(lease(&cache, key), "old"), Filled::Stored);
+        cache.invalidate(key).wait().unwrap();
+        assert_eq!(fill(pending(&cache, key).lease(), "new"), Filled::Stored);
+    }
 }
 
 #[test]
@@ -148,23 +166,6 @@ fn a_costly_value_is_refreshed_early_by_one() {
     assert_eq!(value(&b, "k"), fresh("v1"), "one refreshes, not two");
     assert_eq!(a.snapshot().early_refreshes, 1);
     assert_eq!(fill(holder, "v2"), Filled::Stored);
-}
-
-#[test]
-fn an_invalidation_between_get_and_lease_leaves_nothing_to_use() {
-    let Some(bench) = Bench::start() else { return };
-    let key = key_apart();
-    let (redis, answers, _) = bench.behind_proxy(&key);
-    let a = bench.cache();
-    let b = freeboard_cache::Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    assert_eq!(fill(lease(&a, &key), "old"), Filled::Stored);
-    bench.clock.advance(SECOND * 60);
-    answers.hold();
-    let late = pending(&b, &key);
-    eventually("the stale value is held", || answers.held_bytes() > 0);
-    a.invalidate(&key).wait().unwrap();
-    answers.pass();
-    assert!(late.lease().stale().is_none());
 }
 
 #[test]
@@ -267,88 +268,6 @@ fn a_release_gives_the_next_caller_of_the_process_the_lease_at_once() {
         waiter.lease().release();
     }
     assert_eq!(cache.snapshot().leases_released, 21);
-}
-
-#[test]
-fn a_lost_notification_costs_a_poll() {
-    let Some(bench) = Bench::start() else { return };
-    let key = key_apart();
-    let (redis, _, notifications) = bench.behind_proxy(&key);
-    let options = CacheOptions {
-        poll: CacheOptions::default().poll,
-        ..bench.options()
-    };
-    let a = bench.cache();
-    let b = freeboard_cache::Cache::new(&bench.system, &redis, options).unwrap();
-    notifications.hold();
-    let holder = lease(&a, &key);
-    let waiter = pending(&b, &key);
-    until_waiting(&b);
-    assert_eq!(fill(holder, "v"), Filled::Stored);
-    assert_eq!(waiter.value(), fresh("v"));
-    let figures = b.snapshot();
-    assert!(figures.polled > 0 && figures.notified == 0, "{figures:?}");
-    notifications.pass();
-}
-
-#[test]
-fn a_notification_before_the_wait_began_is_not_lost() {
-    let Some(bench) = Bench::start() else { return };
-    let key = key_apart();
-    let (redis, answers, _) = bench.behind_proxy(&key);
-    let a = bench.cache();
-    let b = freeboard_cache::Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    eventually("its subscription stands", || {
-        let command = Command::new("PUBSUB").arg("NUMSUB");
-        let channel = "freeboard-cache:cache:";
-        let subscribed = bench.redis.cmd(command.arg(channel)).wait();
-        let (_, count): (String, u64) = subscribed.unwrap();
-        count == 2
-    });
-    let holder = lease(&a, &key);
-    answers.hold();
-    let waiter = pending(&b, &key);
-    eventually("the answer to the GET is held", || answers.held_bytes() > 0);
-    answers.step();
-    eventually("the news that it must wait is held", || {
-        answers.held_bytes() > 0
-    });
-    assert_eq!(fill(holder, "v"), Filled::Stored);
-    let pushes = || -> u64 {
-        redis
-            .snapshot()
-            .connections
-            .iter()
-            .map(|it| it.pushes)
-            .sum()
-    };
-    eventually("it was notified", || 0 < pushes());
-    answers.pass();
-    // It never polls.
-    assert_eq!(waiter.value(), fresh("v"));
-    assert_eq!(b.snapshot().notified, 1);
-}
-
-#[test]
-fn a_lease_whose_answer_was_lost_can_be_filled() {
-    let Some(bench) = Bench::start() else { return };
-    let key = key_apart();
-    let (redis, answers, _) = bench.behind_proxy(&key);
-    let a = bench.cache();
-    let b = freeboard_cache::Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    // The server knows the script from here on.
-    lease(&a, "another").release();
-    answers.hold();
-    let caller = pending(&b, &key);
-    eventually("the answer to the GET is held", || answers.held_bytes() > 0);
-    answers.step();
-    eventually("the lease is held", || answers.held_bytes() > 0);
-    answers.cut();
-    let holder = caller.lease();
-    assert!(holder.is_direct());
-    redis.wait_up(LONG).unwrap();
-    assert_eq!(fill(holder, "v"), Filled::Stored);
-    assert_eq!(value(&a, &key), fresh("v"));
 }
 
 #[test]

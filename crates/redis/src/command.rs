@@ -29,6 +29,17 @@ const NOT_ALLOWED: &[&str] = &[
     "MULTI",
     "EXEC",
     "DISCARD",
+    "READONLY",
+    "READWRITE",
+    "ASKING",
+];
+
+/// As above, by the first two words.
+const NOT_ALLOWED_PAIRS: &[(&str, &str, &str)] = &[
+    ("CLIENT", "REPLY", "CLIENT REPLY"),
+    ("CLIENT", "TRACKING", "CLIENT TRACKING"),
+    ("CLIENT", "NO-TOUCH", "CLIENT NO-TOUCH"),
+    ("SCRIPT", "DEBUG", "SCRIPT DEBUG"),
 ];
 
 /// A command with its arguments, encoded as they are added.
@@ -123,9 +134,10 @@ impl Command {
         pairs.into_iter().fold(self, add)
     }
 
-    /// Adds a time in milliseconds.
+    /// Adds a time in milliseconds, rounded up: a short one is not none.
     pub fn millis(self, time: Duration) -> Self {
-        self.integer(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+        let millis = time.as_nanos().div_ceil(1_000_000);
+        self.integer(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
     /// Adds `argument` if it is there.
@@ -163,12 +175,16 @@ impl Command {
     pub(crate) fn objection(&self) -> Option<&'static str> {
         let mut rest = self.body.as_slice();
         let name = next_argument(&mut rest)?;
-        if name.eq_ignore_ascii_case(b"CLIENT") {
-            let is_reply = next_argument(&mut rest)?.eq_ignore_ascii_case(b"REPLY");
-            return is_reply.then_some("CLIENT REPLY");
+        let is = |argument: &[u8], known: &str| argument.eq_ignore_ascii_case(known.as_bytes());
+        if let Some(known) = NOT_ALLOWED.iter().find(|known| is(name, known)) {
+            return Some(known);
         }
-        let is_name = |known: &&&str| name.eq_ignore_ascii_case(known.as_bytes());
-        NOT_ALLOWED.iter().find(is_name).copied()
+        if !NOT_ALLOWED_PAIRS.iter().any(|(first, ..)| is(name, first)) {
+            return None;
+        }
+        let second = next_argument(&mut rest)?;
+        let is_pair = |pair: &&(&str, &str, &str)| is(name, pair.0) && is(second, pair.1);
+        NOT_ALLOWED_PAIRS.iter().find(is_pair).map(|pair| pair.2)
     }
 }
 

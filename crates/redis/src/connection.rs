@@ -6,8 +6,9 @@
 //!      └──────────────────┴── failed, too late ────┴── lost, stuck ────┘
 //! ```
 //!
-//! While it is up, each round takes the whole intake, writes what the socket takes, and reads; so it
-//! always reads while writing, and a server that is busy sending to us cannot wait for us for ever.
+//! While it is up, each round takes the whole intake, reads, and writes what the socket takes; so it
+//! always reads while writing, and a server that is busy sending to us cannot wait for us for ever. It
+//! reads before it looks at deadlines: a reply that is there in time counts, however late this runs.
 
 use std::{
     io,
@@ -24,16 +25,16 @@ use freeboard_net::tcp::Arrived;
 
 use crate::{
     alarm::Alarm,
-    command::Command,
     error::{DownReason, RedisError},
     failure::Failure,
     intake::{Intake, Line},
     options::RedisOptions,
     outstanding::{BatchMax, Outcome, Outstanding, Slot},
+    pieces::Pieces,
     protocol::{Malformed, ProtocolError, Value},
     pubsub::PubSub,
     random,
-    reply::{Handed, Name, Reply},
+    reply::{Handed, Reply},
     subscribers::{Subscribers, is_confirmation},
     wire::{READ_BYTES, Wire},
 };
@@ -68,7 +69,9 @@ pub(crate) struct Connection {
     pushes: Vec<Vec<Value>>,
     /// What the intake is swapped with.
     slots: Vec<Slot<Reply>>,
-    bytes: BytesMut,
+    bytes: Pieces,
+    /// When something last came.
+    heard_ns: u64,
     /// Attempts since the connection was last up for long.
     attempt: u32,
     /// For chance.
@@ -84,7 +87,8 @@ impl Connection {
         subscribers: Arc<Subscribers>,
         seed: u64,
     ) -> Self {
-        let outstanding = Outstanding::new(nanoseconds(options.overdue));
+        let overdue_ns = nanoseconds(options.overdue);
+        let outstanding = Outstanding::new(overdue_ns, options.limits.reply_bytes);
         Self {
             options,
             poller,
@@ -96,7 +100,8 @@ impl Connection {
             outcomes: Vec::new(),
             pushes: Vec::new(),
             slots: Vec::new(),
-            bytes: BytesMut::new(),
+            bytes: Pieces::default(),
+            heard_ns: 0,
             attempt: 0,
             turn: seed,
             alarm: Alarm::default(),
@@ -127,7 +132,7 @@ impl Connection {
             Phase::Resting { until_ns }
             | Phase::Connecting { until_ns }
             | Phase::Greeting { until_ns } => until_ns,
-            Phase::Up { .. } => self.outstanding.due_ns(),
+            Phase::Up { .. } => self.outstanding.due_ns().min(self.idle_ns()),
         };
         self.alarm.set(due_ns, now_ns(), cx, Self::alarmed);
     }
@@ -213,25 +218,33 @@ impl Connection {
 
     fn up(&mut self, now_ns: u64) {
         self.phase = Phase::Up { since_ns: now_ns };
+        self.heard_ns = now_ns;
         self.intake.gauges.connects.bump(1);
         self.intake.set_line(Line::Up);
         self.change_subscriptions();
     }
 
     fn exchange(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {
+        self.ask_if_idle();
         for _ in 0..ROUNDS_MAX {
             if self.intake.take(&mut self.slots, &mut self.bytes) {
                 self.change_subscriptions();
             }
             self.outstanding.accept(&mut self.slots, &mut self.bytes);
             let now_ns = now_ns();
+            if let Some(wire) = &mut self.wire
+                && self.outstanding.due_ns() <= now_ns
+            {
+                // A reply may be there that the poller has not found yet, as after a pause of the process.
+                wire.socket.look_again();
+            }
+            let has_read = self.read()?;
             self.outstanding.expire(now_ns, &mut self.outcomes);
-            if self.outstanding.is_stuck(now_ns) {
+            if !has_read && self.outstanding.is_stuck(now_ns) {
                 self.intake.gauges.stuck.bump(1);
                 return Err(Failure::Stuck(self.options.overdue));
             }
             let has_more = self.write(now_ns)?;
-            let has_read = self.read()?;
             self.settle();
             self.deliver();
             if !has_more && !has_read && self.intake.rest() {
@@ -240,6 +253,24 @@ impl Connection {
         }
         cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
         Ok(())
+    }
+
+    /// A connection whose other end is gone without a word looks as one on which nothing happens: it is
+    /// asked, and its answer has a deadline as every other.
+    fn ask_if_idle(&self) {
+        let now_ns = now_ns();
+        if self.idle_ns() <= now_ns {
+            let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
+            self.intake.push_ping(now_ns, deadline_ns);
+        }
+    }
+
+    /// When the server is to be asked whether it is there.
+    fn idle_ns(&self) -> u64 {
+        match self.outstanding.is_idle() {
+            true => self.heard_ns.saturating_add(nanoseconds(self.options.idle)),
+            false => u64::MAX,
+        }
     }
 
     fn see_whether_closing(&self, cx: &mut Context<Self>) -> Result<(), Failure> {
@@ -286,8 +317,10 @@ impl Connection {
         let (outstanding, outcomes) = (&mut self.outstanding, &mut self.outcomes);
         let (gauges, pushes) = (&self.intake.gauges, &mut self.pushes);
         let mut taken = Ok(());
+        let heard_ns = &mut self.heard_ns;
         let mut take = |mut bytes: &[u8]| -> Result<(), ProtocolError> {
             let now_ns = now_ns();
+            *heard_ns = now_ns;
             gauges.received_bytes.bump(bytes.len() as u64);
             while let Some(value) = parser.next(&mut bytes)? {
                 if let Value::Push(push) = value {
@@ -298,8 +331,10 @@ impl Connection {
                     }
                     continue;
                 }
-                let unasked = |what: Malformed| parser.error(what);
-                if let Some(times) = outstanding.reply(value, outcomes).map_err(unasked)? {
+                let wrong = |what: Malformed| parser.error(what);
+                let bytes = parser.last_reply_bytes();
+                let times = outstanding.reply(value, bytes, outcomes);
+                if let Some(times) = times.map_err(wrong)? {
                     gauges.replies.bump(times.commands as u64);
                     gauges
                         .from_tell
@@ -356,18 +391,12 @@ impl Connection {
         let now_ns = now_ns();
         let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
         for asked in changes.subscribe {
-            let command = match &asked.name {
-                Name::Channel(name) => Command::new("SUBSCRIBE").arg(name),
-                Name::Pattern(name) => Command::new("PSUBSCRIBE").arg(name),
-            };
-            self.intake.push_own(command, asked, now_ns, deadline_ns);
+            let command = asked.name.command("SUBSCRIBE", "PSUBSCRIBE");
+            self.intake.push_asked(command, asked, now_ns, deadline_ns);
         }
         for asked in changes.unsubscribe {
-            let command = match &asked.name {
-                Name::Channel(name) => Command::new("UNSUBSCRIBE").arg(name),
-                Name::Pattern(name) => Command::new("PUNSUBSCRIBE").arg(name),
-            };
-            self.intake.push_own(command, asked, now_ns, deadline_ns);
+            let command = asked.name.command("UNSUBSCRIBE", "PUNSUBSCRIBE");
+            self.intake.push_asked(command, asked, now_ns, deadline_ns);
         }
         tell(&self.intake, changes.tell);
     }

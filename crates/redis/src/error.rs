@@ -37,6 +37,10 @@ pub enum RedisError {
     /// watched key had changed (`None`).
     #[error("the transaction was aborted{}", .0.as_ref().map_or(String::new(), |why| format!(": {why}")))]
     Aborted(Option<ServerError>),
+    /// `MULTI` was refused, so the commands of the transaction were carried out one by one, but for those
+    /// that were refused themselves.
+    #[error("MULTI was refused, so the commands were carried out one by one: {0}")]
+    NotAtomic(ServerError),
     /// The reply is not of the type that the caller wants. The command was carried out.
     #[error("the reply is {came}, not {wanted}")]
     WrongType {
@@ -66,8 +70,9 @@ pub enum RedisError {
     /// [`crate::ClusterOptions::redirections`]. It was not carried out; here is where the last one sent it.
     #[error("the cluster sent it on and on: {0}")]
     TooManyRedirections(ServerError),
-    /// The client has ended. The command was not sent.
-    #[error("the client has ended")]
+    /// The client's connections have ended, with their system or after its last handle. The command was not
+    /// sent.
+    #[error("the client has ended, or its system has")]
     Closed,
 }
 

@@ -57,6 +57,13 @@ impl FromValue for Bytes {
     }
 }
 
+/// The bytes of a string, not an array of numbers.
+impl FromValue for Vec<u8> {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        Bytes::from_value(value).map(Self::from)
+    }
+}
+
 impl FromValue for String {
     fn from_value(value: Value) -> Result<Self, RedisError> {
         let bytes = Bytes::from_value(value)?;
@@ -91,6 +98,18 @@ impl FromValue for i64 {
 }
 
 impl FromValue for u64 {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        number("a number that is not negative", value)
+    }
+}
+
+impl FromValue for u32 {
+    fn from_value(value: Value) -> Result<Self, RedisError> {
+        number("a number from 0 to 4294967295", value)
+    }
+}
+
+impl FromValue for usize {
     fn from_value(value: Value) -> Result<Self, RedisError> {
         number("a number that is not negative", value)
     }
@@ -148,23 +167,33 @@ impl<T: FromValue + Eq + Hash> FromValue for HashSet<T> {
     }
 }
 
-impl<A: FromValue, B: FromValue> FromValue for (A, B) {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        let mut values = elements(value)?.into_iter();
-        match (values.next(), values.next(), values.next()) {
-            (Some(first), Some(second), None) => {
-                Ok((A::from_value(first)?, B::from_value(second)?))
+macro_rules! tuples {
+    ($(($($kind:ident $part:ident),+))+) => {$(
+        impl<$($kind: FromValue),+> FromValue for ($($kind),+) {
+            fn from_value(value: Value) -> Result<Self, RedisError> {
+                let parts: Result<[Value; _], _> = elements(value)?.try_into();
+                let [$($part),+] = parts.map_err(|_| RedisError::WrongType {
+                    wanted: "an array with an element for each of the tuple's",
+                    came: "an array of another length",
+                })?;
+                Ok(($($kind::from_value($part)?),+))
             }
-            _ => Err(RedisError::WrongType {
-                wanted: "a pair",
-                came: "an array of another length",
-            }),
         }
-    }
+    )+};
+}
+
+tuples! {
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
 }
 
 /// A map, or an array in which keys and values take turns.
-fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
+pub(crate) fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
     value: Value,
 ) -> Result<M, RedisError> {
     let pair = |key, value| Ok((K::from_value(key)?, V::from_value(value)?));

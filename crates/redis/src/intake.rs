@@ -11,21 +11,22 @@
 use std::{mem, sync::OnceLock, time::Instant};
 
 use bytes::BytesMut;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
     command::Command,
     error::{DownReason, RedisError},
     gauges::Gauges,
     outstanding::{Awaits, Freed, Slot},
+    pieces::Pieces,
     reply::{Asked, Handed, Reply},
     snapshot::ConnectionSnapshot,
     sync::{AtomicUsize, Ordering},
     unit::Unit,
 };
 
-/// A buffer that has grown beyond this is not kept for the next time.
-const KEPT_BYTES: usize = 1 << 20;
+/// Beyond so many bytes a command is copied before it is left, not under the lock that all callers share.
+const LARGE_BYTES: usize = 4 << 10;
 
 /// The load of a connection that takes no commands: any other one is to be preferred.
 pub(crate) const DOWN: usize = usize::MAX;
@@ -63,7 +64,7 @@ pub(crate) struct Intake {
 struct State {
     line: Line,
     slots: Vec<Slot<Reply>>,
-    bytes: BytesMut,
+    bytes: Pieces,
     /// Commands and bytes that are under way, here and at the connection.
     commands: usize,
     command_bytes: usize,
@@ -81,7 +82,7 @@ impl Intake {
             state: Mutex::new(State {
                 line: Line::Down(DownReason::Connecting),
                 slots: Vec::new(),
-                bytes: BytesMut::new(),
+                bytes: Pieces::default(),
                 commands: 0,
                 command_bytes: 0,
                 is_awake: false,
@@ -120,10 +121,16 @@ impl Intake {
         deadline_ns: u64,
     ) -> Option<(Reply, RedisError)> {
         let mut state = self.state.lock();
-        if let Err(error) = state.admit(unit, self.credit) {
+        let mut admitted = state.admit(unit, self.credit);
+        let mut encoded = None;
+        if admitted.is_ok() && unit.len_max() > LARGE_BYTES {
+            encoded = Some(MutexGuard::unlocked(&mut state, || unit.encoded()));
+            admitted = state.admit(unit, self.credit);
+        }
+        if let Err(error) = admitted {
             return Some((reply, error));
         }
-        state.append(unit, reply, unit.awaits(), told_ns, deadline_ns);
+        state.append(unit, encoded, reply, unit.awaits(), told_ns, deadline_ns);
         self.publish(&state);
         let was_awake = mem::replace(&mut state.is_awake, true);
         drop(state);
@@ -208,14 +215,11 @@ impl Intake {
     }
 
     /// Takes all that was left; the actor is awake from here on. Whether it was nudged.
-    pub(crate) fn take(&self, slots: &mut Vec<Slot<Reply>>, bytes: &mut BytesMut) -> bool {
+    pub(crate) fn take(&self, slots: &mut Vec<Slot<Reply>>, bytes: &mut Pieces) -> bool {
         let mut state = self.state.lock();
         state.is_awake = true;
         mem::swap(&mut state.slots, slots);
         mem::swap(&mut state.bytes, bytes);
-        if state.bytes.capacity() > KEPT_BYTES {
-            state.bytes = BytesMut::new();
-        }
         mem::take(&mut state.is_nudged)
     }
 
@@ -227,14 +231,37 @@ impl Intake {
         is_empty
     }
 
-    /// Leaves a command of the connection's own, beyond all credit: its bound is that of the names that
-    /// are subscribed to, of which each has one under way at most. It is seen when the intake is taken the
-    /// next time.
-    pub(crate) fn push_own(&self, command: Command, asked: Asked, told_ns: u64, deadline_ns: u64) {
-        let mut state = self.state.lock();
+    /// Leaves a command for a subscription, beyond all credit: its bound is that of the names that are
+    /// subscribed to, of which each has one under way at most. It is seen when the intake is taken the next
+    /// time.
+    pub(crate) fn push_asked(
+        &self,
+        command: Command,
+        asked: Asked,
+        told_ns: u64,
+        deadline_ns: u64,
+    ) {
         let reply = Reply::Subscribed(Box::new(asked));
+        self.push_own(command, reply, Awaits::Confirmation, told_ns, deadline_ns);
+    }
+
+    /// Asks the server whether it is there, beyond all credit: once at a time. It is seen as above.
+    pub(crate) fn push_ping(&self, told_ns: u64, deadline_ns: u64) {
+        let ping = Command::new("PING");
+        self.push_own(ping, Reply::Nobody, Awaits::Reply, told_ns, deadline_ns);
+    }
+
+    fn push_own(
+        &self,
+        command: Command,
+        reply: Reply,
+        awaits: Awaits,
+        told_ns: u64,
+        deadline_ns: u64,
+    ) {
+        let mut state = self.state.lock();
         let unit = Unit::One(command);
-        state.append(&unit, reply, Awaits::Confirmation, told_ns, deadline_ns);
+        state.append(&unit, None, reply, awaits, told_ns, deadline_ns);
         self.publish(&state);
     }
 
@@ -277,17 +304,29 @@ impl Intake {
 }
 
 impl State {
+    /// `encoded` is the unit's bytes, if they are there already.
     fn append(
         &mut self,
         unit: &Unit,
+        encoded: Option<BytesMut>,
         reply: Reply,
         awaits: Awaits,
         told_ns: u64,
         deadline_ns: u64,
     ) {
-        let before = self.bytes.len();
-        unit.encode(&mut self.bytes);
-        let bytes = self.bytes.len() - before;
+        let bytes = match encoded {
+            Some(encoded) => {
+                let bytes = encoded.len();
+                self.bytes.push(encoded);
+                bytes
+            }
+            None => {
+                let room = self.bytes.room(unit.len_max());
+                let before = room.len();
+                unit.encode(room);
+                room.len() - before
+            }
+        };
         self.slots.push(Slot {
             reply: Some(reply),
             awaits,

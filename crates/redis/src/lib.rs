@@ -53,6 +53,7 @@ mod options;
 mod outstanding;
 #[cfg(test)]
 mod outstanding_tests;
+mod pieces;
 mod pipeline;
 mod pool;
 pub mod protocol;
@@ -72,7 +73,9 @@ mod wire;
 
 pub use cluster::{Cluster, ClusterOptions, ClusterSnapshot, NODES_MAX, NodeSnapshot};
 pub use command::Command;
-pub use commands::{Expiry, Page, PendingSummary, SetIf, SetOptions, StreamEntry, Ttl};
+pub use commands::{
+    End, Expiry, Page, PendingSummary, ScoreIf, SetIf, SetOptions, StreamEntry, Ttl,
+};
 pub use error::{DownReason, RedisError};
 pub use from_value::FromValue;
 pub use options::{CONNECTIONS_MAX, RedisOptions, RedisOptionsError};

@@ -54,6 +54,10 @@ pub struct RedisOptions {
     pub connect_timeout: Duration,
     /// How long after its deadline a reply has the connection replaced; default 2 s.
     pub overdue: Duration,
+    /// How long nothing may come, with no command under way, before the server is asked whether it is still
+    /// there (`PING`): a connection whose other end is gone without a word is replaced `timeout` and
+    /// `overdue` after that. At least 1 ms; default 10 s.
+    pub idle: Duration,
     /// The longest wait before each attempt to connect again, of which any part is waited (full jitter);
     /// default from 10 ms, doubling, to 10 s.
     pub backoff: Backoff,
@@ -87,6 +91,7 @@ impl Default for RedisOptions {
             timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(2),
             overdue: Duration::from_secs(2),
+            idle: Duration::from_secs(10),
             backoff: Backoff::default(),
             seed: None,
             limits: Limits::default(),
@@ -187,6 +192,7 @@ impl RedisOptions {
 
     pub(crate) fn validate(&self) -> Result<(), RedisOptionsError> {
         const MANY: usize = u32::MAX as usize;
+        let idle = usize::try_from(self.idle.as_millis()).unwrap_or(usize::MAX);
         for (name, value, min, max) in [
             ("connections", self.connections, 1, CONNECTIONS_MAX),
             ("credit_commands", self.credit_commands, 1, MANY),
@@ -194,6 +200,7 @@ impl RedisOptions {
             ("batch_commands", self.batch_commands, 1, MANY),
             ("batch_bytes", self.batch_bytes, 1, usize::MAX / 4),
             ("subscriptions", self.subscriptions, 0, MANY),
+            ("idle in ms", idle, 1, usize::MAX),
         ] {
             if !(min..=max).contains(&value) {
                 return Err(RedisOptionsError::Range { name, min, max });
@@ -278,5 +285,11 @@ mod tests {
         };
         let text = options.validate().unwrap_err().to_string();
         assert_eq!(text, "connections must be between 1 and 1024");
+        let options = RedisOptions {
+            idle: Duration::from_micros(999),
+            ..RedisOptions::default()
+        };
+        let text = options.validate().unwrap_err().to_string();
+        assert!(text.starts_with("idle in ms must be"), "{text}");
     }
 }

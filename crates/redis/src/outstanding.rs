@@ -20,11 +20,9 @@ use bytes::BytesMut;
 
 use crate::{
     error::RedisError,
+    pieces::Pieces,
     protocol::{Malformed, Value},
 };
-
-/// A buffer that has grown beyond this is given back once it is empty.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// What a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +103,12 @@ pub(crate) struct Batch {
 pub(crate) struct Outstanding<R> {
     waiting: VecDeque<Slot<R>>,
     /// The bytes of all that wait, in order.
-    waiting_bytes: BytesMut,
+    waiting_bytes: Pieces,
     sent: VecDeque<Slot<R>>,
     /// Replies of the oldest sent unit, while there are more to come.
     collected: Vec<Value>,
+    /// Of them, as the parser counts.
+    collected_bytes: u64,
     /// No deadline of one without an outcome is earlier.
     earliest_ns: u64,
     freed: Freed,
@@ -116,32 +116,30 @@ pub(crate) struct Outstanding<R> {
     tombstones: usize,
     /// How long after its deadline a reply makes the connection count as stuck.
     overdue_ns: u64,
+    /// What all replies of a unit may be together.
+    reply_bytes_max: u64,
 }
 
 impl<R> Outstanding<R> {
-    pub(crate) fn new(overdue_ns: u64) -> Self {
+    pub(crate) fn new(overdue_ns: u64, reply_bytes_max: u64) -> Self {
         Self {
             waiting: VecDeque::new(),
-            waiting_bytes: BytesMut::new(),
+            waiting_bytes: Pieces::default(),
             sent: VecDeque::new(),
             collected: Vec::new(),
+            collected_bytes: 0,
             earliest_ns: u64::MAX,
             freed: Freed::default(),
             sent_commands: 0,
             tombstones: 0,
             overdue_ns,
+            reply_bytes_max,
         }
     }
 
     /// Takes commands and their bytes over; both are empty then.
-    pub(crate) fn accept(&mut self, slots: &mut Vec<Slot<R>>, bytes: &mut BytesMut) {
-        if self.waiting_bytes.is_empty() {
-            mem::swap(&mut self.waiting_bytes, bytes);
-            bytes.clear();
-        } else {
-            self.waiting_bytes.extend_from_slice(bytes);
-            bytes.clear();
-        }
+    pub(crate) fn accept(&mut self, slots: &mut Vec<Slot<R>>, bytes: &mut Pieces) {
+        self.waiting_bytes.append(bytes);
         for slot in slots.drain(..) {
             self.earliest_ns = self.earliest_ns.min(slot.expires_ns());
             self.waiting.push_back(slot);
@@ -162,7 +160,7 @@ impl<R> Outstanding<R> {
         mut write: impl FnMut(BytesMut),
     ) -> Batch {
         let mut batch = Batch::default();
-        // Bytes at the front of `waiting_bytes` that are to be sent.
+        // Bytes at the front of the first piece that are to be sent.
         let mut run = 0;
         while let Some(slot) = self.waiting.front() {
             let is_wanted = slot.reply.is_some() && slot.expires_ns() > now_ns;
@@ -177,6 +175,9 @@ impl<R> Outstanding<R> {
             let Some(mut slot) = self.waiting.pop_front() else {
                 break;
             };
+            if run > 0 && (!is_wanted || run == self.waiting_bytes.first_bytes()) {
+                write(self.waiting_bytes.take(mem::take(&mut run)));
+            }
             if is_wanted {
                 slot.sent_ns = now_ns;
                 run += slot.bytes;
@@ -185,16 +186,10 @@ impl<R> Outstanding<R> {
                 self.sent.push_back(slot);
                 continue;
             }
-            if run > 0 {
-                write(self.waiting_bytes.split_to(mem::take(&mut run)));
-            }
             self.skip(slot, outcomes);
         }
         if run > 0 {
-            write(self.waiting_bytes.split_to(run));
-        }
-        if self.waiting.is_empty() && batch.bytes > KEPT_BYTES {
-            self.waiting_bytes = BytesMut::new();
+            write(self.waiting_bytes.take(run));
         }
         self.sent_commands += batch.commands;
         batch
@@ -202,7 +197,7 @@ impl<R> Outstanding<R> {
 
     /// Drops a command that waited first and is not sent.
     fn skip(&mut self, slot: Slot<R>, outcomes: &mut Vec<Outcome<R>>) {
-        drop(self.waiting_bytes.split_to(slot.bytes));
+        drop(self.waiting_bytes.take(slot.bytes));
         self.free(&slot);
         if let Some(reply) = slot.reply {
             outcomes.push((reply, Err(RedisError::Expired)));
@@ -214,10 +209,11 @@ impl<R> Outstanding<R> {
         self.freed.bytes += slot.bytes;
     }
 
-    /// A reply came. The times of its command, if that is complete now.
+    /// A reply of so many bytes came. The times of its command, if that is complete now.
     pub(crate) fn reply(
         &mut self,
         value: Value,
+        bytes: u64,
         outcomes: &mut Vec<Outcome<R>>,
     ) -> Result<Option<Times>, Malformed> {
         let Some(oldest) = self.sent.front() else {
@@ -226,10 +222,15 @@ impl<R> Outstanding<R> {
         let outcome = match oldest.awaits {
             Awaits::Reply => Ok(value),
             Awaits::Replies(replies) => {
+                self.collected_bytes += bytes;
+                if self.collected_bytes > self.reply_bytes_max {
+                    return Err(Malformed::LongReply(self.reply_bytes_max));
+                }
                 self.collected.push(value);
                 if self.collected.len() < replies {
                     return Ok(None);
                 }
+                self.collected_bytes = 0;
                 Ok(Value::Array(mem::take(&mut self.collected)))
             }
             Awaits::Confirmation => match value {
@@ -338,8 +339,8 @@ impl<R> Outstanding<R> {
             self.free(&slot);
             outcomes.extend(slot.reply.map(|reply| (reply, Err(unsent.clone()))));
         }
-        self.waiting_bytes = BytesMut::new();
-        self.collected = Vec::new();
+        self.waiting_bytes = Pieces::default();
+        (self.collected, self.collected_bytes) = (Vec::new(), 0);
         self.earliest_ns = u64::MAX;
         (self.sent_commands, self.tombstones) = (0, 0);
     }

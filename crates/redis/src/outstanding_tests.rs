@@ -6,10 +6,15 @@ use proptest::prelude::*;
 use crate::{
     error::RedisError,
     outstanding::{Awaits, BatchMax, Outcome, Outstanding, Slot},
+    pieces::{PIECE_BYTES, Pieces},
     protocol::{Malformed, ServerError, Value},
 };
 
 const OVERDUE_NS: u64 = 20;
+/// What no unit of the random steps comes to: each reply counts 1.
+const REPLY_BYTES_MAX: u64 = 8;
+/// From so many bytes on a command has a piece of its own here.
+const OWN_PIECE_BYTES: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -200,7 +205,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         Self {
-            real: Outstanding::new(OVERDUE_NS),
+            real: Outstanding::new(OVERDUE_NS, REPLY_BYTES_MAX),
             outcomes: Vec::new(),
             wire: Vec::new(),
             credit: (0, 0),
@@ -211,7 +216,7 @@ impl Pair {
     }
 
     fn accept(&mut self, commands: &[(Kind, usize, u64)]) {
-        let (mut slots, mut bytes) = (Vec::new(), BytesMut::new());
+        let (mut slots, mut bytes) = (Vec::new(), Pieces::default());
         for &(kind, length, time_ns) in commands {
             self.last_id += 1;
             let deadline_ns = self.model.now_ns + time_ns;
@@ -224,7 +229,12 @@ impl Pair {
                 has_outcome: false,
                 replies: Vec::new(),
             };
-            bytes.extend_from_slice(&vec![self.last_id as u8; length]);
+            let command_bytes = vec![self.last_id as u8; length];
+            if length >= OWN_PIECE_BYTES {
+                bytes.push(command_bytes[..].into());
+            } else {
+                bytes.room(length).extend_from_slice(&command_bytes);
+            }
             slots.push(Slot {
                 reply: Some(self.last_id),
                 awaits: match kind {
@@ -249,7 +259,7 @@ impl Pair {
 
     fn reply(&mut self, value: Value) {
         let wanted = self.model.reply(value.clone());
-        let found = self.real.reply(value, &mut self.outcomes).err();
+        let found = self.real.reply(value, 1, &mut self.outcomes).err();
         assert_eq!(found, wanted);
     }
 
@@ -334,6 +344,58 @@ proptest! {
         let all: Vec<usize> = (1..=pair.last_id).collect();
         prop_assert_eq!(ids, all, "each once");
     }
+}
+
+#[test]
+fn what_waits_is_not_copied_when_more_comes() {
+    let mut outstanding = Outstanding::<()>::new(OVERDUE_NS, REPLY_BYTES_MAX);
+    let accept = |outstanding: &mut Outstanding<()>| {
+        let mut bytes = Pieces::default();
+        let piece = BytesMut::zeroed(PIECE_BYTES);
+        let at = piece.as_ptr() as usize;
+        bytes.push(piece);
+        let slot = Slot {
+            reply: Some(()),
+            awaits: Awaits::Reply,
+            bytes: PIECE_BYTES,
+            deadline_ns: u64::MAX,
+            told_ns: 0,
+            sent_ns: 0,
+        };
+        outstanding.accept(&mut vec![slot], &mut bytes);
+        at
+    };
+    let max = BatchMax {
+        commands: 1,
+        bytes: PIECE_BYTES,
+    };
+    let (mut waiting, mut sent) = (Vec::new(), Vec::new());
+    for _ in 0..64 {
+        waiting.push(accept(&mut outstanding));
+        waiting.push(accept(&mut outstanding));
+        // What was sent is not wholly written yet.
+        let write = |piece| sent.push(piece);
+        outstanding.next_batch(0, max, &mut Vec::new(), write);
+    }
+    let all = BatchMax {
+        commands: waiting.len(),
+        bytes: usize::MAX,
+    };
+    outstanding.next_batch(0, all, &mut Vec::new(), |piece| sent.push(piece));
+    let sent: Vec<usize> = sent.iter().map(|piece| piece.as_ptr() as usize).collect();
+    assert_eq!(sent, waiting, "where it was left");
+}
+
+#[test]
+fn the_replies_of_a_unit_are_bounded_together() {
+    let mut pair = Pair::new();
+    let many = REPLY_BYTES_MAX as usize + 1;
+    pair.accept(&[(Kind::Replies(many), 1, 9)]);
+    let (commands, bytes) = (1, 9);
+    pair.take(&Step::Batch { commands, bytes });
+    (0..REPLY_BYTES_MAX).for_each(|_| pair.take(&Step::Reply));
+    let one_more = pair.real.reply(Value::Null, 1, &mut pair.outcomes);
+    assert_eq!(one_more, Err(Malformed::LongReply(REPLY_BYTES_MAX)));
 }
 
 #[test]

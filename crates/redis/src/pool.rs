@@ -92,21 +92,29 @@ impl Pool {
     }
 
     pub(crate) fn subscribe(
-        &self,
+        self: &Arc<Self>,
         name: Name,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
         // Whatever the routing: the same name always takes the same connection.
         let slot = hash_slot(&name.bytes());
-        let line = &self.lines[usize::from(slot) % self.lines.len()];
+        let index = usize::from(slot) % self.lines.len();
+        let line = &self.lines[index];
         let id = line.subscribers.add(&name, to)?;
         line.intake.nudge();
         Ok(Subscription {
             name,
             id,
-            subscribers: line.subscribers.clone(),
-            intake: line.intake.clone(),
+            pool: self.clone(),
+            index,
         })
+    }
+
+    /// Ends a subscription of the connection at `index`.
+    pub(crate) fn unsubscribe(&self, index: usize, name: &Name, id: u64) {
+        let line = &self.lines[index];
+        line.subscribers.remove(name, id);
+        line.intake.nudge();
     }
 
     pub(crate) fn snapshot(&self) -> RedisSnapshot {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{intake::Intake, protocol::ServerError, reply::Name, subscribers::Subscribers};
+use crate::{pool::Pool, protocol::ServerError, reply::Name};
 
 /// What a subscription brings.
 ///
@@ -37,19 +37,19 @@ pub enum PubSub {
     },
 }
 
-/// A subscription, which ends when this is dropped.
+/// A subscription, which ends when this is dropped. It keeps its client's connections, as a handle does.
 #[must_use = "the subscription ends when it is dropped"]
 pub struct Subscription {
     pub(crate) name: Name,
     pub(crate) id: u64,
-    pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) intake: Arc<Intake>,
+    pub(crate) pool: Arc<Pool>,
+    /// Of the connection.
+    pub(crate) index: usize,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.subscribers.remove(&self.name, self.id);
-        self.intake.nudge();
+        self.pool.unsubscribe(self.index, &self.name, self.id);
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Reply {
     Call(Call),
     /// The connection itself, which has asked for a subscription or its end.
     Subscribed(Box<Asked>),
+    /// Nobody: that there is a reply is enough.
+    Nobody,
 }
 
 /// A subscription that was asked for, or its end.
@@ -62,6 +64,7 @@ impl Reply {
                 }
             },
             Self::Subscribed(asked) => Handed::Own(*asked, outcome),
+            Self::Nobody => Handed::Taken,
         }
     }
 }
@@ -72,6 +75,7 @@ impl std::fmt::Debug for Reply {
             Self::Slot(_) => "Reply::Slot",
             Self::Call(_) => "Reply::Call",
             Self::Subscribed(_) => "Reply::Subscribed",
+            Self::Nobody => "Reply::Nobody",
         })
     }
 }

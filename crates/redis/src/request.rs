@@ -13,13 +13,13 @@ use freeboard_actor::{Message, Recipient};
 use freeboard_meter::now_ns;
 
 use crate::{
-    command::Command,
     error::RedisError,
     from_value::FromValue,
     pool::Deadline,
     protocol::Value,
     redis::Redis,
     reply::{Handed, Reply},
+    script::ScriptCall,
     unit::Unit,
 };
 
@@ -38,7 +38,7 @@ pub struct Request<'a, T> {
     extract: fn(Value) -> Result<Value, RedisError>,
     decode: fn(Value) -> Result<T, RedisError>,
     /// What is sent if the server does not know the script.
-    on_noscript: Option<Box<Command>>,
+    on_noscript: Option<Box<ScriptCall>>,
 }
 
 impl<'a, T> Request<'a, T> {
@@ -62,9 +62,9 @@ impl<'a, T> Request<'a, T> {
         Self { extract, ..self }
     }
 
-    pub(crate) fn on_noscript(self, command: Command) -> Self {
+    pub(crate) fn on_noscript(self, call: ScriptCall) -> Self {
         Self {
-            on_noscript: Some(Box::new(command)),
+            on_noscript: Some(Box::new(call)),
             ..self
         }
     }
@@ -134,9 +134,9 @@ impl<'a, T> Request<'a, T> {
                 let _ = reply.complete(Err(error));
             }
             (Ok(unit), None) => self.redis.submit(unit, deadline, reply),
-            (Ok(unit), Some(eval)) => {
+            (Ok(unit), Some(call)) => {
                 let deadline = Deadline::Fixed(deadline.on_clock(now_ns()));
-                let reply = with_script(self.redis.clone(), *eval, deadline, reply);
+                let reply = with_script(self.redis.clone(), call, deadline, reply);
                 self.redis.submit(unit, deadline, reply);
             }
         }
@@ -173,12 +173,12 @@ impl<T: 'static> Request<'_, T> {
 }
 
 /// A script that the server does not know is sent whole, before the same deadline.
-fn with_script(redis: Redis, eval: Command, deadline: Deadline, reply: Reply) -> Reply {
+fn with_script(redis: Redis, call: Box<ScriptCall>, deadline: Deadline, reply: Reply) -> Reply {
     Reply::Call(Box::new(move |outcome| {
         if let Ok(Value::Error(error)) = &outcome
             && error.code() == "NOSCRIPT"
         {
-            redis.submit(Unit::One(eval), deadline, reply);
+            redis.submit(Unit::One(call.eval()), deadline, reply);
             return true;
         }
         !matches!(reply.complete(outcome), Handed::Refused)

@@ -62,7 +62,7 @@ impl Script {
 }
 
 /// A call of a script.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct ScriptCall {
     script: Script,
@@ -78,8 +78,12 @@ impl ScriptCall {
     }
 
     /// Adds an argument: `ARGV[1]` and so on.
-    pub fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
-        let argument = Bytes::copy_from_slice(argument.as_ref());
+    pub fn arg(self, argument: impl AsRef<[u8]>) -> Self {
+        self.bytes(Bytes::copy_from_slice(argument.as_ref()))
+    }
+
+    /// Adds an argument without copying it here.
+    pub fn bytes(mut self, argument: Bytes) -> Self {
         self.arguments.push(argument);
         self
     }
@@ -92,7 +96,7 @@ impl ScriptCall {
     /// The request, as every other.
     pub fn on<T: FromValue>(self, redis: &Redis) -> Request<'_, T> {
         let by_digest = self.command("EVALSHA", self.script.digest().as_bytes());
-        redis.request(by_digest).on_noscript(self.eval())
+        redis.request(by_digest).on_noscript(self)
     }
 
     /// The command with the script's source in it, for a pipeline or a transaction.
@@ -110,5 +114,17 @@ impl ScriptCall {
 impl fmt::Debug for Script {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Script({})", self.digest())
+    }
+}
+
+impl fmt::Debug for ScriptCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Keys and arguments may be secret, and long.
+        let (keys, arguments) = (self.keys.len(), self.arguments.len());
+        let digest = self.script.digest();
+        write!(
+            formatter,
+            "ScriptCall({digest}, {keys} keys, {arguments} arguments)"
+        )
     }
 }

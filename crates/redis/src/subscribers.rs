@@ -20,6 +20,7 @@ use freeboard_actor::Recipient;
 use parking_lot::Mutex;
 
 use crate::{
+    command::Command,
     error::RedisError,
     protocol::Value,
     pubsub::PubSub,
@@ -278,6 +279,14 @@ fn message(push: Vec<Value>) -> Option<(Name, PubSub)> {
 }
 
 impl Name {
+    /// The command of one of two names, for a channel or for a pattern.
+    pub(crate) fn command(&self, for_channel: &str, for_pattern: &str) -> Command {
+        match self {
+            Self::Channel(name) => Command::new(for_channel).arg(name),
+            Self::Pattern(name) => Command::new(for_pattern).arg(name),
+        }
+    }
+
     pub(crate) fn bytes(&self) -> Bytes {
         match self {
             Self::Channel(name) | Self::Pattern(name) => name.clone(),

@@ -12,6 +12,9 @@ use crate::{
 ///
 /// None are carried out if one is malformed ([`RedisError::Aborted`]). One that fails when it is carried
 /// out, say because its key holds another type, is a refusal among the replies, and the others stand.
+///
+/// A server that refuses `MULTI` itself, say to a user who may not call it, has carried the others out one by
+/// one ([`RedisError::NotAtomic`]): they were on their way already.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Transaction {
@@ -53,6 +56,14 @@ pub(crate) fn executed(replies: Value) -> Result<Value, RedisError> {
     let Value::Array(mut replies) = replies else {
         return Ok(replies);
     };
+    if let Some(Value::Error(refusal)) = replies.first() {
+        let is_refused = |reply: &Value| matches!(reply, Value::Error(_));
+        return Err(match replies.iter().all(is_refused) {
+            // As while the server loads its data: nothing was done.
+            true => RedisError::Server(refusal.clone()),
+            false => RedisError::NotAtomic(refusal.clone()),
+        });
+    }
     match replies.pop() {
         Some(Value::Error(error)) if error.code() == "EXECABORT" => {
             // The first refusal says more than that there was one.

@@ -1,5 +1,7 @@
 //! What is sent and answered as one: a command, or several written together.
 
+use std::fmt;
+
 use bytes::BytesMut;
 
 use crate::{command::Command, error::RedisError, outstanding::Awaits};
@@ -12,7 +14,7 @@ pub(crate) enum Unit {
 }
 
 /// Several commands, encoded one behind the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Several {
     bytes: BytesMut,
     /// Where each command ends.
@@ -118,6 +120,13 @@ impl Unit {
         }
     }
 
+    /// In a buffer of its own.
+    pub(crate) fn encoded(&self) -> BytesMut {
+        let mut bytes = BytesMut::with_capacity(self.len_max());
+        self.encode(&mut bytes);
+        bytes
+    }
+
     pub(crate) fn slot(&self) -> Option<u16> {
         match self {
             Self::One(command) => command.slot(),
@@ -156,5 +165,12 @@ impl Unit {
             None if several.ends.is_empty() => Err(RedisError::Empty),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for Several {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments may be secret, and long.
+        write!(formatter, "{} commands", self.commands())
     }
 }

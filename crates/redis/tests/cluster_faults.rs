@@ -186,6 +186,26 @@ fn a_slot_that_has_moved_is_followed_and_remembered() {
 }
 
 #[test]
+fn a_node_that_no_map_names_yet_is_kept_while_commands_go_there() {
+    let nodes = Nodes::start(|asked| match asked.node {
+        0 => asked.redirect("MOVED", 1),
+        _ => asked.done(),
+    });
+    let (_system, cluster) = connect(ClusterOptions {
+        refresh_interval: Duration::from_millis(1),
+        ..nodes.options()
+    });
+    assert_eq!(cluster.get(KEY).wait().unwrap(), Some(done(KEY, 1)));
+    let accepted = nodes.fakes[1].accepted();
+    let before = cluster.snapshot().refreshed;
+    eventually("the slots are asked for again and again", || {
+        assert_eq!(cluster.get(KEY).wait().unwrap(), Some(done(KEY, 1)));
+        cluster.snapshot().refreshed > before + 8
+    });
+    assert_eq!(nodes.fakes[1].accepted(), accepted);
+}
+
+#[test]
 fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
     let nodes = Nodes::start(|asked| match (asked.node, asked.is_asking) {
         (0, _) => asked.redirect("ASK", 1),
@@ -338,6 +358,27 @@ fn what_waits_is_bounded_and_has_an_outcome_when_the_system_ends() {
 }
 
 #[test]
+fn the_bytes_of_what_waits_are_bounded_too() {
+    let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
+    let mut options = ClusterOptions {
+        waiting_bytes: 1 << 20,
+        refresh_interval: Duration::from_millis(20),
+        ..nodes.options()
+    };
+    let hour_ns = 3_600_000_000_000;
+    (options.backoff.min_ns, options.backoff.max_ns) = (hour_ns, hour_ns);
+    options.node.timeout = 120 * LONG;
+    let (_system, cluster) = connect(options);
+    let outcomes = Outcomes::new();
+    let value = vec![b'v'; 100 << 10];
+    (0..30).for_each(|number| cluster.set(KEY, &value).then(outcomes.of(number)));
+    for (_, outcome) in outcomes.take(20) {
+        assert!(outcome.is_err_and(|error| error.server().is_some()));
+    }
+    assert_eq!(cluster.snapshot().waiting, 10);
+}
+
+#[test]
 fn a_node_that_is_down_is_told_at_once_and_its_slots_are_found_elsewhere() {
     let is_dead = Arc::new(AtomicBool::new(false));
     let at_server = is_dead.clone();
@@ -368,7 +409,14 @@ fn a_node_that_is_down_is_told_at_once_and_its_slots_are_found_elsewhere() {
         match cluster.get(KEY).wait() {
             Ok(reply) => reply == Some(done(KEY, 0)),
             Err(error) => {
-                let is_told = matches!(error, RedisError::Down(_) | RedisError::Lost(_));
+                // Down, or late while it is being connected to.
+                let is_told = matches!(
+                    error,
+                    RedisError::Down(_)
+                        | RedisError::Lost(_)
+                        | RedisError::TimedOut
+                        | RedisError::Expired
+                );
                 assert!(is_told, "{error:?}");
                 false
             }

@@ -9,7 +9,8 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_redis::{
-    Command, Expiry, Redis, RedisError, SetIf, SetOptions, Ttl, Value, hash_slot,
+    Command, End, Expiry, FromValue, Redis, RedisError, ScoreIf, SetIf, SetOptions, Ttl, Value,
+    hash_slot,
 };
 use support::{client, options, server::Server};
 
@@ -115,6 +116,10 @@ fn keys() {
         assert_eq!(redis.persist("k4").wait(), Ok(false));
         assert_eq!(redis.key_type("k4").wait().unwrap(), "string");
         assert_eq!(redis.key_type("none").wait().unwrap(), "none");
+        redis.rename("k4", "k5").wait().unwrap();
+        assert!(redis.rename("k4", "k5").wait().is_err(), "it is not there");
+        assert_eq!(redis.expire_at("k5", 1).wait(), Ok(true));
+        assert_eq!(redis.exists(["k5"]).wait(), Ok(0), "long gone");
     });
 }
 
@@ -141,6 +146,9 @@ fn hashes() {
         assert_eq!(redis.hlen("h").wait(), Ok(2));
         assert_eq!(redis.hkeys("h").wait().unwrap().len(), 2);
         assert_eq!(redis.hvals("h").wait().unwrap().len(), 2);
+        let page = redis.hscan("h", 0, Some(b"b"), None).wait().unwrap();
+        let wanted = (Bytes::from("b"), Bytes::from("7"));
+        assert_eq!((page.cursor, page.items), (0, vec![wanted]));
         assert_eq!(redis.hdel("h", ["a", "none"]).wait(), Ok(1));
         let error = redis.get("h").wait().unwrap_err();
         assert_eq!(error.server().unwrap().code(), "WRONGTYPE");
@@ -163,6 +171,8 @@ fn sets() {
         assert_eq!(redis.sdiff(["s", "t"]).wait(), Ok(names(["a"])));
         assert_eq!(redis.srem("s", ["a", "z"]).wait(), Ok(1));
         assert_eq!(redis.scard("s").wait(), Ok(2));
+        let page = redis.sscan("s", 0, None, None).wait().unwrap();
+        assert_eq!((page.cursor, page.items.len()), (0, 2));
         assert_eq!(redis.spop("s", 5).wait(), Ok(names(["b", "c"])));
     });
 }
@@ -184,6 +194,18 @@ fn sorted_sets() {
         assert_eq!(redis.zrange("z", 0, -1).wait(), Ok(all));
         let low = redis.zrange_by_score("z", 0.0, 5.0, 1).wait();
         assert_eq!(low, Ok(vec![pair("b", 0.5)]));
+        let top = vec![pair("c", f64::INFINITY), pair("a", 1.0)];
+        assert_eq!(redis.zrevrange("z", 0, 1).wait(), Ok(top));
+        let page = redis.zscan("z", 0, Some(b"b"), Some(10)).wait().unwrap();
+        assert_eq!((page.cursor, page.items), (0, vec![pair("b", 0.5)]));
+        let check = |condition, score, wanted| {
+            let changed = redis.zadd_if("y", condition, [(score, "m")]);
+            assert_eq!(changed.wait(), Ok(wanted), "{condition:?}");
+        };
+        check(ScoreIf::Present, 1.0, 0);
+        check(ScoreIf::Absent, 2.0, 1);
+        check(ScoreIf::Greater, 1.0, 0);
+        check(ScoreIf::Less, 1.0, 1);
         assert_eq!(redis.zpopmin("z", 1).wait(), Ok(vec![pair("b", 0.5)]));
         assert_eq!(
             redis.zpopmax("z", 1).wait(),
@@ -204,6 +226,11 @@ fn lists() {
         assert_eq!(redis.llen("l").wait(), Ok(3));
         assert_eq!(redis.lindex("l", -1).wait(), Ok(some("c")));
         assert_eq!(redis.lindex("l", 9).wait(), Ok(None));
+        let moved = redis.lmove(("l", End::First), ("l", End::Last)).wait();
+        assert_eq!(moved, Ok(some("a")));
+        let moved = redis.lmove(("l", End::Last), ("l", End::First)).wait();
+        assert_eq!(moved, Ok(some("a")));
+        assert_eq!(redis.lindex("l", 0).wait(), Ok(some("a")));
         redis.lset("l", 1, "x").wait().unwrap();
         assert_eq!(redis.lrem("l", 0, "x").wait(), Ok(1));
         assert_eq!(redis.lpop("l").wait(), Ok(some("a")));
@@ -341,4 +368,24 @@ fn slots_are_the_clusters() {
         let slot = redis.cmd::<u64>(Command::new("CLUSTER").arg("KEYSLOT").arg(key));
         assert_eq!(slot.wait(), Ok(hash_slot(key.as_bytes()).into()), "{key:?}");
     }
+}
+
+#[test]
+fn replies_are_taken_apart() {
+    let numbers = |count: i64| Value::Array((0..count).map(Value::Integer).collect());
+    assert_eq!(
+        FromValue::from_value(numbers(3)),
+        Ok((0_u32, 1_usize, 2_i64))
+    );
+    let eight = FromValue::from_value(numbers(8));
+    assert_eq!(
+        eight,
+        Ok((0_i64, 1_i64, 2_i64, 3_i64, 4_i64, 5_i64, 6_i64, 7_i64))
+    );
+    let short = <(i64, i64, i64)>::from_value(numbers(2));
+    assert!(matches!(short, Err(RedisError::WrongType { .. })));
+    let bytes = Value::Bulk("abc".into());
+    assert_eq!(Vec::<u8>::from_value(bytes), Ok(b"abc".to_vec()));
+    let negative = u32::from_value(Value::Integer(-1));
+    assert!(matches!(negative, Err(RedisError::WrongType { .. })));
 }

@@ -5,6 +5,7 @@ mod support;
 use std::{
     net::Shutdown,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -235,6 +236,65 @@ fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
     assert!(is_reply(number, &outcome), "{outcome:?}");
     assert_eq!(figures(&redis).timed_out, 1);
     eventually("it is swallowed", || figures(&redis).tombstones == 0);
+}
+
+#[test]
+fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
+    let gate = Gate::default();
+    let at_server = gate.clone();
+    let fake = Fake::start(move |_, peer| {
+        peer.hello();
+        peer.swallow(2);
+        peer.write(b"$1\r\n0\r\n");
+        at_server.wait();
+        peer.write(b"$1\r\n1\r\n");
+        peer.echo_all();
+    });
+    let options = RedisOptions {
+        timeout: Duration::from_secs(1),
+        overdue: Duration::ZERO,
+        ..options(fake.port)
+    };
+    let (_system, redis) = client(options);
+    let outcomes = Outcomes::new();
+    let begun = Instant::now();
+    // As if the process stood still: the connection goes on only after the deadline, which the reply kept.
+    let pause = move |_: Result<Bytes, RedisError>| {
+        gate.open();
+        while begun.elapsed() < Duration::from_millis(1_500) {
+            thread::yield_now();
+        }
+    };
+    echo(&redis, 0).then(pause);
+    echo(&redis, 1).then(outcomes.of(1));
+    let (number, outcome) = outcomes.next();
+    assert!(is_reply(number, &outcome), "{outcome:?}");
+    assert!(is_reply(2, &echo(&redis, 2).wait()));
+    assert_eq!((figures(&redis).stuck, figures(&redis).connects), (0, 1));
+}
+
+#[test]
+fn a_server_that_has_gone_without_a_word_is_noticed_though_nothing_is_sent() {
+    let gate = Gate::default();
+    let at_server = gate.clone();
+    let fake = Fake::start(move |connection, peer| {
+        peer.hello();
+        if connection == 0 {
+            at_server.wait();
+        }
+        peer.echo_all();
+    });
+    let options = RedisOptions {
+        idle: Duration::from_millis(20),
+        timeout: Duration::from_millis(20),
+        overdue: Duration::from_millis(20),
+        ..options(fake.port)
+    };
+    let (_system, redis) = client(options);
+    eventually("it is replaced", || figures(&redis).connects == 2);
+    gate.open();
+    eventually("the other one answers", || fake.seen().len() > 2);
+    assert_eq!(figures(&redis).stuck, 1);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use freeboard_redis::{
 use proptest::prelude::*;
 use replies::{Parsed, write};
 
+const VALUE_BYTES: u64 = size_of::<Value>() as u64;
+
 /// Parses a stream that comes in `pieces`.
 fn parse<'a>(
     limits: Limits,
@@ -161,7 +163,7 @@ fn malformed_input_says_what_is_wrong() {
 
 #[test]
 fn a_declared_length_reserves_nothing() {
-    // 512 MiB strings and 16 Mi elements each: reserved, they would be more than any machine has.
+    // 512 MiB strings and 1 Mi elements each: reserved, they would be more than any machine has.
     let bulk = b"*1000\r\n$536870912\r\nabc";
     let parsers: Vec<Parser> = (0..10_000)
         .map(|_| {
@@ -169,7 +171,7 @@ fn a_declared_length_reserves_nothing() {
             let mut input = &bulk[..];
             assert_eq!(parser.next(&mut input), Ok(None));
             let mut other = Parser::new(Limits::default());
-            let mut input = &b"*16000000\r\n*700000\r\n"[..];
+            let mut input = &b"*1000000\r\n*40000\r\n"[..];
             assert_eq!(other.next(&mut input), Ok(None));
             parser
         })
@@ -182,7 +184,8 @@ fn limits_hold() {
     let limits = Limits {
         bulk_bytes: 10,
         elements: 6,
-        reply_bytes: 60,
+        // Six values and 80 bytes.
+        reply_bytes: 6 * VALUE_BYTES + 80,
         nesting: 3,
     };
     let check = |stream: &[u8], wanted: Option<Malformed>| {
@@ -203,7 +206,22 @@ fn limits_hold() {
     let five = b"$10\r\n0123456789\r\n".repeat(5);
     check(&five, None);
     let reply = [&b"*5\r\n"[..], &five].concat();
-    check(&reply, Some(Malformed::LongReply(60)));
+    let too_long = Some(Malformed::LongReply(limits.reply_bytes));
+    check(&reply, too_long);
+}
+
+#[test]
+fn short_elements_count_as_much_as_they_take() {
+    let limits = Limits {
+        reply_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let elements = (1 << 20) / VALUE_BYTES as usize;
+    let mut stream = format!("*{elements}\r\n").into_bytes();
+    stream.extend(b"+a\r\n".repeat(elements));
+    assert!(stream.len() < limits.reply_bytes as usize);
+    let parsed = parse(limits, [&stream[..]]);
+    assert_eq!(parsed.err(), Some(Malformed::LongReply(1 << 20)));
 }
 
 #[test]

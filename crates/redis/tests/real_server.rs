@@ -222,6 +222,26 @@ fn a_transaction_is_carried_out_whole_or_not_at_all() {
     redis.set("a", "9").wait().unwrap();
     let late = own.transaction(Transaction::new().cmd(set("a"))).wait();
     assert_eq!(late, Err(RedisError::Aborted(None)));
+    // One that is refused as a whole, after its commands were sent.
+    let user = Command::new("ACL")
+        .args(["SETUSER", "single", "on", ">pw"])
+        .args(["~*", "+@all", "-multi"]);
+    redis.cmd::<()>(user).wait().unwrap();
+    let (_single_system, single) = client(RedisOptions {
+        username: Some("single".to_owned()),
+        password: Some("pw".to_owned()),
+        ..options(server.port)
+    });
+    let outcome = single.transaction(Transaction::new().cmd(set("e"))).wait();
+    let Err(RedisError::NotAtomic(why)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(why.code(), "NOPERM");
+    assert_eq!(
+        redis.exists(["e"]).wait(),
+        Ok(1),
+        "carried out all the same"
+    );
     let empty = redis.transaction(Transaction::new()).wait();
     assert_eq!(empty, Err(RedisError::Empty));
 }
@@ -397,22 +417,20 @@ fn a_server_that_is_killed_and_comes_back_is_used_again() {
 #[test]
 fn hosts_that_are_not_there_are_named() {
     let (system, poller) = system();
-    let connect = |host: &str, port| {
+    let check = |host: &str, port, wanted: &str| {
         let options = RedisOptions {
             host: host.to_owned(),
             ..options(port)
         };
         let redis = Redis::connect(&system, &poller, options).unwrap();
-        let error = redis
-            .wait_up(std::time::Duration::from_millis(300))
-            .unwrap_err();
-        error.to_string()
+        eventually("it is named", || {
+            let error = redis.ping().wait().unwrap_err();
+            error.to_string().contains(wanted)
+        });
     };
     // Port 1 of loopback: nobody listens there.
-    let text = connect("127.0.0.1", 1);
-    assert!(text.contains("127.0.0.1:1: Connection refused"), "{text}");
-    let text = connect("no-such-host.invalid", 6379);
-    assert!(text.contains("no-such-host.invalid"), "{text}");
+    check("127.0.0.1", 1, "127.0.0.1:1: Connection refused");
+    check("no-such-host.invalid", 6379, "no-such-host.invalid");
 }
 
 #[test]

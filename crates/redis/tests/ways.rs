@@ -4,16 +4,16 @@ mod support;
 
 use std::{
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use freeboard_actor::{Actor, Context, Handler, SpawnOptions};
 use freeboard_flow::LaneConfig;
-use freeboard_redis::{Command, Redis, RedisError, Request};
+use freeboard_redis::{Command, Pipeline, PubSub, Redis, RedisError, Request, Script, Transaction};
 use support::{
     Keeper, LONG, Outcomes, client, eventually,
-    fake::{Fake, Gate},
+    fake::{Fake, Gate, bulk},
     figures, options,
 };
 
@@ -140,6 +140,11 @@ fn some_commands_are_not_sent() {
         Command::new("MULTI"),
         Command::new("Client").arg("reply").arg("off"),
         Command::new("HELLO").integer(2),
+        Command::new("CLIENT").arg("TRACKING").arg("on"),
+        Command::new("client").arg("no-touch").arg("on"),
+        Command::new("Script").arg("Debug").arg("sync"),
+        Command::new("READONLY"),
+        Command::new("ASKING"),
     ] {
         let outcome = redis.cmd::<()>(command).wait();
         assert!(
@@ -156,4 +161,61 @@ fn some_commands_are_not_sent() {
             .is_ok()
     );
     assert_eq!(fake.seen(), ["ID"]);
+}
+
+#[test]
+fn no_argument_is_shown() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (_system, redis) = client(options(fake.port));
+    let command = || Command::new("SET").key("k").arg("secret");
+    let pipeline = Pipeline::new().cmd(command());
+    let transaction = Transaction::new().cmd(command());
+    let call = Script::new("return 1").call().key("k").arg("secret");
+    for shown in [
+        format!("{:?}", redis.set("k", "secret")),
+        format!("{pipeline:?}"),
+        format!("{:?}", redis.pipeline(pipeline.clone())),
+        format!("{transaction:?}"),
+        format!("{call:?}"),
+    ] {
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}
+
+#[test]
+fn a_short_time_is_not_none() {
+    let check = |time: Duration, wanted: &[u8]| {
+        let mut wire = BytesMut::new();
+        Command::new("T").millis(time).encode(&mut wire);
+        assert!(wire.ends_with(wanted), "{time:?}: {wire:?}");
+    };
+    check(Duration::from_micros(1), b"\r\n1\r\n");
+    check(Duration::from_millis(7), b"\r\n7\r\n");
+    check(Duration::ZERO, b"\r\n0\r\n");
+    check(Duration::MAX, b"\r\n9223372036854775807\r\n");
+}
+
+#[test]
+fn a_subscription_keeps_the_connections_as_a_handle_does() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        while let Some(command) = peer.command() {
+            let kind = command[0].to_ascii_lowercase();
+            peer.write(b">3\r\n");
+            peer.write(&bulk(&kind));
+            peer.write(b"$4\r\nnews\r\n:1\r\n");
+        }
+    });
+    let (system, redis) = client(options(fake.port));
+    let kept = Arc::default();
+    let keeper = system.spawn(Keeper::<PubSub>(Arc::clone(&kept)));
+    let subscription = redis.subscribe("news", keeper.recipient()).unwrap();
+    drop(redis);
+    eventually("subscribed", || kept.lock().unwrap().len() == 1);
+    assert_eq!(system.actors_alive(), 2);
+    drop(subscription);
+    eventually("its connection has ended", || system.actors_alive() == 1);
 }

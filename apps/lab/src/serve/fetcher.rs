@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     num::{NonZeroU16, NonZeroUsize},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -239,19 +239,15 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         store: store.clone(),
         directory,
     };
-    let fetcher = Arc::new(Fetcher::start(&host.system, parts, args.options())?);
-    let page = Page {
-        ends,
-        redis,
-        cache,
-        store,
-        fetcher: fetcher.clone(),
-    };
-    let broker = page.ends.broker.clone();
-    let system = host.system.clone();
-    let handler = Handler::function(move |request| match request.uri().path() {
-        "/metrics" => metrics::page(&system, |text| page.render(text)),
-        "/healthz" => page.health(),
+    // Before anything is taken: the port may be in use.
+    let page: Arc<OnceLock<Page>> = Arc::default();
+    let (shown, system) = (page.clone(), host.system.clone());
+    let handler = Handler::function(move |request| match (request.uri().path(), shown.get()) {
+        ("/metrics", Some(shown)) => metrics::page(&system, |text| shown.render(text)),
+        ("/healthz", Some(shown)) => shown.health(),
+        ("/metrics" | "/healthz", None) => {
+            answer(StatusCode::SERVICE_UNAVAILABLE, "it begins\n".to_owned())
+        }
         _ => answer(
             StatusCode::NOT_FOUND,
             "/metrics and /healthz are here\n".to_owned(),
@@ -265,6 +261,16 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         Limits::default(),
         handler,
     ))?;
+    let fetcher = Arc::new(Fetcher::start(&host.system, parts, args.options())?);
+    let broker = ends.broker.clone();
+    // Set once, here.
+    let _ = page.set(Page {
+        ends,
+        redis,
+        cache,
+        store,
+        fetcher: fetcher.clone(),
+    });
     let load = args
         .load
         .map(|rate| Load::start(broker, rate, args.users()));

@@ -1,6 +1,6 @@
 -- ARGV[3]: token. ARGV[4]: what the caller has seen to be fresh. ARGV[5]: ms that the lease holds. ARGV[6]: ms
--- that nobody else gets one. Gives the outcome, whether a dead holder's lease was taken over, the time, and the
--- entry that may be used.
+-- that nobody else gets one. Gives the outcome; for a lease whether a dead holder's was taken over, for a wait
+-- when it is over; the time; and the entry that may be used.
 local GRANTED, WAIT, VALUE = 0, 1, 2
 local entry, raw = load()
 if usable(entry) and now < entry.fresh_until and entry.fresh_until ~= tonumber(ARGV[4]) then
@@ -10,12 +10,13 @@ local stale = usable(entry) and raw
 if holds(entry, ARGV[3]) then
   return {GRANTED, 0, now, stale}
 end
-if now < math.max(entry.lease_until, entry.rate_until) then
+local closed_until = math.max(entry.lease_until, entry.rate_until)
+if now < closed_until then
   if not stale and entry.awaited == 0 then
     entry.awaited = 1
     save(entry)
   end
-  return {WAIT, 0, now, stale}
+  return {WAIT, closed_until, now, stale}
 end
 local takeover = entry.token ~= NONE and 1 or 0
 entry.token = ARGV[3]

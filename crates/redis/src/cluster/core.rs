@@ -67,7 +67,7 @@ impl Core {
         let seed = options.node.seed.unwrap_or_else(random::seed);
         Self {
             topology: Topology::new(poller, options.node.clone()),
-            waiting: Waiting::new(options.waiting),
+            waiting: Waiting::new(options.waiting, options.waiting_bytes),
             options,
             refresh: Mutex::default(),
             changed: Condvar::new(),

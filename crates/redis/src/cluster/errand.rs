@@ -53,6 +53,11 @@ impl Errand {
         }
     }
 
+    /// Its bytes on the wire, or a few more.
+    pub(super) fn bytes(&self) -> usize {
+        self.unit.len_max()
+    }
+
     /// Sends it to the node that has its slot, as far as is known.
     pub(crate) fn go(self) {
         match self.core.route(self.unit.slot()) {

@@ -30,7 +30,9 @@ pub struct ClusterOptions {
     /// The most commands that wait for such a try; default 10,000. One too many gets the answer that it
     /// would have been tried again for.
     pub waiting: usize,
-    /// The shortest time between two times that the slots are asked for; default 500 ms. Between them each
+    /// The most bytes of them; default 64 MiB.
+    pub waiting_bytes: usize,
+    /// The shortest time between two times that the slots are asked for, at least 1 ms; default 500 ms. Between them each
     /// `MOVED` changes its own slot.
     pub refresh_interval: Duration,
 }
@@ -50,6 +52,7 @@ impl ClusterOptions {
                 factor: 2,
             },
             waiting: 10_000,
+            waiting_bytes: 64 << 20,
             refresh_interval: Duration::from_millis(500),
         }
     }
@@ -71,7 +74,10 @@ impl ClusterOptions {
     }
 
     pub(crate) fn validate(&self) -> Result<(), RedisOptionsError> {
+        let interval_ms = self.refresh_interval.as_millis();
+        let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
         for (name, value, min, max) in [
+            ("refresh_interval in ms", interval_ms, 1, usize::MAX),
             ("seeds", self.seeds.len(), 1, NODES_MAX),
             ("database", self.node.database as usize, 0, 0),
         ] {
@@ -88,5 +94,19 @@ impl ClusterOptions {
             host: host.clone(),
             port: *port,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slots_are_not_asked_for_without_a_rest() {
+        let mut options = ClusterOptions::new([("127.0.0.1", 1)]);
+        assert_eq!(options.validate(), Ok(()));
+        options.refresh_interval = Duration::ZERO;
+        let text = options.validate().unwrap_err().to_string();
+        assert!(text.starts_with("refresh_interval in ms must be"), "{text}");
     }
 }

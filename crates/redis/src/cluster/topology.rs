@@ -119,7 +119,10 @@ impl Topology {
         let mut state = self.state.write();
         let index = self.find_or_connect(&mut state, address)?;
         state.owners[usize::from(slot)] = index;
-        Some(state.entries[usize::from(index)].node.clone())
+        let entry = &mut state.entries[usize::from(index)];
+        // A map that was asked for before may not know the node yet, and the command is on its way to it.
+        entry.is_named = true;
+        Some(entry.node.clone())
     }
 
     /// Adds nodes to ask, if they are not there.

@@ -16,22 +16,26 @@ pub(crate) struct Parked {
 pub(crate) struct Waiting {
     state: Mutex<State>,
     max: usize,
+    bytes_max: usize,
 }
 
 #[derive(Default)]
 struct State {
     /// By when they are due, and the order in which they came.
     parked: BTreeMap<(u64, u64), Parked>,
+    /// Of all of them.
+    bytes: usize,
     turn: u64,
     /// Nobody will try them any more.
     is_closed: bool,
 }
 
 impl Waiting {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, bytes_max: usize) -> Self {
         Self {
             state: Mutex::default(),
             max,
+            bytes_max,
         }
     }
 
@@ -39,9 +43,11 @@ impl Waiting {
     #[allow(clippy::result_large_err, reason = "what is refused comes back")]
     pub(crate) fn park(&self, due_ns: u64, parked: Parked) -> Result<bool, Parked> {
         let mut state = self.state.lock();
-        if state.is_closed || state.parked.len() >= self.max {
+        let bytes = state.bytes + parked.errand.bytes();
+        if state.is_closed || state.parked.len() >= self.max || bytes > self.bytes_max {
             return Err(parked);
         }
+        state.bytes = bytes;
         state.turn += 1;
         let key = (due_ns, state.turn);
         state.parked.insert(key, parked);
@@ -54,7 +60,9 @@ impl Waiting {
         let mut state = self.state.lock();
         let later = state.parked.split_off(&(now_ns, u64::MAX));
         let due = std::mem::replace(&mut state.parked, later);
-        due.into_values().collect()
+        let due: Vec<Parked> = due.into_values().collect();
+        state.bytes -= due.iter().map(|it| it.errand.bytes()).sum::<usize>();
+        due
     }
 
     /// When the next one is due.
@@ -67,7 +75,7 @@ impl Waiting {
     /// Takes all that are left; from here on none are kept.
     pub(crate) fn close(&self) -> Vec<Parked> {
         let mut state = self.state.lock();
-        state.is_closed = true;
+        (state.is_closed, state.bytes) = (true, 0);
         std::mem::take(&mut state.parked).into_values().collect()
     }
 

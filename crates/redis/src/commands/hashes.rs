@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::{command::Command, redis::Redis, request::Request};
+use super::keys::{Page, page_of_pairs};
+use crate::{command::Command, protocol::Value, redis::Redis, request::Request};
 
 impl Redis {
     /// The value of a field.
@@ -86,5 +87,18 @@ impl Redis {
     /// The values of all fields.
     pub fn hvals(&self, key: impl AsRef<[u8]>) -> Request<'_, Vec<Bytes>> {
         self.request(Command::new("HVALS").key(key))
+    }
+
+    /// A part of all fields with their values, of those that match `pattern` if it is given. Begins with
+    /// cursor 0.
+    pub fn hscan(
+        &self,
+        key: impl AsRef<[u8]>,
+        cursor: u64,
+        pattern: Option<&[u8]>,
+        count: Option<u32>,
+    ) -> Request<'_, Page<(Bytes, Bytes)>> {
+        let command = Command::new("HSCAN").key(key).part(cursor, pattern, count);
+        self.request::<Value>(command).decoded(page_of_pairs)
     }
 }

@@ -5,7 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::{
-    command::Command, error::RedisError, from_value::FromValue, protocol::Value, redis::Redis,
+    command::Command,
+    error::RedisError,
+    from_value::{FromValue, pairs},
+    protocol::Value,
+    redis::Redis,
     request::Request,
 };
 
@@ -47,6 +51,15 @@ impl<T: FromValue> FromValue for Page<T> {
     }
 }
 
+/// A part whose items come as an array in which first and second take turns.
+pub(super) fn page_of_pairs<A: FromValue, B: FromValue>(
+    value: Value,
+) -> Result<Page<(A, B)>, RedisError> {
+    let (cursor, items) = FromValue::from_value(value)?;
+    let items = pairs(items)?;
+    Ok(Page { cursor, items })
+}
+
 impl Redis {
     /// Deletes keys. How many there were.
     pub fn del<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Request<'_, u64> {
@@ -86,6 +99,17 @@ impl Redis {
         self.request(Command::new("TYPE").key(key))
     }
 
+    /// Has a key go at a time, in milliseconds since 1970. Whether it is there.
+    #[doc(alias = "pexpireat")]
+    pub fn expire_at(&self, key: impl AsRef<[u8]>, millis: i64) -> Request<'_, bool> {
+        self.request(Command::new("PEXPIREAT").key(key).integer(millis))
+    }
+
+    /// Gives a key another name; what had that name is gone. An error if there is no such key.
+    pub fn rename(&self, key: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Request<'_, ()> {
+        self.request(Command::new("RENAME").key(key).key(to))
+    }
+
     /// A part of all keys, of those that match `pattern` if it is given. Begins with cursor 0.
     pub fn scan(
         &self,
@@ -93,10 +117,18 @@ impl Redis {
         pattern: Option<&[u8]>,
         count: Option<u32>,
     ) -> Request<'_, Page<Bytes>> {
-        let mut command = Command::new("SCAN").arg(itoa::Buffer::new().format(cursor));
-        if let Some(pattern) = pattern {
-            command = command.arg("MATCH").arg(pattern);
-        }
-        self.request(command.count(count))
+        self.request(Command::new("SCAN").part(cursor, pattern, count))
+    }
+}
+
+impl Command {
+    /// Adds which part of many.
+    pub(super) fn part(self, cursor: u64, pattern: Option<&[u8]>, count: Option<u32>) -> Self {
+        let command = self.arg(itoa::Buffer::new().format(cursor));
+        let command = match pattern {
+            Some(pattern) => command.arg("MATCH").arg(pattern),
+            None => command,
+        };
+        command.count(count)
     }
 }

@@ -4,6 +4,24 @@ use bytes::Bytes;
 
 use crate::{command::Command, redis::Redis, request::Request};
 
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Before the first value.
+    First,
+    /// Behind the last one.
+    Last,
+}
+
+impl End {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::First => "LEFT",
+            Self::Last => "RIGHT",
+        }
+    }
+}
+
 impl Redis {
     /// Puts values before the first, one after the other. The length.
     pub fn lpush<V: AsRef<[u8]>>(
@@ -72,5 +90,15 @@ impl Redis {
         value: impl AsRef<[u8]>,
     ) -> Request<'_, u64> {
         self.request(Command::new("LREM").key(key).integer(count).arg(value))
+    }
+
+    /// Takes a value at one end of a list and puts it to an end of another, or of the same one, in one step.
+    pub fn lmove(
+        &self,
+        from: (impl AsRef<[u8]>, End),
+        to: (impl AsRef<[u8]>, End),
+    ) -> Request<'_, Option<Bytes>> {
+        let command = Command::new("LMOVE").key(from.0).key(to.0);
+        self.request(command.arg(from.1.name()).arg(to.1.name()))
     }
 }

@@ -11,5 +11,7 @@ mod streams;
 mod strings;
 
 pub use keys::{Page, Ttl};
+pub use lists::End;
+pub use sorted_sets::ScoreIf;
 pub use streams::{PendingSummary, StreamEntry};
 pub use strings::{Expiry, SetIf, SetOptions};

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::keys::Page;
 use crate::{command::Command, redis::Redis, request::Request};
 
 impl Redis {
@@ -67,5 +68,16 @@ impl Redis {
         keys: impl IntoIterator<Item = K>,
     ) -> Request<'_, HashSet<Bytes>> {
         self.request(Command::new("SDIFF").keys(keys))
+    }
+
+    /// A part of all members, of those that match `pattern` if it is given. Begins with cursor 0.
+    pub fn sscan(
+        &self,
+        key: impl AsRef<[u8]>,
+        cursor: u64,
+        pattern: Option<&[u8]>,
+        count: Option<u32>,
+    ) -> Request<'_, Page<Bytes>> {
+        self.request(Command::new("SSCAN").key(key).part(cursor, pattern, count))
     }
 }

@@ -2,7 +2,30 @@
 
 use bytes::Bytes;
 
-use crate::{command::Command, redis::Redis, request::Request};
+use super::keys::{Page, page_of_pairs};
+use crate::{command::Command, protocol::Value, redis::Redis, request::Request};
+
+/// Which members of a sorted set are added or changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreIf {
+    /// Only those that are not there (`NX`).
+    Absent,
+    /// Only those that are there (`XX`).
+    Present,
+    /// New ones, and those whose score becomes greater (`GT`).
+    Greater,
+    /// New ones, and those whose score becomes less (`LT`).
+    Less,
+}
+
+/// Adds scores with their members.
+fn scored<M: AsRef<[u8]>>(
+    command: Command,
+    members: impl IntoIterator<Item = (f64, M)>,
+) -> Command {
+    let add = |command: Command, (score, member): (f64, M)| command.double(score).arg(member);
+    members.into_iter().fold(command, add)
+}
 
 impl Redis {
     /// Adds members, or changes their scores. How many are new.
@@ -11,9 +34,24 @@ impl Redis {
         key: impl AsRef<[u8]>,
         members: impl IntoIterator<Item = (f64, M)>,
     ) -> Request<'_, u64> {
-        let add = |command: Command, (score, member): (f64, M)| command.double(score).arg(member);
-        let command = Command::new("ZADD").key(key);
-        self.request(members.into_iter().fold(command, add))
+        self.request(scored(Command::new("ZADD").key(key), members))
+    }
+
+    /// Adds members, or changes their scores, on a condition. How many are new or changed.
+    pub fn zadd_if<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        condition: ScoreIf,
+        members: impl IntoIterator<Item = (f64, M)>,
+    ) -> Request<'_, u64> {
+        let condition = match condition {
+            ScoreIf::Absent => "NX",
+            ScoreIf::Present => "XX",
+            ScoreIf::Greater => "GT",
+            ScoreIf::Less => "LT",
+        };
+        let command = Command::new("ZADD").key(key).arg(condition).arg("CH");
+        self.request(scored(command, members))
     }
 
     /// Removes members. How many there were.
@@ -74,6 +112,17 @@ impl Redis {
         self.request(command.arg("WITHSCORES"))
     }
 
+    /// As [`Redis::zrange`] with the highest score first: places 0 to n - 1 are the top n.
+    pub fn zrevrange(
+        &self,
+        key: impl AsRef<[u8]>,
+        first: i64,
+        last: i64,
+    ) -> Request<'_, Vec<(Bytes, f64)>> {
+        let command = Command::new("ZRANGE").key(key).integer(first).integer(last);
+        self.request(command.arg("REV").arg("WITHSCORES"))
+    }
+
     /// Up to `count` members with a score from `min` to `max`, lowest first.
     pub fn zrange_by_score(
         &self,
@@ -106,5 +155,18 @@ impl Redis {
     ) -> Request<'_, u64> {
         let command = Command::new("ZREMRANGEBYSCORE").key(key);
         self.request(command.double(min).double(max))
+    }
+
+    /// A part of all members with their scores, of those that match `pattern` if it is given. Begins with
+    /// cursor 0.
+    pub fn zscan(
+        &self,
+        key: impl AsRef<[u8]>,
+        cursor: u64,
+        pattern: Option<&[u8]>,
+        count: Option<u32>,
+    ) -> Request<'_, Page<(Bytes, f64)>> {
+        let command = Command::new("ZSCAN").key(key).part(cursor, pattern, count);
+        self.request::<Value>(command).decoded(page_of_pairs)
     }
 }

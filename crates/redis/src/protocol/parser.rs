@@ -8,7 +8,9 @@
 //! ```
 //!
 //! Nothing is looked at twice: what is left of a piece is in `line`, `bulk` and `frames`. A declared
-//! length reserves nothing; memory grows with what has come, to twice of it at the most.
+//! length reserves nothing: memory grows with what has come. A short element takes many times its bytes on
+//! the wire, so each counts with the size of a [`Value`] besides; memory is a small multiple of
+//! [`Limits::reply_bytes`] at the most.
 
 use bytes::Bytes;
 
@@ -19,6 +21,8 @@ use super::{
 
 /// The longest line: a header, a simple string, an error, a number.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// What each value counts besides its bytes on the wire.
+const VALUE_BYTES: u64 = size_of::<Value>() as u64;
 /// Elements that an aggregate has room for at first, whatever it declares.
 const ELEMENTS_RESERVED: usize = 64;
 
@@ -27,9 +31,10 @@ const ELEMENTS_RESERVED: usize = 64;
 pub struct Limits {
     /// Bytes of one string; default 512 MiB, which is Redis' own limit.
     pub bulk_bytes: u64,
-    /// Elements of one reply, all its aggregates together; default 16 Mi.
+    /// Elements of one reply, all its aggregates together; default 1 Mi.
     pub elements: usize,
-    /// Bytes of one reply; default 1 GiB.
+    /// Bytes of one reply, and of all replies of a pipeline or transaction together: those on the wire, and
+    /// the size of a [`Value`] for each value; default 1 GiB.
     pub reply_bytes: u64,
     /// Aggregates within aggregates; default 32.
     pub nesting: usize,
@@ -39,7 +44,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             bulk_bytes: 512 << 20,
-            elements: 16 << 20,
+            elements: 1 << 20,
             reply_bytes: 1 << 30,
             nesting: 32,
         }
@@ -74,6 +79,8 @@ pub struct Parser {
     at: u64,
     /// Where the present reply begins.
     reply_at: u64,
+    /// What the last whole reply counted.
+    last_reply_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -127,6 +134,7 @@ impl Parser {
             elements: 0,
             at: 0,
             reply_at: 0,
+            last_reply_bytes: 0,
         }
     }
 
@@ -145,6 +153,11 @@ impl Parser {
         ProtocolError { what, at: self.at }
     }
 
+    /// What the last value counted towards [`Limits::reply_bytes`].
+    pub(crate) fn last_reply_bytes(&self) -> u64 {
+        self.last_reply_bytes
+    }
+
     fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Value>, Malformed> {
         loop {
             let value = if self.bulk.is_some() {
@@ -153,10 +166,13 @@ impl Parser {
                 self.begin(input)?
             };
             let is_cut = value.is_none() && input.is_empty();
-            if self.at - self.reply_at > self.limits.reply_bytes {
+            let values = self.elements as u64 + 1;
+            let reply_bytes = self.at - self.reply_at + values.saturating_mul(VALUE_BYTES);
+            if reply_bytes > self.limits.reply_bytes {
                 return Err(Malformed::LongReply(self.limits.reply_bytes));
             }
             if let Some(value) = value.and_then(|value| self.place(value)) {
+                self.last_reply_bytes = reply_bytes;
                 (self.elements, self.reply_at) = (0, self.at);
                 return Ok(Some(value));
             }

@@ -22,7 +22,7 @@ pub(crate) struct Parsed {
 const TIGHT: Limits = Limits {
     bulk_bytes: 16,
     elements: 8,
-    reply_bytes: 48,
+    reply_bytes: 48 + 9 * size_of::<Value>() as u64,
     nesting: 2,
 };
 
