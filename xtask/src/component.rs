@@ -116,7 +116,16 @@ pub(crate) const REDIS: Component = Component {
     programs: &["redis-server"],
     probe: &[],
     packages: &["redis-server"],
-    needed_by: "the tests of crates/redis and crates/cache",
+    needed_by: "the tests of crates/redis and crates/cache, and `cargo xtask peers redis`",
+};
+
+/// redis-benchmark, which the client is set beside.
+pub(crate) const REDIS_BENCHMARK: Component = Component {
+    name: "redis-benchmark",
+    programs: &["redis-benchmark"],
+    probe: &[],
+    packages: &["redis-tools"],
+    needed_by: "`cargo xtask peers redis`",
 };
 
 /// RabbitMQ, the real broker of the fetcher.

@@ -65,6 +65,8 @@ pub(crate) enum Suite {
     Readiness(#[command(flatten)] Options<group::Readiness>),
     /// A TCP proxy in front of an echo server and of MariaDB
     Proxy(#[command(flatten)] Options<group::Proxy>),
+    /// Redis clients: GETs and SETs at several depths, and a server that stalls
+    Redis(#[command(flatten)] Options<group::Redis>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -103,6 +105,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Http(options) => run_group(options),
         Suite::Readiness(options) => run_group(options),
         Suite::Proxy(options) => run_group(options),
+        Suite::Redis(options) => run_group(options),
     }
 }
 

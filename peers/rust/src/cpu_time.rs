@@ -1,4 +1,4 @@
-//! Processor time: of this process, or of another one, all its threads together.
+//! Processor time: of this process, of another one or of its children, all threads together.
 
 use std::fs;
 use std::time::Duration;
@@ -8,6 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// In which Linux shows the times of processes.
 const TICKS_PER_SECOND: f64 = 100.0;
+/// Fields of `stat`, counted from the one behind the name.
+const TIMES_OWN: usize = 11;
+const TIMES_OF_CHILDREN: usize = 13;
 
 /// Since this process began.
 pub fn used() -> Duration {
@@ -18,10 +21,20 @@ pub fn used() -> Duration {
 
 /// Seconds since the process with this number began, in steps of 10 ms.
 pub fn of(process: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    seconds_of_pair(&format!("/proc/{process}/stat"), TIMES_OWN)
+}
+
+/// Seconds of all children of this process that have ended, in steps of 10 ms.
+pub fn of_ended_children() -> Result<f64> {
+    seconds_of_pair("/proc/self/stat", TIMES_OF_CHILDREN)
+}
+
+/// Two times, of the user's code and of the kernel, that follow each other in a process' `stat`.
+fn seconds_of_pair(path: &str, first: usize) -> Result<f64> {
+    let stat = fs::read_to_string(path)?;
     // The name, in brackets, may hold anything.
     let fields = stat.rsplit(')').next().context("a process has a name")?;
-    let mut times = fields.split_whitespace().skip(11);
+    let mut times = fields.split_whitespace().skip(first);
     let mut ticks = 0.0;
     for _ in 0..2 {
         let time = times.next().context("a process has times")?;

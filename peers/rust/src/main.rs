@@ -25,6 +25,8 @@ mod outcome;
 mod proxy;
 mod race;
 mod readiness;
+mod redis_load;
+mod redis_stall;
 mod ring;
 mod runtimes;
 mod senders;

@@ -6,13 +6,22 @@ use anyhow::{Context, Result};
 
 /// Bytes in memory now, as the kernel counts them.
 pub fn resident_bytes() -> Result<u64> {
+    status_bytes("VmRSS")
+}
+
+/// The most bytes that ever were in memory.
+pub fn resident_bytes_max() -> Result<u64> {
+    status_bytes("VmHWM")
+}
+
+fn status_bytes(name: &str) -> Result<u64> {
     let status =
         fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let kibibytes = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .and_then(|value| value.trim().strip_suffix(" kB"))
-        .context("/proc/self/status has no VmRSS in kB")?;
+        .with_context(|| format!("/proc/self/status has no {name} in kB"))?;
     Ok(kibibytes.trim().parse::<u64>()? * 1024)
 }
 

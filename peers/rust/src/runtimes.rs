@@ -14,6 +14,7 @@ mod freeboard_flood;
 mod freeboard_http;
 mod freeboard_proxy;
 mod freeboard_readiness;
+mod freeboard_redis;
 mod freeboard_ring;
 mod freeboard_stream;
 mod go_server;
@@ -27,6 +28,10 @@ mod nginx;
 mod okaywal;
 mod plain_file;
 mod ractor;
+mod redis_benchmark;
+mod redis_on_tokio;
+mod redis_rs;
+mod rustis;
 mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
@@ -46,6 +51,7 @@ use crate::http::Connections;
 use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::proxy::{Backend, Bed};
+use crate::redis_load::{self, RedisWork};
 use crate::ring::Shape;
 use crate::streams::StreamWork;
 use crate::work::{Scale, Suite, Work};
@@ -81,6 +87,10 @@ pub enum Peer {
     Thread,
     Haproxy,
     Direct,
+    RedisRs,
+    RedisRsLimited,
+    Rustis,
+    RedisBenchmark,
 }
 
 impl Peer {
@@ -112,6 +122,10 @@ impl Peer {
             Self::Thread => "thread",
             Self::Haproxy => "haproxy",
             Self::Direct => "direct",
+            Self::RedisRs => "redis-rs",
+            Self::RedisRsLimited => "redis-rs-limited",
+            Self::Rustis => "rustis",
+            Self::RedisBenchmark => "redis-benchmark",
         }
     }
 }
@@ -133,6 +147,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
             readiness(peer, tasks_per_worker, scale.units(work), program)
         }
         Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
+        Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
     }
 }
 
@@ -227,6 +242,32 @@ fn proxy(peer: Peer, backend: Backend, count: u64, program: Option<&Path>) -> Re
         _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
     };
     run(&Bed::start(program.context(NO_PROGRAM)?, backend, count)?)
+}
+
+fn redis(peer: Peer, work: RedisWork, count: u64) -> Result<Outcome> {
+    match work {
+        RedisWork::Flood(flood) => {
+            let run = match peer {
+                Peer::Freeboard => freeboard_redis::run,
+                Peer::RedisRs => redis_rs::run,
+                Peer::Rustis => rustis::run,
+                Peer::RedisBenchmark => redis_benchmark::run,
+                Peer::RedisRsLimited => {
+                    return Ok(Outcome::Skipped("its limit matters where nobody answers"));
+                }
+                _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+            };
+            run(&redis_load::Bed::start(flood, count)?)
+        }
+        RedisWork::Stalled => match peer {
+            Peer::Freeboard => freeboard_redis::stall(count),
+            Peer::RedisRs => redis_rs::stall(count),
+            Peer::RedisRsLimited => redis_rs::stall_limited(count),
+            Peer::Rustis => rustis::stall(count),
+            Peer::RedisBenchmark => Ok(Outcome::Skipped("it offers no more than what is answered")),
+            _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+        },
+    }
 }
 
 fn streams(peer: Peer, work: StreamWork, count: u64) -> Result<Outcome> {

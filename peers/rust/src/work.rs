@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::http::Connections;
 use crate::proxy::Backend;
+use crate::redis_load::{Flood, RedisWork, Verb};
 use crate::ring::{Shape, Strategy};
 use crate::streams::{Bulk, Files, Mode, Seal, StreamWork};
 
@@ -115,6 +116,24 @@ pub enum Work {
     ProxyEcho,
     #[value(name = "proxy_mysql")]
     ProxyMysql,
+    #[value(name = "redis_get_1")]
+    RedisGet1,
+    #[value(name = "redis_get_16")]
+    RedisGet16,
+    #[value(name = "redis_get_128")]
+    RedisGet128,
+    #[value(name = "redis_get_128_64b")]
+    RedisGet128Wide,
+    #[value(name = "redis_set_1")]
+    RedisSet1,
+    #[value(name = "redis_set_16")]
+    RedisSet16,
+    #[value(name = "redis_set_128")]
+    RedisSet128,
+    #[value(name = "redis_set_128_64b")]
+    RedisSet128Wide,
+    #[value(name = "redis_stalled")]
+    RedisStalled,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -132,6 +151,7 @@ pub enum Suite {
         tasks_per_worker: usize,
     },
     Proxy(Backend),
+    Redis(RedisWork),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -172,8 +192,39 @@ impl Work {
             },
             Self::ProxyEcho => Suite::Proxy(Backend::Echo),
             Self::ProxyMysql => Suite::Proxy(Backend::Mysql),
-            other => other.stream().map_or(Suite::Messages, Suite::Streams),
+            other => match other.redis() {
+                Some(work) => Suite::Redis(work),
+                None => other.stream().map_or(Suite::Messages, Suite::Streams),
+            },
         }
+    }
+
+    fn redis(self) -> Option<RedisWork> {
+        let get = |depth| Flood {
+            verb: Verb::Get,
+            depth,
+            value_bytes: 32,
+        };
+        let set = |depth| Flood {
+            verb: Verb::Set,
+            ..get(depth)
+        };
+        let wide = |flood| Flood {
+            value_bytes: 64,
+            ..flood
+        };
+        Some(RedisWork::Flood(match self {
+            Self::RedisGet1 => get(1),
+            Self::RedisGet16 => get(16),
+            Self::RedisGet128 => get(128),
+            Self::RedisGet128Wide => wide(get(128)),
+            Self::RedisSet1 => set(1),
+            Self::RedisSet16 => set(16),
+            Self::RedisSet128 => set(128),
+            Self::RedisSet128Wide => wide(set(128)),
+            Self::RedisStalled => return Some(RedisWork::Stalled),
+            _ => return None,
+        }))
     }
 
     fn stream(self) -> Option<StreamWork> {
@@ -220,6 +271,7 @@ impl Work {
             Self::Ring => "hop",
             Self::Spawn | Self::Idle => "actor",
             Self::BalanceOne | Self::BalanceSpread => "hash",
+            other if other.redis().is_some() => "command",
             _ => "msg",
         }
     }
@@ -259,6 +311,13 @@ impl Work {
             // 8 seconds.
             Self::Readiness1 | Self::Readiness8 => 1_600,
             Self::ProxyEcho | Self::ProxyMysql => 200_000,
+            Self::RedisGet1 | Self::RedisSet1 => 100_000,
+            Self::RedisGet16 | Self::RedisSet16 => 800_000,
+            Self::RedisGet128
+            | Self::RedisGet128Wide
+            | Self::RedisSet128
+            | Self::RedisSet128Wide
+            | Self::RedisStalled => 2_000_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

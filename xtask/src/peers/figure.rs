@@ -75,6 +75,23 @@ impl Figure {
         Self::higher(label, work, "msgs/s", "qps")
     }
 
+    pub(crate) const fn commands(label: &'static str, work: &'static str) -> Self {
+        Self::higher(label, work, "commands/s", "qps")
+    }
+
+    pub(crate) const fn p50(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "us", "p50_us")
+    }
+
+    pub(crate) const fn p99(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "us", "p99_us")
+    }
+
+    /// What a command costs all threads of the client together.
+    pub(crate) const fn command_processor(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "us/command", "cpu_us")
+    }
+
     /// What the records hold, without what a format adds.
     pub(crate) const fn megabytes(label: &'static str, work: &'static str) -> Self {
         Self::higher(label, work, "MB/s", "mb_per_s")

@@ -111,7 +111,24 @@ const GOALS: &[(&str, Goal)] = &[
     ("MariaDB", NEAR_HAPROXY),
     ("echo, proxy's CPU", NEAR_HAPROXY),
     ("MariaDB, proxy's CPU", NEAR_HAPROXY),
+    ("GET, depth 1", NEAR_REDIS_BENCHMARK),
+    ("GET, depth 16", NEAR_REDIS_BENCHMARK),
+    ("GET, depth 128", NEAR_REDIS_BENCHMARK),
+    ("GET of 64 B, depth 128", NEAR_REDIS_BENCHMARK),
+    ("SET, depth 1", NEAR_REDIS_BENCHMARK),
+    ("SET, depth 16", NEAR_REDIS_BENCHMARK),
+    ("SET, depth 128", NEAR_REDIS_BENCHMARK),
+    ("SET of 64 B, depth 128", NEAR_REDIS_BENCHMARK),
+    ("stalled, memory grown", Goal::AtMost(STALLED_MIB_MAX)),
 ];
+
+/// What commands may take that wait for a server in vain: 4 connections have 10,000 of credit each.
+const STALLED_MIB_MAX: f64 = 64.0;
+
+const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
+    peer: "redis-benchmark",
+    factor: 0.9,
+};
 
 /// From a message's sending to its handler's run.
 const READY_US_MAX: f64 = 2_000.0;
@@ -253,7 +270,7 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::super::group::{
-        Balance, Blocking, Flood, Group, Http, Messaging, Proxy, Readiness, Ring, Streams,
+        Balance, Blocking, Flood, Group, Http, Messaging, Proxy, Readiness, Redis, Ring, Streams,
     };
     use super::super::outcome::Outcome;
     use super::*;
@@ -284,6 +301,7 @@ mod tests {
             (Http::FIGURES, Http::PEERS),
             (Readiness::FIGURES, Readiness::PEERS),
             (Proxy::FIGURES, Proxy::PEERS),
+            (Redis::FIGURES, Redis::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {

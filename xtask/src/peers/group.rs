@@ -365,6 +365,75 @@ impl Group for Proxy {
     const NEEDS_LAB: bool = true;
 }
 
+/// Clients of Redis: 4 connections, keys of 16 bytes, values of 32. Stalled, the server neither reads nor
+/// answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Redis;
+
+impl Group for Redis {
+    const NAME: &'static str = "redis";
+    const PEERS: &'static [&'static str] = &[
+        "freeboard",
+        "redis-rs",
+        "redis-rs-limited",
+        "rustis",
+        "redis-benchmark",
+    ];
+    const RIVALS: Rivals = Rivals {
+        title: "yardstick",
+        kinds: &[Kind::LoadGenerator],
+    };
+    const FIGURES: &'static [Figure] = &[
+        Figure::commands("GET, depth 1", "redis_get_1"),
+        Figure::commands("GET, depth 16", "redis_get_16"),
+        Figure::commands("GET, depth 128", "redis_get_128"),
+        Figure::commands("GET of 64 B, depth 128", "redis_get_128_64b"),
+        Figure::commands("SET, depth 1", "redis_set_1"),
+        Figure::commands("SET, depth 16", "redis_set_16"),
+        Figure::commands("SET, depth 128", "redis_set_128"),
+        Figure::commands("SET of 64 B, depth 128", "redis_set_128_64b"),
+        Figure::p50("GET, depth 1, p50", "redis_get_1"),
+        Figure::p50("GET, depth 16, p50", "redis_get_16"),
+        Figure::p50("GET, depth 128, p50", "redis_get_128"),
+        Figure::p50("GET of 64 B, depth 128, p50", "redis_get_128_64b"),
+        Figure::p50("SET, depth 1, p50", "redis_set_1"),
+        Figure::p50("SET, depth 16, p50", "redis_set_16"),
+        Figure::p50("SET, depth 128, p50", "redis_set_128"),
+        Figure::p50("SET of 64 B, depth 128, p50", "redis_set_128_64b"),
+        Figure::p99("GET, depth 1, p99", "redis_get_1"),
+        Figure::p99("GET, depth 16, p99", "redis_get_16"),
+        Figure::p99("GET, depth 128, p99", "redis_get_128"),
+        Figure::p99("GET of 64 B, depth 128, p99", "redis_get_128_64b"),
+        Figure::p99("SET, depth 1, p99", "redis_set_1"),
+        Figure::p99("SET, depth 16, p99", "redis_set_16"),
+        Figure::p99("SET, depth 128, p99", "redis_set_128"),
+        Figure::p99("SET of 64 B, depth 128, p99", "redis_set_128_64b"),
+        Figure::command_processor("GET, depth 1, client's CPU", "redis_get_1"),
+        Figure::command_processor("GET, depth 16, client's CPU", "redis_get_16"),
+        Figure::command_processor("GET, depth 128, client's CPU", "redis_get_128"),
+        Figure::command_processor("GET of 64 B, depth 128, client's CPU", "redis_get_128_64b"),
+        Figure::command_processor("SET, depth 1, client's CPU", "redis_set_1"),
+        Figure::command_processor("SET, depth 16, client's CPU", "redis_set_16"),
+        Figure::command_processor("SET, depth 128, client's CPU", "redis_set_128"),
+        Figure::command_processor("SET of 64 B, depth 128, client's CPU", "redis_set_128_64b"),
+        Figure::lower("stalled, kept", "redis_stalled", "commands", "kept_count"),
+        Figure::lower(
+            "stalled, refused",
+            "redis_stalled",
+            "commands",
+            "refused_count",
+        ),
+        Figure::lower(
+            "stalled, open after 5 s",
+            "redis_stalled",
+            "commands",
+            "open_count",
+        ),
+        Figure::lower("stalled, memory grown", "redis_stalled", "MiB", "grown_mib"),
+    ];
+    const COMPONENTS: &'static [&'static Component] = &[&component::REDIS];
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::figure::work_names;
@@ -381,6 +450,7 @@ mod tests {
         (Http::FIGURES, Http::PEERS),
         (Readiness::FIGURES, Readiness::PEERS),
         (Proxy::FIGURES, Proxy::PEERS),
+        (Redis::FIGURES, Redis::PEERS),
     ];
 
     #[test]

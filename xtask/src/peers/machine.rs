@@ -103,6 +103,10 @@ fn version(host: Host) -> Option<(&'static str, String)> {
             "haproxy",
             said_by("dpkg-query", &["-Wf${Version}", "haproxy"]),
         )),
+        Host::RedisBenchmark => Some((
+            "Redis",
+            said_by("dpkg-query", &["-Wf${Version}", "redis-tools"]),
+        )),
         Host::Beam => Some(("BEAM", format!("OTP {}", otp_version()))),
         Host::Go | Host::GoServer => Some(("Go", said_by("go", &["env", "GOVERSION"]))),
         Host::Jvm => {

@@ -13,6 +13,8 @@ const TELLING_FIELDS: &[(&str, &str, &str)] = &[
     ("p99_us", "p99 ", " us"),
     ("cpu_us", "CPU ", " us each"),
     ("slices_per_s", "", " slices/s"),
+    ("kept_count", "kept ", ""),
+    ("grown_mib", "grown by ", " MiB"),
     ("woken_p99_us", "p99 just woken ", " us"),
 ];
 

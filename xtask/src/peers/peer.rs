@@ -23,6 +23,10 @@ pub(crate) enum Kind {
     Server,
     /// A proxy of TCP.
     Proxy,
+    /// A client of Redis for Rust.
+    RedisClient,
+    /// A program that does nothing but put load on a server.
+    LoadGenerator,
     /// What the machine itself gives, to a plain thread or without anything in between.
     Machine,
 }
@@ -42,6 +46,8 @@ pub(crate) enum Host {
     Nginx,
     /// Started by the program of the peers in Rust.
     Haproxy,
+    /// Started and read by the program of the peers in Rust.
+    RedisBenchmark,
 }
 
 /// One runtime, channel or ring.
@@ -94,4 +100,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("go-net-yield", Kind::TaskRuntime, Host::GoServer),
     Peer::new("thread", Kind::Machine, Host::Rust),
     Peer::new("direct", Kind::Machine, Host::Rust),
+    Peer::new("redis-rs", Kind::RedisClient, Host::Rust),
+    Peer::new("redis-rs-limited", Kind::RedisClient, Host::Rust),
+    Peer::new("rustis", Kind::RedisClient, Host::Rust),
+    Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
 ];

@@ -24,6 +24,7 @@ pub(crate) struct Programs {
     fio: Result<(), String>,
     nginx: Result<(), String>,
     haproxy: Result<(), String>,
+    redis_benchmark: Result<(), String>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -38,6 +39,7 @@ impl Programs {
             Host::Fio,
             Host::Nginx,
             Host::Haproxy,
+            Host::RedisBenchmark,
             Host::GoServer,
         ];
         let by_go = [Host::Go, Host::GoServer];
@@ -58,6 +60,9 @@ impl Programs {
             fio: if_wanted(hosts, &[Host::Fio], || provide(&component::FIO)),
             nginx: if_wanted(hosts, &[Host::Nginx], || provide(&component::NGINX)),
             haproxy: if_wanted(hosts, &[Host::Haproxy], || provide(&component::HAPROXY)),
+            redis_benchmark: if_wanted(hosts, &[Host::RedisBenchmark], || {
+                provide(&component::REDIS_BENCHMARK)
+            }),
             beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
             go: if_wanted(hosts, &by_go, || Go::build(root)),
             jvm: if_wanted(hosts, &[Host::Jvm], || Jvm::build(root)),
@@ -78,6 +83,10 @@ impl Programs {
             }
             Host::Haproxy => {
                 self.haproxy.as_ref()?;
+                self.rust_command(peer, work, scale)
+            }
+            Host::RedisBenchmark => {
+                self.redis_benchmark.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
