@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: the loom, property and crash tests with larger limits, repeated until the time is
-//! up.
+//! `cargo xtask soak`: the loom, property, crash and kill tests with larger limits, repeated until the time
+//! is up.
 //!
 //! Each round takes a new seed and prints it before it starts, so that a failure can be repeated
 //! even when the round itself is cut short.
@@ -21,6 +21,8 @@ const LOOM_MODEL_SHARE: u64 = 10;
 const CRASH_SEEDS: u32 = 34_000;
 /// How often a process that writes a stream is killed.
 const KILLS: u32 = 10_000;
+/// Notifications under which servers and services of the fetcher are killed.
+const NOTIFICATIONS: u32 = 100_000;
 
 /// How long to soak, and how hard.
 #[derive(Args)]
@@ -59,6 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         );
         if !property.is_empty() {
             repeated_tests(&property, seed, options.cases).run(&root)?;
+            fetcher_kills(seed).run(&root)?;
         }
         // The search of loom has no chance in it: a second pass would only repeat the first.
         if round == 1 {
@@ -88,6 +91,13 @@ fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_SEEDS", CRASH_SEEDS.to_string())
         .with_variable("FREEBOARD_KILLS", KILLS.to_string())
+}
+
+fn fetcher_kills(seed: u64) -> Cargo {
+    Cargo::new(["test", "--release"])
+        .with_arguments(["-p", "freeboard-lab", "--test", "fetcher_kills"])
+        .with_variable("FREEBOARD_SEED", seed.to_string())
+        .with_variable("FREEBOARD_NOTIFICATIONS", NOTIFICATIONS.to_string())
 }
 
 fn seed() -> Result<u64> {

@@ -12,12 +12,9 @@ use std::{
 
 use lab::{
     check_usage, code, run,
-    service::{REQUEST, Service, answer, connect, find_gauge},
+    service::{DRAIN, REQUEST, Service, answer, connect, find_gauge},
     stderr, stdout,
 };
-
-/// Within this time a service has ended after Ctrl-C, or says that it has cut connections off.
-const DRAIN: Duration = Duration::from_secs(10);
 
 #[test]
 fn bad_usage_says_what_is_wrong_and_exits_with_2() {

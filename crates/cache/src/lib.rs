@@ -40,7 +40,8 @@
 //!
 //! # What can happen at the same time
 //!
-//! Each row has a test of the given name in `tests/races.rs` or `tests/losses.rs`, against a real Redis.
+//! Each row has a test of the given name in `tests/races.rs` or `tests/losses.rs`, against a real Redis, and most
+//! against the embedded one.
 //!
 //! | what happens | what comes of it | test |
 //! |---|---|---|

@@ -16,7 +16,7 @@ use crate::{
 
 #[allow(dead_code, reason = "other tests kill and restart it")]
 #[allow(clippy::print_stderr, reason = "tests that are left out say so")]
-#[path = "../../redis/tests/support/server.rs"]
+#[path = "../tests/support/server.rs"]
 mod server;
 
 use server::Server;
@@ -165,11 +165,7 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
     Ok(())
 }
 
-#[test]
-fn scripts_and_model_decide_alike() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+fn check_all(server: &Server) {
     let (_system, redis) = client(server.port);
     let case = std::cell::Cell::new(0);
     let steps = proptest::collection::vec(step(), 1..60);
@@ -177,6 +173,18 @@ fn scripts_and_model_decide_alike() {
         let key = Bytes::from(format!("key:{}", case.replace(case.get() + 1)));
         check(&redis, &key, steps)?;
     });
+}
+
+#[test]
+fn scripts_and_model_decide_alike() {
+    if let Some(server) = Server::real() {
+        check_all(&server);
+    }
+}
+
+#[test]
+fn what_stands_for_the_scripts_and_the_model_decide_alike() {
+    check_all(&Server::embedded());
 }
 
 proptest! {
@@ -209,11 +217,7 @@ proptest! {
 }
 
 /// Bytes that no version of ours has written.
-#[test]
-fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+fn check_foreign(server: &Server) {
     let (_system, redis) = client(server.port);
     let scripts = Scripts::new(Bytes::from_static(b"nobody listens"));
     let ours = Entry {
@@ -256,4 +260,12 @@ fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
         check(at, 0xff);
         check(at + 1, 0x20);
     }
+}
+
+#[test]
+fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
+    if let Some(server) = Server::real() {
+        check_foreign(&server);
+    }
+    check_foreign(&Server::embedded());
 }

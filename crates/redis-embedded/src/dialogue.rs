@@ -53,6 +53,10 @@ impl Dialogue {
         let common = self.common.clone();
         let mut store = common.store.lock();
         let fed = self.feed_locked(input, &mut store);
+        if self.session.is_closing {
+            let member = &mut self.session.member;
+            member.unsubscribe_all(&mut store.subscribers);
+        }
         let woken = store.subscribers.take_woken();
         drop(store);
         woken.iter().for_each(|inbox| inbox.wake());
@@ -65,8 +69,9 @@ impl Dialogue {
             bytes: 0,
             is_hungry: false,
         };
+        // Others publish under the same lock: nothing comes between the requests.
+        deliver(&self.session, &mut self.output);
         for _ in 0..REQUESTS_MAX {
-            deliver(&self.session, &mut self.output);
             if self.session.is_closing || !self.output.has_room() {
                 return fed;
             }
@@ -120,10 +125,7 @@ fn take(call: &mut Call<'_>) {
     call.store.commands += 1;
     let command = match admit(call) {
         Ok(command) => command,
-        Err(refusal) => {
-            call.session.spoil();
-            return call.output.error(refusal.0.as_bytes());
-        }
+        Err(refusal) => return refuse(call, &refusal),
     };
     match &mut call.session.transaction {
         Some(transaction) if !commands::ends_transaction(command) => {
@@ -137,6 +139,17 @@ fn take(call: &mut Call<'_>) {
         }
         _ => run(command, call),
     }
+}
+
+fn refuse(call: &mut Call<'_>, refusal: &Refusal) {
+    if call.is_word(0, "EXEC") {
+        call.session.transaction = None;
+        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
+        let text = format!("EXECABORT Transaction discarded because of: {why}");
+        return call.output.error(text.as_bytes());
+    }
+    call.session.spoil();
+    call.output.error(refusal.0.as_bytes());
 }
 
 /// The command, if the client may use it now, and in this way.

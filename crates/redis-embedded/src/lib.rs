@@ -36,6 +36,8 @@ mod command;
 mod commands;
 mod connection;
 mod dialogue;
+#[cfg(test)]
+mod dialogue_tests;
 mod error;
 mod inbox;
 mod inline;

@@ -85,6 +85,15 @@ impl Member {
             among.remove(channel, inbox);
         }
     }
+
+    pub(crate) fn unsubscribe_all(&mut self, among: &mut Subscribers) {
+        self.channels_bytes = 0;
+        for channel in std::mem::take(&mut self.channels) {
+            if let Some(inbox) = &self.inbox {
+                among.remove(&channel, inbox);
+            }
+        }
+    }
 }
 
 impl Drop for Member {
@@ -92,10 +101,6 @@ impl Drop for Member {
         let common = self.common.clone();
         let mut store = common.store.lock();
         store.connections -= 1;
-        for channel in std::mem::take(&mut self.channels) {
-            if let Some(inbox) = &self.inbox {
-                store.subscribers.remove(&channel, inbox);
-            }
-        }
+        self.unsubscribe_all(&mut store.subscribers);
     }
 }

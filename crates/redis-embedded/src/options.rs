@@ -20,7 +20,7 @@ pub struct EmbeddedOptions {
     /// 4 GiB; default 64 MiB.
     pub output_bytes_max: usize,
     /// What keys and values take at most, in bytes, 1 KiB to 1 TiB; default 256 MiB. What was not used for long
-    /// makes way.
+    /// makes way. What the allocator cannot use again between values of different sizes comes on top.
     pub bytes_max: usize,
     /// What chance begins with; by default it differs from run to run.
     pub seed: Option<u64>,

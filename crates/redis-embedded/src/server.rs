@@ -44,7 +44,8 @@ impl RedisEmbedded {
             connections_max: options.connections_max + 1,
         };
         let common = Arc::new(Common::new(options));
-        let (of_listener, to_poller) = (common.clone(), poller.clone());
+        // The listener's actor outlives its socket, and must not keep what the server held.
+        let (of_server, to_poller) = (Arc::downgrade(&common), poller.clone());
         let mut last_id = 0;
         // Connections get no messages.
         let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(1));
@@ -54,8 +55,11 @@ impl RedisEmbedded {
             address,
             listener_options,
             move |mut accepted, cx| {
-                let Some(member) = Member::join(&of_listener) else {
-                    of_listener.gauges.refused.add(1);
+                let Some(common) = of_server.upgrade() else {
+                    return Ok(());
+                };
+                let Some(member) = Member::join(&common) else {
+                    common.gauges.refused.add(1);
                     // A new socket has room for it; whoever has gone needs it no more.
                     let _ = accepted.stream.write(TOO_MANY);
                     return Ok(());

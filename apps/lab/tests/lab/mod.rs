@@ -126,6 +126,12 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// What `--nocapture` shows.
+#[expect(clippy::print_stdout, reason = "a test that is left out says so")]
+pub(crate) fn say(text: &str) {
+    println!("{text}");
+}
+
 /// A run that goes on while a test looks at what it prints.
 pub(crate) struct Running {
     child: Child,

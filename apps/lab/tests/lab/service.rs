@@ -13,6 +13,9 @@ use super::{DEADLINE, Running};
 /// A request that leaves the connection open.
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
+/// Within this time a service has ended after Ctrl-C, or says that it has cut something off.
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
+
 /// Parts of a second that Linux counts processor time in.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -59,6 +62,17 @@ impl Service {
             address: address(&running.wait_for("carries")),
             gauges: address(&running.wait_for("gauges")),
             running,
+        }
+    }
+
+    /// `fetcher`, with its gauges on a port that is free.
+    pub(crate) fn fetcher(knobs: &str) -> Self {
+        let running = Running::start(&format!("fetcher --listen 127.0.0.1:0 {knobs}"));
+        let address = address(&running.wait_for("at work"));
+        Self {
+            running,
+            gauges: address.clone(),
+            address,
         }
     }
 
@@ -138,6 +152,11 @@ impl Service {
         self.running.wait()
     }
 
+    /// Ends it with a SIGKILL.
+    pub(crate) fn kill(self) {
+        self.running.kill();
+    }
+
     /// Ends it with a Ctrl-C, in order.
     pub(crate) fn end(self) {
         self.interrupt();
@@ -152,6 +171,7 @@ fn address(said: &str) -> String {
         .find(|word| word.contains("127.0.0.1:"));
     word.expect("it names its address")
         .trim_start_matches("http://")
+        .trim_end_matches(',')
         .trim_end_matches("/metrics")
         .to_owned()
 }

@@ -1,9 +1,8 @@
-//! A system with a poller, a real Redis, and what stands between the two.
+//! A system with a poller, a Redis, and what stands between the two.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::print_stderr, reason = "tests that are left out say so")]
 
 pub(crate) mod proxy;
-#[path = "../../../redis/tests/support/server.rs"]
 pub(crate) mod server;
 
 use std::{
@@ -73,7 +72,7 @@ pub(crate) fn client(options: RedisOptions) -> (System, Redis) {
 /// When simulated clocks begin: in 2001, which no machine's clock shows.
 pub(crate) const BEGIN_MS: u64 = 1_000_000_000_000;
 
-/// A real Redis, a simulated clock, and caches that each stand for a process.
+/// A Redis, a simulated clock, and caches that each stand for a process.
 pub(crate) struct Bench {
     pub(crate) server: Server,
     pub(crate) system: System,
@@ -85,7 +84,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// `None` if there is no Redis on this machine.
     pub(crate) fn start() -> Option<Self> {
-        let server = Server::start(&[])?;
+        let server = Server::start()?;
         let (system, poller) = system();
         let redis = Redis::connect(&system, &poller, redis_options(server.port)).unwrap();
         redis.wait_up(LONG).unwrap();

@@ -22,8 +22,8 @@ const NO_PASSWORD: Refusal = Refusal::of(
      Are you sure your configuration is correct?",
 );
 const HELLO_BEFORE_LOGIN: Refusal = Refusal::of(
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+     <pass> option can be used to authenticate the client and select the RESP protocol version at the \
      same time",
 );
 const PROTOCOL_NO_INTEGER: Refusal =

@@ -12,7 +12,10 @@ pub(super) const CONFIG: &[Command] = &[Command::new("CONFIG|GET", -3, config_ge
 
 /// What commands there are, which clients can do without.
 pub(super) fn command(call: &mut Call<'_>) -> Outcome {
-    call.output.array(0);
+    match call.is_word(1, "DOCS") {
+        true => call.output.map(0),
+        false => call.output.array(0),
+    }
     Ok(())
 }
 

@@ -1,0 +1,177 @@
+//! The scene fetch.
+
+mod lab;
+
+use std::time::{Duration, Instant};
+
+use lab::{Running, check_usage, code, count, counts, fields, json, run, say, stderr};
+use serde_json::Value;
+
+/// Those that a run has to have; it has some more.
+const RUN_FIELDS: [&str; 18] = [
+    "step",
+    "mode",
+    "main",
+    "redis_threads",
+    "qps",
+    "sent",
+    "completed",
+    "shed",
+    "lost",
+    "wait_ms",
+    "lifetime_ms",
+    "in_queue_ms",
+    "from_send_ms",
+    "from_tell_ms",
+    "per_actor",
+    "rss_peak_bytes",
+    "cpu_us_per_message",
+    "idle_cpu_percent",
+];
+const TIMES: [&str; 5] = [
+    "wait_ms",
+    "lifetime_ms",
+    "in_queue_ms",
+    "from_send_ms",
+    "from_tell_ms",
+];
+/// A twentieth of the original's rates and users, for a second.
+const SMALL: &str = "--scale 0.05 --time 1 --json -";
+
+/// The runs of a scene that succeeded: the original's and ours.
+fn runs(knobs: &str) -> [Value; 2] {
+    let output = run(&format!("lab fetch {SMALL} {knobs}"));
+    let json = json(&output, "fetch");
+    let runs = json["runs"].as_array().expect("runs").clone();
+    let runs: [Value; 2] = runs.try_into().expect("both modes");
+    let modes = runs.each_ref().map(|run| run["mode"].as_str());
+    assert_eq!(modes, [Some("original"), Some("ours")]);
+    runs.iter().for_each(assert_adds_up);
+    runs
+}
+
+/// Every notification is somewhere, and in ours none is lost.
+fn assert_adds_up(run: &Value) {
+    let of = |field| count(run, field);
+    let seen = of("completed") + of("dead") + of("left") + of("lost");
+    assert_eq!(of("sent"), seen, "{run}");
+    match run["mode"].as_str() {
+        Some("ours") => assert_eq!(of("lost"), 0, "{run}"),
+        _ => assert!(of("lost") >= of("shed"), "{run}"),
+    }
+}
+
+#[test]
+fn a_step_shows_both_and_adds_up() {
+    let runs = runs("--step 5");
+    for run in &runs {
+        let fields = fields(run);
+        for field in RUN_FIELDS {
+            assert!(fields.contains(field), "{field}: {run}");
+        }
+        assert_eq!(run["step"], "5");
+        assert_eq!(count(run, "sent"), 500);
+        assert_eq!(run["qps"], 500.0);
+        for times in TIMES {
+            let at = |name: &str| run[times][name].as_f64().expect("milliseconds");
+            let times = ["p75", "p95", "p99", "p999"].map(at);
+            assert!(times.is_sorted(), "{run}");
+        }
+        assert_eq!(counts(&run["per_actor"]).len(), 4);
+        assert_eq!(count(run, "redis_threads"), 4);
+        assert_eq!(count(run, "main"), 6);
+        let counters = run["counters"].as_object().expect("counters by name");
+        assert!(counters.contains_key("redis~mampa~fail~queue~full.COUNTER"));
+    }
+    assert_eq!(count(&runs[1], "completed"), 500);
+}
+
+#[test]
+fn step_9_shows_the_skew() {
+    let [original, ours] = runs("--step 9");
+    let per_actor = counts(&original["per_actor"]);
+    assert_eq!(per_actor.len(), 4);
+    let busiest = *per_actor.iter().max().expect("four");
+    let others = (per_actor.iter().sum::<u64>() - busiest) / 3;
+    // The app's key, and a share of the users'.
+    assert!(busiest > 3 * others, "{per_actor:?}");
+    assert_eq!(counts(&ours["per_actor"]).len(), 4);
+}
+
+#[test]
+fn knobs_change_a_step() {
+    let knobs = "--step end --mode ours --main 1 --redis-threads 2 --qps 100 --route p2c \
+                 --wait blocking --queue-bound none --sql-us 0";
+    let output = run(&format!("lab fetch {SMALL} {knobs}"));
+    let json = json(&output, "fetch");
+    let run = &json["runs"][0];
+    assert_adds_up(run);
+    assert_eq!(count(run, "sent"), 100);
+    assert_eq!(count(run, "main"), 1);
+    assert_eq!(counts(&run["per_actor"]).len(), 2);
+    let texts = ["step", "mode", "route", "wait"].map(|field| run[field].as_str());
+    let wanted = ["end", "ours", "p2c", "blocking"].map(Some);
+    assert_eq!(texts, wanted);
+    assert_eq!(run["queue_bound"], Value::Null);
+}
+
+#[test]
+fn bad_usage_says_what_is_wrong_and_exits_with_2() {
+    for (knobs, says) in [
+        ("--step 12", "a step is 0 to 11, or end, or all"),
+        ("--step -1", "-1"),
+        ("--mode neither", "--mode"),
+        ("--qps 0", "--qps"),
+        ("--qps many", "--qps"),
+        ("--main 0", "--main"),
+        ("--redis-threads 257", "--redis-threads"),
+        ("--route nowhere", "hash, random and p2c"),
+        (
+            "--wait forever",
+            "blocking, sleeping, yielding and busy-spin",
+        ),
+        ("--queue-bound 0", "a bound is a number above 0, or none"),
+        ("--link 0", "--link"),
+        ("--sql-us 1000001", "--sql-us"),
+        ("--backend paper", "--backend"),
+        ("--scale 0", "--scale"),
+        ("--time 0", "--time"),
+    ] {
+        check_usage(&format!("lab fetch {knobs}"), says);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_in_time_with_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fetch.json");
+    let running = Running::start(&format!(
+        "lab fetch --step 1 --mode ours --scale 0.05 --time 600 --json {}",
+        file.display()
+    ));
+    running.wait_for("step 1; the original");
+    let began = Instant::now();
+    running.interrupt();
+    assert_eq!(running.wait(), 130);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let json: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let runs = json["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 1);
+    assert_adds_up(&runs[0]);
+    assert!(count(&runs[0], "sent") < 250 * 600);
+}
+
+#[cfg(unix)]
+#[test]
+fn on_real_servers_it_adds_up_too() {
+    let output = run(&format!(
+        "lab fetch {SMALL} --backend real --step 1 --mode ours"
+    ));
+    if code(&output) == 2 && stderr(&output).contains("is not installed") {
+        return say(&format!("left out: {}", stderr(&output)));
+    }
+    let json = json(&output, "fetch");
+    let run = &json["runs"][0];
+    assert_adds_up(run);
+    assert_eq!(count(run, "completed"), 250);
+}

@@ -1,0 +1,78 @@
+//! A server, started for a test and ended with it: a real one, or the embedded one in the test binaries that are
+//! named after it.
+
+use freeboard_actor::System;
+use freeboard_io::{Policy, Poller};
+use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
+use freeboard_servers::{ServerError, redis};
+
+pub(crate) struct Server {
+    kind: Kind,
+    pub(crate) port: u16,
+}
+
+enum Kind {
+    Real(freeboard_servers::Server),
+    /// In a system of its own, as another process would be.
+    Embedded(RedisEmbedded, System),
+}
+
+impl Server {
+    /// The one that this test binary is for. `None` if it is not on this machine.
+    pub(crate) fn start() -> Option<Self> {
+        match env!("CARGO_CRATE_NAME").ends_with("_embedded") {
+            true => Some(Self::embedded()),
+            false => Self::real(),
+        }
+    }
+
+    /// One on a free port of loopback, that keeps nothing on the disk. `None`, said on the error output,
+    /// if there is no `redis-server` on this machine.
+    pub(crate) fn real() -> Option<Self> {
+        match redis(&[]) {
+            Ok(server) => Some(Self {
+                port: server.address().port(),
+                kind: Kind::Real(server),
+            }),
+            Err(error @ ServerError::Missing { .. }) => {
+                eprintln!("left out: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) fn embedded() -> Self {
+        let poller = Poller::new(1, Policy::default()).unwrap();
+        let system = System::builder().workers(1).driver(poller.driver());
+        let system = system.build().unwrap();
+        let options = EmbeddedOptions::default();
+        let server = RedisEmbedded::start(&system, &poller, options).unwrap();
+        Self {
+            port: server.address().port(),
+            kind: Kind::Embedded(server, system),
+        }
+    }
+
+    /// Whether it has other types than strings.
+    pub(crate) fn has_lists(&self) -> bool {
+        matches!(self.kind, Kind::Real(_))
+    }
+
+    fn process(&mut self) -> &mut freeboard_servers::Server {
+        match &mut self.kind {
+            Kind::Real(server) => server,
+            Kind::Embedded(..) => panic!("what kills its server is for the real one"),
+        }
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(&mut self) {
+        self.process().kill();
+    }
+
+    /// Starts it again, empty.
+    pub(crate) fn restart(&mut self) {
+        self.process().restart().unwrap();
+    }
+}

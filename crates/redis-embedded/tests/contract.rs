@@ -1,0 +1,471 @@
+//! The same bytes to the embedded server and to a real Redis: the same bytes come back.
+
+mod support;
+
+use freeboard_cache::native::NativeScript;
+use proptest::prelude::*;
+use support::{
+    both::{replies, with_both, without_greeting},
+    request, words,
+};
+
+#[test]
+fn strings_and_keys() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "SET a 1
+            get a
+            GET missing
+            SETNX a 2
+            SETNX b 2
+            MSET c 3 d 4
+            MGET a missing c d
+            MSET c
+            MSET c 1 d
+            STRLEN a
+            STRLEN missing
+            APPEND a bc
+            APPEND new bc
+            GET a
+            EXISTS a a missing
+            TYPE a
+            TYPE missing
+            DBSIZE
+            DEL a missing a
+            UNLINK b
+            GETDEL c
+            GETDEL c
+            DBSIZE
+            FLUSHALL ASYNC
+            FLUSHDB SYNC
+            FLUSHALL NOW
+            DBSIZE",
+        );
+        both.check(&request(&[&b"SET"[..], b"", b"\0\r\n\xff"]));
+        let long = vec![7; 100_000];
+        let set = request(&[&b"SET"[..], b"k", &long]);
+        both.check(&[set, words("GET k"), words("MGET k k k")].concat());
+    });
+}
+
+#[test]
+fn options_of_set() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "SET k 1 XX
+            SET k 1 NX
+            SET k 2 NX
+            SET k 2 xx
+            SET k 3 GET
+            SET k 4 NX GET
+            SET l 4 NX GET
+            SET m 4 XX GET
+            SET k 1 NX XX
+            SET k 1 EX
+            SET k 1 EX 0
+            SET k 1 EX -1
+            SET k 1 EX x
+            SET k 1 EX 9223372036854775807
+            SET k 1 PX 9223372036854775807
+            SET k 1 EX 10 PX 10
+            SET k 1 EX 10 KEEPTTL
+            SET k 1 KEEPTTL EX 10
+            SET k 1 KEEPTTL KEEPTTL
+            SET k 1 what
+            SET k 1 EX 100
+            TTL k
+            SET k 2 KEEPTTL
+            TTL k
+            SET k 3
+            TTL k
+            SET k 3 EXAT 1
+            GET k
+            SET k 3 PXAT 99999999999999
+            GET k
+            SETEX k 100 v
+            TTL k
+            PSETEX k 100000 v
+            TTL k
+            SETEX k 0 v
+            PSETEX k -1 v
+            SETEX k x v
+            GET k",
+        );
+    });
+}
+
+#[test]
+fn expiry() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "SET k v
+            TTL k
+            PTTL k
+            TTL missing
+            EXPIRE missing 10
+            EXPIRE k 100
+            TTL k
+            EXPIRE k 100 NX
+            EXPIRE k 200 GT
+            EXPIRE k 200 LT
+            TTL k
+            EXPIRE k 50 LT
+            TTL k
+            EXPIRE k 50 XX GT
+            EXPIRE k 50 NX XX
+            EXPIRE k 50 GT LT
+            EXPIRE k 50 what
+            EXPIRE k x
+            EXPIRE k 9223372036854775807
+            EXPIRE k -9223372036854775808
+            PEXPIRE k 9223372036854775807
+            PERSIST k
+            PERSIST k
+            PERSIST missing
+            EXPIRE k 10 XX
+            EXPIRE k 10 GT
+            EXPIRE k 10 LT
+            PEXPIRE k 100000
+            TTL k
+            PEXPIREAT k 99999999999999
+            EXPIREAT k 1
+            GET k
+            SET k v
+            EXPIRE k -1
+            EXISTS k
+            SET k v
+            PEXPIREAT k -5
+            DBSIZE",
+        );
+    });
+}
+
+#[test]
+fn numbers() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "INCR n
+            INCRBY n 41
+            DECR n
+            DECRBY n 40
+            GET n
+            INCRBY n x
+            INCRBY n 9223372036854775807
+            DECRBY n -9223372036854775808
+            SET n 9223372036854775807
+            INCR n
+            SET n -9223372036854775808
+            DECR n
+            GET n
+            SET n 01
+            INCR n
+            SET n +1
+            INCR n
+            SET n -0
+            INCR n
+            SET n v
+            INCR n
+            SET n 5 EX 100
+            INCR n
+            APPEND n 0
+            TTL n",
+        );
+        both.check(&[request(&["SET", "n", " 1"]), words("INCR n")].concat());
+        both.check(&[request(&["SET", "n", ""]), words("INCR n")].concat());
+    });
+}
+
+#[test]
+fn connections() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "PING
+            PING text
+            PING a b
+            ECHO text
+            ECHO
+            SELECT 0
+            SELECT 100
+            SELECT x
+            CLIENT GETNAME
+            CLIENT SETNAME me
+            CLIENT GETNAME
+            HELLO 4
+            HELLO x
+            HELLO 3 what
+            HELLO 3 SETNAME
+            HELLO 3 AUTH default
+            AUTH secret
+            AUTH other secret
+            AUTH default secret
+            AUTH a b c
+            CLIENT
+            CLIENT WHAT
+            CLIENT SETNAME
+            SCRIPT WHAT
+            CONFIG
+            nothing
+            nothing a bc def
+            COMMAND DOCS nothing",
+        );
+        both.check(&request(&["CLIENT", "SETNAME", "two words"]));
+        both.check(&request(&["two\r\nlines", "a\r\nb"]));
+        let (long, longer) = ("n".repeat(200), "a".repeat(100));
+        both.check(&request(&[&long[..], &longer, &longer, "x"]));
+        both.check(&request(&["CLIENT", &long]));
+    });
+}
+
+#[test]
+fn too_few_and_too_many_arguments() {
+    let no_fewer = "append auth client config decr decrby del echo eval evalsha exists expire expireat get getdel \
+        incr incrby mget mset persist pexpire pexpireat psetex pttl publish pubsub script select set setex setnx \
+        strlen subscribe ttl type unlink";
+    let no_more = "append dbsize decr decrby discard echo exec get getdel incr incrby multi persist psetex pttl \
+        publish select setex setnx strlen time ttl type";
+    with_both(&[], None, |both| {
+        let alone: Vec<&str> = no_fewer.split_whitespace().collect();
+        both.check_lines(&alone.join("\n"));
+        let with_many = no_more.split_whitespace();
+        let with_many: Vec<String> = with_many.map(|name| format!("{name} a b c d e")).collect();
+        both.check_lines(&with_many.join("\n"));
+    });
+}
+
+#[test]
+fn transactions() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "EXEC
+            DISCARD
+            MULTI
+            MULTI
+            SET k v
+            GET k
+            INCR k
+            GET missing
+            EXEC
+            MULTI
+            SET k w
+            DISCARD
+            GET k
+            MULTI
+            nothing
+            SET k w
+            EXEC
+            MULTI
+            GET
+            EXEC
+            MULTI
+            EXEC
+            GET k
+            MULTI
+            SUBSCRIBE c
+            PUBLISH c m
+            EXEC",
+        );
+    });
+}
+
+#[test]
+fn subscriptions() {
+    with_both(&[], None, |both| {
+        both.check_lines(
+            "PUBLISH c nobody
+            UNSUBSCRIBE
+            UNSUBSCRIBE c
+            PUBSUB NUMSUB
+            SUBSCRIBE c d c
+            PING
+            PING text
+            GET k
+            PUBLISH c text
+            PUBSUB NUMSUB c d e
+            nothing
+            UNSUBSCRIBE d e
+            SUBSCRIBE d
+            UNSUBSCRIBE c d
+            GET k
+            PUBSUB NUMSUB c",
+        );
+    });
+}
+
+#[test]
+fn scripts() {
+    with_both(&[], None, |both| {
+        let release = NativeScript::Release.script();
+        let (source, digest) = (NativeScript::Release.source(), release.digest());
+        let evalsha = |arguments: &[&str]| {
+            request(&[&["EVALSHA", digest, "1", "k", "", "channel"], arguments].concat())
+        };
+        let token = "0123456789abcdef";
+        let requests = [
+            words("SCRIPT FLUSH"),
+            words("SCRIPT FLUSH WHAT"),
+            words(&format!("SCRIPT EXISTS {digest} x")),
+            evalsha(&[token]),
+            words("EVALSHA x 0"),
+            words(&format!("EVALSHA {digest} -1")),
+            words(&format!("EVALSHA {digest} 5 a")),
+            words(&format!("EVALSHA {digest} x a")),
+            request(&["SCRIPT", "LOAD", source]),
+            words(&format!("SCRIPT EXISTS {digest} x")),
+            evalsha(&[token]),
+            words("SCRIPT FLUSH SYNC"),
+            evalsha(&[token]),
+            request(&["EVAL", source, "1", "k", "", "channel", token]),
+            evalsha(&[token]),
+        ];
+        both.check(&requests.concat());
+    });
+}
+
+#[test]
+fn what_stands_for_scripts() {
+    let eval = |native: NativeScript, arguments: &[&str]| {
+        let common = [
+            "EVAL",
+            native.source(),
+            "1",
+            "k",
+            "1700000000000",
+            "channel",
+        ];
+        request(&[&common, arguments].concat())
+    };
+    let (first, second) = ("0123456789abcdef", "fedcba9876543210");
+    let get = [words("GET k"), words("TTL k")].concat();
+    let requests = [
+        eval(NativeScript::Invalidate, &["-1"]),
+        eval(NativeScript::Release, &[first]),
+        eval(NativeScript::Lease, &[first, "0", "10000", "5000"]),
+        get.clone(),
+        eval(NativeScript::Lease, &[first, "0", "10000", "5000"]),
+        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
+        eval(
+            NativeScript::Fill,
+            &[second, "1", "20", "60000", "90000", "no"],
+        ),
+        eval(
+            NativeScript::Fill,
+            &[first, "1", "20", "60000", "90000", "yes"],
+        ),
+        get.clone(),
+        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
+        eval(
+            NativeScript::Lease,
+            &[second, "1700000060000", "10000", "5000"],
+        ),
+        eval(NativeScript::Invalidate, &["1000"]),
+        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
+        get.clone(),
+        eval(NativeScript::Invalidate, &["-1"]),
+        get.clone(),
+        words("SET k text"),
+        eval(NativeScript::Invalidate, &["-1"]),
+        get.clone(),
+        eval(NativeScript::Lease, &[first, "0", "10000", "0"]),
+        eval(NativeScript::Fill, &[first, "2", "20", "0", "0", ""]),
+        get,
+    ];
+    with_both(&[], None, |both| {
+        both.check(&requests.concat());
+        // RESP3 sees what is published between the answers.
+        both.check(&[words("SUBSCRIBE channel"), requests.concat()].concat());
+    });
+}
+
+#[test]
+fn passwords() {
+    with_both(&["--requirepass", "secret"], Some("secret"), |both| {
+        let check = |lines: &str| {
+            let requests: Vec<Vec<u8>> = lines.lines().map(str::trim).map(words).collect();
+            let bytes = requests.concat();
+            let (real, embedded) = (replies(both.real, &bytes), replies(both.embedded, &bytes));
+            let (real, embedded) = (real.escape_ascii(), embedded.escape_ascii());
+            assert_eq!(embedded.to_string(), real.to_string(), "{lines}");
+        };
+        check(
+            "GET k
+            nothing
+            GET
+            HELLO 3
+            HELLO 3 AUTH default wrong
+            AUTH wrong
+            AUTH secre
+            AUTH secrets
+            AUTH other secret
+            PING
+            AUTH secret
+            GET k
+            AUTH wrong
+            GET k",
+        );
+        check("MGET a b c d e f g h i j k");
+        check(&format!("AUTH {}", "x".repeat(20_000)));
+        let hello = words("HELLO 3 AUTH default secret SETNAME me");
+        for address in [both.real, both.embedded] {
+            let bytes = [&hello[..], &words("CLIENT GETNAME")].concat();
+            let replies = replies(address, &bytes);
+            let (_, rest) = without_greeting(&replies);
+            assert_eq!(rest, b"$2\r\nme\r\n+OK\r\n");
+        }
+    });
+}
+
+#[test]
+fn lines_and_what_is_no_request() {
+    with_both(&[], None, |both| {
+        for bytes in [
+            &b"PING\r\n  ECHO   a \nECHO 'it\\'s' \r\n\r\n\n"[..],
+            b"ECHO \"a\\x41\\x4\\n\\r\\t\\b\\a\\q\\\"\\\\\"\r\nECHO ''\r\nECHO a\"b c\"\r\n",
+            b"*0\r\n*-1\r\n*-10\r\nPING\r\n",
+            b"ECHO \"a\r\n",
+            b"ECHO \"a\"b\r\n",
+            b"ECHO 'a'b\r\n",
+            b"*x\r\n",
+            b"*+1\r\n",
+            b"*01\r\n",
+            b"*\r\n",
+            b"*99999999999\r\n",
+            b"*1\r\nPING\r\n",
+            b"*1\r\n:1\r\n",
+            b"*1\r\n$x\r\n",
+            b"*1\r\n$-1\r\n",
+            b"*1\r\n$+4\r\nPING\r\n",
+            b"*1\r\n$99999999999\r\n",
+            b"*1\r\n$4\r\nPINGxxPING\r\n",
+            b"PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n!PING\r\nPING\r\n",
+        ] {
+            both.check(bytes);
+        }
+    });
+}
+
+/// Requests with a key and a value to be put in.
+const FORMS: &str = "\
+    SET KEY VALUE; SET KEY VALUE NX; SET KEY VALUE XX; SET KEY VALUE GET; SET KEY VALUE EX 100; \
+    SET KEY VALUE KEEPTTL; SET KEY VALUE XX GET KEEPTTL; SETEX KEY 100 VALUE; SETNX KEY VALUE; GET KEY; \
+    GETDEL KEY; MGET a KEY b; MSET KEY VALUE a VALUE; DEL KEY; UNLINK KEY c; EXISTS KEY a; INCR KEY; \
+    INCRBY KEY VALUE; DECR KEY; DECRBY KEY VALUE; APPEND KEY VALUE; STRLEN KEY; EXPIRE KEY 100; \
+    EXPIRE KEY 0; EXPIRE KEY 200 GT; PEXPIRE KEY 100000 NX; PEXPIREAT KEY 1; TTL KEY; PERSIST KEY; \
+    TYPE KEY; DBSIZE; MULTI; EXEC; DISCARD; PUBLISH KEY VALUE; SUBSCRIBE KEY; UNSUBSCRIBE KEY; FLUSHALL";
+
+fn any_request() -> impl Strategy<Value = String> {
+    let keys = prop::sample::select(vec!["a", "b", "c"]);
+    let values = prop::sample::select(vec!["0", "7", "-3", "text", "9223372036854775807"]);
+    let forms = prop::sample::select(FORMS.split("; ").collect::<Vec<_>>());
+    (forms, keys, values)
+        .prop_map(|(form, key, value)| form.replace("KEY", key).replace("VALUE", value))
+}
+
+#[test]
+fn any_sequence() {
+    with_both(&[], None, |both| {
+        let lines = prop::collection::vec(any_request(), 1..40);
+        proptest!(ProptestConfig::with_cases(100), |(lines in lines)| {
+            both.check_lines(&lines.join("\n"));
+        });
+    });
+}
