@@ -107,7 +107,7 @@ pub(crate) const MARIADB: Component = Component {
     programs: &["mariadbd", "mariadb-install-db", "my_print_defaults"],
     probe: &[],
     packages: &["mariadb-server-core", "mariadb-client-core"],
-    needed_by: "the scene eager and `cargo xtask peers proxy`",
+    needed_by: "the scenes eager and fetch, and `cargo xtask peers proxy` and `fetch`",
 };
 
 /// Redis, the server that the client is tested against.
@@ -116,7 +116,7 @@ pub(crate) const REDIS: Component = Component {
     programs: &["redis-server"],
     probe: &[],
     packages: &["redis-server"],
-    needed_by: "the tests of crates/redis and crates/cache, and `cargo xtask peers redis`",
+    needed_by: "the tests of crates/redis and crates/cache, and `cargo xtask peers redis | fetch`",
 };
 
 /// redis-benchmark, which the client is set beside.
@@ -134,7 +134,7 @@ pub(crate) const RABBITMQ: Component = Component {
     programs: &["rabbitmq-server", "epmd"],
     probe: &[],
     packages: &["rabbitmq-server"],
-    needed_by: "the tests of apps/fetcher",
+    needed_by: "the tests of apps/fetcher, and `cargo xtask peers fetch`",
 };
 
 /// All that `cargo xtask test` wants to have.

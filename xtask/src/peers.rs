@@ -67,6 +67,8 @@ pub(crate) enum Suite {
     Proxy(#[command(flatten)] Options<group::Proxy>),
     /// Redis clients: GETs and SETs at several depths, and a server that stalls
     Redis(#[command(flatten)] Options<group::Redis>),
+    /// The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows
+    Fetch(#[command(flatten)] Options<group::Fetch>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -106,6 +108,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Readiness(options) => run_group(options),
         Suite::Proxy(options) => run_group(options),
         Suite::Redis(options) => run_group(options),
+        Suite::Fetch(options) => run_group(options),
     }
 }
 

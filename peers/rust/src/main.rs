@@ -14,6 +14,7 @@
 
 mod countdown;
 mod cpu_time;
+mod fetch;
 mod finish;
 mod http;
 mod listening;

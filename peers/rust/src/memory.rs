@@ -9,9 +9,14 @@ pub fn resident_bytes() -> Result<u64> {
     status_bytes("VmRSS")
 }
 
-/// The most bytes that ever were in memory.
-pub fn resident_bytes_max() -> Result<u64> {
+/// The most bytes that were in memory since [`forget_peak`], or ever.
+pub fn peak_bytes() -> Result<u64> {
     status_bytes("VmHWM")
+}
+
+/// Has the kernel begin anew with the peak.
+pub fn forget_peak() -> Result<()> {
+    fs::write("/proc/self/clear_refs", "5").context("cannot write /proc/self/clear_refs")
 }
 
 fn status_bytes(name: &str) -> Result<u64> {

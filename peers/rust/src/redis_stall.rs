@@ -146,7 +146,7 @@ impl Stall {
         while ended_count() < offered_count && begun.elapsed() < TIME_MAX {
             callers.pass(NAP);
         }
-        let grown_bytes = memory::resident_bytes_max()?.saturating_sub(before);
+        let grown_bytes = memory::peak_bytes()?.saturating_sub(before);
         let [refused_count, failed_count, answered_count] = ledger.counts();
         ensure!(answered_count == 0, "a server that sleeps has answered");
         let kept_count = offered_count - refused_count;

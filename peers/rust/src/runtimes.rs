@@ -1,6 +1,7 @@
 //! The peers. Each module knows one crate; what they share lies beside this file.
 
 mod actix;
+mod bare_loop;
 mod channel_threads;
 mod crossbeam;
 mod crossbeam_ring;
@@ -10,6 +11,7 @@ mod fjall;
 mod freeboard;
 mod freeboard_balance;
 mod freeboard_blocking;
+mod freeboard_fetch;
 mod freeboard_flood;
 mod freeboard_http;
 mod freeboard_proxy;
@@ -36,6 +38,7 @@ mod thread_readiness;
 mod tokio_balance;
 mod tokio_blocking;
 mod tokio_channel;
+mod tokio_fetch;
 mod tokio_proxy;
 mod tokio_readiness;
 mod tokio_runtime;
@@ -47,6 +50,7 @@ use ::freeboard::io::Policy;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use crate::fetch::Stage;
 use crate::http::Connections;
 use crate::manners::Manners;
 use crate::outcome::Outcome;
@@ -91,6 +95,7 @@ pub enum Peer {
     RedisRsLimited,
     Rustis,
     RedisBenchmark,
+    BareLoop,
 }
 
 impl Peer {
@@ -126,6 +131,7 @@ impl Peer {
             Self::RedisRsLimited => "redis-rs-limited",
             Self::Rustis => "rustis",
             Self::RedisBenchmark => "redis-benchmark",
+            Self::BareLoop => "bare-loop",
         }
     }
 }
@@ -148,6 +154,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         }
         Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
+        Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
     }
 }
 
@@ -267,6 +274,18 @@ fn redis(peer: Peer, work: RedisWork, count: u64) -> Result<Outcome> {
             Peer::RedisBenchmark => Ok(Outcome::Skipped("it offers no more than what is answered")),
             _ => Ok(Outcome::Skipped(OTHER_SUITE)),
         },
+    }
+}
+
+fn fetch(peer: Peer, stage: Stage, count: u64) -> Result<Outcome> {
+    match (peer, stage) {
+        (Peer::Freeboard, Stage::Embedded) => freeboard_fetch::embedded(count),
+        (Peer::Freeboard, Stage::Real) => freeboard_fetch::real(count),
+        (Peer::Tokio, Stage::Embedded) => tokio_fetch::embedded(count),
+        (Peer::Tokio, Stage::Real) => tokio_fetch::real(count),
+        (Peer::BareLoop, Stage::Embedded) => Ok(Outcome::Skipped("it is a loop on RabbitMQ")),
+        (Peer::BareLoop, Stage::Real) => bare_loop::run(count),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
 

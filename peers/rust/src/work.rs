@@ -5,6 +5,7 @@ use std::str::FromStr;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
+use crate::fetch::Stage;
 use crate::http::Connections;
 use crate::proxy::Backend;
 use crate::redis_load::{Flood, RedisWork, Verb};
@@ -134,6 +135,10 @@ pub enum Work {
     RedisSet128Wide,
     #[value(name = "redis_stalled")]
     RedisStalled,
+    #[value(name = "fetch_embedded")]
+    FetchEmbedded,
+    #[value(name = "fetch_real")]
+    FetchReal,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -152,6 +157,7 @@ pub enum Suite {
     },
     Proxy(Backend),
     Redis(RedisWork),
+    Fetch(Stage),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -192,6 +198,8 @@ impl Work {
             },
             Self::ProxyEcho => Suite::Proxy(Backend::Echo),
             Self::ProxyMysql => Suite::Proxy(Backend::Mysql),
+            Self::FetchEmbedded => Suite::Fetch(Stage::Embedded),
+            Self::FetchReal => Suite::Fetch(Stage::Real),
             other => match other.redis() {
                 Some(work) => Suite::Redis(work),
                 None => other.stream().map_or(Suite::Messages, Suite::Streams),
@@ -318,6 +326,9 @@ impl Work {
             | Self::RedisSet128
             | Self::RedisSet128Wide
             | Self::RedisStalled => 2_000_000,
+            // 10 seconds.
+            Self::FetchEmbedded => 200_000,
+            Self::FetchReal => 100_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -120,6 +120,18 @@ const GOALS: &[(&str, Goal)] = &[
     ("SET, depth 128", NEAR_REDIS_BENCHMARK),
     ("SET of 64 B, depth 128", NEAR_REDIS_BENCHMARK),
     ("stalled, memory grown", Goal::AtMost(STALLED_MIB_MAX)),
+    ("wait, p99", Goal::AtMost(50.0)),
+    ("lifetime, p99", Goal::AtMost(10.0)),
+    ("the whole process' CPU", Goal::AtMost(50.0)),
+    ("the whole process' memory", Goal::AtMost(200.0)),
+    ("lost", Goal::AtMost(0.0)),
+    (
+        "on RabbitMQ",
+        Goal::TimesPeer {
+            peer: "bare-loop",
+            factor: 0.85,
+        },
+    ),
 ];
 
 /// What commands may take that wait for a server in vain: 4 connections have 10,000 of credit each.
@@ -270,7 +282,8 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::super::group::{
-        Balance, Blocking, Flood, Group, Http, Messaging, Proxy, Readiness, Redis, Ring, Streams,
+        Balance, Blocking, Fetch, Flood, Group, Http, Messaging, Proxy, Readiness, Redis, Ring,
+        Streams,
     };
     use super::super::outcome::Outcome;
     use super::*;
@@ -302,6 +315,7 @@ mod tests {
             (Readiness::FIGURES, Readiness::PEERS),
             (Proxy::FIGURES, Proxy::PEERS),
             (Redis::FIGURES, Redis::PEERS),
+            (Fetch::FIGURES, Fetch::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {

@@ -1,9 +1,12 @@
 //! The suites: which works are measured together, on whom, and what is read off them.
 
+mod fetch;
+
 use crate::component::{self, Component};
 
 use super::figure::Figure;
 use super::peer::Kind;
+pub(crate) use fetch::Fetch;
 
 /// A set of works that is measured together and has its own section in PERFORMANCE.md.
 pub(crate) trait Group: Send + Sync + Clone + 'static {
@@ -451,6 +454,7 @@ mod tests {
         (Readiness::FIGURES, Readiness::PEERS),
         (Proxy::FIGURES, Proxy::PEERS),
         (Redis::FIGURES, Redis::PEERS),
+        (Fetch::FIGURES, Fetch::PEERS),
     ];
 
     #[test]

@@ -104,4 +104,5 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("redis-rs-limited", Kind::RedisClient, Host::Rust),
     Peer::new("rustis", Kind::RedisClient, Host::Rust),
     Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
+    Peer::new("bare-loop", Kind::Machine, Host::Rust),
 ];

@@ -19,6 +19,10 @@ pub(crate) const CLAUSES: &[Clause] = &[
     ("prefetch is never exceeded", prefetch),
     ("what is acknowledged does not come again", ack),
     (
+        "what is held stays, whatever is acknowledged around it",
+        gaps,
+    ),
+    (
         "a consumer that goes leaves its messages to others",
         redelivery,
     ),
@@ -90,6 +94,34 @@ fn ack(broker: &dyn Broker) {
     let hands = Hands::new(broker, Queue::Priority0, 10);
     publish(broker, Queue::Priority0, 10..11);
     assert_eq!(text(&hands.next()), "10");
+}
+
+fn gaps(broker: &dyn Broker) {
+    publish(broker, Queue::Priority0, 0..300);
+    let hands = Hands::new(broker, Queue::Priority0, 300);
+    let deliveries = (0..300).map(|number| (number, hands.next()));
+    let (held, mut done): (Vec<_>, Vec<_>) =
+        deliveries.partition(|(number, _)| *number > 150 && number % 7 == 0);
+    let seed = fastrand::u64(..);
+    say(&format!("seed {seed}"));
+    // The first half in order, so that many are the oldest together; the others in none.
+    fastrand::Rng::with_seed(seed).shuffle(&mut done[150..]);
+    let done_count = done.len() as u64;
+    done.into_iter().for_each(|(_, delivery)| delivery.ack());
+    until(|| broker.ledger(Queue::Priority0).acked == done_count);
+    drop(hands);
+    let again = Hands::new(broker, Queue::Priority0, 300);
+    for (number, _held) in held {
+        let delivery = again.next();
+        assert_eq!(text(&delivery), number.to_string());
+        assert!(delivery.is_redelivered());
+        delivery.ack();
+    }
+    until(|| {
+        let ledger = broker.ledger(Queue::Priority0);
+        ledger.acked == 300 && ledger.unacked == 0
+    });
+    again.assert_empty();
 }
 
 fn redelivery(broker: &dyn Broker) {

@@ -16,6 +16,15 @@ pub fn start() -> Result<Runtime> {
         .context("tokio cannot be started")
 }
 
+/// The same with sockets.
+pub fn start_with_io() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(WORKERS_COUNT)
+        .enable_all()
+        .build()
+        .context("tokio cannot be started")
+}
+
 /// Runs a future on a worker, where spawning and waking are cheaper than from the main thread.
 pub fn run_on_worker<T: Send + 'static>(
     runtime: &Runtime,

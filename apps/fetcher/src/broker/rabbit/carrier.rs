@@ -1,8 +1,8 @@
 //! The task that brings a consumer its messages, and takes back what becomes of them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::try_join_all};
 use lapin::{
     Channel, Connection,
     options::{
@@ -33,7 +33,7 @@ use super::{
 };
 
 /// What one visit settles at most, in deliveries: others are looked at in between.
-const SETTLED_MAX: usize = 64;
+const SETTLED_MAX: usize = 256;
 
 /// Consumes one queue, on one channel after the other.
 pub(super) struct Carrier {
@@ -65,6 +65,9 @@ enum Move {
     Retry,
     DeadLetter,
 }
+
+/// A delivery that is to be acknowledged, and as what it counts.
+type Done = (u64, fn(&mut Ledger));
 
 /// Where deliveries of one channel are given back. When the channel is gone nobody listens any more.
 struct Hands {
@@ -168,10 +171,8 @@ impl Carrier {
             tokio::select! {
                 biased;
                 _ = from_hands.recv_many(&mut batch, SETTLED_MAX) => {
-                    for returned in batch.drain(..) {
-                        if desk.take_back(returned).await.is_err() {
-                            return Ok(Ended::Lost);
-                        }
+                    if desk.take_back(batch.drain(..)).await.is_err() {
+                        return Ok(Ended::Lost);
                     }
                 }
                 () = is_at(phases, Phase::Stopped) => return Ok(Ended::Stopped),
@@ -230,7 +231,8 @@ struct Desk<'a> {
     channel: &'a Channel,
     ledger: Arc<Mutex<Ledger>>,
     returned: mpsc::UnboundedSender<Returned>,
-    unacked: HashMap<u64, Message>,
+    /// By tag, and so by age.
+    unacked: BTreeMap<u64, Message>,
 }
 
 impl<'a> Desk<'a> {
@@ -246,7 +248,7 @@ impl<'a> Desk<'a> {
             queue,
             channel,
             returned,
-            unacked: HashMap::new(),
+            unacked: BTreeMap::new(),
         }
     }
 
@@ -258,41 +260,54 @@ impl<'a> Desk<'a> {
         Delivery::new(message, tag, hands)
     }
 
-    async fn take_back(&mut self, returned: Returned) -> lapin::Result<()> {
-        match returned {
-            Returned::Settled(tag, Settlement::Ack) => self.ack(tag, Ledger::ack).await,
-            Returned::Settled(tag, Settlement::Retry(delay)) => {
-                let exchange = self.shared.topology.retry(delay);
-                let routing_key = self.shared.topology.queue(self.queue);
-                self.move_on(tag, Move::Retry, exchange, routing_key, Message::put_off);
-                Ok(())
+    async fn take_back(&mut self, batch: impl Iterator<Item = Returned>) -> lapin::Result<()> {
+        let mut done: Vec<Done> = Vec::new();
+        let mut not_moved = Vec::new();
+        for returned in batch {
+            match returned {
+                Returned::Settled(tag, Settlement::Ack) => done.push((tag, Ledger::ack)),
+                Returned::Settled(tag, Settlement::Retry(delay)) => {
+                    let exchange = self.shared.topology.retry(delay);
+                    let routing_key = self.shared.topology.queue(self.queue);
+                    self.move_on(tag, Move::Retry, exchange, routing_key, Message::put_off);
+                }
+                Returned::Settled(tag, Settlement::DeadLetter(reason)) => {
+                    let exchange = ShortString::default();
+                    let routing_key = self.shared.topology.queue(Queue::DeadLetters);
+                    let dead = |message: Message| message.dead(reason);
+                    self.move_on(tag, Move::DeadLetter, exchange, routing_key, dead);
+                }
+                Returned::Moved(tag, Move::Retry, Ok(())) => done.push((tag, Ledger::retry)),
+                Returned::Moved(tag, Move::DeadLetter, Ok(())) => {
+                    done.push((tag, Ledger::dead_letter));
+                }
+                Returned::Moved(tag, _, Err(_)) => not_moved.push(tag),
             }
-            Returned::Settled(tag, Settlement::DeadLetter(reason)) => {
-                let routing_key = self.shared.topology.queue(Queue::DeadLetters);
-                let dead = |message: Message| message.dead(reason);
-                self.move_on(
-                    tag,
-                    Move::DeadLetter,
-                    ShortString::default(),
-                    routing_key,
-                    dead,
-                );
-                Ok(())
-            }
-            Returned::Moved(tag, Move::Retry, Ok(())) => self.ack(tag, Ledger::retry).await,
-            Returned::Moved(tag, Move::DeadLetter, Ok(())) => {
-                self.ack(tag, Ledger::dead_letter).await
-            }
-            Returned::Moved(tag, _, Err(_)) => self.give_back(tag).await,
         }
+        self.ack(done).await?;
+        for tag in not_moved {
+            self.give_back(tag).await?;
+        }
+        Ok(())
     }
 
-    async fn ack(&mut self, tag: u64, count: fn(&mut Ledger)) -> lapin::Result<()> {
-        self.channel
-            .basic_ack(tag, BasicAckOptions::default())
-            .await?;
-        self.unacked.remove(&tag);
-        count(&mut self.ledger.lock());
+    /// Acknowledges the oldest with one word, as far as no older one is unsettled, and those behind a gap one
+    /// by one: none waits for another. All words go with one write.
+    async fn ack(&mut self, mut done: Vec<Done>) -> lapin::Result<()> {
+        done.sort_unstable_by_key(|(tag, _)| *tag);
+        let oldest = self.unacked.keys().zip(&done);
+        let together = oldest.take_while(|(tag, (done, _))| *tag == done).count();
+        let first = together.saturating_sub(1);
+        let acks = done[first..].iter().enumerate().map(|(index, (tag, _))| {
+            let multiple = index == 0 && together > 1;
+            self.channel.basic_ack(*tag, BasicAckOptions { multiple })
+        });
+        try_join_all(acks).await?;
+        let mut ledger = self.ledger.lock();
+        for (tag, count) in done {
+            self.unacked.remove(&tag);
+            count(&mut ledger);
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use freeboard::flow::Backoff;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lapin::{
-    Channel, Confirmation, Connection, PublisherConfirm,
+    Channel, Confirmation, Connection,
     options::{BasicPublishOptions, ConfirmSelectOptions},
     types::ShortString,
 };
@@ -77,36 +77,40 @@ async fn publish_all(
     channel: &Channel,
     outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
 ) -> Option<()> {
-    let mut confirms = FuturesUnordered::new();
+    // What comes while the client writes goes with its next write: waiting for each to be written would cost
+    // a write each. They begin in the order in which they are pushed, and so are written in it.
+    let mut under_way = FuturesUnordered::new();
     loop {
         tokio::select! {
-            heard = confirms.next(), if !confirms.is_empty() => {
+            heard = under_way.next(), if !under_way.is_empty() => {
                 if heard == Some(false) {
                     return Some(());
                 }
             }
-            next = outgoing.recv() => {
-                let Outgoing { exchange, routing_key, message, report, permit } = next?;
-                let options = BasicPublishOptions { mandatory: true, ..Default::default() };
-                let sent = channel
-                    .basic_publish(exchange, routing_key, options, &message.body, wire::properties(&message))
-                    .await;
-                match sent {
-                    Ok(confirm) => confirms.push(hear(confirm, report, permit)),
-                    Err(_) => return Some(()),
-                }
-            }
+            next = outgoing.recv() => under_way.push(publish(channel, next?)),
         }
     }
 }
 
-/// Whether the channel still lives.
-async fn hear(
-    confirm: PublisherConfirm,
-    report: Report,
-    permit: Option<OwnedSemaphorePermit>,
-) -> bool {
-    let confirmation = confirm.await;
+/// Until it is confirmed or refused. Whether the channel still lives.
+async fn publish(channel: &Channel, outgoing: Outgoing) -> bool {
+    let Outgoing {
+        exchange,
+        routing_key,
+        message,
+        report,
+        permit,
+    } = outgoing;
+    let options = BasicPublishOptions {
+        mandatory: true,
+        ..Default::default()
+    };
+    let properties = wire::properties(&message);
+    let sent = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
+    let confirmation = match sent.await {
+        Ok(confirm) => confirm.await,
+        Err(_) => return false,
+    };
     drop(permit);
     match confirmation {
         Ok(Confirmation::Ack(None)) => report.tell(Ok(())),
