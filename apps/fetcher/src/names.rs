@@ -18,16 +18,22 @@ pub(crate) fn percentiles<'a>(
         .map(move |(part, ns)| (format!("{name}.HIST-{part}-percentile"), ns as f64 / 1e6))
 }
 
-/// What was told to each actor of a kind.
-pub(crate) fn told<'a>(
-    kind: &'a str,
-    counts: &'a [u64],
-) -> impl Iterator<Item = (String, f64)> + use<'a> {
+/// What was told to each actor of a kind, by priority.
+pub(crate) fn told(kind: &str, counts: &[Vec<u64>]) -> Vec<(String, f64)> {
     let counts = counts.iter().enumerate();
-    counts.map(move |(index, count)| {
-        let name = format!("mampa~tell~actor~{kind}~{index}.COUNTER");
-        (name, *count as f64)
-    })
+    let counted = counts.flat_map(|(index, lanes)| {
+        let lanes = lanes.iter().enumerate();
+        lanes.map(move |(lane, count)| {
+            let name = format!("mampa~tell~actor~{kind}~{index}.P{lane}.COUNTER");
+            (name, *count as f64)
+        })
+    });
+    counted.collect()
+}
+
+/// Of actors with a single one.
+pub(crate) fn one_priority(counts: &[u64]) -> Vec<Vec<u64>> {
+    counts.iter().map(|count| vec![*count]).collect()
 }
 
 /// Shed because a connection's queue was full.

@@ -37,8 +37,8 @@ pub struct OriginalSnapshot {
     pub from_tell: HistogramSummary,
     /// From the write to the reply, of each connection.
     pub from_send: Vec<HistogramSummary>,
-    /// Messages that each main actor has handled.
-    pub mains: Vec<u64>,
+    /// Messages that each main actor has handled, of each priority.
+    pub mains: Vec<Vec<u64>>,
     /// Messages that each redis actor has handled.
     pub redis: Vec<u64>,
     /// The most that each main actor's mailbox has held, of each priority.
@@ -55,8 +55,6 @@ impl OriginalSnapshot {
         let connections = || clients.iter().flat_map(|client| &client.connections);
         let of_mains: Vec<_> = mains.members().iter().map(|main| main.snapshot()).collect();
         let of_redis: Vec<_> = redis.members().iter().map(|it| it.snapshot()).collect();
-        let handled =
-            |actor: &ActorSnapshot| actor.lanes.iter().map(|lane| lane.handled).sum::<u64>();
         Self {
             received: gauges.received.get(),
             completed: gauges.completed.get(),
@@ -71,7 +69,7 @@ impl OriginalSnapshot {
             from_tell: gauges.from_tell.summary(),
             from_send: connections().map(|it| it.from_send.clone()).collect(),
             mains: of_mains.iter().map(handled).collect(),
-            redis: of_redis.iter().map(handled).collect(),
+            redis: of_redis.iter().map(|it| handled(it).iter().sum()).collect(),
             mailboxes: of_mains.iter().map(high_waters).collect(),
         }
     }
@@ -82,7 +80,7 @@ impl OriginalSnapshot {
         let slowest = names::slowest(self.from_send.iter());
         let mut counters = vec![(names::QUEUE_FULL.to_owned(), self.shed as f64)];
         counters.extend(names::told("Fetcher", &self.mains));
-        counters.extend(names::told("RedisMampa", &self.redis));
+        counters.extend(names::told("RedisMampa", &names::one_priority(&self.redis)));
         counters.extend(names::mailboxes(&self.mailboxes));
         for (name, summary) in [
             (names::WAIT, &self.wait),
@@ -99,4 +97,8 @@ impl OriginalSnapshot {
 
 fn high_waters(actor: &ActorSnapshot) -> Vec<u64> {
     actor.lanes.iter().map(|lane| lane.high_water).collect()
+}
+
+fn handled(actor: &ActorSnapshot) -> Vec<u64> {
+    actor.lanes.iter().map(|lane| lane.handled).collect()
 }

@@ -135,12 +135,10 @@ impl Fetcher {
     /// What was counted so far.
     #[must_use]
     pub fn snapshot(&self) -> FetcherSnapshot {
-        let high_waters = |main: &ActorRef<Main>| {
-            let lanes = main.snapshot().lanes.into_iter().skip(lane_of(0));
-            lanes.map(|lane| lane.high_water).collect()
-        };
-        let mailboxes = self.mains.members().iter().map(high_waters).collect();
-        FetcherSnapshot::of(&self.gauges, mailboxes, self.under_way.get())
+        // Those of its priorities.
+        let lanes = |main: &ActorRef<Main>| main.snapshot().lanes.split_off(lane_of(0));
+        let lanes: Vec<_> = self.mains.members().iter().map(lanes).collect();
+        FetcherSnapshot::of(&self.gauges, &lanes, self.under_way.get())
     }
 
     /// Whether all its main actors are alive.

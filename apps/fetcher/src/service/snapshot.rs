@@ -1,7 +1,7 @@
 //! A fetcher's gauges at one time.
 
 use freeboard::{
-    meter::{Exposition, FamilyKind, HistogramSnapshot, HistogramSummary},
+    meter::{Exposition, FamilyKind, HistogramSnapshot, HistogramSummary, LaneSnapshot},
     redis::RedisSnapshot,
 };
 use serde::Serialize;
@@ -32,8 +32,8 @@ pub struct FetcherSnapshot {
     pub lifetime: HistogramSummary,
     /// In the mailbox of a main actor.
     pub in_queue: HistogramSummary,
-    /// Notifications that each main actor has taken up.
-    pub mains: Vec<u64>,
+    /// Notifications that each main actor has taken up, of each priority.
+    pub mains: Vec<Vec<u64>>,
     /// The most that each main actor's mailbox has held, of each priority.
     pub mailboxes: Vec<Vec<u64>>,
 }
@@ -62,8 +62,14 @@ impl RetrySnapshot {
 }
 
 impl FetcherSnapshot {
-    pub(super) fn of(gauges: &[Gauges], mailboxes: Vec<Vec<u64>>, under_way: u64) -> Self {
+    pub(super) fn of(gauges: &[Gauges], lanes: &[Vec<LaneSnapshot>], under_way: u64) -> Self {
         let sum = |count: fn(&Gauges) -> u64| gauges.iter().map(count).sum();
+        let of_lanes = |count: fn(&LaneSnapshot) -> u64| {
+            let mains = lanes.iter();
+            mains
+                .map(|lanes| lanes.iter().map(count).collect())
+                .collect()
+        };
         let merged = |histogram: fn(&Gauges) -> HistogramSnapshot| {
             let mut merged = HistogramSnapshot::default();
             for gauges in gauges {
@@ -88,8 +94,8 @@ impl FetcherSnapshot {
             wait: merged(|it| it.wait.snapshot()),
             lifetime: merged(|it| it.lifetime.snapshot()),
             in_queue: merged(|it| it.in_queue.snapshot()),
-            mains: gauges.iter().map(|it| it.received.get()).collect(),
-            mailboxes,
+            mains: of_lanes(|lane| lane.handled),
+            mailboxes: of_lanes(|lane| lane.high_water),
         }
     }
 
@@ -104,7 +110,7 @@ impl FetcherSnapshot {
         let from_send = names::slowest(connections.iter().map(|it| &it.from_send));
         let mut counters = vec![(names::QUEUE_FULL.to_owned(), shed as f64)];
         counters.extend(names::told("Fetcher", &self.mains));
-        counters.extend(names::told("RedisMampa", &sent));
+        counters.extend(names::told("RedisMampa", &names::one_priority(&sent)));
         counters.extend(names::mailboxes(&self.mailboxes));
         for (name, summary) in [
             (names::WAIT, &self.wait),

@@ -48,8 +48,9 @@ impl Page {
         if !(self.ends.is_connected)() {
             down.push("the broker cannot be reached".to_owned());
         }
-        if let Err(error) = self.redis.wait_up(Duration::ZERO) {
-            down.push(format!("Redis: {error}"));
+        let is_any_up = self.redis.snapshot().connections.iter().any(|it| it.is_up);
+        if !is_any_up && let Err(error) = self.redis.wait_up(Duration::ZERO) {
+            down.push(format!("Redis cannot be reached: {error}"));
         }
         if !self.fetcher.is_alive() {
             down.push("a main actor has ended".to_owned());
