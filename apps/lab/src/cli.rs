@@ -19,7 +19,7 @@ Examples:
   freeboard                             the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
   freeboard lab fetch                   a fetcher, tuned in eleven steps (under three minutes)
-  freeboard fetcher --load 5000         the fetcher by itself, with nothing installed
+  freeboard fetcher --load 500          the fetcher by itself, with nothing installed
   freeboard lab balance                 a fair scheduler at work (about 20 s)
   freeboard lab flood --dam credit:512  one run, through a dam with a window of 512
   freeboard stream append LOG < lines   a durable stream out of standard input
@@ -73,15 +73,16 @@ pub(crate) enum Command {
 
 const FETCHER_EXAMPLES: &str = "\
 Examples:
-  freeboard fetcher --load 5000
-      all of it in this process, with notifications of its own
+  freeboard fetcher --load 500
+      all of it in this process, with notifications of its own. The cache is empty at first, and the slow
+      store gives 640 keys a second: a larger load waits until most users are cached
   freeboard fetcher --amqp amqp://guest:guest@127.0.0.1:5672 --redis redis://127.0.0.1 \\
                     --mysql mysql://root@127.0.0.1:3306
       on real servers; start several to share the load
   curl http://127.0.0.1:8090/metrics; curl http://127.0.0.1:8090/healthz
 
-Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a server
-that cannot be reached, or the port is in use.";
+Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a RabbitMQ
+or MariaDB that cannot be reached, or the port is in use. A Redis may come later: until then /healthz says so.";
 
 const SERVE_HTTP_EXAMPLES: &str = "\
 Examples:
@@ -186,7 +187,7 @@ Examples:
       all steps, as they were and as they are, at a quarter of the original's rates (under three minutes)
   freeboard lab fetch --step 3
       the client's queue without a bound: memory grows
-  freeboard lab fetch --step 9 --route p2c
+  freeboard lab fetch --step 9 --mode original --route p2c
       the hot app key, and a route that does not mind
   freeboard lab fetch --step 11 --mode ours --qps 20000 --time 10
       the original's full rate
@@ -195,7 +196,17 @@ Examples:
   freeboard lab fetch --json - | jq '.runs[] | [.step, .mode, .wait_ms.p99, .lost]'
       prints only JSON
 
-m/r are main actors and redis actors (in ours, connections). One step alone also prints its counters by the
+The table, times being 99th percentiles in ms:
+  whose     2014 is what the original measured, at its own rates; then a run of it here, and one of ours
+  m/r       main actors and redis actors (in ours, connections to Redis)
+  done/s    replies a second, while notifications were sent
+  wait      from when a notification was due to its start     lifetime  from there to the confirm of its reply
+  reply     from when it was due to its reply                 in queue  in a main actor's mailbox
+  send      from the write of a look-up to its answer         tell      from the call, mailbox included
+  shed      look-ups refused as too much was in flight: lost in the original, tried again in ours
+  left      not done when the fetcher ended, and still there (in the original: acknowledged, but under way)
+  CPU us    of this process for each notification; idle CPU: of a core, with nothing to do
+The original's percentiles come from a sample of 1,028. One step alone also prints its counters by the
 original's names.
 
 Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 130 Ctrl-C.";

@@ -24,7 +24,7 @@ pub struct FetcherSnapshot {
     pub malformed: u64,
     /// Under way now.
     pub under_way: u64,
-    /// Keys that were fetched from the slow store.
+    /// Keys that were asked of the slow store.
     pub misses: u64,
     /// From when a notification was due, or else published, to its start, each attempt counted.
     pub wait: HistogramSummary,
@@ -155,7 +155,7 @@ impl FetcherSnapshot {
             (
                 "fetcher_misses_total",
                 Counter,
-                "Keys that were fetched from the slow store.",
+                "Keys that were asked of the slow store.",
                 self.misses,
             ),
             (

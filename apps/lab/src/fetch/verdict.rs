@@ -31,6 +31,12 @@ pub(super) fn sentence(outcome: &Outcome) -> String {
             count(outcome.in_flight_peak),
             outcome.rss_growth_bytes.map_or_else(String::new, mebibytes)
         ),
+        Step::Number(5) if plan.mode == Mode::Ours => format!(
+            "{} look-ups shed and tried again, {} notifications lost, up to {} in flight",
+            count(outcome.shed),
+            count(outcome.lost),
+            count(outcome.in_flight_peak)
+        ),
         Step::Number(5) => format!(
             "{} shed, {} lost, up to {} in flight",
             count(outcome.shed),

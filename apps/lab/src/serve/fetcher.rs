@@ -43,7 +43,7 @@ use page::{Page, answer};
 const EMBEDDED: &str = "embedded";
 
 /// Users of an embedded directory, `user-0` and so on.
-const USERS_EMBEDDED: u64 = 100_000;
+const USERS_EMBEDDED: u64 = 10_000;
 
 /// Knobs of `freeboard fetcher`.
 #[derive(Debug, Clone, Args)]
@@ -102,7 +102,7 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value = "64")]
     store_at_once: NonZeroUsize,
 
-    /// Fill the directory with invented users first, if it has fewer than so many [default: 100000 in an
+    /// Fill the directory with invented users first, if it has fewer than so many [default: 10000 in an
     /// embedded one, else none]
     #[arg(long, value_name = "N")]
     users: Option<u64>,
