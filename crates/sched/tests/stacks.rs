@@ -100,7 +100,7 @@ fn spins(stop: &AtomicBool) {
 }
 
 #[inline(never)]
-fn spins_otherwise(stop: &AtomicBool) {
+fn turns(stop: &AtomicBool) {
     while !black_box(stop).load(Ordering::Relaxed) {
         black_box(0);
     }
@@ -156,7 +156,7 @@ fn a_waiting_thread_shows_where_it_waits_and_goes_on_waiting() {
 #[test]
 fn a_spinning_thread_shows_where_it_spins() {
     let runner = Runner::start(spins);
-    let text = capture_in(runner.target, "stacks::spins ");
+    let text = capture_in(runner.target, "stacks::spins");
     check_no_machinery(&text);
     assert!(!text.ends_with('\n') && !text.contains("at 0x0"), "{text}");
     runner.stop();
@@ -180,7 +180,7 @@ fn a_thread_can_capture_itself() {
 fn of_a_deep_stack_the_outer_callers_are_left_out() {
     let runner = Runner::start(|stop| recurses(200, stop));
     let text = capture_in(runner.target, "left out");
-    assert!(text.contains("stacks::recurses "), "{text}");
+    assert!(text.contains("stacks::recurses"), "{text}");
     runner.stop();
 }
 
@@ -235,12 +235,8 @@ fn a_thread_that_cannot_answer_times_out_and_its_late_signal_does_no_harm() {
 #[test]
 fn two_capturers_at_once_get_each_their_own_thread() {
     let capturers = [
-        (spins as fn(&AtomicBool), "stacks::spins ", "otherwise"),
-        (
-            spins_otherwise,
-            "stacks::spins_otherwise ",
-            "stacks::spins ",
-        ),
+        (spins as fn(&AtomicBool), "stacks::spins", "stacks::turns"),
+        (turns, "stacks::turns", "stacks::spins"),
     ]
     .map(|(function, own, others)| {
         thread::spawn(move || {
