@@ -24,7 +24,7 @@ use std::{
 };
 
 use freeboard_flow::{MailboxConfig, ShedReason};
-use freeboard_meter::{ActorSnapshot, Histogram};
+use freeboard_meter::{ActorSnapshot, Histogram, HistogramSnapshot};
 use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
 
 use once_cell::race::OnceBox;
@@ -401,7 +401,7 @@ impl Core {
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
         Ended {
             actor: self.id,
-            name: self.options().name.clone(),
+            name: self.options().name.as_deref().map(str::to_owned),
             reason,
         }
     }
@@ -456,22 +456,31 @@ impl Core {
         let phase = self.state.phase();
         ActorSnapshot {
             id: self.id.get(),
-            name: self.options().name.clone(),
+            name: self.options().name.as_deref().map(str::to_owned),
             actor_type: self.type_name().to_owned(),
-            state: match phase {
-                Phase::Idle => "idle",
-                Phase::Queued => "queued",
-                Phase::Running => "running",
-                Phase::Held => "held",
-                Phase::Ended => "ended",
-            }
-            .to_owned(),
+            state: state_name(phase).to_owned(),
             restarts: u64::from(self.restarts()),
             lanes: self
                 .mailbox
                 .snapshot(self.config(), phase == Phase::Running),
-            handling: self.handling.get().map(|times| times.summary()),
+            handling: self.handling().map(|times| times.summary()),
         }
+    }
+
+    /// How long its handlers took, once any was measured.
+    pub(crate) fn handling(&self) -> Option<HistogramSnapshot> {
+        self.handling.get().map(Histogram::snapshot)
+    }
+}
+
+/// The word for it in snapshots.
+pub(crate) const fn state_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Idle => "idle",
+        Phase::Queued => "queued",
+        Phase::Running => "running",
+        Phase::Held => "held",
+        Phase::Ended => "ended",
     }
 }
 

@@ -4,7 +4,7 @@
 //! 128. What an idle actor does not need is made on first use.
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::{Counter, Histogram, HistogramSummary, OwnedCounter, Peak, ReasonCount};
+use freeboard_meter::{Counter, Histogram, HistogramSnapshot, OwnedCounter, Peak, ReasonCount};
 
 use once_cell::race::OnceBox;
 
@@ -71,8 +71,14 @@ impl LaneGauges {
             .record(time_ns);
     }
 
-    pub(crate) fn time_in_queue(&self) -> Option<HistogramSummary> {
-        self.time_in_queue.get().map(|times| times.summary())
+    /// What was shed for whatever reason.
+    pub(crate) fn shed_total(&self) -> u64 {
+        let shedding = self.shedding.get();
+        shedding.map_or(0, |it| it.by_reason.iter().map(Counter::get).sum())
+    }
+
+    pub(crate) fn time_in_queue(&self) -> Option<HistogramSnapshot> {
+        self.time_in_queue.get().map(Histogram::snapshot)
     }
 }
 

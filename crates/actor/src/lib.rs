@@ -73,9 +73,11 @@ mod run;
 mod send;
 mod shutdown;
 mod supervision;
+mod survey;
 mod sync;
 mod system;
 mod waiters;
+mod weak_system;
 
 pub use actor::{Actor, AsyncHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
@@ -102,4 +104,6 @@ pub use reply::{NoReply, ReplyPort, ReplySlot};
 pub use send::{Send, Sending};
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use supervision::{Directive, Failure, Supervision};
+pub use survey::{ActorAt, ActorDetail, ActorReading, ActorTimes, Survey};
 pub use system::{BuildError, NoRuntime, SpawnError, System};
+pub use weak_system::WeakSystem;

@@ -58,7 +58,7 @@ impl<A: Actor> Body<A> {
         let handling = self.handling.take();
         let failure = Failure {
             actor: core.id(),
-            name: core.options().name.clone(),
+            name: core.options().name.as_deref().map(str::to_owned),
             actor_type: core.type_name(),
             message_type: handling.as_ref().map(|handling| (handling.type_name)()),
             panic,

@@ -214,7 +214,7 @@ impl MailboxLane {
         }
     }
 
-    fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         match self.special.as_deref() {
             None => self.lane.accepted(),
             Some(Special::Locked(lane)) => lane.accepted(),
@@ -320,19 +320,23 @@ impl MailboxLane {
         }
     }
 
-    /// `is_running`: the depth may count what the present batch has handled already.
+    /// The most it has held. `is_running`: `depth` may count what the present batch has handled already.
+    pub(crate) fn high_water(&self, depth: u64, is_running: bool) -> u64 {
+        let seen = if is_running { 0 } else { depth };
+        self.gauges.high_water.get().max(seen)
+    }
+
     fn snapshot(&self, lane: usize, config: &LaneConfig, is_running: bool) -> LaneSnapshot {
         let depth = self.depth();
-        let seen = if is_running { 0 } else { depth };
         LaneSnapshot {
             lane,
             bound: config.bound(),
             depth,
-            high_water: self.gauges.high_water.get().max(seen),
+            high_water: self.high_water(depth, is_running),
             accepted: self.accepted(),
             handled: self.gauges.handled.get(),
             shed: self.gauges.shed(),
-            time_in_queue: self.gauges.time_in_queue(),
+            time_in_queue: self.gauges.time_in_queue().map(|times| times.summary()),
         }
     }
 }

@@ -18,7 +18,7 @@ pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
 /// its senders wait when it is full, no name, stopped when it panics.
 #[derive(Debug, Clone)]
 pub struct SpawnOptions {
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) mailbox: MailboxConfig,
     pub(crate) supervision: Supervision,
     pub(crate) outbox_bound: usize,
@@ -51,7 +51,7 @@ impl SpawnOptions {
     /// Registers the actor under `name`, see [`crate::System::whereis`].
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.name = Some(name.into().into());
         self
     }
 

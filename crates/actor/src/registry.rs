@@ -3,24 +3,27 @@
 //!
 //! The registry's reference keeps a cell alive while it may be in a run queue.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use slab::Slab;
 
 use crate::{
     actor::Actor,
-    cell::Cell,
+    cell::{Cell, Core},
     cell_ref::{CellRef, CoreRef},
     id::ActorId,
 };
 
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// Where the registry keeps a cell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    shard: u32,
-    slot: u32,
+    pub(crate) shard: u32,
+    pub(crate) slot: u32,
 }
 
 #[derive(Default)]
@@ -86,6 +89,29 @@ impl Registry {
             cells.extend(self.lock(shard).cells.iter().map(|(_, cell)| cell.clone()));
         }
         cells
+    }
+
+    /// Reads the cells in some slots of a shard, under its lock. `false` if there are no slots beyond.
+    pub(crate) fn read(
+        &self,
+        shard: usize,
+        slots: Range<usize>,
+        mut read: impl FnMut(&Core),
+    ) -> bool {
+        let shard = self.lock(shard);
+        let end = shard.cells.capacity();
+        for slot in slots.start..slots.end.min(end) {
+            if let Some(cell) = shard.cells.get(slot) {
+                read(cell);
+            }
+        }
+        slots.end < end
+    }
+
+    /// The cell that is kept there now, whichever that is.
+    pub(crate) fn find(&self, place: Place) -> Option<CoreRef> {
+        let shard = self.lock(place.shard as usize);
+        shard.cells.get(place.slot as usize).cloned()
     }
 
     /// Ends all actors that are left, and keeps none from here on.

@@ -194,7 +194,7 @@ impl SystemInner {
         // Claimed for nobody first, so that no second actor is made for a name that is taken.
         let claim = ActorId(0);
         if !self.names.claim(&name, claim, ()) {
-            return Err(SpawnError::NameTaken(name));
+            return Err(SpawnError::NameTaken(name.to_string()));
         }
         let options = Some(Box::new(options));
         let make_known = |actor: &ActorRef<A>| {
@@ -314,6 +314,10 @@ impl System {
             inner: Arc::new(inner),
             _owner: Some(Arc::new(owner)),
         }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<SystemInner> {
+        &self.inner
     }
 
     pub(crate) fn within(inner: Arc<SystemInner>) -> Self {

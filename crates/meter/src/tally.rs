@@ -71,17 +71,8 @@ impl HistogramSnapshot {
     /// A quantile outside 0..=1 counts as the nearer end, NaN as 0.
     #[must_use]
     pub fn value_at(&self, quantile: f64) -> u64 {
-        let quantile = quantile.clamp(0.0, 1.0);
-        // The cast turns NaN into 0.
-        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
-        let mut seen = 0_u64;
-        for (index, &count) in self.counts.iter().enumerate() {
-            seen = seen.saturating_add(count);
-            if seen >= rank {
-                return middle(index).clamp(self.min_ns, self.max_ns);
-            }
-        }
-        self.max_ns
+        let [value] = self.values_at([quantile]);
+        value
     }
 
     /// Adds the values of `other`.
@@ -102,21 +93,70 @@ impl HistogramSnapshot {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// The values at rising quantiles, each as [`HistogramSnapshot::value_at`] has it, in one pass.
+    fn values_at<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
+        let ranks = quantiles.map(|quantile| self.rank(quantile));
+        let mut values = [self.max_ns; N];
+        let mut seen = 0_u64;
+        let mut next = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen = seen.saturating_add(count);
+            while next < N && seen >= ranks[next] {
+                values[next] = middle(index).clamp(self.min_ns, self.max_ns);
+                next += 1;
+            }
+            if next == N {
+                break;
+            }
+        }
+        values
+    }
+
+    /// Which of the values in order stands at a quantile, counted from one.
+    fn rank(&self, quantile: f64) -> u64 {
+        let quantile = quantile.clamp(0.0, 1.0);
+        // The cast turns NaN into 0.
+        ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
+    }
+
     /// The usual figures.
     #[must_use]
     pub fn summary(&self) -> HistogramSummary {
+        let [p50, p75, p90, p95, p99, p999] = self.values_at([0.5, 0.75, 0.9, 0.95, 0.99, 0.999]);
         HistogramSummary {
             count: self.count,
             min: self.min_ns,
             max: self.max_ns,
             mean: self.mean(),
-            p50: self.value_at(0.5),
-            p75: self.value_at(0.75),
-            p90: self.value_at(0.9),
-            p95: self.value_at(0.95),
-            p99: self.value_at(0.99),
-            p999: self.value_at(0.999),
+            p50,
+            p75,
+            p90,
+            p95,
+            p99,
+            p999,
         }
+    }
+
+    /// How many values lay in each octave that has any: from a power of two nanoseconds (or 0) to below
+    /// twice that. What a heat map is made of.
+    #[must_use]
+    pub fn octaves(&self) -> Vec<(u64, u64)> {
+        let mut octaves: Vec<(u64, u64)> = Vec::new();
+        for (index, &count) in self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+        {
+            let from_ns = lowest(index)
+                .checked_ilog2()
+                .map_or(0, |octave| 1 << octave);
+            match octaves.last_mut() {
+                Some((last_ns, sum)) if *last_ns == from_ns => *sum = sum.saturating_add(count),
+                _ => octaves.push((from_ns, count)),
+            }
+        }
+        octaves
     }
 }
 

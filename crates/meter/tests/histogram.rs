@@ -26,6 +26,14 @@ fn is_within_error(got: u64, wanted: u64) -> bool {
     got.abs_diff(wanted) <= wanted / 32
 }
 
+#[test]
+fn octaves_are_powers_of_two_and_count_every_value() {
+    let snapshot = filled(&[0, 1, 2, 3, 1_000, 1_023, 1_024, 5_000_000]).snapshot();
+    let wanted = [(0, 1), (1, 1), (2, 2), (512, 2), (1_024, 1), (4_194_304, 1)];
+    assert_eq!(snapshot.octaves(), wanted);
+    assert_eq!(Histogram::new().snapshot().octaves(), []);
+}
+
 proptest! {
     #[test]
     fn quantiles_are_within_a_32nd_of_the_sorted_values(

@@ -103,12 +103,12 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
         Limits::default(),
         handler,
     ))?;
+    // Set once, here.
+    let _ = this.set(server.clone());
     announce(&format!(
         "http://{} serves, gauges on /metrics; Ctrl-C ends it",
         server.address()
     ))?;
-    // Set once, here.
-    let _ = this.set(server.clone());
     Ok(host.serve(interrupt, "connection", |time| server.drain(time)))
 }
 

@@ -93,12 +93,14 @@ impl GroupOptions {
         spawn_member: impl Fn(SpawnOptions, Factory<A>) -> Result<ActorRef<A>, SpawnError>,
     ) -> Result<Group<A>, GroupError> {
         self.validate()?;
-        let name = self.name.or(self.member.name.take());
+        let name = self
+            .name
+            .or_else(|| self.member.name.take().map(|name| name.to_string()));
         let factory = Arc::new(factory);
         let mut members: Vec<ActorRef<A>> = Vec::with_capacity(self.members);
         for index in 0..self.members {
             let mut options = self.member.clone();
-            options.name = name.as_ref().map(|name| format!("{name}/{index}"));
+            options.name = name.as_ref().map(|name| format!("{name}/{index}").into());
             let factory = factory.clone();
             match spawn_member(options, Box::new(move || factory(index))) {
                 Ok(member) => members.push(member),

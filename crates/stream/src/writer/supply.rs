@@ -220,9 +220,17 @@ impl Supply {
         self.changed.notify_all();
     }
 
-    /// Removes the prepared file and the spare, when the stream is closed in order.
+    /// Lets go what is due, and removes the prepared file and the spare, when the stream is closed in
+    /// order. A stream that is open for moments only would else never get to it.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut state = self.wait_idle();
+        while !state.is_stuck && self.retire_due(&state) {
+            state.wanted = None;
+            if let Some(Trouble::Retire(error)) = self.make_ready(state, true) {
+                return Err(error);
+            }
+            state = self.wait_idle();
+        }
         let prepared = state
             .prepared
             .take()
