@@ -53,13 +53,13 @@ fn checked_gauges(page: &str) -> &str {
 #[test]
 fn it_works_with_nothing_installed_until_ctrl_c() {
     let service = Service::fetcher(&format!("--load 200 {SMALL}"));
-    service.wait_for_gauge("fetcher_completed_total ", |completed| completed > 100);
+    service.wait_for_gauge("fetcher_completed_total", |completed| completed > 100);
     let page = service.get("/metrics");
     let text = checked_gauges(&page);
-    let completed = find_gauge(text, "fetcher_completed_total ");
-    assert!(find_gauge(text, "fetcher_received_total ") >= completed);
+    let completed = find_gauge(text, "fetcher_completed_total");
+    assert!(find_gauge(text, "fetcher_received_total") >= completed);
     for queue in ["priority0", "priority1"] {
-        let name = format!("fetcher_broker_acked_total{{queue=\"{queue}\"}} ");
+        let name = format!("fetcher_broker_acked_total{{queue=\"{queue}\"}}");
         assert!(find_gauge(text, &name) > 0, "{queue}");
     }
     assert!(text.contains("fetcher_wait_seconds{quantile=\"0.99\"} "));
@@ -72,7 +72,7 @@ fn it_works_with_nothing_installed_until_ctrl_c() {
 fn ctrl_c_lets_what_is_under_way_come_to_its_end() {
     // Each of these takes its time.
     let service = Service::fetcher("--load 200 --users 1000 --store-ms 500");
-    service.wait_for_gauge("fetcher_under_way ", |under_way| under_way > 0);
+    service.wait_for_gauge("fetcher_under_way", |under_way| under_way > 0);
     let began = Instant::now();
     service.end();
     assert!(began.elapsed() < lab::service::DRAIN);

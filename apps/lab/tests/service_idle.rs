@@ -48,7 +48,7 @@ fn open(server: &Service) -> Vec<TcpStream> {
 fn ten_thousand_idle_connections_cost_little_answer_and_give_their_places_back() {
     raise_files();
     let server = Service::http("");
-    let open_gauge = "freeboard_connections_open ";
+    let open_gauge = "freeboard_connections_open";
     // The one that asks is open as well.
     assert_eq!(server.gauge(open_gauge), 1);
     let empty = server.resident_bytes();

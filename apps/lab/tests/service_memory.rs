@@ -39,7 +39,7 @@ fn check_cost(service: &Service, what: &str, peer_bytes_max: u64, act: impl Fn(T
     });
     let each = growth / PEERS as u64;
     assert!(each <= peer_bytes_max, "{what}: {each} bytes each");
-    service.wait_for_gauge("freeboard_connections_open ", |open| open <= 1);
+    service.wait_for_gauge("freeboard_connections_open", |open| open <= 1);
 }
 
 /// Sends `start`, then `again` in pieces of about so many bytes; the first line of what is answered.

@@ -53,8 +53,8 @@ fn a_page_is_served_and_carried_on_until_ctrl_c() {
     assert!(server.get("/nowhere").starts_with("HTTP/1.1 404 "));
     let metrics = server.get("/metrics");
     for family in [
-        "freeboard_http_requests_total 3\n",
-        "freeboard_connections_accepted_total 3\n",
+        "freeboard_http_requests_total{server=\"http\"} 3\n",
+        "freeboard_connections_accepted_total{listener=\"http\"} 3\n",
         "freeboard_poller_accepts_total 3\n",
         "freeboard_workers_online ",
     ] {
@@ -62,7 +62,7 @@ fn a_page_is_served_and_carried_on_until_ctrl_c() {
     }
     let proxy = Service::proxy(&server.address);
     assert!(proxy.get("/").ends_with("\r\n\r\ntwelve"));
-    assert_eq!(proxy.gauge("freeboard_proxy_to_backend_bytes_total "), 18);
+    assert_eq!(proxy.gauge("freeboard_proxy_to_backend_bytes_total"), 18);
     proxy.end();
     server.end();
 }
@@ -75,8 +75,8 @@ fn a_backend_that_is_down_ends_the_client_and_is_counted() {
         let mut peer = proxy.connect();
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "a clean end");
     }
-    assert_eq!(proxy.gauge("freeboard_proxy_backend_failures_total "), 3);
-    proxy.wait_for_gauge("freeboard_connections_open ", |open| open == 0);
+    assert_eq!(proxy.gauge("freeboard_proxy_backend_failures_total"), 3);
+    proxy.wait_for_gauge("freeboard_connections_open", |open| open == 0);
     proxy.end();
 }
 
@@ -92,7 +92,7 @@ fn without_file_descriptors_accepting_rests_and_goes_on() {
         gauges.write_all(request.as_bytes()).unwrap();
         let page = answer(&mut gauges).expect("it is accepted").body;
         let page = String::from_utf8(page).unwrap();
-        find_gauge(&page, "freeboard_accepts_exhausted_total ")
+        find_gauge(&page, "freeboard_accepts_exhausted_total")
     };
     assert_eq!(exhausted(), 0);
     // More than it can have; the others wait in the backlog.
@@ -111,7 +111,7 @@ fn without_file_descriptors_accepting_rests_and_goes_on() {
     assert!(used < time / 4, "it spins: {used:?} in {time:?}");
     drop(peers);
     assert!(answer(&mut last).unwrap().head.starts_with("HTTP/1.1 200 "));
-    server.wait_for_gauge("freeboard_connections_open ", |open| open == 2);
+    server.wait_for_gauge("freeboard_connections_open", |open| open == 2);
     server.end();
 }
 

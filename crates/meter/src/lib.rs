@@ -35,7 +35,7 @@ pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use peak::Peak;
 pub use poller::{LooksSnapshot, PollerSnapshot};
-pub use prometheus::{Exposition, FamilyKind, render};
+pub use prometheus::{Exposition, Family, FamilyKind, Sample, families, render};
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };

@@ -9,11 +9,14 @@
 //! to those of interest first.
 
 mod exposition;
+mod family;
 mod groups;
 mod poller;
+mod text;
 mod workers;
 
-pub use exposition::{Exposition, FamilyKind};
+pub use exposition::Exposition;
+pub use family::{Family, FamilyKind, Sample};
 
 use crate::snapshot::{ActorSnapshot, SystemSnapshot};
 
@@ -61,6 +64,20 @@ impl<'a> ActorLabels<'a> {
 /// ```
 #[must_use]
 pub fn render(snapshot: &SystemSnapshot) -> String {
+    families(snapshot).finish()
+}
+
+/// The families of a system, to which others can be added before the text is made of them.
+///
+/// ```
+/// let snapshot = freeboard_meter::SystemSnapshot { actors_alive: 3, ..Default::default() };
+/// let families = freeboard_meter::families(&snapshot);
+/// let mut found = families.families().iter();
+/// let alive = found.find(|family| family.name == "freeboard_actors_alive").unwrap();
+/// assert_eq!(alive.samples[0].value, 3.0);
+/// ```
+#[must_use]
+pub fn families(snapshot: &SystemSnapshot) -> Exposition {
     let mut text = Exposition::new();
     render_system(&mut text, snapshot);
     workers::render_workers(&mut text, &snapshot.workers);
@@ -72,7 +89,7 @@ pub fn render(snapshot: &SystemSnapshot) -> String {
     render_actors(&mut text, &actors);
     render_lanes(&mut text, &actors);
     groups::render(&mut text, &snapshot.groups);
-    text.finish()
+    text
 }
 
 fn render_system(text: &mut Exposition, snapshot: &SystemSnapshot) {

@@ -23,5 +23,6 @@ pub use bytes;
 
 mod deadline;
 pub mod http;
+mod prometheus;
 pub mod proxy;
 pub mod tcp;

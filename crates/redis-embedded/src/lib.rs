@@ -47,6 +47,7 @@ mod malformed;
 mod member;
 mod options;
 mod output;
+mod prometheus;
 mod random;
 mod refusal;
 mod request_reader;

@@ -48,43 +48,8 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
         }
         "/metrics" => metrics::page(&system, |text| {
             let Some(server) = server.get() else { return };
-            metrics::listener(text, &server.connections());
-            let http = server.snapshot();
-            metrics::counters(
-                text,
-                &[
-                    (
-                        "freeboard_http_requests_total",
-                        "Requests that came whole.",
-                        http.requests,
-                    ),
-                    (
-                        "freeboard_http_answers_total",
-                        "Answers that were begun.",
-                        http.answers,
-                    ),
-                    (
-                        "freeboard_http_refused_total",
-                        "Requests that were refused: malformed, too large, too late.",
-                        http.refused,
-                    ),
-                    (
-                        "freeboard_http_timed_out_total",
-                        "Connections closed because the peer took too long.",
-                        http.timed_out,
-                    ),
-                    (
-                        "freeboard_http_broken_total",
-                        "Connections that broke.",
-                        http.broken,
-                    ),
-                    (
-                        "freeboard_http_panics_total",
-                        "Handlers that panicked; their requests were answered with 500.",
-                        http.panics,
-                    ),
-                ],
-            );
+            server.connections().render("http", text);
+            server.snapshot().render("http", text);
         }),
         _ => {
             let mut answer = page(Bytes::from_static(b"Not found\n"));

@@ -63,38 +63,8 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
         let (shown, system) = (proxy.clone(), host.system.clone());
         let handler = Handler::function(move |_| {
             metrics::page(&system, |text| {
-                metrics::listener(text, &shown.connections());
-                let proxy = shown.snapshot();
-                metrics::counters(
-                    text,
-                    &[
-                        (
-                            "freeboard_proxy_to_backend_bytes_total",
-                            "Bytes carried from clients to the backend.",
-                            proxy.to_backend_bytes,
-                        ),
-                        (
-                            "freeboard_proxy_to_client_bytes_total",
-                            "Bytes carried from the backend to clients.",
-                            proxy.to_client_bytes,
-                        ),
-                        (
-                            "freeboard_proxy_backend_failures_total",
-                            "Connections closed because the backend could not be reached.",
-                            proxy.backend_failures,
-                        ),
-                        (
-                            "freeboard_proxy_idle_timeouts_total",
-                            "Connections closed because nothing came or went for too long.",
-                            proxy.idle_timeouts,
-                        ),
-                        (
-                            "freeboard_proxy_broken_total",
-                            "Connections that broke.",
-                            proxy.broken,
-                        ),
-                    ],
-                );
+                shown.connections().render("proxy", text);
+                shown.snapshot().render("proxy", text);
             })
         });
         gauges = Some(bound(HttpServer::bind(

@@ -194,11 +194,15 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// A count in a page of gauges.
+/// A count in a page of gauges: of the first series of that name, or of the one with these labels.
 pub(crate) fn find_gauge(page: &str, name: &str) -> u64 {
-    let value = page.lines().find_map(|line| line.strip_prefix(name));
+    let value = page.lines().find_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let rest = series.strip_prefix(name)?;
+        (rest.is_empty() || rest.starts_with('{')).then_some(value)
+    });
     let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));
-    value.trim().parse().expect("a count")
+    value.parse().expect("a count")
 }
 
 /// The answer to the one request that is under way; none if the connection ends before it begins.

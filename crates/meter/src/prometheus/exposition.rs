@@ -1,40 +1,15 @@
-//! The text exposition format, written so that it cannot come out wrong.
+//! Families in the making, gathered so that the text cannot come out wrong.
 //!
 //! Families are declared once and keep their samples together whatever the order of calls, as the
 //! format demands; names are checked, help and label values escaped.
 
-use std::fmt::Write as _;
-
-use super::seconds;
+use super::{
+    family::{Family, FamilyKind, Sample},
+    seconds, text,
+};
 use crate::tally::HistogramSummary;
 
-/// What a family of samples is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyKind {
-    /// Only grows, but for restarts of the process; its name ends in `_total`.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Quantiles, with `_sum` and `_count`.
-    Summary,
-    /// Not known.
-    Untyped,
-}
-
-impl FamilyKind {
-    /// The word that stands for it on a TYPE line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Summary => "summary",
-            Self::Untyped => "untyped",
-        }
-    }
-}
-
-/// Prometheus text in the making.
+/// Prometheus families in the making.
 ///
 /// ```
 /// use freeboard_meter::{Exposition, FamilyKind};
@@ -42,6 +17,7 @@ impl FamilyKind {
 /// let mut text = Exposition::new();
 /// text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
 /// text.sample("doors_open", &[("house", "the \"old\" one")], 2.0);
+/// assert_eq!(text.families()[0].samples[0].value, 2.0);
 /// let lines = [
 ///     "# HELP doors_open Doors that stand open.",
 ///     "# TYPE doors_open gauge",
@@ -56,26 +32,8 @@ pub struct Exposition {
     recent: usize,
 }
 
-#[derive(Clone, Debug)]
-struct Family {
-    name: String,
-    kind: FamilyKind,
-    help: String,
-    samples: String,
-}
-
-impl Family {
-    fn takes(&self, sample: &str) -> bool {
-        match sample.strip_prefix(self.name.as_str()) {
-            Some("") => true,
-            Some("_sum" | "_count") => self.kind == FamilyKind::Summary,
-            _ => false,
-        }
-    }
-}
-
 impl Exposition {
-    /// Text without families.
+    /// Without families.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -106,7 +64,7 @@ impl Exposition {
                     name: name.to_owned(),
                     kind,
                     help: help.to_owned(),
-                    samples: String::new(),
+                    samples: Vec::new(),
                 });
             }
         }
@@ -126,27 +84,20 @@ impl Exposition {
             assert!(index.is_some(), "no family was declared for sample {name}");
             self.recent = index.unwrap_or_default();
         }
-        let text = &mut self.families[self.recent].samples;
-        text.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
+        let labels = labels.iter().map(|&(label, value)| {
             assert!(is_name(label, false), "{label:?} is not a label name");
-            text.push(if index == 0 { '{' } else { ',' });
-            text.push_str(label);
-            text.push_str("=\"");
-            push_escaped(text, value, true);
-            text.push('"');
-        }
-        if !labels.is_empty() {
-            text.push('}');
-        }
-        text.push(' ');
-        push_value(text, value);
-        text.push('\n');
+            (label.to_owned(), value.to_owned())
+        });
+        self.families[self.recent].samples.push(Sample {
+            name: name.to_owned(),
+            labels: labels.collect(),
+            value,
+        });
         self
     }
 
-    /// Adds the samples of a summary: quantiles, sum and count, in seconds. Quantiles 0 and 1 are the least
-    /// and the greatest value, as Go's own metrics have them.
+    /// Adds the samples of a summary of times: quantiles, sum and count, in seconds. Quantiles 0 and 1 are
+    /// the least and the greatest value, as Go's own metrics have them.
     ///
     /// # Panics
     ///
@@ -157,7 +108,32 @@ impl Exposition {
         labels: &[(&str, &str)],
         summary: &HistogramSummary,
     ) -> &mut Self {
-        for (quantile, value_ns) in [
+        self.scaled_summary(name, labels, summary, seconds)
+    }
+
+    /// As [`Exposition::summary`], of values that are no times, such as bytes: they stay as they were
+    /// recorded.
+    ///
+    /// # Panics
+    ///
+    /// As [`Exposition::sample`].
+    pub fn unscaled_summary(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        summary: &HistogramSummary,
+    ) -> &mut Self {
+        self.scaled_summary(name, labels, summary, |value| value)
+    }
+
+    fn scaled_summary(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        summary: &HistogramSummary,
+        scaled: fn(f64) -> f64,
+    ) -> &mut Self {
+        for (quantile, value) in [
             ("0", summary.min),
             ("0.5", summary.p50),
             ("0.75", summary.p75),
@@ -169,37 +145,25 @@ impl Exposition {
         ] {
             let mut with_quantile = labels.to_vec();
             with_quantile.push(("quantile", quantile));
-            self.sample(name, &with_quantile, seconds(value_ns as f64));
+            self.sample(name, &with_quantile, scaled(value as f64));
         }
-        let sum_seconds = seconds(summary.mean * summary.count as f64);
-        self.sample(&format!("{name}_sum"), labels, sum_seconds);
+        let sum = scaled(summary.mean * summary.count as f64);
+        self.sample(&format!("{name}_sum"), labels, sum);
         self.sample(&format!("{name}_count"), labels, summary.count as f64)
+    }
+
+    /// What was declared so far, in the order of declaration; families without samples among them.
+    #[must_use]
+    pub fn families(&self) -> &[Family] {
+        &self.families
     }
 
     /// The text; families that have no samples are left out.
     #[must_use]
     pub fn finish(self) -> String {
         let mut text = String::new();
-        for family in self.families {
-            if family.samples.is_empty() {
-                continue;
-            }
-            let Family {
-                name,
-                kind,
-                help,
-                samples,
-            } = family;
-            text.push_str("# HELP ");
-            text.push_str(&name);
-            text.push(' ');
-            push_escaped(&mut text, &help, false);
-            text.push_str("\n# TYPE ");
-            text.push_str(&name);
-            text.push(' ');
-            text.push_str(kind.as_str());
-            text.push('\n');
-            text.push_str(&samples);
+        for family in &self.families {
+            text::push_family(&mut text, family);
         }
         text
     }
@@ -208,25 +172,4 @@ impl Exposition {
 fn is_name(name: &str, colon_allowed: bool) -> bool {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || (colon_allowed && c == ':');
     name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
-}
-
-/// A quote is escaped in label values only: in help, `\"` would be read as two characters.
-fn push_escaped(text: &mut String, raw: &str, quotes: bool) {
-    for character in raw.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '"' if quotes => text.push_str("\\\""),
-            _ => text.push(character),
-        }
-    }
-}
-
-fn push_value(text: &mut String, value: f64) {
-    if value.is_infinite() {
-        text.push_str(if value > 0.0 { "+Inf" } else { "-Inf" });
-    } else {
-        // Rust writes the shortest digits that read back as the same value, and NaN as "NaN".
-        write!(text, "{value}").expect("writing to a String cannot fail");
-    }
 }
