@@ -248,10 +248,18 @@ impl SystemInner {
     }
 
     fn snapshot(&self) -> SystemSnapshot {
-        let ended = self.ended.get();
         let cells = self.registry.cells();
         let mut actors: Vec<_> = cells.iter().map(|cell| cell.snapshot()).collect();
         actors.sort_unstable_by_key(|actor| actor.id);
+        SystemSnapshot {
+            actors,
+            ..self.overview(cells.len())
+        }
+    }
+
+    /// All but the actors, of which there are so many.
+    fn overview(&self, alive: usize) -> SystemSnapshot {
+        let ended = self.ended.get();
         SystemSnapshot {
             name: self.name.clone(),
             uptime_ns: clock::now_ns() - self.started_ns,
@@ -259,12 +267,12 @@ impl SystemInner {
             scheduler: self.scheduler.snapshot(),
             poller: self.scheduler.poller_snapshot(),
             long_runs: self.scheduler.long_runs(),
-            actors_alive: actors.len() as u64,
-            actors_spawned: actors.len() as u64 + ended,
+            actors_alive: alive as u64,
+            actors_spawned: alive as u64 + ended,
             actors_ended: ended,
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
-            actors,
+            actors: Vec::new(),
             groups: self.groups.snapshot(),
         }
     }
@@ -393,6 +401,11 @@ impl System {
     /// Reading it never blocks the message path.
     pub fn snapshot(&self) -> SystemSnapshot {
         self.inner.snapshot()
+    }
+
+    /// All gauges but those of single actors: it costs the same however many there are.
+    pub fn overview(&self) -> SystemSnapshot {
+        self.inner.overview(self.inner.registry.len())
     }
 
     /// Messages that no handler saw, by reason.

@@ -15,6 +15,12 @@ impl WeakSystem {
     pub fn upgrade(&self) -> Option<System> {
         self.0.upgrade().map(System::within)
     }
+
+    /// Whether both are of one system.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
 }
 
 impl std::fmt::Debug for WeakSystem {

@@ -5,6 +5,9 @@
 
 pub use freeboard_actor::*;
 
+/// The page that shows everything, live.
+#[cfg(feature = "board")]
+pub use freeboard_board as board;
 /// A leased cache on Redis.
 pub use freeboard_cache as cache;
 /// Bounds, overload policies, credit: pure decisions.

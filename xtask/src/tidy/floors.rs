@@ -53,6 +53,10 @@ const FLOORS: &[(&str, Below)] = &[
         ]),
     ),
     (
+        "freeboard-board",
+        Below::Only(&["freeboard-actor", "freeboard-flow", "freeboard-meter"]),
+    ),
+    (
         "freeboard-stream",
         Below::Only(&["freeboard-meter", "freeboard-flow"]),
     ),

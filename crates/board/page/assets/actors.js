@@ -1,0 +1,222 @@
+// All actors: the server sorts, filters and cuts, this shows one part of them.
+
+import { Children, element, setAttribute, setShown, setText } from "./dom.js";
+import { age, compact, count, duration, perSecond, shortType, words } from "./format.js";
+import { LIMITS } from "./question.js";
+
+const TYPING_MS = 250;
+const COLUMNS = [
+  { sort: "name", title: "Name", isText: true, hint: "the name it was spawned with" },
+  { sort: "type", title: "Type", isText: true },
+  { sort: "depth", title: "Depth", hint: "messages queued now, of as many as its lanes hold" },
+  { sort: "high_water", title: "High", hint: "the most that each lane has held, together" },
+  { sort: "in", title: "In/s", hint: "messages accepted a second" },
+  { sort: "out", title: "Out/s", hint: "messages handled a second" },
+  { sort: "shed", title: "Shed", hint: "messages that were not handled, for whatever reason" },
+  { sort: "queue_p50", title: "Queue p50", hint: "half of its messages waited no longer, in the slowest lane" },
+  { sort: "queue_p99", title: "p99", hint: "99 % of its messages waited no longer, in the slowest lane" },
+  { sort: "handling_p99", title: "Handling p99", hint: "99 % of its messages were handled in this time" },
+  { sort: "restarts", title: "Restarts" },
+  { sort: "state", title: "State", isText: true },
+];
+
+/** How an actor is called: by its name, or by type and number. */
+export function nameOf({ id, name, actor_type: actorType }) {
+  return name ?? `${shortType(actorType)} #${id}`;
+}
+
+class ActorRow {
+  constructor(id, open) {
+    this.button = element("button", { type: "button", className: "link", tabIndex: -1 });
+    this.bar = element("i");
+    this.depth = element("span");
+    this.bound = element("small");
+    this.cells = Object.fromEntries(
+      COLUMNS.map(({ sort, isText }) => [sort, element("td", { className: isText ? sort : `number ${sort}`, "data-column": sort })]),
+    );
+    this.cells.name = element("th", { scope: "row", className: "name", "data-column": "name" }, this.button);
+    this.cells.depth.append(this.depth, this.bound, this.bar);
+    this.cells.depth.dataset.test = "depth";
+    this.node = element("tr", { "data-test": `row-${id}` }, ...COLUMNS.map(({ sort }) => this.cells[sort]));
+    this.node.addEventListener("click", () => open(id));
+  }
+
+  show(row, opened) {
+    const { cells } = this;
+    setText(this.button, nameOf(row));
+    setAttribute(this.button, "title", row.name === null ? null : `${row.name} #${row.id}`);
+    setText(cells.type, shortType(row.actor_type));
+    setAttribute(cells.type, "title", row.actor_type);
+    setText(this.depth, compact(row.depth));
+    setText(this.bound, ` / ${compact(row.bound)}`);
+    setAttribute(cells.depth, "data-value", String(row.depth));
+    const share = row.bound > 0 ? Math.min(1, row.depth / row.bound) : 0;
+    const scale = `scaleX(${share.toFixed(3)})`;
+    if (this.scale !== scale) {
+      this.scale = scale;
+      this.bar.style.transform = scale;
+      setAttribute(cells.depth, "data-level", share > 0.9 ? "full" : share > 0.5 ? "high" : "low");
+    }
+    setText(cells.high_water, compact(row.high_water));
+    setText(cells.in, perSecond(row.in_per_s));
+    setText(cells.out, perSecond(row.out_per_s));
+    setText(cells.shed, compact(row.shed));
+    setAttribute(cells.shed, "data-some", row.shed > 0 ? "" : null);
+    setAttribute(cells.shed, "title", row.shed > 0 ? shedBy(row.shed_by) : null);
+    setText(cells.queue_p50, duration(row.queue_p50_ns));
+    setText(cells.queue_p99, duration(row.queue_p99_ns));
+    setText(cells.handling_p99, duration(row.handling_p99_ns));
+    setText(cells.restarts, compact(row.restarts));
+    setAttribute(cells.restarts, "data-some", row.restarts > 0 ? "" : null);
+    setText(cells.state, row.state);
+    setAttribute(cells.state, "data-state", row.state);
+    setAttribute(this.node, "aria-current", String(row.id) === opened ? "true" : null);
+  }
+}
+
+function shedBy(reasons) {
+  return reasons
+    .filter((it) => it.count > 0)
+    .map((it) => `${words(it.reason)}: ${count(it.count)}`)
+    .join("\n");
+}
+
+export class Actors {
+  constructor(ask) {
+    this.ask = ask;
+    this.node = document.getElementById("actors");
+    this.question = null;
+    this.matched = 0;
+    this.typing = 0;
+    this.#build();
+    this.rows = new Children(this.body, (id) => new ActorRow(id, (opened) => ask({ actor: String(opened) }, { isStep: true })));
+    this.reached = null;
+    this.body.addEventListener("focusin", ({ target }) => this.#reach(target));
+  }
+
+  #build() {
+    this.filter = element("input", {
+      id: "filter", type: "search", placeholder: "log depth>1000", maxLength: 200, spellcheck: false, autocomplete: "off",
+      "data-test": "filter", "aria-keyshortcuts": "/", "aria-describedby": "filter-error",
+    });
+    this.filter.setAttribute("aria-label", "Filter the actors");
+    this.filter.addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.#filterNow(), TYPING_MS);
+    });
+    this.filter.addEventListener("change", () => this.#filterNow());
+    this.error = element("p", { id: "filter-error", className: "error", role: "alert", "data-test": "filter-error" });
+    this.summary = element("p", { className: "summary", "data-test": "actors-summary" });
+    this.limit = element("select", { "aria-label": "Rows on a page", "data-test": "limit" });
+    for (const limit of LIMITS) this.limit.append(element("option", { value: String(limit) }, `${limit} rows`));
+    this.limit.addEventListener("change", () => this.ask({ limit: Number(this.limit.value), offset: 0 }));
+    this.back = element("button", { type: "button", "aria-label": "Previous page", "aria-keyshortcuts": "[", "data-test": "page-back" }, "\u2039");
+    this.on = element("button", { type: "button", "aria-label": "Next page", "aria-keyshortcuts": "]", "data-test": "page-on" }, "\u203a");
+    this.back.addEventListener("click", () => this.turn(-1));
+    this.on.addEventListener("click", () => this.turn(1));
+    this.heads = new Map();
+    const head = element("tr");
+    for (const column of COLUMNS) {
+      const button = element("button", { type: "button", title: column.hint ?? "" }, column.title);
+      button.addEventListener("click", () => this.#sort(column));
+      const cell = element("th", { scope: "col", className: column.isText ? column.sort : `number ${column.sort}`, "data-test": `sort-${column.sort}` }, button);
+      this.heads.set(column.sort, cell);
+      head.append(cell);
+    }
+    this.body = element("tbody");
+    this.nothing = element("p", { className: "empty", hidden: true, "data-test": "actors-none" }, "No actor matches.");
+    const table = element(
+      "table",
+      { className: "actors", "data-test": "actors-table", "aria-labelledby": "actors-title" },
+      element("colgroup", {}, ...COLUMNS.map(({ sort }) => element("col", { className: sort }))),
+      element("thead", {}, head),
+      this.body,
+    );
+    this.node.append(
+      element(
+        "div",
+        { className: "panel-head" },
+        element("h2", { id: "actors-title" }, "Actors"),
+        this.summary,
+        element("div", { className: "tools" }, this.filter, this.limit, this.back, this.on),
+      ),
+      this.error,
+      element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-labelledby": "actors-title" }, table),
+      this.nothing,
+    );
+  }
+
+  /** A question was asked: controls show it before its answer is here. */
+  asked(question) {
+    this.question = question;
+    setText(this.error, "");
+    setAttribute(this.filter, "aria-invalid", null);
+    if (document.activeElement !== this.filter) this.filter.value = question.filter;
+    this.limit.value = String(question.limit);
+    for (const [sort, cell] of this.heads) {
+      const order = question.order === "asc" ? "ascending" : "descending";
+      setAttribute(cell, "aria-sort", sort === question.sort ? order : null);
+    }
+  }
+
+  /** The server could not answer it. */
+  refused(text) {
+    setText(this.error, text);
+    setAttribute(this.filter, "aria-invalid", "true");
+  }
+
+  turn(pages) {
+    const { offset, limit } = this.question;
+    const last = Math.max(0, Math.ceil(this.matched / limit) - 1) * limit;
+    this.ask({ offset: Math.min(last, Math.max(0, offset + pages * limit)) });
+  }
+
+  /** Moves the focus by so many rows. */
+  move(steps) {
+    const buttons = [...this.body.rows].map((row) => row.querySelector("button"));
+    if (buttons.length === 0) return;
+    const at = buttons.indexOf(document.activeElement);
+    const next = at < 0 ? (steps > 0 ? 0 : buttons.length - 1) : Math.min(buttons.length - 1, Math.max(0, at + steps));
+    buttons[next].focus();
+  }
+
+  /** One row at a time can be reached by the tabulator: the last that was. */
+  #reach(button) {
+    if (this.reached !== null) this.reached.tabIndex = -1;
+    this.reached = button;
+    button.tabIndex = 0;
+  }
+
+  #filterNow() {
+    clearTimeout(this.typing);
+    this.ask({ filter: this.filter.value.trim(), offset: 0 });
+  }
+
+  #sort({ sort, isText }) {
+    const isSame = this.question.sort === sort;
+    const order = isSame ? (this.question.order === "asc" ? "desc" : "asc") : isText ? "asc" : "desc";
+    this.ask({ sort, order, offset: 0 });
+  }
+
+  take({ frame: { system } }) {
+    if (system === null) return;
+    const { offset, matched } = system.actors;
+    this.matched = matched;
+    if (offset > 0 && offset >= matched) this.turn(0);
+  }
+
+  draw({ frame: { system } }) {
+    setShown(this.node, system !== null);
+    if (system === null) return;
+    const { actors } = system;
+    this.rows.show(actors.rows, (row) => row.id, (child, row) => child.show(row, this.question.actor));
+    if (!this.reached?.isConnected && this.body.rows.length > 0) this.#reach(this.body.rows[0].querySelector("button"));
+    const first = actors.rows.length === 0 ? 0 : actors.offset + 1;
+    const last = actors.offset + actors.rows.length;
+    const all = actors.matched === actors.total ? `${count(actors.total)}` : `${count(actors.matched)} matching, ${count(actors.total)} in all`;
+    setText(this.summary, `${count(first)}\u2013${count(last)} of ${all}; order as of ${age(actors.survey_age_ns)} ago`);
+    setShown(this.nothing, actors.rows.length === 0);
+    this.back.disabled = actors.offset === 0;
+    this.on.disabled = last >= actors.matched;
+  }
+}

@@ -1,0 +1,98 @@
+// Rates of counters: what they grew by, over the time in which they did.
+//
+// A counter that fell was begun anew, and over a gap nobody knows when it grew: neither has a rate.
+
+const WINDOW_MS = 1_000;
+const SAMPLES_MAX = 16;
+const COUNTERS_MAX = 8_192;
+/** Frames further apart than this are not compared. */
+export const GAP_MS_MAX = 3_000;
+
+class Counter {
+  constructor() {
+    this.times = new Float64Array(SAMPLES_MAX);
+    this.values = new Float64Array(SAMPLES_MAX);
+    this.clear();
+  }
+
+  clear() {
+    this.head = -1;
+    this.length = 0;
+  }
+
+  push(time, value) {
+    if (this.length > 0) {
+      const isGap = time - this.times[this.head] > GAP_MS_MAX;
+      if (isGap || value < this.values[this.head]) this.clear();
+    }
+    this.head = (this.head + 1) % SAMPLES_MAX;
+    this.times[this.head] = time;
+    this.values[this.head] = value;
+    this.length = Math.min(this.length + 1, SAMPLES_MAX);
+  }
+
+  /** Growth since the sample before. */
+  growth() {
+    if (this.length < 2) return NaN;
+    return this.values[this.head] - this.values[(this.head + SAMPLES_MAX - 1) % SAMPLES_MAX];
+  }
+
+  /** Growth a second since the newest sample that is at least `window` old, or the oldest. */
+  rate(window) {
+    if (this.length < 2) return NaN;
+    let from = this.head;
+    for (let back = 1; back < this.length; back += 1) {
+      from = (this.head + SAMPLES_MAX - back) % SAMPLES_MAX;
+      if (this.times[this.head] - this.times[from] >= window) break;
+    }
+    return ((this.values[this.head] - this.values[from]) * 1_000) / (this.times[this.head] - this.times[from]);
+  }
+}
+
+/** All counters of what is shown. Keys that a frame does not have are forgotten. */
+export class Counters {
+  constructor() {
+    this.byKey = new Map();
+    this.time = 0;
+    this.seen = new Set();
+  }
+
+  clear() {
+    this.byKey.clear();
+    this.seen.clear();
+  }
+
+  /** Begins a frame, `time` in milliseconds of a clock that never jumps. */
+  begin(time) {
+    for (const key of this.byKey.keys()) {
+      if (!this.seen.has(key)) this.byKey.delete(key);
+    }
+    this.seen.clear();
+    this.time = time;
+  }
+
+  /** Takes a total in, once a frame. Gives its growth a second since the frame before, or `NaN`. */
+  take(key, value) {
+    let counter = this.byKey.get(key);
+    if (counter === undefined) {
+      if (this.byKey.size >= COUNTERS_MAX) return NaN;
+      counter = new Counter();
+      this.byKey.set(key, counter);
+    }
+    if (!this.seen.has(key)) {
+      this.seen.add(key);
+      counter.push(this.time, value);
+    }
+    return counter.rate(0);
+  }
+
+  /** Growth since the frame before, or `NaN`. */
+  growth(key) {
+    return this.byKey.get(key)?.growth() ?? NaN;
+  }
+
+  /** Growth a second, over the last second. */
+  rate(key) {
+    return this.byKey.get(key)?.rate(WINDOW_MS) ?? NaN;
+  }
+}

@@ -1,0 +1,130 @@
+// What was shown before: rings of columns, each with its time, and a value for each track.
+//
+// Two rings, because ten minutes at ten frames a second are more than a plot is wide: the fine one keeps
+// every frame of the last minute, the coarse one a column for each second of the last ten.
+
+import { GAP_MS_MAX } from "./counters.js";
+
+const TRACKS_MAX = 2_048;
+
+class Track {
+  constructor(capacity) {
+    this.values = new Float32Array(capacity).fill(NaN);
+    this.parts = 0;
+    this.isUsed = true;
+  }
+}
+
+class Ring {
+  constructor(capacity, periodMs) {
+    this.capacity = capacity;
+    this.periodMs = periodMs;
+    this.times = new Float64Array(capacity);
+    this.clear();
+  }
+
+  clear() {
+    this.head = -1;
+    this.length = 0;
+    this.tracks = new Map();
+  }
+
+  begin(time) {
+    const isSame = this.length > 0 && Math.floor(time / this.periodMs) === Math.floor(this.times[this.head] / this.periodMs);
+    if (isSame) return;
+    this.head = (this.head + 1) % this.capacity;
+    this.length = Math.min(this.length + 1, this.capacity);
+    this.times[this.head] = time;
+    for (const [name, track] of this.tracks) {
+      track.values[this.head] = NaN;
+      track.parts = 0;
+      if (this.head > 0) continue;
+      // Once a round; what got no value in it has nothing left to show.
+      if (!track.isUsed) this.tracks.delete(name);
+      track.isUsed = false;
+    }
+  }
+
+  set(name, value, merge) {
+    let track = this.tracks.get(name);
+    if (track === undefined) {
+      if (this.tracks.size >= TRACKS_MAX) return;
+      track = new Track(this.capacity);
+      this.tracks.set(name, track);
+    }
+    if (Number.isNaN(value)) return;
+    track.parts += 1;
+    track.isUsed = true;
+    const before = track.values[this.head];
+    track.values[this.head] = track.parts === 1 ? value : merge(before, value, track.parts);
+  }
+
+  /** Calls `visit(index, time, isGap)` for each column from `from` on and the one before, oldest first. */
+  each(from, visit) {
+    let before = NaN;
+    const gap = Math.max(GAP_MS_MAX / 2, this.periodMs * 2.5);
+    const first = this.length - 1;
+    let back = first;
+    while (back > 0 && this.times[this.#at(back - 1)] < from) back -= 1;
+    for (; back >= 0; back -= 1) {
+      const index = this.#at(back);
+      const time = this.times[index];
+      visit(index, time, !(time - before <= gap));
+      before = time;
+    }
+  }
+
+  /** The index of the column that shows `time`, or -1. */
+  near(time) {
+    let found = -1;
+    let distance = Math.max(GAP_MS_MAX / 2, this.periodMs * 2.5);
+    for (let back = 0; back < this.length; back += 1) {
+      const index = this.#at(back);
+      const apart = Math.abs(this.times[index] - time);
+      if (apart <= distance) [found, distance] = [index, apart];
+      else if (found >= 0) break;
+    }
+    return found;
+  }
+
+  values(name) {
+    return this.tracks.get(name)?.values ?? null;
+  }
+
+  #at(back) {
+    return (this.head + this.capacity - back) % this.capacity;
+  }
+}
+
+/** How the values of one second become one. */
+export const MEAN = (before, value, parts) => before + (value - before) / parts;
+export const MOST = (before, value) => Math.max(before, value);
+export const SUM = (before, value) => before + value;
+
+export class History {
+  constructor() {
+    this.fine = new Ring(640, 1);
+    this.coarse = new Ring(640, 1_000);
+  }
+
+  clear() {
+    this.fine.clear();
+    this.coarse.clear();
+  }
+
+  /** Begins a column, `time` in milliseconds. */
+  begin(time) {
+    this.fine.begin(time);
+    this.coarse.begin(time);
+  }
+
+  set(name, value, merge = MEAN) {
+    this.fine.set(name, value, merge);
+    this.coarse.set(name, value, merge);
+  }
+
+  /** The ring that has a time span of so many milliseconds. */
+  ring(spanMs) {
+    return spanMs <= 60_000 ? this.fine : this.coarse;
+  }
+}

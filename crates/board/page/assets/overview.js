@@ -1,0 +1,78 @@
+// The first figures: how long the system has run, how many actors, what passes through, what is lost.
+
+import { element, setShown, setText } from "./dom.js";
+import { age, compact, count, rate, words } from "./format.js";
+import { Plot } from "./plot.js";
+
+const REASONS_SHOWN_MAX = 4;
+
+class Figure {
+  constructor(name, test) {
+    this.value = element("b", { className: "value", "data-test": test });
+    this.note = element("span", { className: "note" });
+    this.node = element("div", { className: "figure" }, element("span", { className: "name" }, name), this.value, this.note);
+  }
+
+  show(value, note = "") {
+    setText(this.value, value);
+    setText(this.note, note);
+  }
+}
+
+function sparkline(view, track, colour, format, label) {
+  return new Plot(view, { lines: [{ track, name: label, colour }], format, height: 30, label: `${label} over time`, isBare: true });
+}
+
+export class Overview {
+  constructor(view) {
+    this.node = document.getElementById("overview");
+    this.uptime = new Figure("Uptime", "uptime");
+    this.alive = new Figure("Actors alive", "actors-alive");
+    this.in = new Figure("Messages in", "messages-in");
+    this.out = new Figure("Messages out", "messages-out");
+    this.queued = new Figure("Queued", "queued");
+    this.dead = new Figure("Dead letters", "dead-letters");
+    this.plots = [
+      [this.alive, sparkline(view, "alive", "neutral", compact, "actors alive")],
+      [this.in, sparkline(view, "in", "in", rate, "messages in")],
+      [this.out, sparkline(view, "out", "out", rate, "messages out")],
+      [this.queued, sparkline(view, "queued", "queued", compact, "messages queued")],
+      [this.dead, sparkline(view, "dead", "bad", rate, "dead letters")],
+    ];
+    for (const [figure, plot] of this.plots) figure.node.append(plot.node);
+    this.node.append(this.uptime.node, ...this.plots.map(([figure]) => figure.node));
+  }
+
+  take({ frame: { system }, counters, history }) {
+    if (system === null) return;
+    history.set("alive", system.actors_alive);
+    history.set("in", system.actors.in_per_s ?? NaN);
+    history.set("out", system.actors.out_per_s ?? NaN);
+    history.set("queued", system.actors.depth);
+    const dead = system.dead_letters.reduce((sum, { count: number }) => sum + number, 0);
+    history.set("dead", counters.take("dead", dead));
+    counters.take("restarted", system.actors_restarted);
+  }
+
+  draw({ frame: { system }, counters, history }) {
+    setShown(this.node, system !== null);
+    if (system === null) return;
+    const { actors } = system;
+    this.uptime.show(age(system.uptime_ns), system.is_alive ? "" : "has ended; shown as it was last seen");
+    this.alive.show(
+      count(system.actors_alive),
+      `${compact(system.actors_spawned)} spawned, ${compact(system.actors_ended)} ended, ${compact(system.actors_restarted)} restarted`,
+    );
+    this.in.show(rate(actors.in_per_s), "accepted by mailboxes");
+    this.out.show(rate(actors.out_per_s), "handled");
+    this.queued.show(count(actors.depth), "in all mailboxes");
+    const reasons = system.dead_letters.filter((it) => it.count > 0).sort((a, b) => b.count - a.count);
+    const total = reasons.reduce((sum, it) => sum + it.count, 0);
+    const named = reasons.slice(0, REASONS_SHOWN_MAX).map((it) => `${words(it.reason)} ${compact(it.count)}`);
+    const perSecond = counters.rate("dead");
+    this.dead.show(perSecond > 0 ? `${count(total)} (${rate(perSecond)})` : count(total), named.join(", ") || "none so far");
+    this.dead.node.title = reasons.map((it) => `${words(it.reason)}: ${count(it.count)}`).join("\n");
+    this.dead.node.classList.toggle("alarm", perSecond > 0);
+    for (const [, plot] of this.plots) plot.draw(history);
+  }
+}

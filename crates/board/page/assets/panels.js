@@ -1,0 +1,1 @@
+export class Panels { constructor(){} take(){} draw(){} }

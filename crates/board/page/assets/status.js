@@ -1,0 +1,102 @@
+// The bar at the top: which system is shown, and whether what is shown is true at this moment.
+
+import { element, setAttribute, setShown, setText } from "./dom.js";
+import { wallTime } from "./format.js";
+
+const NEWEST = "";
+/** A stream that is being opened is not worth a word before this. */
+const PATIENCE_MS = 1_500;
+
+const node = (id) => document.getElementById(id);
+
+export class Status {
+  constructor({ ask, retry, pause }) {
+    this.system = node("system");
+    this.names = null;
+    this.at = null;
+    this.failure = null;
+    this.timer = 0;
+    this.patience = 0;
+    this.system.addEventListener("change", () => ask({ system: this.system.value, offset: 0, actor: "" }, { isStep: true }));
+    node("pause").addEventListener("click", pause);
+    this.retry = element("button", { type: "button" }, "Try now");
+    this.retry.addEventListener("click", retry);
+    this.bannerText = element("span");
+    node("banner").append(this.bannerText, this.retry);
+  }
+
+  opening() {
+    clearTimeout(this.patience);
+    this.patience = setTimeout(() => this.#state("connecting", "connecting"), PATIENCE_MS);
+  }
+
+  live(frame, isPaused) {
+    clearTimeout(this.patience);
+    this.at = frame.at_ms;
+    this.failure = null;
+    clearInterval(this.timer);
+    setShown(node("banner"), false);
+    document.body.classList.remove("stale");
+    if (!isPaused) this.#state("live", "live");
+  }
+
+  /** `retryAt` is a time on `performance.now()`. */
+  lost(reason, retryAt) {
+    clearTimeout(this.patience);
+    clearInterval(this.timer);
+    this.failure = { reason, retryAt };
+    this.timer = setInterval(() => this.#showFailure(), 500);
+    this.#showFailure();
+    this.#state("lost", "connection lost");
+    document.body.classList.add("stale");
+  }
+
+  paused(isPaused) {
+    const button = node("pause");
+    setAttribute(button, "aria-pressed", String(isPaused));
+    setText(button, isPaused ? "Go on" : "Pause");
+    clearTimeout(this.patience);
+    clearInterval(this.timer);
+    setShown(node("banner"), false);
+    document.body.classList.remove("stale");
+    const since = this.at === null ? "" : ` at ${wallTime(this.at)}`;
+    if (isPaused) this.#state("paused", `paused${since}`);
+  }
+
+  draw(frame, question) {
+    const names = frame.systems ?? [];
+    const wanted = question.system;
+    const key = JSON.stringify([names, wanted]);
+    if (key !== this.names) {
+      this.names = key;
+      const newest = names.length > 0 ? `newest (${names.at(-1)})` : "newest";
+      const options = [element("option", { value: NEWEST }, newest)];
+      for (const name of names) options.push(element("option", { value: name }, name));
+      if (wanted !== NEWEST && !names.includes(wanted)) {
+        options.push(element("option", { value: wanted }, `${wanted} (gone)`));
+      }
+      this.system.replaceChildren(...options);
+      this.system.value = wanted;
+    }
+    const { system } = frame;
+    setShown(node("ended"), system !== null && !system.is_alive);
+    setShown(node("empty"), system === null);
+    const title = system === null ? "Freeboard" : `${system.name} \u00b7 Freeboard`;
+    if (document.title !== title) document.title = title;
+  }
+
+  #state(state, text) {
+    const pill = node("connection");
+    setAttribute(pill, "data-state", state);
+    setText(pill, text);
+  }
+
+  #showFailure() {
+    const { reason, retryAt } = this.failure;
+    const seconds = Math.max(0, Math.ceil((retryAt - performance.now()) / 1_000));
+    const again = seconds > 0 ? `trying again in ${seconds} s` : "trying again now";
+    const shown = this.at === null ? "" : ` Shown: as of ${wallTime(this.at)}.`;
+    setText(this.bannerText, `Connection lost (${reason}), ${again}.${shown}`);
+    setShown(node("banner"), true);
+  }
+}

@@ -1,0 +1,206 @@
+// The workers: what each does now, where its time went, and how the queues and the monitor fared.
+
+import { Children, element, setAttribute, setShown, setText } from "./dom.js";
+import { compact, count, duration, percent, rate, ratio, shortType, words } from "./format.js";
+import { SUM, MOST } from "./history.js";
+import { LongRuns } from "./longruns.js";
+import { CLASSES, EventStrip, HeatStrip, linear, logarithmic, MARKS, StackStrip } from "./strip.js";
+
+/** The states in the order in which they lie on each other: work, what holds work up, and rest. */
+const STATES = ["run", "blocked", "poll", "search", "spin", "park", "offline"];
+const ROWS_HIGH_MAX = 16;
+const WORKERS_SHOWN_MAX = 256;
+const narrow = matchMedia("(max-width: 999px)");
+
+class WorkerRow {
+  constructor(index) {
+    this.name = element("th", { scope: "row" }, `w${index}`);
+    this.bar = element("div", { className: "bar-states", role: "img" });
+    this.share = element("td", { className: "number" });
+    this.queue = element("td", { className: "number" });
+    this.runs = element("td", { className: "number" });
+    this.current = element("td", { className: "current" });
+    this.node = element("tr", { "data-test": `worker-${index}` }, this.name, element("td", {}, this.bar), this.share, this.queue, this.runs, this.current);
+    this.gradient = "";
+  }
+
+  show(worker, shares, counters) {
+    const { index } = worker;
+    let at = 0;
+    const stops = [];
+    const spoken = [];
+    for (const state of STATES) {
+      const share = shares?.[state] ?? 0;
+      if (share < 0.002) continue;
+      const end = at + share * 100;
+      stops.push(`var(--${state}) ${at.toFixed(1)}% ${end.toFixed(1)}%`);
+      spoken.push(`${state} ${percent(share)}`);
+      at = end;
+    }
+    const gradient = stops.length > 0 ? `linear-gradient(to right, ${stops.join(", ")})` : "none";
+    if (gradient !== this.gradient) {
+      this.gradient = gradient;
+      this.bar.style.backgroundImage = gradient;
+      const text = spoken.join(", ");
+      setAttribute(this.bar, "aria-label", text);
+      setAttribute(this.bar, "title", text);
+    }
+    setText(this.share, percent(shares?.utilisation));
+    setText(this.queue, count(worker.queue_depth));
+    setAttribute(this.queue, "data-value", String(worker.queue_depth));
+    setText(this.runs, rate(counters.rate(`worker.${index}.runs`)));
+    const { current, state } = worker;
+    const text = current === null
+      ? state
+      : `#${current.actor} ${shortType(current.actor_type)}${current.message_type && ` \u2190 ${shortType(current.message_type)}`}`;
+    setText(this.current, text);
+    setAttribute(this.current, "title", current === null ? null : `${current.actor_type} ${current.message_type}`);
+    this.current.classList.toggle("dim", current === null);
+  }
+}
+
+/** Shares of the last interval's or the last second's time, or none if that is not known. */
+function sharesOf(rateOf) {
+  const rates = STATES.map((state) => rateOf(state));
+  const sum = rates.reduce((total, it) => total + it, 0);
+  if (!(sum > 0)) return null;
+  const shares = Object.fromEntries(STATES.map((state, at) => [state, rates[at] / sum]));
+  const online = 1 - shares.offline;
+  shares.utilisation = online > 0.001 ? shares.run / online : 0;
+  return shares;
+}
+
+export class Workers {
+  constructor(view) {
+    this.node = document.getElementById("workers");
+    this.utilisation = new HeatStrip(view, {
+      scale: linear, most: 1, format: (value) => `runs ${percent(value)} of the time`, label: "Utilisation of each worker over time",
+    });
+    this.queues = new HeatStrip(view, {
+      scale: logarithmic, format: (value) => `${compact(Math.round(value))} queued`, label: "Length of each run queue over time",
+    });
+    this.states = new StackStrip(view, {
+      parts: STATES.map((state) => ({ track: `state.${state}`, name: state, colour: state })),
+      height: 83,
+      label: "Time of all workers by state, over time",
+    });
+    this.events = new EventStrip(view, "Evenness of the queues, and what the monitor did, over time");
+    this.longRuns = new LongRuns();
+    this.#build();
+    this.rows = new Children(this.body, (index) => new WorkerRow(index));
+  }
+
+  #build() {
+    this.summary = element("p", { className: "summary", "data-test": "workers-summary" });
+    this.body = element("tbody");
+    this.injector = element("td", { className: "number" });
+    this.threads = element("td", { className: "current dim" });
+    const heads = [["", ""], ["last second", ""], ["run", "number"], ["queue", "number"], ["runs", "number"], ["runs now", ""]];
+    const table = element(
+      "table",
+      { className: "workers" },
+      element("thead", {}, element("tr", {}, ...heads.map(([text, className]) => element("th", { scope: "col", className }, text)))),
+      this.body,
+      element(
+        "tfoot",
+        {},
+        element("tr", {}, element("th", { scope: "row", colSpan: 3 }, "injector"), this.injector, element("td"), this.threads),
+      ),
+    );
+    const legend = element("ul", { className: "legend" });
+    for (const state of STATES) {
+      const swatch = element("i", { className: "swatch" });
+      swatch.style.background = `var(--${state})`;
+      legend.append(element("li", {}, swatch, state));
+    }
+    this.class = element("b", { "data-test": "balance" });
+    this.marks = new Map();
+    const marks = element("ul", { className: "legend marks" }, element("li", {}, "queues ", this.class));
+    for (const { track, name, glyph, colour } of MARKS) {
+      const figure = element("b", { "data-test": track });
+      const sign = element("i", { className: "glyph" }, glyph);
+      sign.style.color = `var(--${colour})`;
+      this.marks.set(track, figure);
+      marks.append(element("li", {}, sign, `${name}s `, figure));
+    }
+    this.notes = element("p", { className: "note" });
+    const block = (title, ...nodes) => element("div", { className: "strip" }, element("h3", {}, title), ...nodes);
+    this.node.append(
+      element("div", { className: "panel-head" }, element("h2", { id: "workers-title" }, "Workers"), this.summary),
+      element(
+        "div",
+        { className: "workers-grid" },
+        element("div", { className: "scroll" }, table),
+        block("Utilisation", this.utilisation.node),
+        block("Run queues", this.queues.node),
+        element("div", { className: "beneath" }, legend, marks, this.notes),
+        element("div", { className: "strip" }, this.states.node),
+        element("div", { className: "strip" }, this.events.node),
+      ),
+      this.longRuns.node,
+    );
+  }
+
+  take({ frame: { system }, counters, history }) {
+    if (system === null) return;
+    const sums = Object.fromEntries(STATES.map((state) => [state, 0]));
+    let known = 0;
+    for (const worker of system.workers.slice(0, WORKERS_SHOWN_MAX)) {
+      const key = `worker.${worker.index}`;
+      counters.take(`${key}.runs`, worker.runs);
+      const shares = sharesOf((state) => counters.take(`${key}.${state}`, worker.times[`${state}_ns`]));
+      history.set(`${key}.queue`, worker.queue_depth, MOST);
+      history.set(`${key}.utilisation`, shares?.utilisation ?? NaN);
+      if (shares === null) continue;
+      known += 1;
+      for (const state of STATES) sums[state] += shares[state];
+    }
+    for (const state of STATES) history.set(`state.${state}`, known > 0 ? sums[state] / known : NaN);
+    const { scheduler, balance } = system;
+    history.set("injector", scheduler.injector_depth, MOST);
+    history.set("class", balance === null ? NaN : CLASSES.findIndex((it) => it.name === balance.class), MOST);
+    history.set("ratio", balance === null ? NaN : balance.ratio_hundredths / 100, MOST);
+    for (const { track } of MARKS) {
+      counters.take(track, scheduler[track]);
+      history.set(track, counters.growth(track), SUM);
+    }
+  }
+
+  draw({ frame: { system }, counters, history }) {
+    setShown(this.node, system !== null);
+    if (system === null) return;
+    const workers = system.workers.slice(0, WORKERS_SHOWN_MAX);
+    const rowHeight = workers.length > ROWS_HIGH_MAX ? 16 : 22;
+    this.node.style.setProperty("--row", `${rowHeight}px`);
+    this.rows.show(workers, (worker) => worker.index, (row, worker) => {
+      row.show(worker, sharesOf((state) => counters.rate(`worker.${worker.index}.${state}`)), counters);
+    });
+    this.#showFigures(system);
+    const rows = workers.map(({ index }) => ({ track: `worker.${index}.utilisation`, name: `w${index}` }));
+    const queues = workers.map(({ index }) => ({ track: `worker.${index}.queue`, name: `w${index}` }));
+    this.utilisation.setRows(rows, rowHeight, narrow.matches);
+    this.queues.setRows([...queues, { track: "injector", name: "inj" }], rowHeight, narrow.matches);
+    for (const strip of [this.utilisation, this.queues, this.states, this.events]) strip.draw(history);
+    this.longRuns.draw(system);
+  }
+
+  #showFigures({ workers, scheduler, balance }) {
+    const threads = `${scheduler.threads} threads: ${scheduler.threads_spare} spare, ${scheduler.threads_displaced} displaced, ${scheduler.threads_max} at most`;
+    setText(this.summary, `${scheduler.workers_online} of ${workers.length} on-line`);
+    setText(this.threads, threads);
+    setText(this.injector, count(scheduler.injector_depth));
+    setAttribute(this.class, "data-class", balance?.class ?? "none");
+    setText(this.class, balance === null ? "none" : `${words(balance.class)}, ${ratio(balance.ratio_hundredths / 100)}`);
+    for (const [track, figure] of this.marks) setText(figure, count(scheduler[track]));
+    const delay = scheduler.rescue_delay;
+    const notes = [
+      scheduler.rescues > 0 && delay !== null && delay.count > 0 && `rescued after ${duration(delay.p50)} (p99 ${duration(delay.p99)})`,
+      scheduler.rescued_tasks > 0 && `${count(scheduler.rescued_tasks)} tasks moved`,
+      scheduler.blocking_calls > 0 && `${count(scheduler.blocking_calls)} blocking calls`,
+      scheduler.wasted_core_ns > 0 && `${duration(scheduler.wasted_core_ns)} slept beside work`,
+      scheduler.collapses > 0 && `seen within ${duration(scheduler.collapse_detect_ns_max)}`,
+      scheduler.spares_exhausted > 0 && `${count(scheduler.spares_exhausted)} times no spare was left`,
+    ];
+    setText(this.notes, notes.filter(Boolean).join(" \u00b7 "));
+  }
+}

@@ -1,0 +1,151 @@
+// The board's page: takes frames from the server, keeps what is needed to show their growth, and draws.
+//
+// frame -> counters and history (each panel's `take`) -> one drawing per animation frame (each `draw`).
+
+import { Connection } from "./assets/connection.js";
+import { Counters } from "./assets/counters.js";
+import { History } from "./assets/history.js";
+import { View } from "./assets/timecanvas.js";
+import { changed, fromHash, toParameters } from "./assets/question.js";
+import { chooseTheme } from "./assets/theme.js";
+import { Overview } from "./assets/overview.js";
+import { Workers } from "./assets/workers.js";
+import { Actors } from "./assets/actors.js";
+import { ActorDetail } from "./assets/actor.js";
+import { Panels } from "./assets/panels.js";
+import { Status } from "./assets/status.js";
+import { listenToKeys } from "./assets/keys.js";
+
+const HIDDEN_MS_MAX = 60_000;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+class Board {
+  constructor() {
+    this.question = fromHash(location.hash);
+    this.answered = null;
+    this.frame = null;
+    this.beginning = "";
+    this.isPaused = false;
+    this.isDrawing = false;
+    this.counters = new Counters();
+    this.history = new History();
+    this.view = new View(() => this.redraw());
+    const ask = (changes, options) => this.ask(changes, options);
+    this.status = new Status({ ask, retry: () => this.connection.retryNow(), pause: () => this.pause() });
+    this.actors = new Actors(ask);
+    this.panels = [
+      new Overview(this.view),
+      new Workers(this.view),
+      this.actors,
+      new ActorDetail(this.view, ask),
+      new Panels(this.view),
+    ];
+    this.connection = new Connection({
+      onFrame: (frame) => this.take(frame),
+      onLost: (reason, retryAt) => this.status.lost(reason, retryAt),
+      onRefused: (text) => this.refused(text),
+    });
+    this.listen();
+    this.open();
+  }
+
+  listen() {
+    let timer = 0;
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => this.connection.close(), HIDDEN_MS_MAX);
+      else if (this.connection.attempt === null && !this.isPaused) this.open();
+    });
+    addEventListener("hashchange", () => {
+      this.question = fromHash(location.hash);
+      this.open();
+    });
+    for (const button of document.querySelectorAll("[data-span]")) {
+      button.addEventListener("click", () => {
+        this.view.spanMs = Number(button.dataset.span);
+        for (const other of document.querySelectorAll("[data-span]")) {
+          other.setAttribute("aria-pressed", String(other === button));
+        }
+        this.redraw();
+      });
+    }
+    chooseTheme(document.getElementById("theme"), () => this.redraw());
+    listenToKeys({ pause: () => this.pause(), actors: this.actors, closeActor: () => this.ask({ actor: "" }) });
+  }
+
+  /** Changes the question; `isStep` makes it one that the browser's way back undoes. */
+  ask(changes, { isStep = false } = {}) {
+    const question = changed(this.question, changes);
+    const parameters = toParameters(question).toString();
+    if (parameters === toParameters(this.question).toString()) return;
+    this.question = question;
+    const address = parameters === "" ? location.pathname + location.search : `#${parameters}`;
+    if (isStep) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+    this.open();
+  }
+
+  open() {
+    this.actors.asked(this.question);
+    this.status.opening();
+    this.connect(this.question);
+    this.redraw();
+  }
+
+  connect(question) {
+    const parameters = toParameters(question);
+    parameters.set("hz", calm.matches ? "2" : "10");
+    this.connection.open(`events?${parameters}`);
+  }
+
+  /** A question that makes no sense to the server gives way to the last one that did. */
+  refused(text) {
+    this.actors.refused(text);
+    const fallback = this.answered ?? changed(this.question, { system: "", filter: "" });
+    if (toParameters(fallback).toString() === toParameters(this.question).toString()) return false;
+    this.question = fallback;
+    this.connect(fallback);
+    return true;
+  }
+
+  pause() {
+    this.isPaused = !this.isPaused;
+    this.status.paused(this.isPaused);
+    if (this.isPaused) this.connection.close();
+    else this.open();
+  }
+
+  take(frame) {
+    const time = frame.at_ns / 1e6;
+    const beginning = `${frame.board} ${frame.system?.name ?? ""}`;
+    if (beginning !== this.beginning) {
+      this.beginning = beginning;
+      this.counters.clear();
+      this.history.clear();
+    } else if (time < this.view.now) {
+      return;
+    }
+    this.view.now = time;
+    this.frame = frame;
+    this.answered = this.question;
+    this.counters.begin(time);
+    this.history.begin(time);
+    for (const panel of this.panels) panel.take(this);
+    this.status.live(frame, this.isPaused);
+    if (this.isPaused) this.connection.close();
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.isDrawing || document.hidden) return;
+    this.isDrawing = true;
+    requestAnimationFrame(() => {
+      this.isDrawing = false;
+      if (this.frame === null) return;
+      this.status.draw(this.frame, this.question);
+      for (const panel of this.panels) panel.draw(this);
+    });
+  }
+}
+
+new Board();

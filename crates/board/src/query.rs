@@ -1,0 +1,159 @@
+//! What a viewer asks to be shown.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The most rows of actors in one frame.
+pub const ROWS_MAX: u32 = 200;
+
+/// The longest filter, in bytes.
+pub const FILTER_BYTES_MAX: usize = 256;
+
+/// Which system, which of its actors in which order, and which one in full. What it does not say takes its
+/// default: the newest system, and the fifty deepest mailboxes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Query {
+    /// The system's name on the board; the newest that is alive if none is given.
+    pub system: Option<String>,
+    /// What the actors are sorted by.
+    pub sort: SortKey,
+    /// Which of them come first.
+    pub order: Order,
+    /// Which actors are shown: words and comparisons, see [`Filter`](crate::Filter).
+    pub filter: String,
+    /// How many of those that match are left out at the beginning.
+    pub offset: u64,
+    /// The most rows, up to [`ROWS_MAX`].
+    pub limit: u32,
+    /// The number of an actor that is shown in full.
+    pub actor: Option<u64>,
+}
+
+impl Default for Query {
+    fn default() -> Self {
+        Self {
+            system: None,
+            sort: SortKey::default(),
+            order: Order::default(),
+            filter: String::new(),
+            offset: 0,
+            limit: 50,
+            actor: None,
+        }
+    }
+}
+
+/// A column of the actors' table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortKey {
+    /// The actor's number.
+    Id,
+    /// Its name; those without come last.
+    Name,
+    /// Its type.
+    Type,
+    /// Its state.
+    State,
+    /// Messages queued.
+    #[default]
+    Depth,
+    /// The most its lanes hold.
+    Bound,
+    /// The most its lanes have held.
+    HighWater,
+    /// Messages accepted a second.
+    In,
+    /// Messages handled a second.
+    Out,
+    /// Messages accepted.
+    Accepted,
+    /// Messages handled.
+    Handled,
+    /// Messages that were not.
+    Shed,
+    /// Restarts.
+    Restarts,
+    /// Median time in queue.
+    QueueP50,
+    /// 99th percentile of the time in queue.
+    QueueP99,
+    /// 99th percentile of the handling time.
+    HandlingP99,
+}
+
+impl SortKey {
+    /// All columns.
+    pub const ALL: [Self; 16] = [
+        Self::Id,
+        Self::Name,
+        Self::Type,
+        Self::State,
+        Self::Depth,
+        Self::Bound,
+        Self::HighWater,
+        Self::In,
+        Self::Out,
+        Self::Accepted,
+        Self::Handled,
+        Self::Shed,
+        Self::Restarts,
+        Self::QueueP50,
+        Self::QueueP99,
+        Self::HandlingP99,
+    ];
+
+    /// The column's name, as in a query.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Type => "type",
+            Self::State => "state",
+            Self::Depth => "depth",
+            Self::Bound => "bound",
+            Self::HighWater => "high_water",
+            Self::In => "in",
+            Self::Out => "out",
+            Self::Accepted => "accepted",
+            Self::Handled => "handled",
+            Self::Shed => "shed",
+            Self::Restarts => "restarts",
+            Self::QueueP50 => "queue_p50",
+            Self::QueueP99 => "queue_p99",
+            Self::HandlingP99 => "handling_p99",
+        }
+    }
+
+    /// The column of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    /// Whether histograms have to be read for it.
+    #[must_use]
+    pub const fn is_time(self) -> bool {
+        matches!(self, Self::QueueP50 | Self::QueueP99 | Self::HandlingP99)
+    }
+}
+
+impl fmt::Display for SortKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Which come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The least.
+    Asc,
+    /// The greatest.
+    #[default]
+    Desc,
+}
