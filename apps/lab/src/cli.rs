@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     balance::BalanceArgs,
+    board::{BoardArgs, DemonstrationArgs},
     eager::EagerArgs,
     fetch::FetchArgs,
     flood::FloodArgs,
@@ -33,6 +34,9 @@ Examples:
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) board: BoardArgs,
 }
 
 /// What it can do.
@@ -45,6 +49,13 @@ pub(crate) enum Command {
     /// Writes, reads, checks and saves sealed streams
     #[command(subcommand)]
     Stream(Tool),
+
+    /// Shows a system of its own on the board, until Ctrl-C
+    ///
+    /// Most of what the board can show happens there by itself: floods, shedding, blocking calls, panics, a
+    /// hot key, a stream, a cache on Redis. To look at anything else, give it --board.
+    #[command(after_help = BOARD_EXAMPLES)]
+    Board(DemonstrationArgs),
 
     /// Serves a page over HTTP/1.1 until Ctrl-C
     #[command(after_help = SERVE_HTTP_EXAMPLES)]
@@ -83,6 +94,20 @@ Examples:
 
 Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a RabbitMQ
 or MariaDB that cannot be reached, or the port is in use. A Redis may come later: until then /healthz says so.";
+
+const BOARD_EXAMPLES: &str = "\
+Examples:
+  freeboard board
+      then open http://127.0.0.1:7700 in a browser
+  freeboard board --actors 100000 --rate 200000
+  freeboard lab flood --board
+      the scene's own system, while it runs; so with all scenes and services
+  FREEBOARD_TOKEN=$(openssl rand -hex 16) freeboard board --listen 0.0.0.0:7700
+      for others too: they open http://HOST:7700/?token=TOKEN once
+  curl 'http://127.0.0.1:7700/api/frame?sort=in&limit=5' | jq '.system.actors.rows[].name'
+  curl http://127.0.0.1:7700/metrics
+
+Exit codes: 0 done; 2 bad usage, or the port is in use.";
 
 const SERVE_HTTP_EXAMPLES: &str = "\
 Examples:

@@ -130,6 +130,12 @@ impl Console {
     }
 }
 
+/// A line on standard error, for who watches.
+pub(crate) fn say(line: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Writes to standard output what is meant for a program.
 ///
 /// # Errors

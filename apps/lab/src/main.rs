@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod board;
 mod cli;
 mod console;
 mod eager;
@@ -56,6 +57,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let interrupt = Interrupt::install()?;
+    if !matches!(cli.command, Some(Command::Board(_))) {
+        cli.board.start()?;
+    }
     match cli.command {
         None => flood::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
@@ -67,6 +71,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Fetch(args))) => fetch::show(&args, &interrupt),
         Some(Command::Load(args)) => load::load(&args),
         Some(Command::Echo(args)) => load::echo(&args),
+        Some(Command::Board(args)) => board::board(&args, &cli.board, &interrupt),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),

@@ -7,7 +7,6 @@ mod metrics;
 mod proxy;
 
 use std::{
-    io::Write,
     net::{SocketAddr, ToSocketAddrs},
     process::ExitCode,
     sync::mpsc,
@@ -23,7 +22,13 @@ use freeboard::{
     net::tcp::BindError,
 };
 
-use crate::{console, figures::counted, interrupt::Interrupt, usage::Usage};
+use crate::{
+    board,
+    console::{self, say},
+    figures::counted,
+    interrupt::Interrupt,
+    usage::Usage,
+};
 
 pub(crate) use fetcher::{FetcherArgs, fetcher};
 pub(crate) use http::{ServeHttpArgs, serve_http};
@@ -65,10 +70,9 @@ impl Host {
         );
         let poller = Poller::new(workers, args.poll)?;
         let system = System::builder().workers(workers).driver(poller.driver());
-        Ok(Self {
-            system: system.build()?,
-            poller,
-        })
+        let system = system.build()?;
+        board::watch(&system);
+        Ok(Self { system, poller })
     }
 
     /// Waits for Ctrl-C, and ends: `drain` returns how many of what is served are left.
@@ -108,12 +112,6 @@ impl Host {
 /// Says where it listens, on standard output: a script reads the port from it.
 pub(crate) fn announce(line: &str) -> Result<()> {
     console::write_stdout(&format!("{line}\n")).context("cannot write to standard output")
-}
-
-/// A line for who watches.
-fn say(line: &str) {
-    // Nobody may be there to read it.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// An address that a port is to be listened on.

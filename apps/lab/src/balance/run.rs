@@ -20,7 +20,7 @@ use super::{
     verdict,
     watch::{Seen, Subject, Watch},
 };
-use crate::{console::Console, interrupt::Interrupt, processor};
+use crate::{board, console::Console, interrupt::Interrupt, processor};
 
 /// A run in which not one native call returned for so long has lost what would have gone on.
 const STALL_MAX: Duration = Duration::from_secs(60);
@@ -162,7 +162,9 @@ fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
             FaultKind::DropWakes => Fault::DropWakes,
         });
     }
-    builder.build().context("cannot start the actor system")
+    let system = builder.build().context("cannot start the actor system")?;
+    board::watch(&system);
+    Ok(system)
 }
 
 /// What was added to the workers' times and counts since `earlier`.

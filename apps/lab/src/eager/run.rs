@@ -23,7 +23,7 @@ use super::{
     chew::{Chew, Chewed, Chewer},
     plan::{Bed, Plan},
 };
-use crate::{console::Console, processor, spin::spin_us};
+use crate::{board, console::Console, processor, spin::spin_us};
 
 /// The page: twelve bytes.
 const PAGE: &[u8] = b"Hello world\n";
@@ -114,8 +114,9 @@ impl Served {
 pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> Result<Outcome> {
     let workers = processor::cores();
     let poller = Poller::new(workers, plan.policy)?;
-    let system = System::builder().workers(workers).driver(poller.driver());
-    let system = system.build()?;
+    let system = System::builder().name("eager").workers(workers);
+    let system = system.driver(poller.driver()).build()?;
+    board::watch(&system);
     let chewed = Arc::new(Chewed::default());
     if matches!(plan.bed, Bed::Sweep { .. }) {
         for _ in 0..workers {

@@ -27,7 +27,7 @@ use super::{
     link::Link,
     plan::{Mode, Plan},
 };
-use crate::{console::Console, memory, processor};
+use crate::{board, console::Console, memory, processor};
 
 /// How long what is under way may take to come to its end, once all is sent.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -259,11 +259,10 @@ impl Host {
     fn start() -> Result<Self> {
         let workers = processor::cores();
         let poller = Poller::new(workers, Policy::default())?;
-        let system = System::builder().workers(workers).driver(poller.driver());
-        Ok(Self {
-            system: system.build()?,
-            poller,
-        })
+        let system = System::builder().name("fetch").workers(workers);
+        let system = system.driver(poller.driver()).build()?;
+        board::watch(&system);
+        Ok(Self { system, poller })
     }
 }
 

@@ -8,6 +8,8 @@ use freeboard::{
     flow::{LaneConfig, ReservoirBound},
 };
 
+use crate::board;
+
 use super::{
     knobs::{DamRule, Receive, SinkKind},
     line::Line,
@@ -112,7 +114,7 @@ fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
         builder = builder.workers(workers);
     }
     let (lost, failed) = (tally.clone(), tally.clone());
-    builder
+    let system = builder
         .on_dead_letter(move |letter| {
             if letter.message_type == type_name::<Line>() {
                 lost.add_lost();
@@ -120,7 +122,9 @@ fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
         })
         .on_failure(move |failure| failed.tell(Event::Panicked(failure.to_string())))
         .build()
-        .context("cannot start the actor system")
+        .context("cannot start the actor system")?;
+    board::watch(&system);
+    Ok(system)
 }
 
 fn bound(plan: &Plan) -> usize {

@@ -17,7 +17,7 @@ use super::{
     share::Share,
     verdict,
 };
-use crate::{console::Console, figures::count, interrupt::Interrupt, processor};
+use crate::{board, console::Console, figures::count, interrupt::Interrupt, processor};
 
 const BAR_EVERY: Duration = Duration::from_millis(200);
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
@@ -93,6 +93,7 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         })
         .build()
         .context("cannot start the actor system")?;
+    board::watch(&system);
     let lanes = (0..plan.priorities).map(|_| LaneConfig::bounded(plan.ring));
     let options = runtime::pinned(plan.wait, lanes.collect()).name("consumer");
     let consumer = system.spawn_once(options, Consumer::new(plan, events.clone()))?;

@@ -1,0 +1,74 @@
+//! A log server that is flooded again and again: its queue rises for two seconds and falls for some more.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use freeboard::{Actor, ActorRef, Context, Handler, SpawnOptions, System, flow::LaneConfig};
+
+use crate::spin::spin_us;
+
+/// Between two portions.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A flood has so many portions, and one begins every so many ticks.
+const PORTIONS: u64 = 20;
+const PERIOD_TICKS: u64 = 150;
+
+/// Lines of a portion.
+const LINES: u32 = 4_000;
+
+/// What the server computes for a line, in microseconds.
+const LINE_US: u64 = 25;
+
+struct LogServer;
+
+struct Line;
+
+impl Actor for LogServer {}
+
+impl Handler<Line> for LogServer {
+    type Reply = ();
+
+    fn handle(&mut self, _: Line, _: &mut Context<Self>) {
+        spin_us(LINE_US);
+    }
+}
+
+struct Flooder {
+    server: ActorRef<LogServer>,
+    ticks: u64,
+}
+
+#[derive(Clone)]
+struct Tick;
+
+impl Actor for Flooder {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        // Without a timer's thread there is no flood.
+        let _ = cx.every(TICK, Tick);
+    }
+}
+
+impl Handler<Tick> for Flooder {
+    type Reply = ();
+
+    fn handle(&mut self, _: Tick, _: &mut Context<Self>) {
+        if self.ticks % PERIOD_TICKS < PORTIONS {
+            for _ in 0..LINES {
+                // The server ends with the system.
+                let _ = self.server.tell(Line);
+            }
+        }
+        self.ticks += 1;
+    }
+}
+
+/// Spawns both.
+pub(super) fn start(system: &System) -> Result<()> {
+    let lane = LaneConfig::bounded(200_000);
+    let options = SpawnOptions::new().name("log_server").lane(lane);
+    let server = system.spawn_once(options, LogServer)?;
+    let flooder = Flooder { server, ticks: 0 };
+    system.spawn_once(SpawnOptions::new().name("flooder"), flooder)?;
+    Ok(())
+}
