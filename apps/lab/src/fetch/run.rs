@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use freeboard::{
     System,
+    board::Shown,
     cache::{Cache, CacheOptions, LocalOptions},
     io::{Policy, Poller},
     meter::HistogramSummary,
@@ -120,7 +121,11 @@ impl Outcome {
 /// Either of the two.
 enum Running {
     Original(OriginalFetcher),
-    Ours(Fetcher, Redis),
+    Ours {
+        fetcher: Fetcher,
+        redis: Redis,
+        _shown: [Option<Shown>; 2],
+    },
 }
 
 impl Running {
@@ -173,9 +178,19 @@ impl Running {
                 };
                 let redis = Redis::connect(&host.system, &host.poller, redis)?;
                 redis.wait_up(UP).context("Redis does not answer")?;
+                let cache = Cache::new(&host.system, &redis, cache)?;
+                let (commands, leases) = (redis.clone(), cache.clone());
+                let shown = [
+                    board::show("redis", "fetch", move |text| {
+                        commands.snapshot().render("fetch", text);
+                    }),
+                    board::show("cache", "fetch", move |text| {
+                        leases.snapshot().render("fetch", text);
+                    }),
+                ];
                 let parts = Parts {
                     broker,
-                    cache: Cache::new(&host.system, &redis, cache)?,
+                    cache,
                     store: ground.store()?,
                     directory: ground.directory(plan.sql_time)?,
                 };
@@ -184,10 +199,11 @@ impl Running {
                     wait: plan.wait,
                     ..FetcherOptions::default()
                 };
-                Ok(Self::Ours(
-                    Fetcher::start(&host.system, parts, options)?,
+                Ok(Self::Ours {
+                    fetcher: Fetcher::start(&host.system, parts, options)?,
                     redis,
-                ))
+                    _shown: shown,
+                })
             }
         }
     }
@@ -196,7 +212,7 @@ impl Running {
     fn depths(&self) -> (u64, u64) {
         match self {
             Self::Original(fetcher) => (fetcher.in_flight(), fetcher.queued()),
-            Self::Ours(fetcher, redis) => {
+            Self::Ours { fetcher, redis, .. } => {
                 let connections = redis.snapshot().connections;
                 let in_flight = connections.iter().map(|it| it.in_flight + it.waiting).sum();
                 (in_flight, fetcher.queued())
@@ -207,14 +223,14 @@ impl Running {
     fn fill(&self, outcome: &mut Outcome) {
         match self {
             Self::Original(fetcher) => of_original(&fetcher.snapshot(), outcome),
-            Self::Ours(fetcher, redis) => of_ours(&fetcher.snapshot(), redis, outcome),
+            Self::Ours { fetcher, redis, .. } => of_ours(&fetcher.snapshot(), redis, outcome),
         }
     }
 
     fn end(self) {
         match self {
             Self::Original(fetcher) => drop(fetcher),
-            Self::Ours(fetcher, _) => {
+            Self::Ours { fetcher, .. } => {
                 // What is left is found in the queues.
                 fetcher.stop(DRAIN);
             }

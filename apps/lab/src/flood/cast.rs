@@ -5,6 +5,7 @@ use std::{any::type_name, sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use freeboard::{
     ActorRef, Dam, SpawnOptions, System,
+    board::Shown,
     flow::{LaneConfig, ReservoirBound},
 };
 
@@ -37,12 +38,14 @@ pub(crate) struct Cast {
     receive: Receive,
     pub(crate) dam: Option<WatchedDam>,
     senders: Vec<ActorRef<Sender>>,
+    _shown: Option<Shown>,
 }
 
 impl Cast {
     /// Builds the system and spawns everybody; nobody sends yet.
     pub(crate) fn spawn(plan: &Plan, sink: Option<Sink>, tally: &Arc<Tally>) -> Result<Self> {
         let system = build_system(plan, tally)?;
+        let shown = sink.as_ref().and_then(Sink::show);
         let server = spawn_server(&system, plan, sink, tally)?;
         let dam = match plan.dam {
             None => None,
@@ -70,6 +73,7 @@ impl Cast {
             receive: plan.receive,
             dam,
             senders,
+            _shown: shown,
         })
     }
 

@@ -8,8 +8,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use freeboard::stream::{ReaderOptions, StreamOptions, StreamWriter};
+use freeboard::{
+    board::Shown,
+    stream::{ReaderOptions, StreamOptions, StreamWriter},
+};
 use tempfile::TempDir;
+
+use crate::board;
 
 /// What the server writes to, opened. Its clones are the same sink.
 #[derive(Debug)]
@@ -55,6 +60,17 @@ impl Sink {
                 path: path.clone(),
                 room: room.clone(),
             },
+        })
+    }
+
+    /// Shows a stream on the board.
+    pub(crate) fn show(&self) -> Option<Shown> {
+        let Self::Stream { stream, .. } = self else {
+            return None;
+        };
+        let seen = stream.clone();
+        board::show("stream", "log", move |text| {
+            seen.snapshot().render("log", text)
         })
     }
 

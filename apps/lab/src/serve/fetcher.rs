@@ -35,7 +35,7 @@ use freeboard_fetcher::{
 };
 
 use super::{Host, HostArgs, announce, bound, metrics};
-use crate::{interrupt::Interrupt, usage::Usage};
+use crate::{board, interrupt::Interrupt, usage::Usage};
 use load::Load;
 use page::{Page, answer};
 
@@ -263,6 +263,18 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     ))?;
     let fetcher = Arc::new(Fetcher::start(&host.system, parts, args.options())?);
     let broker = ends.broker.clone();
+    let (commands, leases, work) = (redis.clone(), cache.clone(), fetcher.clone());
+    let _shown = [
+        board::show("redis", "fetcher", move |text| {
+            commands.snapshot().render("fetcher", text);
+        }),
+        board::show("cache", "fetcher", move |text| {
+            leases.snapshot().render("fetcher", text);
+        }),
+        board::show("fetcher", "fetcher", move |text| {
+            work.snapshot().render(text)
+        }),
+    ];
     // Set once, here.
     let _ = page.set(Page {
         ends,

@@ -12,7 +12,7 @@ use freeboard::net::{
 use http::{Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{Host, HostArgs, announce, bound, metrics};
-use crate::{interrupt::Interrupt, spin::spin_us};
+use crate::{board, interrupt::Interrupt, spin::spin_us};
 
 /// Knobs of `freeboard serve-http`.
 #[derive(Debug, Clone, Args)]
@@ -68,6 +68,11 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
         Limits::default(),
         handler,
     ))?;
+    let seen = server.clone();
+    let _shown = board::show("http", "http", move |text| {
+        seen.connections().render("http", text);
+        seen.snapshot().render("http", text);
+    });
     // Set once, here.
     let _ = this.set(server.clone());
     announce(&format!(

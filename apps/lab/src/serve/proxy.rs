@@ -11,7 +11,7 @@ use freeboard::net::{
 };
 
 use super::{Host, HostArgs, announce, bound, metrics, resolve};
-use crate::{interrupt::Interrupt, usage::Usage};
+use crate::{board, interrupt::Interrupt, usage::Usage};
 
 /// Knobs of `freeboard proxy`.
 #[derive(Debug, Clone, Args)]
@@ -76,6 +76,11 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
             handler,
         ))?);
     }
+    let seen = proxy.clone();
+    let _shown = board::show("proxy", "proxy", move |text| {
+        seen.connections().render("proxy", text);
+        seen.snapshot().render("proxy", text);
+    });
     // Said once nothing can be in the way any more.
     announce(&format!(
         "{} carries on to {backend}; Ctrl-C ends it",

@@ -12,10 +12,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use freeboard::board::Shown;
 use freeboard::stream::{MasterKey, StreamOptions, StreamSnapshot, StreamWriter};
 
 use super::{message::Message, plan::Plan, read_back, verdict};
-use crate::{console::Console, figures::count, interrupt::Interrupt, processor};
+use crate::{board, console::Console, figures::count, interrupt::Interrupt, processor};
 
 /// How often each writer's line is printed.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -107,6 +108,7 @@ impl Outcome {
 struct Writer {
     number: u32,
     stream: StreamWriter,
+    _shown: Option<Shown>,
 }
 
 /// Runs one plan below `room`, and removes what it wrote.
@@ -135,7 +137,16 @@ pub(super) fn run(
     let mut writers = Vec::new();
     for number in 1..=plan.writers {
         let stream = options.open(path(number)).context("cannot open a stream")?;
-        writers.push(Writer { number, stream });
+        let name = format!("writer{number}");
+        let seen = stream.clone();
+        let shown = board::show("stream", &name.clone(), move |text| {
+            seen.snapshot().render(&name, text);
+        });
+        writers.push(Writer {
+            number,
+            stream,
+            _shown: shown,
+        });
     }
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = stop.clone();
