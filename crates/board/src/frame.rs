@@ -89,6 +89,11 @@ pub struct ActorsFrame {
     pub matched: u64,
     /// All their messages queued.
     pub depth: u64,
+    /// Messages that all of them accepted a second, between the last two surveys. What actors did that
+    /// ended before the last one is not in it.
+    pub in_per_s: f64,
+    /// Messages that all of them handled a second, likewise.
+    pub out_per_s: f64,
     /// How many of those that match come before the first row.
     pub offset: u64,
     /// At most as many as were asked for.

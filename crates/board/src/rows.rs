@@ -29,6 +29,8 @@ pub(crate) fn actors_frame(
         total: census.actors.len() as u64,
         matched: selection.matched,
         depth: census.depth,
+        in_per_s: census.in_per_s,
+        out_per_s: census.out_per_s,
         offset: offset.min(selection.matched),
         rows: selection.picked.iter().map(row).collect(),
     }

@@ -28,6 +28,8 @@ pub(crate) struct Census {
     /// In the order of `ActorAt`.
     pub(crate) actors: Vec<Surveyed>,
     pub(crate) depth: u64,
+    pub(crate) in_per_s: f64,
+    pub(crate) out_per_s: f64,
 }
 
 /// Those that match a query, in its order, and no more than it asked for.
@@ -45,7 +47,7 @@ impl Census {
         let at_ns = now_ns();
         let seconds = before.map_or(0.0, |it| at_ns.saturating_sub(it.at_ns) as f64 / 1e9);
         let mut earlier = before.map_or(&[][..], |it| &it.actors).iter().peekable();
-        let mut depth = 0;
+        let (mut depth, mut all_in, mut all_out) = (0, 0.0, 0.0);
         let actors = readings
             .into_iter()
             .map(|reading| {
@@ -59,10 +61,14 @@ impl Census {
                     }
                     _ => 0.0,
                 };
+                let in_per_s = rate(reading.accepted, |it| it.accepted);
+                let out_per_s = rate(reading.handled, |it| it.handled);
+                all_in += in_per_s;
+                all_out += out_per_s;
                 Surveyed {
-                    in_per_s: rate(reading.accepted, |it| it.accepted),
-                    out_per_s: rate(reading.handled, |it| it.handled),
                     reading,
+                    in_per_s,
+                    out_per_s,
                 }
             })
             .collect();
@@ -72,6 +78,8 @@ impl Census {
             has_times: what == Survey::Times,
             actors,
             depth,
+            in_per_s: all_in,
+            out_per_s: all_out,
         }
     }
 

@@ -174,6 +174,7 @@ fn rates_are_those_between_two_surveys() {
         let frame = shown(&board, Query::default());
         let row = &frame.actors.rows[0];
         is_seen |= row.in_per_s > 0.0 && row.out_per_s > 0.0;
+        assert_eq!(frame.actors.in_per_s, row.in_per_s);
         is_seen
     });
 }
