@@ -75,19 +75,23 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks, and listens: the first value is empty, the first answer comes soon.
+    /// Asks, and listens: the first value may be empty, and then the first answer comes soon. Closed if the
+    /// board has ended.
     pub(crate) fn listen(&self, query: Query, filter: Filter) -> watch::Receiver<Bytes> {
         let mut state = self.lock();
-        let question = state
-            .questions
-            .entry(query)
-            .or_insert_with_key(|query| Question {
+        if let Some(question) = state.questions.get(&query) {
+            return question.answer.subscribe();
+        }
+        let (sender, listener) = watch::channel(Bytes::new());
+        if !state.is_stopping {
+            let question = Question {
                 query: query.clone(),
                 filter,
-                answer: Arc::new(watch::Sender::new(Bytes::new())),
-            });
-        let listener = question.answer.subscribe();
-        state.is_urgent = true;
+                answer: Arc::new(sender),
+            };
+            state.questions.insert(query, question);
+            state.is_urgent = true;
+        }
         drop(state);
         self.changed.notify_all();
         listener
