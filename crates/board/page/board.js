@@ -5,6 +5,7 @@
 import { Connection } from "./assets/connection.js";
 import { Counters } from "./assets/counters.js";
 import { History } from "./assets/history.js";
+import { Pace } from "./assets/pace.js";
 import { View } from "./assets/timecanvas.js";
 import { changed, fromHash, toParameters } from "./assets/question.js";
 import { chooseTheme } from "./assets/theme.js";
@@ -17,6 +18,8 @@ import { Status } from "./assets/status.js";
 import { listenToKeys } from "./assets/keys.js";
 
 const HIDDEN_MS_MAX = 60_000;
+/** Figures that change more often cannot be read; what somebody does is shown at once. */
+const DRAWING_MS_MIN = 190;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Board {
@@ -27,8 +30,11 @@ class Board {
     this.beginning = "";
     this.isPaused = false;
     this.isDrawing = false;
+    this.drawnAt = 0;
     this.counters = new Counters();
     this.history = new History();
+    this.pace = new Pace();
+    this.isGap = true;
     this.view = new View(() => this.redraw());
     const ask = (changes, options) => this.ask(changes, options);
     this.status = new Status({ ask, retry: () => this.connection.retryNow(), pause: () => this.pause() });
@@ -122,18 +128,22 @@ class Board {
       this.beginning = beginning;
       this.counters.clear();
       this.history.clear();
+      this.pace.clear();
     } else if (time < this.view.now) {
       return;
     }
     this.view.now = time;
     this.frame = frame;
+    const isFirst = this.answered !== this.question;
     this.answered = this.question;
+    this.isGap = this.pace.take(time);
+    if (this.isGap) this.counters.clear();
     this.counters.begin(time);
-    this.history.begin(time);
+    this.history.begin(time, this.isGap);
     for (const panel of this.panels) panel.take(this);
     this.status.live(frame, this.isPaused);
     if (this.isPaused) this.connection.close();
-    this.redraw();
+    if (performance.now() - this.drawnAt >= DRAWING_MS_MIN || isFirst) this.redraw();
   }
 
   redraw() {
@@ -142,6 +152,7 @@ class Board {
     requestAnimationFrame(() => {
       this.isDrawing = false;
       if (this.frame === null) return;
+      this.drawnAt = performance.now();
       this.status.draw(this.frame, this.question);
       for (const panel of this.panels) panel.draw(this);
     });

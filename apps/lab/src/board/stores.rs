@@ -39,7 +39,7 @@ const KEPT_BYTES: u64 = 32 << 20;
 
 /// Threads that read through the cache, keys they read in a turn, and keys there are.
 const READERS: u64 = 3;
-const READS: u64 = 20;
+const READS: u64 = 5;
 const KEYS: u64 = 400;
 
 /// What it takes to fetch what the cache does not have.

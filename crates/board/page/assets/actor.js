@@ -1,10 +1,10 @@
 // One actor: its lanes, what comes and goes, and how long its messages waited and took.
 
-import { nameOf } from "./actors.js";
-import { Children, element, setAttribute, setShown, setText } from "./dom.js";
+import { levelOf, nameOf } from "./actors.js";
+import { Children, element, setAttribute, setShare, setShown, setText, swatch, tableHead } from "./dom.js";
 import { compact, count, duration, percent, rate, words } from "./format.js";
 import { MOST } from "./history.js";
-import { OctaveHistory, OctaveMap } from "./octaves.js";
+import { OctaveHistory, OctaveMap, QUANTILES } from "./octaves.js";
 import { Chart } from "./plot.js";
 
 class LaneRow {
@@ -14,14 +14,12 @@ class LaneRow {
     this.bound = element("small");
     this.cells = Array.from({ length: 8 }, () => element("td", { className: "number" }));
     this.depthCell = element("td", { className: "number depth" }, this.depth, this.bound, this.bar);
-    this.shed = element("td", { className: "shed-by" });
     this.node = element(
       "tr",
       { "data-test": `lane-${rank}` },
       element("th", { scope: "row" }, String(rank)),
       this.depthCell,
       ...this.cells,
-      this.shed,
     );
   }
 
@@ -30,9 +28,9 @@ class LaneRow {
     setText(this.depth, count(depth));
     setText(this.bound, ` / ${compact(bound)}`);
     const share = bound > 0 ? Math.min(1, depth / bound) : 0;
-    this.bar.style.transform = `scaleX(${share.toFixed(3)})`;
+    setShare(this.bar, share);
     setAttribute(this.depthCell, "data-value", String(depth));
-    setAttribute(this.depthCell, "data-level", share > 0.9 ? "full" : share > 0.5 ? "high" : "low");
+    setAttribute(this.depthCell, "data-level", levelOf(share));
     const total = lane.shed.reduce((sum, it) => sum + it.count, 0);
     const texts = [
       compact(lane.high_water),
@@ -45,24 +43,38 @@ class LaneRow {
       waited === null || waited.count === 0 ? duration(null) : duration(waited.p99),
     ];
     for (const [at, text] of texts.entries()) setText(this.cells[at], text);
-    const reasons = lane.shed.filter((it) => it.count > 0).map((it) => `${words(it.reason)} ${compact(it.count)}`);
-    setText(this.shed, reasons.join(", ") || "none");
   }
 }
 
+/** What the lanes have shed, by reason; nothing if they have shed nothing. */
+function shedBy(lanes) {
+  const texts = lanes.map(({ lane, shed }) => {
+    const reasons = shed.filter((it) => it.count > 0).map((it) => `${words(it.reason)} ${compact(it.count)}`);
+    return reasons.length === 0 ? "" : `lane ${lane}: ${reasons.join(", ")}`;
+  });
+  const some = texts.filter(Boolean);
+  return some.length === 0 ? "" : `Shed by ${some.join("; ")}`;
+}
+
+/** One histogram over time, under its title and its figures since the start. */
 class Histogram {
   constructor(view, title) {
     this.octaves = new OctaveHistory();
     this.map = new OctaveMap(view, this.octaves, `${title} over time`);
-    this.figures = element("span", { className: "note" });
-    this.node = element("figure", { className: "chart" }, element("figcaption", {}, title, this.figures), this.map.node);
+    this.count = element("li", {});
+    const legend = element("ul", { className: "legend" }, this.count);
+    this.figures = QUANTILES.map(({ name, colour }) => {
+      const figure = element("b");
+      legend.append(element("li", {}, swatch(colour), `${name} `, figure));
+      return [name, figure];
+    });
+    this.node = element("figure", { className: "chart" }, element("figcaption", {}, title, legend), this.map.node);
   }
 
   draw(history, summary) {
-    const text = summary === null || summary === undefined || summary.count === 0
-      ? "nothing measured yet"
-      : `since the start: p50 ${duration(summary.p50)}, p99 ${duration(summary.p99)}, most ${duration(summary.max)}`;
-    setText(this.figures, text);
+    const isSome = (summary?.count ?? 0) > 0;
+    setText(this.count, isSome ? `${compact(summary.count)} since the start:` : "nothing measured yet");
+    for (const [name, figure] of this.figures) setText(figure, duration(isSome ? summary[name] : null));
     this.map.draw(history);
   }
 }
@@ -73,7 +85,8 @@ export class ActorDetail {
     this.node = document.getElementById("actor");
     this.shown = "";
     this.last = null;
-    this.close = element("button", { type: "button", "aria-label": "Close", "aria-keyshortcuts": "Escape", "data-test": "detail-close" }, "\u00d7");
+    const attributes = { "aria-label": "Close", "aria-keyshortcuts": "Escape", "data-test": "detail-close" };
+    this.close = element("button", { type: "button", ...attributes }, "\u00d7");
     this.close.addEventListener("click", () => ask({ actor: "" }));
   }
 
@@ -104,12 +117,12 @@ export class ActorDetail {
     this.lanes = new Children(this.body, (rank) => new LaneRow(rank));
     this.waits = new Children(element("div"), (rank) => new Histogram(this.view, `Time in queue, lane ${rank}`));
     this.handling = new Histogram(this.view, "Handling time");
-    const heads = ["Lane", "Depth", "High", "In", "Out", "Accepted", "Handled", "Shed", "Queue p50", "p99", "Shed by reason"];
-    const classOf = (at) => (at === 0 || at === heads.length - 1 ? "" : "number");
+    const heads = ["Lane", "Depth", "High", "In", "Out", "Accepted", "Handled", "Shed", "Queue p50", "p99"];
+    this.sheds = element("p", { className: "note sheds", "data-test": "detail-shed" });
     const table = element(
       "table",
       { className: "lanes", "aria-label": "Lanes" },
-      element("thead", {}, element("tr", {}, ...heads.map((text, at) => element("th", { scope: "col", className: classOf(at) }, text)))),
+      tableHead(heads.map((text, at) => [text, at === 0 ? "" : "number"])),
       this.body,
     );
     this.node.replaceChildren(
@@ -118,12 +131,13 @@ export class ActorDetail {
       this.facts,
       element("div", { className: "pair" }, this.depth.node, this.rates.node),
       element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Lanes" }, table),
+      this.sheds,
       this.waits.parent,
       this.handling.node,
     );
   }
 
-  take({ frame: { system }, question, counters, history }) {
+  take({ frame: { system }, question, counters, history, isGap }) {
     if (question.actor !== this.shown && question.actor !== "") this.#begin(question.actor);
     const actor = system?.actor ?? null;
     if (actor === null || String(actor.snapshot.id) !== this.shown) return;
@@ -145,8 +159,8 @@ export class ActorDetail {
     }
     this.sums = sums;
     const waits = lanes.map((lane, at) => ({ rank: lane.lane, octaves: actor.time_in_queue[at] ?? [] }));
-    this.waits.show(waits, (it) => it.rank, (histogram, it) => histogram.octaves.take(this.view.now, it.octaves));
-    this.handling.octaves.take(this.view.now, actor.handling);
+    this.waits.show(waits, (it) => it.rank, (histogram, it) => histogram.octaves.take(this.view.now, it.octaves, isGap));
+    this.handling.octaves.take(this.view.now, actor.handling, isGap);
   }
 
   draw({ frame: { system }, question, counters, history }) {
@@ -158,7 +172,8 @@ export class ActorDetail {
     } else if (!isOpen && !this.node.hidden && question.actor === "") {
       setShown(this.node, false);
       this.shown = "";
-      if (this.opener?.isConnected) this.opener.focus({ preventScroll: true });
+      const opener = this.opener?.isConnected ? this.opener : document.getElementById("actors");
+      opener.focus({ preventScroll: true });
     }
     document.body.classList.toggle("has-drawer", isOpen);
     if (!isOpen) return;
@@ -182,6 +197,7 @@ export class ActorDetail {
     const key = `actor.${this.shown}`;
     this.depth.draw(history, () => this.sums.depth);
     this.rates.draw(history, (track) => counters.rate(track));
+    setText(this.sheds, shedBy(snapshot.lanes));
     this.lanes.show(snapshot.lanes, (it) => it.lane, (row, lane) => row.show(lane, counters, `${key}.${lane.lane}`));
     this.waits.show(snapshot.lanes, (it) => it.lane, (histogram, lane) => histogram.draw(history, lane.time_in_queue));
     this.handling.draw(history, snapshot.handling);

@@ -1,6 +1,6 @@
 // All actors: the server sorts, filters and cuts, this shows one part of them.
 
-import { Children, element, setAttribute, setShown, setText } from "./dom.js";
+import { Children, element, setAttribute, setShare, setShown, setText } from "./dom.js";
 import { age, compact, count, duration, perSecond, shortType, words } from "./format.js";
 import { LIMITS } from "./question.js";
 
@@ -25,6 +25,13 @@ export function nameOf({ id, name, actor_type: actorType }) {
   return name ?? `${shortType(actorType)} #${id}`;
 }
 
+const classOf = ({ sort, isText }) => (isText ? sort : `number ${sort}`);
+
+/** How full a mailbox is, in a word. */
+export function levelOf(share) {
+  return share > 0.9 ? "full" : share > 0.5 ? "high" : "low";
+}
+
 class ActorRow {
   constructor(id, open) {
     this.button = element("button", { type: "button", className: "link", tabIndex: -1 });
@@ -32,7 +39,7 @@ class ActorRow {
     this.depth = element("span");
     this.bound = element("small");
     this.cells = Object.fromEntries(
-      COLUMNS.map(({ sort, isText }) => [sort, element("td", { className: isText ? sort : `number ${sort}`, "data-column": sort })]),
+      COLUMNS.map((column) => [column.sort, element("td", { className: classOf(column), "data-column": column.sort })]),
     );
     this.cells.name = element("th", { scope: "row", className: "name", "data-column": "name" }, this.button);
     this.cells.depth.append(this.depth, this.bound, this.bar);
@@ -51,12 +58,8 @@ class ActorRow {
     setText(this.bound, ` / ${compact(row.bound)}`);
     setAttribute(cells.depth, "data-value", String(row.depth));
     const share = row.bound > 0 ? Math.min(1, row.depth / row.bound) : 0;
-    const scale = `scaleX(${share.toFixed(3)})`;
-    if (this.scale !== scale) {
-      this.scale = scale;
-      this.bar.style.transform = scale;
-      setAttribute(cells.depth, "data-level", share > 0.9 ? "full" : share > 0.5 ? "high" : "low");
-    }
+    setShare(this.bar, share);
+    setAttribute(cells.depth, "data-level", levelOf(share));
     setText(cells.high_water, compact(row.high_water));
     setText(cells.in, perSecond(row.in_per_s));
     setText(cells.out, perSecond(row.out_per_s));
@@ -89,14 +92,16 @@ export class Actors {
     this.matched = 0;
     this.typing = 0;
     this.#build();
-    this.rows = new Children(this.body, (id) => new ActorRow(id, (opened) => ask({ actor: String(opened) }, { isStep: true })));
+    const open = (id) => ask({ actor: String(id) }, { isStep: true });
+    this.rows = new Children(this.body, (id) => new ActorRow(id, open));
     this.reached = null;
+    this.place = 0;
     this.body.addEventListener("focusin", ({ target }) => this.#reach(target));
   }
 
   #build() {
     this.filter = element("input", {
-      id: "filter", type: "search", placeholder: "log depth>1000", maxLength: 200, spellcheck: false, autocomplete: "off",
+      id: "filter", type: "search", placeholder: "log depth>1000", maxLength: 256, spellcheck: false, autocomplete: "off",
       "data-test": "filter", "aria-keyshortcuts": "/", "aria-describedby": "filter-error",
     });
     this.filter.setAttribute("aria-label", "Filter the actors");
@@ -110,8 +115,10 @@ export class Actors {
     this.limit = element("select", { "aria-label": "Rows on a page", "data-test": "limit" });
     for (const limit of LIMITS) this.limit.append(element("option", { value: String(limit) }, `${limit} rows`));
     this.limit.addEventListener("change", () => this.ask({ limit: Number(this.limit.value), offset: 0 }));
-    this.back = element("button", { type: "button", "aria-label": "Previous page", "aria-keyshortcuts": "[", "data-test": "page-back" }, "\u2039");
-    this.on = element("button", { type: "button", "aria-label": "Next page", "aria-keyshortcuts": "]", "data-test": "page-on" }, "\u203a");
+    const page = (sign, label, key, test) =>
+      element("button", { type: "button", "aria-label": label, "aria-keyshortcuts": key, "data-test": test }, sign);
+    this.back = page("\u2039", "Previous page", "[", "page-back");
+    this.on = page("\u203a", "Next page", "]", "page-on");
     this.back.addEventListener("click", () => this.turn(-1));
     this.on.addEventListener("click", () => this.turn(1));
     this.heads = new Map();
@@ -119,7 +126,8 @@ export class Actors {
     for (const column of COLUMNS) {
       const button = element("button", { type: "button", title: column.hint ?? "" }, column.title);
       button.addEventListener("click", () => this.#sort(column));
-      const cell = element("th", { scope: "col", className: column.isText ? column.sort : `number ${column.sort}`, "data-test": `sort-${column.sort}` }, button);
+      const attributes = { scope: "col", className: classOf(column), "data-test": `sort-${column.sort}` };
+      const cell = element("th", attributes, button);
       this.heads.set(column.sort, cell);
       head.append(cell);
     }
@@ -171,19 +179,20 @@ export class Actors {
     this.ask({ offset: Math.min(last, Math.max(0, offset + pages * limit)) });
   }
 
-  /** Moves the focus by so many rows. */
+  /** Moves the focus by so many rows, from where it was last. */
   move(steps) {
-    const buttons = [...this.body.rows].map((row) => row.querySelector("button"));
-    if (buttons.length === 0) return;
-    const at = buttons.indexOf(document.activeElement);
-    const next = at < 0 ? (steps > 0 ? 0 : buttons.length - 1) : Math.min(buttons.length - 1, Math.max(0, at + steps));
-    buttons[next].focus();
+    const { rows } = this.body;
+    if (rows.length === 0) return;
+    const isInside = this.body.contains(document.activeElement);
+    const next = isInside ? this.place + steps : Math.max(0, this.place);
+    rows[Math.min(rows.length - 1, Math.max(0, next))].querySelector("button").focus();
   }
 
   /** One row at a time can be reached by the tabulator: the last that was. */
   #reach(button) {
     if (this.reached !== null) this.reached.tabIndex = -1;
     this.reached = button;
+    this.place = button.closest("tr").sectionRowIndex;
     button.tabIndex = 0;
   }
 
@@ -209,11 +218,15 @@ export class Actors {
     setShown(this.node, system !== null);
     if (system === null) return;
     const { actors } = system;
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     this.rows.show(actors.rows, (row) => row.id, (child, row) => child.show(row, this.question.actor));
+    // A row that moves loses the focus.
+    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     if (!this.reached?.isConnected && this.body.rows.length > 0) this.#reach(this.body.rows[0].querySelector("button"));
     const first = actors.rows.length === 0 ? 0 : actors.offset + 1;
     const last = actors.offset + actors.rows.length;
-    const all = actors.matched === actors.total ? `${count(actors.total)}` : `${count(actors.matched)} matching, ${count(actors.total)} in all`;
+    const isAll = actors.matched === actors.total;
+    const all = isAll ? count(actors.total) : `${count(actors.matched)} matching, ${count(actors.total)} in all`;
     setText(this.summary, `${count(first)}\u2013${count(last)} of ${all}; order as of ${age(actors.survey_age_ns)} ago`);
     setShown(this.nothing, actors.rows.length === 0);
     this.back.disabled = actors.offset === 0;

@@ -5,8 +5,8 @@
 
 const RETRY_MS_MIN = 250;
 const RETRY_MS_MAX = 5_000;
-/** The server sends several frames a second; a stream that is silent for so long is dead. */
-const SILENCE_MS_MAX = 6_000;
+/** The server may take ten seconds from one frame to the next; a stream that is silent for so long is dead. */
+const SILENCE_MS_MAX = 20_000;
 /** No frame is as long as this, in characters. */
 const EVENT_LENGTH_MAX = 16 * 1024 * 1024;
 const REASON_LENGTH_MAX = 200;

@@ -1,12 +1,14 @@
 // Rates of counters: what they grew by, over the time in which they did.
 //
-// A counter that fell was begun anew, and over a gap nobody knows when it grew: neither has a rate.
+// A counter that fell was begun anew, and over a gap nobody knows when it grew (then all are cleared):
+// neither has a rate.
 
-const WINDOW_MS = 1_000;
+/** Over so long for figures, which must stand still to be read, */
+const FIGURE_MS = 1_000;
+/** and for plots, where it evens out that not everything is counted at the moment of the frame. */
+const PLOT_MS = 250;
 const SAMPLES_MAX = 16;
 const COUNTERS_MAX = 8_192;
-/** Frames further apart than this are not compared. */
-export const GAP_MS_MAX = 3_000;
 
 class Counter {
   constructor() {
@@ -21,10 +23,7 @@ class Counter {
   }
 
   push(time, value) {
-    if (this.length > 0) {
-      const isGap = time - this.times[this.head] > GAP_MS_MAX;
-      if (isGap || value < this.values[this.head]) this.clear();
-    }
+    if (this.length > 0 && value < this.values[this.head]) this.clear();
     this.head = (this.head + 1) % SAMPLES_MAX;
     this.times[this.head] = time;
     this.values[this.head] = value;
@@ -71,7 +70,7 @@ export class Counters {
     this.time = time;
   }
 
-  /** Takes a total in, once a frame. Gives its growth a second since the frame before, or `NaN`. */
+  /** Takes a total in, once a frame. Gives its growth a second as plots show it, or `NaN`. */
   take(key, value) {
     let counter = this.byKey.get(key);
     if (counter === undefined) {
@@ -83,7 +82,7 @@ export class Counters {
       this.seen.add(key);
       counter.push(this.time, value);
     }
-    return counter.rate(0);
+    return counter.rate(PLOT_MS);
   }
 
   /** Growth since the frame before, or `NaN`. */
@@ -91,8 +90,8 @@ export class Counters {
     return this.byKey.get(key)?.growth() ?? NaN;
   }
 
-  /** Growth a second, over the last second. */
+  /** Growth a second as figures show it, or `NaN`. */
   rate(key) {
-    return this.byKey.get(key)?.rate(WINDOW_MS) ?? NaN;
+    return this.byKey.get(key)?.rate(FIGURE_MS) ?? NaN;
   }
 }

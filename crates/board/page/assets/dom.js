@@ -14,6 +14,19 @@ export function element(tag, properties = {}, ...children) {
   return node;
 }
 
+/** The small square that says which colour a name has: that of a custom property. */
+export function swatch(name) {
+  const node = element("i", { className: "swatch" });
+  node.style.background = `var(--${name})`;
+  return node;
+}
+
+/** The head of a table; each column is `[text, className]`. */
+export function tableHead(columns) {
+  const cells = columns.map(([text, className]) => element("th", { scope: "col", className }, text));
+  return element("thead", {}, element("tr", {}, ...cells));
+}
+
 /** Changes a node's text if it is another one. The node has no children but its text. */
 export function setText(node, text) {
   const first = node.firstChild;
@@ -33,6 +46,12 @@ export function setAttribute(node, name, value) {
 /** Shows or hides a node. */
 export function setShown(node, isShown) {
   if (node.hidden === isShown) node.hidden = !isShown;
+}
+
+/** Fills a bar up to a share of one. */
+export function setShare(bar, share) {
+  const size = `${(Math.min(1, share) * 100).toFixed(1)}% 100%`;
+  if (bar.style.backgroundSize !== size) bar.style.backgroundSize = size;
 }
 
 /**

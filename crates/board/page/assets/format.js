@@ -3,7 +3,7 @@
 /** Stands where there is no figure. */
 export const NONE = "\u2013";
 
-const NARROW = "\u202f";
+const SPACE = "\u00a0";
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
@@ -26,9 +26,9 @@ export function compact(value) {
   const size = Math.abs(value);
   if (size < 99_999.5) return grouped.format(value);
   for (const [unit, factor] of [["k", 1e3], ["M", 1e6], ["G", 1e9]]) {
-    if (size < factor * 999.5) return digits(value / factor) + NARROW + unit;
+    if (size < factor * 999.5) return digits(value / factor) + SPACE + unit;
   }
-  return digits(value / 1e12) + NARROW + "T";
+  return digits(value / 1e12) + SPACE + "T";
 }
 
 /** A number a second, without its unit: 0, 0.3, 12, 12,345, 123 k. */
@@ -55,7 +55,7 @@ export function duration(nanoseconds) {
   for (const [larger, size] of TIMES) {
     if (nanoseconds >= size * 0.9995) [unit, factor] = [larger, size];
   }
-  return digits(nanoseconds / factor) + NARROW + unit;
+  return digits(nanoseconds / factor) + SPACE + unit;
 }
 
 /** A long duration in seconds, two units of it: 2 min 5 s, 3 h 52 min, 4 d 1 h. */
@@ -67,7 +67,7 @@ function clock(seconds) {
     .slice(first, first + 2)
     .map(([unit, size], at) => {
       const left = at === 0 ? whole : whole % units[first][1];
-      return Math.floor(left / size) + NARROW + unit;
+      return Math.floor(left / size) + SPACE + unit;
     })
     .join(" ");
 }
@@ -77,7 +77,7 @@ export function age(nanoseconds) {
   if (!isNumber(nanoseconds)) return NONE;
   const seconds = nanoseconds / 1e9;
   if (seconds >= 60) return clock(seconds);
-  return (seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)) + NARROW + "s";
+  return (seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)) + SPACE + "s";
 }
 
 /** A size: 120 B, 16.4 KiB, 64 MiB. */
@@ -89,7 +89,7 @@ export function bytes(value) {
     value /= 1024;
     at += 1;
   }
-  return digits(at === 0 ? Math.round(value) : value) + NARROW + units[at];
+  return digits(at === 0 ? Math.round(value) : value) + SPACE + units[at];
 }
 
 /** A size a second. */
@@ -102,7 +102,7 @@ export function percent(share) {
   if (!isNumber(share)) return NONE;
   const value = share * 100;
   const text = value > 0 && value < 0.95 ? value.toFixed(1) : String(Math.round(value));
-  return text + NARROW + "%";
+  return text + SPACE + "%";
 }
 
 /** A ratio: 1.02. */

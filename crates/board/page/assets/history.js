@@ -3,8 +3,6 @@
 // Two rings, because ten minutes at ten frames a second are more than a plot is wide: the fine one keeps
 // every frame of the last minute, the coarse one a column for each second of the last ten.
 
-import { GAP_MS_MAX } from "./counters.js";
-
 const TRACKS_MAX = 2_048;
 
 class Track {
@@ -20,6 +18,7 @@ class Ring {
     this.capacity = capacity;
     this.periodMs = periodMs;
     this.times = new Float64Array(capacity);
+    this.gaps = new Uint8Array(capacity);
     this.clear();
   }
 
@@ -29,12 +28,14 @@ class Ring {
     this.tracks = new Map();
   }
 
-  begin(time) {
-    const isSame = this.length > 0 && Math.floor(time / this.periodMs) === Math.floor(this.times[this.head] / this.periodMs);
-    if (isSame) return;
+  /** Begins a column, unless `time` belongs to the last one. */
+  begin(time, isGap) {
+    const period = (it) => Math.floor(it / this.periodMs);
+    if (this.length > 0 && period(time) === period(this.times[this.head])) return;
     this.head = (this.head + 1) % this.capacity;
     this.length = Math.min(this.length + 1, this.capacity);
     this.times[this.head] = time;
+    this.gaps[this.head] = isGap ? 1 : 0;
     for (const [name, track] of this.tracks) {
       track.values[this.head] = NaN;
       track.parts = 0;
@@ -61,30 +62,25 @@ class Ring {
 
   /** Calls `visit(index, time, isGap)` for each column from `from` on and the one before, oldest first. */
   each(from, visit) {
-    let before = NaN;
-    const gap = Math.max(GAP_MS_MAX / 2, this.periodMs * 2.5);
-    const first = this.length - 1;
-    let back = first;
+    let isFirst = true;
+    let back = this.length - 1;
     while (back > 0 && this.times[this.#at(back - 1)] < from) back -= 1;
     for (; back >= 0; back -= 1) {
       const index = this.#at(back);
-      const time = this.times[index];
-      visit(index, time, !(time - before <= gap));
-      before = time;
+      visit(index, this.times[index], isFirst || this.gaps[index] === 1);
+      isFirst = false;
     }
   }
 
-  /** The index of the column that shows `time`, or -1. */
+  /** The index of the column that shows `time`, the first that ends after it; -1 in a gap. */
   near(time) {
     let found = -1;
-    let distance = Math.max(GAP_MS_MAX / 2, this.periodMs * 2.5);
     for (let back = 0; back < this.length; back += 1) {
       const index = this.#at(back);
-      const apart = Math.abs(this.times[index] - time);
-      if (apart <= distance) [found, distance] = [index, apart];
-      else if (found >= 0) break;
+      if (this.times[index] < time) break;
+      found = index;
     }
-    return found;
+    return found >= 0 && this.gaps[found] === 0 ? found : -1;
   }
 
   values(name) {
@@ -97,7 +93,7 @@ class Ring {
 }
 
 /** How the values of one second become one. */
-export const MEAN = (before, value, parts) => before + (value - before) / parts;
+const MEAN = (before, value, parts) => before + (value - before) / parts;
 export const MOST = (before, value) => Math.max(before, value);
 export const SUM = (before, value) => before + value;
 
@@ -112,10 +108,10 @@ export class History {
     this.coarse.clear();
   }
 
-  /** Begins a column, `time` in milliseconds. */
-  begin(time) {
-    this.fine.begin(time);
-    this.coarse.begin(time);
+  /** Begins a column, `time` in milliseconds; `isGap` if what was before it is not known. */
+  begin(time, isGap) {
+    this.fine.begin(time, isGap);
+    this.coarse.begin(time, isGap);
   }
 
   set(name, value, merge = MEAN) {

@@ -3,6 +3,12 @@
 import { Children, element, setAttribute, setShown, setText } from "./dom.js";
 import { age, count, duration, percent, shortType } from "./format.js";
 
+/** Which actor runs, and which message. */
+export function runText({ actor, actor_type: actorType, message_type: messageType }) {
+  const message = messageType === "" ? "" : ` \u2190 ${shortType(messageType)}`;
+  return `#${actor} ${shortType(actorType)}${message}`;
+}
+
 class Row {
   constructor() {
     this.what = element("span", { className: "what" });
@@ -15,14 +21,12 @@ class Row {
   }
 
   show(run, uptimeNs) {
-    const { actor, actor_type: actorType, message_type: messageType } = run.run;
     setText(this.elapsed, duration(run.elapsed_ns));
     const share = run.cpu_share === null ? "" : `, ${percent(run.cpu_share)} on a processor`;
     setText(this.kind, (run.is_blocked ? "blocked" : "computing") + share);
     setAttribute(this.kind, "data-blocked", String(run.is_blocked));
     const place = run.worker === null ? "" : ` on w${run.worker}`;
-    const message = messageType === "" ? "" : ` \u2190 ${shortType(messageType)}`;
-    setText(this.what, `#${actor} ${shortType(actorType)}${message}${place}`);
+    setText(this.what, runText(run.run) + place);
     setText(this.seen, `${age(Math.max(0, uptimeNs - run.seen_ns))} ago`);
     setText(this.stack, run.stack ?? "No call stack was taken.");
   }

@@ -3,8 +3,8 @@
 // The server gives totals by octave; what a second added is their difference.
 
 import { compact, duration } from "./format.js";
-import { colour, heat } from "./theme.js";
-import { GAP_MS_MAX } from "./counters.js";
+import { colour, pixelScale } from "./theme.js";
+import { Pixels } from "./pixels.js";
 import { TimeCanvas } from "./timecanvas.js";
 
 const OCTAVES = 64;
@@ -28,48 +28,53 @@ function quantile(counts, total, share) {
   return NaN;
 }
 
-/** The last ten minutes of one histogram, a column a second. */
+/** The last ten minutes of one histogram, a column a second, or a frame if they are rarer. */
 export class OctaveHistory {
   constructor() {
-    this.times = new Float64Array(COLUMNS_MAX);
+    this.starts = new Float64Array(COLUMNS_MAX);
+    this.ends = new Float64Array(COLUMNS_MAX);
     this.columns = Array.from({ length: COLUMNS_MAX }, () => null);
     this.totals = null;
-    this.time = 0;
     this.head = -1;
     this.length = 0;
   }
 
-  /** Takes totals in, `time` in milliseconds. */
-  take(time, octaves) {
+  /** Takes totals in, `time` in milliseconds; `isGap` if what was before it is not known. */
+  take(time, octaves, isGap) {
     const totals = new Float64Array(OCTAVES);
     for (const { from_ns: fromNs, count } of octaves) totals[placeOf(fromNs)] += count;
     const before = this.totals;
-    const isComparable = before !== null && time - this.time <= GAP_MS_MAX && totals.every((it, at) => it >= before[at]);
+    const isComparable = before !== null && !isGap && totals.every((it, at) => it >= before[at]);
     this.totals = totals;
-    this.time = time;
-    const second = Math.floor(time / COLUMN_MS);
-    if (this.length === 0 || second !== Math.floor(this.times[this.head] / COLUMN_MS)) {
-      this.head = (this.head + 1) % COLUMNS_MAX;
-      this.length = Math.min(this.length + 1, COLUMNS_MAX);
-      this.columns[this.head] = null;
-    }
-    this.times[this.head] = time;
+    const last = this.length > 0 ? this.ends[this.head] : NaN;
+    const isSame = isComparable && Math.floor(time / COLUMN_MS) === Math.floor(last / COLUMN_MS);
+    if (!isSame) this.#begin(isComparable ? last : time);
+    this.ends[this.head] = time;
     if (!isComparable) return;
-    const column = (this.columns[this.head] ??= new Float32Array(OCTAVES));
+    const column = this.columns[this.head];
     for (let place = 0; place < OCTAVES; place += 1) column[place] += totals[place] - before[place];
   }
 
-  /** Calls `visit(time, counts)` for each column that has any since `from`, newest first. */
+  #begin(start) {
+    this.head = (this.head + 1) % COLUMNS_MAX;
+    this.length = Math.min(this.length + 1, COLUMNS_MAX);
+    this.columns[this.head] ??= new Float32Array(OCTAVES);
+    this.columns[this.head].fill(0);
+    this.starts[this.head] = start;
+  }
+
+  /** Calls `visit(start, end, counts)` for each column that ends after `from`, newest first. */
   each(from, visit) {
     for (let back = 0; back < this.length; back += 1) {
       const index = (this.head + COLUMNS_MAX - back) % COLUMNS_MAX;
-      if (this.times[index] < from) return;
-      if (this.columns[index] !== null) visit(this.times[index], this.columns[index]);
+      if (this.ends[index] < from) return;
+      visit(this.starts[index], this.ends[index], this.columns[index]);
     }
   }
 }
 
-const QUANTILES = [
+/** The lines over the heat. */
+export const QUANTILES = [
   { share: 0.5, name: "p50", colour: "p50" },
   { share: 0.99, name: "p99", colour: "p99" },
 ];
@@ -79,6 +84,7 @@ export class OctaveMap extends TimeCanvas {
   constructor(view, octaves, label) {
     super(view, { height: 120, label, left: GUTTER, hasAxis: true });
     this.octaves = octaves;
+    this.pixels = new Pixels();
   }
 
   paint(context) {
@@ -87,21 +93,25 @@ export class OctaveMap extends TimeCanvas {
     const { lowest, highest, most } = this.#extent();
     Object.assign(this, { lowest, highest });
     this.rowHeight = this.height / (highest - lowest + 1);
-    const width = (COLUMN_MS / this.view.spanMs) * (this.width - this.left);
     const scale = Math.log1p(most);
+    const pixelFor = pixelScale("heat");
+    const wide = Math.max(1, Math.round(this.width - this.left));
+    this.pixels.begin(wide, highest - lowest + 1);
     const lines = QUANTILES.map(() => []);
-    this.octaves.each(this.from - COLUMN_MS, (time, counts) => {
-      const right = this.x(Math.ceil(time / COLUMN_MS) * COLUMN_MS);
+    this.octaves.each(this.from, (start, end, counts) => {
+      const [left, right] = [this.x(start), this.x(end)];
+      const [from, to] = this.pixelsOf(left, right);
       let total = 0;
       for (let place = lowest; place <= highest; place += 1) {
         total += counts[place];
         if (!(counts[place] > 0)) continue;
-        context.fillStyle = heat(Math.log1p(counts[place]) / scale);
-        context.fillRect(right - width, this.#y(place + 1), width + 0.4, this.rowHeight + 0.4);
+        const row = highest - place;
+        this.pixels.fill(from, to, row, row + 1, pixelFor(Math.log1p(counts[place]) / scale));
       }
       if (total === 0) return;
-      for (const [at, { share }] of QUANTILES.entries()) lines[at].push([right - width, right, quantile(counts, total, share)]);
+      for (const [at, { share }] of QUANTILES.entries()) lines[at].push([left, right, quantile(counts, total, share)]);
     });
+    this.pixels.paint(context, this.left, 0, wide, this.height);
     for (const [at, line] of lines.entries()) this.#paintSteps(context, line, colour(QUANTILES[at].colour));
   }
 
@@ -129,7 +139,7 @@ export class OctaveMap extends TimeCanvas {
 
   #extent() {
     let [lowest, highest, most] = [OCTAVES, 0, 1];
-    this.octaves.each(this.from, (_, counts) => {
+    this.octaves.each(this.from, (start, end, counts) => {
       for (let place = 0; place < OCTAVES; place += 1) {
         if (!(counts[place] > 0)) continue;
         lowest = Math.min(lowest, place);
@@ -157,12 +167,13 @@ export class OctaveMap extends TimeCanvas {
 
   describeAt(time) {
     let found = null;
-    this.octaves.each(time - 2 * COLUMN_MS, (at, counts) => {
-      if (Math.abs(at - time) <= COLUMN_MS) found ??= counts;
+    this.octaves.each(time, (start, end, counts) => {
+      if (start <= time) found ??= counts;
     });
     if (found === null) return ["nothing was seen then"];
     const total = found.reduce((sum, it) => sum + it, 0);
-    const lines = QUANTILES.map(({ share, name, colour: line }) => [colour(line), name, duration(quantile(found, total, share))]);
-    return [`${compact(total)} in this second`, ...(total > 0 ? lines : [])];
+    if (total === 0) return ["none then"];
+    const lines = QUANTILES.map((it) => [colour(it.colour), it.name, duration(quantile(found, total, it.share))]);
+    return [`${compact(total)} times`, ...lines];
   }
 }

@@ -10,7 +10,8 @@ class Figure {
   constructor(name, test) {
     this.value = element("b", { className: "value", "data-test": test });
     this.note = element("span", { className: "note" });
-    this.node = element("div", { className: "figure" }, element("span", { className: "name" }, name), this.value, this.note);
+    const title = element("span", { className: "name" }, name);
+    this.node = element("div", { className: "figure" }, title, this.value, this.note);
   }
 
   show(value, note = "") {
@@ -20,7 +21,8 @@ class Figure {
 }
 
 function sparkline(view, track, colour, format, label) {
-  return new Plot(view, { lines: [{ track, name: label, colour }], format, height: 30, label: `${label} over time`, isBare: true });
+  const lines = [{ track, name: label, colour }];
+  return new Plot(view, { lines, format, height: 30, label: `${label} over time`, isBare: true });
 }
 
 export class Overview {
@@ -59,10 +61,8 @@ export class Overview {
     if (system === null) return;
     const { actors } = system;
     this.uptime.show(age(system.uptime_ns), system.is_alive ? "" : "has ended; shown as it was last seen");
-    this.alive.show(
-      count(system.actors_alive),
-      `${compact(system.actors_spawned)} spawned, ${compact(system.actors_ended)} ended, ${compact(system.actors_restarted)} restarted`,
-    );
+    const [spawned, ended, restarted] = [system.actors_spawned, system.actors_ended, system.actors_restarted].map(compact);
+    this.alive.show(count(system.actors_alive), `${spawned} spawned, ${ended} ended, ${restarted} restarted`);
     this.in.show(rate(actors.in_per_s), "accepted by mailboxes");
     this.out.show(rate(actors.out_per_s), "handled");
     this.queued.show(count(actors.depth), "in all mailboxes");
@@ -70,7 +70,8 @@ export class Overview {
     const total = reasons.reduce((sum, it) => sum + it.count, 0);
     const named = reasons.slice(0, REASONS_SHOWN_MAX).map((it) => `${words(it.reason)} ${compact(it.count)}`);
     const perSecond = counters.rate("dead");
-    this.dead.show(perSecond > 0 ? `${count(total)} (${rate(perSecond)})` : count(total), named.join(", ") || "none so far");
+    const growing = perSecond > 0 ? ` (${rate(perSecond)})` : "";
+    this.dead.show(count(total) + growing, named.join(", ") || "none so far");
     this.dead.node.title = reasons.map((it) => `${words(it.reason)}: ${count(it.count)}`).join("\n");
     this.dead.node.classList.toggle("alarm", perSecond > 0);
     for (const [, plot] of this.plots) plot.draw(history);

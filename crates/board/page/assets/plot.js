@@ -1,6 +1,6 @@
 // Lines over time, from zero up.
 
-import { element, setText } from "./dom.js";
+import { element, setText, swatch } from "./dom.js";
 import { colour } from "./theme.js";
 import { TimeCanvas } from "./timecanvas.js";
 
@@ -109,11 +109,9 @@ export class Chart {
     this.figures = new Map();
     const legend = element("ul", { className: "legend" });
     for (const line of lines) {
-      const swatch = element("i", { className: "swatch" });
-      swatch.style.background = `var(--${line.colour})`;
       const figure = element("b");
       this.figures.set(line.track, figure);
-      legend.append(element("li", {}, swatch, `${line.name} `, figure));
+      legend.append(element("li", {}, swatch(line.colour), `${line.name} `, figure));
     }
     this.node = element("figure", { className: "chart" }, element("figcaption", {}, title, legend), this.plot.node);
   }

@@ -1,6 +1,6 @@
 // What the viewer asked for: kept in the address, so that a reload or a link shows the same.
 
-export const SORTS = [
+const SORTS = [
   "id", "name", "type", "state", "depth", "bound", "high_water", "in", "out", "accepted", "handled",
   "shed", "restarts", "queue_p50", "queue_p99", "handling_p99",
 ];

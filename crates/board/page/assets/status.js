@@ -1,9 +1,12 @@
 // The bar at the top: which system is shown, and whether what is shown is true at this moment.
 
 import { element, setAttribute, setShown, setText } from "./dom.js";
-import { wallTime } from "./format.js";
+import { age, wallTime } from "./format.js";
 
 const NEWEST = "";
+const NOTHING = "No system is watched yet. The first one that is will be shown here.";
+/** A frame that is older than this is said to be. */
+const FRESH_MS = 2_500;
 /** A stream that is being opened is not worth a word before this. */
 const PATIENCE_MS = 1_500;
 
@@ -17,7 +20,11 @@ export class Status {
     this.failure = null;
     this.timer = 0;
     this.patience = 0;
-    this.system.addEventListener("change", () => ask({ system: this.system.value, offset: 0, actor: "" }, { isStep: true }));
+    this.cameAt = Infinity;
+    setInterval(() => this.#showAge(), 500);
+    this.system.addEventListener("change", () => {
+      ask({ system: this.system.value, offset: 0, actor: "" }, { isStep: true });
+    });
     node("pause").addEventListener("click", pause);
     this.retry = element("button", { type: "button" }, "Try now");
     this.retry.addEventListener("click", retry);
@@ -33,6 +40,7 @@ export class Status {
   live(frame, isPaused) {
     clearTimeout(this.patience);
     this.at = frame.at_ms;
+    this.cameAt = performance.now();
     this.failure = null;
     clearInterval(this.timer);
     setShown(node("banner"), false);
@@ -81,8 +89,16 @@ export class Status {
     const { system } = frame;
     setShown(node("ended"), system !== null && !system.is_alive);
     setShown(node("empty"), system === null);
+    setText(node("empty"), wanted === NEWEST ? NOTHING : `No system called ${wanted} is watched.`);
     const title = system === null ? "Freeboard" : `${system.name} \u00b7 Freeboard`;
     if (document.title !== title) document.title = title;
+  }
+
+  /** Beside the state and not in it: a screen reader need not be told every second. */
+  #showAge() {
+    const oldMs = performance.now() - this.cameAt;
+    const isLive = node("connection").dataset.state === "live";
+    setText(node("age"), isLive && oldMs > FRESH_MS ? `as of ${age(oldMs * 1e6)} ago` : "");
   }
 
   #state(state, text) {

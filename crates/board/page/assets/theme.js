@@ -41,35 +41,63 @@ export function colour(name) {
 }
 
 /** Whether dark is shown. */
-export function isDark() {
+function isDark() {
   const { theme } = document.documentElement.dataset;
   return theme === "dark" || (theme !== "light" && machine.matches);
 }
 
 // From none to most; each step is lighter (or darker) than the one before, so that it can be read without hue.
-const HEAT_LIGHT = ["#eef1f4", "#fbe3b0", "#f3a75a", "#d9603f", "#9c2f5f", "#471365"];
-const HEAT_DARK = ["#1c242d", "#43215f", "#8a2a69", "#cf5444", "#f2a04e", "#fdeebc"];
-const HEAT_STEPS = 64;
-let heatColours = null;
+const RAMPS = {
+  heat: {
+    light: ["#eef1f4", "#fbe3b0", "#f3a75a", "#d9603f", "#9c2f5f", "#471365"],
+    dark: ["#1c242d", "#43215f", "#8a2a69", "#cf5444", "#f2a04e", "#fdeebc"],
+  },
+  busy: {
+    light: ["#eef1f4", "#a5cfe9", "#3d92c7", "#0b5a94", "#06345c"],
+    dark: ["#1c242d", "#15466b", "#1f74b0", "#52aeee", "#c3e5ff"],
+  },
+};
+const RAMP_STEPS = 64;
+/** What is not nothing must be seen: it begins here. */
+const LEAST_STEP = 4;
+const ramps = new Map();
 
-function mixed(from, to, share) {
-  const part = (text, at) => Number.parseInt(text.slice(at, at + 2), 16);
-  const mix = (at) => Math.round(part(from, at) + (part(to, at) - part(from, at)) * share);
-  return `rgb(${mix(1)}, ${mix(3)}, ${mix(5)})`;
+/** The colours of a ramp from none to most, each as the four bytes of a pixel. */
+function rampOf(name) {
+  let colours = ramps.get(name);
+  if (colours === undefined) {
+    const stops = RAMPS[name][isDark() ? "dark" : "light"];
+    const part = (text, at) => Number.parseInt(text.slice(at, at + 2), 16);
+    colours = Uint32Array.from({ length: RAMP_STEPS }, (_, step) => {
+      const at = (step / (RAMP_STEPS - 1)) * (stops.length - 1);
+      const first = Math.min(Math.floor(at), stops.length - 2);
+      const [from, to] = [stops[first], stops[first + 1]];
+      const mix = (place) => Math.round(part(from, place) + (part(to, place) - part(from, place)) * (at - first));
+      return pixel(mix(1), mix(3), mix(5));
+    });
+    ramps.set(name, colours);
+  }
+  return colours;
 }
 
-/** The colour of a share from 0 to 1; 0 itself has one of its own. */
-export function heat(share) {
-  if (heatColours === null) {
-    const stops = isDark() ? HEAT_DARK : HEAT_LIGHT;
-    heatColours = Array.from({ length: HEAT_STEPS }, (_, step) => {
-      const at = (step / (HEAT_STEPS - 1)) * (stops.length - 1);
-      const first = Math.min(Math.floor(at), stops.length - 2);
-      return mixed(stops[first], stops[first + 1], at - first);
-    });
-  }
-  if (!(share > 0)) return heatColours[0];
-  return heatColours[Math.min(HEAT_STEPS - 1, 4 + Math.floor(share * (HEAT_STEPS - 4)))];
+/** An opaque pixel, in the order of bytes that canvases have. */
+function pixel(red, green, blue) {
+  return new Uint32Array(Uint8Array.of(red, green, blue, 255).buffer)[0];
+}
+
+/** The pixel of a named colour. */
+export function pixelOf(name) {
+  const [red, green, blue] = colour(name).match(/[\d.]+/g).map(Number);
+  return pixel(red, green, blue);
+}
+
+/** A function from a share, 0 to 1, to its pixel on a ramp: `heat`, or `busy` for time in use. */
+export function pixelScale(name) {
+  const colours = rampOf(name);
+  return (share) => {
+    if (!(share > 0)) return colours[0];
+    return colours[Math.min(RAMP_STEPS - 1, LEAST_STEP + Math.floor(share * (RAMP_STEPS - LEAST_STEP)))];
+  };
 }
 
 /** Lets a button go through the themes; `onChange` is called after each change. */
@@ -81,7 +109,7 @@ export function chooseTheme(button, onChange) {
     button.setAttribute("aria-label", `Colours: ${NAMES[theme]}`);
     button.setAttribute("aria-keyshortcuts", "t");
     colours.clear();
-    heatColours = null;
+    ramps.clear();
     onChange();
   };
   show(THEMES.includes(stored()) ? stored() : "auto");

@@ -10,6 +10,13 @@ import { hideTip, showTip } from "./tip.js";
 
 const AXIS_HEIGHT = 15;
 
+let family = null;
+
+function font() {
+  family ??= getComputedStyle(document.body).fontFamily;
+  return `10px ${family}`;
+}
+
 /** What all time canvases share. */
 export class View {
   /** `onChange()` is called when everything must be painted anew. */
@@ -30,8 +37,13 @@ const onScreen = new IntersectionObserver((entries) => {
   }
 });
 
+// Asking a canvas for its size would lay the page out anew, in the middle of a drawing.
 const resized = new ResizeObserver((entries) => {
-  for (const { target } of entries) target.timeCanvas.view.onChange();
+  for (const { target, contentRect } of entries) {
+    target.timeCanvas.width = contentRect.width;
+    target.timeCanvas.fullHeight = contentRect.height;
+    target.timeCanvas.view.onChange();
+  }
 });
 
 export class TimeCanvas {
@@ -41,6 +53,8 @@ export class TimeCanvas {
     this.left = left;
     this.hasAxis = hasAxis;
     this.isOnScreen = false;
+    this.width = 0;
+    this.fullHeight = 0;
     this.node = element("canvas", { className: "time", role: "img", "aria-label": label });
     this.node.timeCanvas = this;
     this.context = this.node.getContext("2d");
@@ -59,21 +73,20 @@ export class TimeCanvas {
 
   /** Paints it, with `paint` of the class. */
   draw(history) {
-    const width = this.node.clientWidth;
+    const { width, fullHeight } = this;
     if (!this.isOnScreen || width === 0) return;
     const scale = devicePixelRatio;
-    const [pixelsWide, pixelsHigh] = [Math.round(width * scale), Math.round(this.node.clientHeight * scale)];
+    const [pixelsWide, pixelsHigh] = [Math.round(width * scale), Math.round(fullHeight * scale)];
     if (this.node.width !== pixelsWide || this.node.height !== pixelsHigh) {
       this.node.width = pixelsWide;
       this.node.height = pixelsHigh;
     }
-    this.width = width;
     this.ring = history.ring(this.view.spanMs);
     this.from = this.view.now - this.view.spanMs;
     const { context } = this;
     context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, this.node.clientHeight);
-    context.font = `10px ${getComputedStyle(document.body).fontFamily}`;
+    context.clearRect(0, 0, width, fullHeight);
+    context.font = font();
     context.textBaseline = "middle";
     context.save();
     context.beginPath();
@@ -101,6 +114,12 @@ export class TimeCanvas {
       visit(index, isGap ? right - least : before, right);
       before = right;
     });
+  }
+
+  /** The whole pixels of an image that begins at the left edge of the plot: from, and to before. */
+  pixelsOf(left, right) {
+    const from = Math.round(left - this.left);
+    return [from, Math.max(from + 1, Math.round(right - this.left))];
   }
 
   /** What the tip says of a moment; `top` is how far from above the pointer is. */
@@ -136,7 +155,7 @@ export class TimeCanvas {
   }
 
   #point(event) {
-    if (this.width === undefined) return;
+    if (this.ring === undefined) return;
     const box = this.node.getBoundingClientRect();
     const share = (event.clientX - box.left - this.left) / (this.width - this.left);
     if (share < 0 || share > 1) {

@@ -1,10 +1,11 @@
 // The workers: what each does now, where its time went, and how the queues and the monitor fared.
 
-import { Children, element, setAttribute, setShown, setText } from "./dom.js";
-import { compact, count, duration, percent, rate, ratio, shortType, words } from "./format.js";
+import { Children, element, setAttribute, setShown, setText, swatch, tableHead } from "./dom.js";
+import { compact, count, duration, NONE, percent, rate, ratio, words } from "./format.js";
 import { SUM, MOST } from "./history.js";
-import { LongRuns } from "./longruns.js";
-import { CLASSES, EventStrip, HeatStrip, linear, logarithmic, MARKS, StackStrip } from "./strip.js";
+import { LongRuns, runText } from "./longruns.js";
+import { linear, logarithmic, HeatStrip, QUEUE_SCALE_MIN, StackStrip } from "./strip.js";
+import { CLASSES, EventStrip, MARKS, NOTHING_QUEUED } from "./events.js";
 
 /** The states in the order in which they lie on each other: work, what holds work up, and rest. */
 const STATES = ["run", "blocked", "poll", "search", "spin", "park", "offline"];
@@ -20,7 +21,8 @@ class WorkerRow {
     this.queue = element("td", { className: "number" });
     this.runs = element("td", { className: "number" });
     this.current = element("td", { className: "current" });
-    this.node = element("tr", { "data-test": `worker-${index}` }, this.name, element("td", {}, this.bar), this.share, this.queue, this.runs, this.current);
+    const cells = [this.name, element("td", {}, this.bar), this.share, this.queue, this.runs, this.current];
+    this.node = element("tr", { "data-test": `worker-${index}` }, ...cells);
     this.gradient = "";
   }
 
@@ -45,15 +47,12 @@ class WorkerRow {
       setAttribute(this.bar, "aria-label", text);
       setAttribute(this.bar, "title", text);
     }
-    setText(this.share, percent(shares?.utilisation));
+    setText(this.share, worker.state === "offline" ? NONE : percent(shares?.utilisation));
     setText(this.queue, count(worker.queue_depth));
     setAttribute(this.queue, "data-value", String(worker.queue_depth));
     setText(this.runs, rate(counters.rate(`worker.${index}.runs`)));
     const { current, state } = worker;
-    const text = current === null
-      ? state
-      : `#${current.actor} ${shortType(current.actor_type)}${current.message_type && ` \u2190 ${shortType(current.message_type)}`}`;
-    setText(this.current, text);
+    setText(this.current, current === null ? state : runText(current));
     setAttribute(this.current, "title", current === null ? null : `${current.actor_type} ${current.message_type}`);
     this.current.classList.toggle("dim", current === null);
   }
@@ -70,14 +69,28 @@ function sharesOf(rateOf) {
   return shares;
 }
 
+/** The place of a reading among the classes, or behind them if nothing is queued. */
+function levelOf(balance) {
+  if (balance === null) return NaN;
+  return isQueued(balance) ? CLASSES.findIndex((it) => it.name === balance.class) : CLASSES.length;
+}
+
+const isQueued = (balance) => balance.queues.some((length) => length > 0);
+
 export class Workers {
   constructor(view) {
     this.node = document.getElementById("workers");
     this.utilisation = new HeatStrip(view, {
-      scale: linear, most: 1, format: (value) => `runs ${percent(value)} of the time`, label: "Utilisation of each worker over time",
+      scale: linear,
+      ramp: "busy",
+      format: (value) => `runs ${percent(value)} of the time`,
+      label: "Utilisation of each worker over time",
     });
     this.queues = new HeatStrip(view, {
-      scale: logarithmic, format: (value) => `${compact(Math.round(value))} queued`, label: "Length of each run queue over time",
+      scale: logarithmic,
+      ramp: "heat",
+      format: (value) => `${compact(Math.round(value))} queued`,
+      label: "Length of each run queue over time",
     });
     this.states = new StackStrip(view, {
       parts: STATES.map((state) => ({ track: `state.${state}`, name: state, colour: state })),
@@ -94,24 +107,21 @@ export class Workers {
     this.summary = element("p", { className: "summary", "data-test": "workers-summary" });
     this.body = element("tbody");
     this.injector = element("td", { className: "number" });
-    this.threads = element("td", { className: "current dim" });
     const heads = [["", ""], ["last second", ""], ["run", "number"], ["queue", "number"], ["runs", "number"], ["runs now", ""]];
     const table = element(
       "table",
       { className: "workers" },
-      element("thead", {}, element("tr", {}, ...heads.map(([text, className]) => element("th", { scope: "col", className }, text)))),
+      tableHead(heads),
       this.body,
       element(
         "tfoot",
         {},
-        element("tr", {}, element("th", { scope: "row", colSpan: 3 }, "injector"), this.injector, element("td"), this.threads),
+        element("tr", {}, element("th", { scope: "row", colSpan: 3 }, "injector"), this.injector, element("td", { colSpan: 2 })),
       ),
     );
     const legend = element("ul", { className: "legend" });
     for (const state of STATES) {
-      const swatch = element("i", { className: "swatch" });
-      swatch.style.background = `var(--${state})`;
-      legend.append(element("li", {}, swatch, state));
+      legend.append(element("li", {}, swatch(state), state));
     }
     this.class = element("b", { "data-test": "balance" });
     this.marks = new Map();
@@ -124,15 +134,18 @@ export class Workers {
       marks.append(element("li", {}, sign, `${name}s `, figure));
     }
     this.notes = element("p", { className: "note" });
-    const block = (title, ...nodes) => element("div", { className: "strip" }, element("h3", {}, title), ...nodes);
+    this.longest = element("span");
+    const scale = (ramp, least, most) =>
+      element("span", { className: "scale" }, least, element("i", { className: `ramp ${ramp}` }), most);
+    const block = (title, colours, node) => element("div", { className: "strip" }, element("h3", {}, title, colours), node);
     this.node.append(
       element("div", { className: "panel-head" }, element("h2", { id: "workers-title" }, "Workers"), this.summary),
       element(
         "div",
         { className: "workers-grid" },
         element("div", { className: "scroll" }, table),
-        block("Utilisation", this.utilisation.node),
-        block("Run queues", this.queues.node),
+        block("Utilisation", scale("busy", percent(0), percent(1)), this.utilisation.node),
+        block("Run queues", scale("heat", "0", this.longest), this.queues.node),
         element("div", { className: "beneath" }, legend, marks, this.notes),
         element("div", { className: "strip" }, this.states.node),
         element("div", { className: "strip" }, this.events.node),
@@ -158,7 +171,7 @@ export class Workers {
     for (const state of STATES) history.set(`state.${state}`, known > 0 ? sums[state] / known : NaN);
     const { scheduler, balance } = system;
     history.set("injector", scheduler.injector_depth, MOST);
-    history.set("class", balance === null ? NaN : CLASSES.findIndex((it) => it.name === balance.class), MOST);
+    history.set("class", levelOf(balance), MOST);
     history.set("ratio", balance === null ? NaN : balance.ratio_hundredths / 100, MOST);
     for (const { track } of MARKS) {
       counters.take(track, scheduler[track]);
@@ -181,20 +194,23 @@ export class Workers {
     this.utilisation.setRows(rows, rowHeight, narrow.matches);
     this.queues.setRows([...queues, { track: "injector", name: "inj" }], rowHeight, narrow.matches);
     for (const strip of [this.utilisation, this.queues, this.states, this.events]) strip.draw(history);
+    setText(this.longest, compact(Math.max(QUEUE_SCALE_MIN, this.queues.greatest)));
     this.longRuns.draw(system);
   }
 
   #showFigures({ workers, scheduler, balance }) {
-    const threads = `${scheduler.threads} threads: ${scheduler.threads_spare} spare, ${scheduler.threads_displaced} displaced, ${scheduler.threads_max} at most`;
-    setText(this.summary, `${scheduler.workers_online} of ${workers.length} on-line`);
-    setText(this.threads, threads);
+    const { threads, threads_spare: spare, threads_displaced: displaced, threads_max: most } = scheduler;
+    const online = `${scheduler.workers_online} of ${workers.length} on-line`;
+    setText(this.summary, `${online}; ${threads} threads: ${spare} spare, ${displaced} displaced, ${most} at most`);
     setText(this.injector, count(scheduler.injector_depth));
-    setAttribute(this.class, "data-class", balance?.class ?? "none");
-    setText(this.class, balance === null ? "none" : `${words(balance.class)}, ${ratio(balance.ratio_hundredths / 100)}`);
+    const isShown = balance !== null && isQueued(balance);
+    setAttribute(this.class, "data-class", isShown ? balance.class : "none");
+    const reading = balance === null ? "none" : `${words(balance.class)}, ${ratio(balance.ratio_hundredths / 100)}`;
+    setText(this.class, balance === null || isShown ? reading : `${reading} (${NOTHING_QUEUED.name})`);
     for (const [track, figure] of this.marks) setText(figure, count(scheduler[track]));
     const delay = scheduler.rescue_delay;
     const notes = [
-      scheduler.rescues > 0 && delay !== null && delay.count > 0 && `rescued after ${duration(delay.p50)} (p99 ${duration(delay.p99)})`,
+      delay !== null && delay.count > 0 && `rescued after ${duration(delay.p50)} (p99 ${duration(delay.p99)})`,
       scheduler.rescued_tasks > 0 && `${count(scheduler.rescued_tasks)} tasks moved`,
       scheduler.blocking_calls > 0 && `${count(scheduler.blocking_calls)} blocking calls`,
       scheduler.wasted_core_ns > 0 && `${duration(scheduler.wasted_core_ns)} slept beside work`,

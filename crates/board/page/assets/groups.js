@@ -1,0 +1,48 @@
+// A group of actors: what its router gave to whom.
+
+import { compact, count, rate, ratio, shortType, words } from "./format.js";
+import { panel, Table } from "./panel.js";
+
+const MEMBERS_SHOWN_MAX = 64;
+/** From here on one member has twice its part. */
+const SKEW_ALARM = 2;
+
+/** What went to another member because this one had ended, and what came from one that had. */
+function moved({ redirected, taken_over: takenOver }) {
+  const away = redirected > 0 ? `\u2212${compact(redirected)}` : "";
+  const here = takenOver > 0 ? `+${compact(takenOver)}` : "";
+  return [away, here].filter(Boolean).join(" ") || "0";
+}
+
+export class Group {
+  constructor(group) {
+    this.key = `group.${group.id}`;
+    const name = group.name ?? `${shortType(group.actor_type)} #${group.id}`;
+    this.node = panel(`group-${group.name ?? group.id}`, "Group", name);
+    this.summary = this.node.querySelector(".summary");
+    this.name = name;
+    this.table = new Table("Members", ["Member", "Share", "Routed", "Rate", "Depth", "Moved", "Refused"], { isText: [1] });
+    this.node.append(this.table.node);
+  }
+
+  take(group, { counters }) {
+    this.group = group;
+    for (const { id, routed } of group.members.slice(0, MEMBERS_SHOWN_MAX)) counters.take(`${this.key}.${id}`, routed);
+  }
+
+  draw({ counters }) {
+    const { members, skew, router } = this.group;
+    this.summary.textContent = `${this.name}, by ${words(router)}, ${count(members.length)} members, skew ${ratio(skew)}`;
+    this.summary.classList.toggle("error", skew >= SKEW_ALARM);
+    const most = Math.max(1, ...members.map((it) => it.routed));
+    this.table.draw(members.slice(0, MEMBERS_SHOWN_MAX).map((member) => [
+      { text: member.name ?? `#${member.id}`, className: member.is_alive ? "up" : "down" },
+      { share: member.routed / most },
+      compact(member.routed),
+      rate(counters.rate(`${this.key}.${member.id}`)),
+      compact(member.depth),
+      moved(member),
+      compact(member.refused),
+    ]));
+  }
+}

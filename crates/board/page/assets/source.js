@@ -1,0 +1,118 @@
+// The panel of one source beside a system: figures and charts if its kind is known, and all of its families.
+//
+// A kind is plain data: `rates` (names of counters), `gauges` (functions of the families), `charts` (lines
+// over those values), `facts` (figures), and a `table` at most.
+
+import { Children, element, setText, tableHead } from "./dom.js";
+import { bytes, bytesPerSecond, count, duration, NONE, rate } from "./format.js";
+import { Families } from "./families.js";
+import { Facts, panel, Table } from "./panel.js";
+import { Chart } from "./plot.js";
+
+const SAMPLES_SHOWN_MAX = 500;
+
+/** The figure of a sample, in the unit that its name ends with. */
+function figureOf(family, { value }) {
+  const name = family.name.replace(/_total$/, "");
+  if (name.endsWith("_seconds")) return duration(value * 1e9);
+  if (name.endsWith("_bytes")) return bytes(value);
+  return Number.isInteger(value) ? count(value) : value.toPrecision(3);
+}
+
+function rateOf(family, perSecond) {
+  return family.name.endsWith("_bytes_total") ? bytesPerSecond(perSecond) : rate(perSecond);
+}
+
+/** A row for each sample, with the rates of those that only grow. */
+class FamilyTable {
+  constructor(key) {
+    this.key = key;
+    this.body = element("tbody");
+    const heads = [["Family", ""], ["Labels", ""], ["Value", "number"], ["Rate", "number"]];
+    this.node = element("table", { className: "families" }, tableHead(heads), this.body);
+    this.rows = new Children(this.body, () => {
+      const cells = ["labels dim", "number", "number"].map((className) => element("td", { className }));
+      cells.unshift(element("th", { scope: "row" }));
+      return { node: element("tr", {}, ...cells), cells };
+    });
+  }
+
+  draw(families, counters) {
+    const samples = families.flatMap((family) => family.samples.map((sample) => ({ family, sample })));
+    const shown = samples.slice(0, SAMPLES_SHOWN_MAX);
+    this.rows.show(shown, ({ sample }) => keyOf(sample), ({ node, cells }, { family, sample }) => {
+      node.title = family.help;
+      setText(cells[0], sample.name);
+      setText(cells[1], sample.labels.map(([name, value]) => `${name}=${value}`).join(" "));
+      setText(cells[2], figureOf(family, sample));
+      setText(cells[3], isGrowing(family, sample) ? rateOf(family, counters.rate(`${this.key} ${keyOf(sample)}`)) : NONE);
+    });
+  }
+
+  /** Takes in what only grows. */
+  take(families, counters) {
+    let left = SAMPLES_SHOWN_MAX;
+    for (const family of families) {
+      for (const sample of family.samples) {
+        left -= 1;
+        if (left < 0) return;
+        if (isGrowing(family, sample)) counters.take(`${this.key} ${keyOf(sample)}`, sample.value);
+      }
+    }
+  }
+}
+
+const keyOf = (sample) => `${sample.name} ${sample.labels.join(" ")}`;
+
+/** Whether a sample only grows: that of a counter, or the count of a summary. */
+function isGrowing(family, sample) {
+  return family.kind === "counter" || (family.kind === "summary" && sample.name === `${family.name}_count`);
+}
+
+export class SourcePanel {
+  /** `kind` is none for a source that this page knows nothing about. */
+  constructor(view, source, kind) {
+    this.kind = kind;
+    this.key = `${source.kind}.${source.name}`;
+    this.node = panel(`${source.kind}-${source.name}`, kind?.title ?? source.kind, source.name);
+    this.table = kind?.table && new Table(kind.table.label, kind.table.heads, kind.table);
+    this.facts = kind && new Facts();
+    this.charts = (kind?.charts ?? []).map(({ lines, ...chart }) => {
+      const tracked = lines.map((line) => ({ ...line, track: `${this.key}.${line.value}` }));
+      return new Chart(view, { ...chart, lines: tracked });
+    });
+    this.all = new FamilyTable(this.key);
+    const scroll = element("div", { className: "scroll" }, this.all.node);
+    this.details = element("details", { open: !kind }, element("summary", {}, "All figures"), scroll);
+    for (const part of [this.facts, ...this.charts, this.table]) if (part) this.node.append(part.node);
+    this.node.append(this.details);
+    this.values = {};
+  }
+
+  take(source, { counters, history }) {
+    this.source = source;
+    this.families = new Families(source.families);
+    if (this.details.open) this.all.take(source.families, counters);
+    if (!this.kind) return;
+    for (const [name, counter] of Object.entries(this.kind.rates)) {
+      const total = this.families.total(counter);
+      if (Number.isNaN(total)) continue;
+      const key = `${this.key}.${name}`;
+      history.set(key, counters.take(key, total));
+    }
+    for (const [name, read] of Object.entries(this.kind.gauges)) {
+      this.values[name] = read(this.families);
+      history.set(`${this.key}.${name}`, this.values[name]);
+    }
+  }
+
+  draw({ counters, history }) {
+    if (this.details.open) this.all.draw(this.source.families, counters);
+    if (!this.kind) return;
+    for (const name of Object.keys(this.kind.rates)) this.values[name] = counters.rate(`${this.key}.${name}`);
+    const valueOf = (track) => this.values[track.slice(this.key.length + 1)];
+    this.facts.draw(this.kind.facts(this.families, this.values).filter(([, text]) => !text.includes(NONE)));
+    for (const chart of this.charts) chart.draw(history, valueOf);
+    this.table?.draw(this.kind.table.rows(this.families));
+  }
+}
