@@ -15,11 +15,11 @@ mod daytime;
 mod knobs;
 mod native;
 mod nest;
-mod page;
 mod plan;
 mod process;
 mod record;
 mod run;
+mod section;
 mod table;
 mod tally;
 mod verdict;
@@ -27,14 +27,15 @@ mod watch;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::{
     console::Console,
-    interrupt::{self, Interrupt},
-    outputs::Outputs,
+    findings::{self, Findings},
+    interrupt::Interrupt,
 };
 pub(crate) use args::BalanceArgs;
+use plan::Plan;
 use run::{Ending, Outcome};
 
 /// What the scene is, for who meets it for the first time.
@@ -46,30 +47,58 @@ A sample is printed when it changed: {H,M,S} {class,longest/median} {queue of ea
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &BalanceArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let plan = args.plan()?;
-    let mut outputs = Outputs::open(&args.outputs, "balance.html")?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
-    console.line(SCENE);
-    let outcome = run::run(&plan, &console, interrupt)?;
-    for line in verdict::result(&outcome) {
-        console.line(&line);
-    }
-    let measures = crate::table::table(&table::measures(&outcome));
-    let workers = crate::table::table(&table::workers(&outcome));
-    let tables = format!("{measures}\n{workers}\n{}", table::LEGEND);
-    console.result(&tables, &verdict::verdict(&outcome));
-    outputs.write(&record::record(&outcome), || page::page(&outcome))?;
-    console.check().context("cannot write the results")?;
-    exit_code(&outcome)
+    findings::show(&args.outputs, "balance.html", interrupt, |console| {
+        run_all(&[plan], console, interrupt)
+    })
 }
 
-fn exit_code(outcome: &Outcome) -> Result<ExitCode> {
-    match outcome.ending {
-        Ending::Interrupted => Ok(ExitCode::from(interrupt::EXIT_CODE)),
-        Ending::Done if outcome.is_whole() => Ok(ExitCode::SUCCESS),
-        Ending::Done => anyhow::bail!(
+/// Runs the scene once for each of these.
+pub(crate) fn run(
+    args: &[BalanceArgs],
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Findings> {
+    let plans = args.iter().map(BalanceArgs::plan);
+    run_all(&plans.collect::<Result<Vec<_>, _>>()?, console, interrupt)
+}
+
+fn run_all(plans: &[Plan], console: &Console, interrupt: &Interrupt) -> Result<Findings> {
+    console.line(SCENE);
+    let mut outcomes = Vec::new();
+    for plan in plans {
+        if interrupt.has_come() {
+            break;
+        }
+        let outcome = run::run(plan, console, interrupt)?;
+        for line in verdict::result(&outcome) {
+            console.line(&line);
+        }
+        outcomes.push(outcome);
+    }
+    let tables = outcomes.iter().flat_map(|outcome| {
+        [table::measures(outcome), table::workers(outcome)].map(|rows| crate::table::table(&rows))
+    });
+    let tables: Vec<String> = tables.chain([table::LEGEND.to_owned()]).collect();
+    let records = outcomes
+        .iter()
+        .map(|it| findings::json(&record::record(it)));
+    Ok(Findings {
+        table: tables.join("\n"),
+        verdict: outcomes.iter().flat_map(verdict::verdict).collect(),
+        records: records.collect::<Result<_>>()?,
+        section: section::section(&outcomes),
+        failure: outcomes.iter().find_map(failure),
+    })
+}
+
+/// What failed in a run, if something did.
+fn failure(outcome: &Outcome) -> Option<String> {
+    let has_failed = outcome.ending == Ending::Done && !outcome.is_whole();
+    has_failed.then(|| {
+        format!(
             "{} of {} repetitions were done",
             outcome.calls,
             outcome.plan.repetitions()
-        ),
-    }
+        )
+    })
 }

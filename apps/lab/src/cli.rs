@@ -9,6 +9,7 @@ use crate::{
     fetch::FetchArgs,
     flood::FloodArgs,
     load::{EchoArgs, LoadArgs},
+    report::AllArgs,
     ring::RingArgs,
     serve::{FetcherArgs, ProxyArgs, ServeHttpArgs},
     stream::Tool,
@@ -17,7 +18,9 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  freeboard                             the flood, four ways, compared (about 20 s)
+  freeboard                             all scenes and their report (under three minutes)
+  freeboard lab all --only flood,fetch  some of them
+  freeboard lab flood                   one scene: the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
   freeboard lab fetch                   a fetcher, tuned in eleven steps (under three minutes)
   freeboard fetcher --load 500          the fetcher by itself, with nothing installed
@@ -28,7 +31,7 @@ Examples:
 
 /// Freeboard's laboratory: overload failures, and the cure beside each.
 ///
-/// Without a command it runs the flood scene four ways and compares them.
+/// Without a command it runs all scenes, as lab all does, and writes freeboard-report/index.html.
 #[derive(Debug, Parser)]
 #[command(name = "freeboard", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -127,6 +130,20 @@ Examples:
 
 Exit codes: 0 drained; 1 connections were cut off after 10 s; 2 bad usage, or the port is in use.";
 
+const ALL_EXAMPLES: &str = "\
+Examples:
+  freeboard lab all
+      all scenes in less than three minutes on two cores, and freeboard-report/index.html
+  freeboard lab all --only streams,fetch --report /tmp/report
+      two of them
+  freeboard lab all --skip eager --json - | jq '.endings[] | [.scene, .ok, .seconds]'
+      prints only JSON; the page is written all the same
+
+A scene that fails does not stop the others; its section says what failed. After Ctrl-C the report has what
+was finished.
+
+Exit codes: 0 done; 1 a scene failed; 2 bad usage; 130 Ctrl-C.";
+
 const FLOOD_EXAMPLES: &str = "\
 Examples:
   freeboard lab flood
@@ -212,6 +229,8 @@ Examples:
       all steps, as they were and as they are, at a quarter of the original's rates (under three minutes)
   freeboard lab fetch --step 3
       the client's queue without a bound: memory grows
+  freeboard lab fetch --step 1,3,5,9,end --time 2
+      some of them, two seconds each
   freeboard lab fetch --step 9 --mode original --route p2c
       the hot app key, and a route that does not mind
   freeboard lab fetch --step 11 --mode ours --qps 20000 --time 10
@@ -239,6 +258,14 @@ Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 
 /// The scenes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Scene {
+    /// All scenes one after the other, and a report of them
+    ///
+    /// Each scene runs at a size that shows its failure and its cure and nothing more; nothing has to be
+    /// installed. The report is one page that needs nothing else: what went wrong in the original, that going
+    /// wrong here, the cure beside it, and ours against the original's figures.
+    #[command(after_help = ALL_EXAMPLES)]
+    All(AllArgs),
+
     /// A log server behind a flooded mailbox, and the dam that saves it
     ///
     /// Many senders tell lines to one log server, which writes each to a file and waits for the

@@ -6,6 +6,7 @@
 use std::{
     io::{self, Write},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -14,10 +15,14 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 const BAR: &str = "{prefix} [{wide_bar}] {percent:>3} %, {msg}";
 const ROW: &str = "{prefix} [{bar:30}] {percent:>3} %, {msg}";
 
+/// For something of several parts, of which each may have bars of its own below.
+const WHOLE: &str = "{msg} [{wide_bar}] {elapsed_precise}";
+/// The time that has passed moves on by itself.
+const TICK: Duration = Duration::from_millis(500);
+
 /// One bar for the whole run, and below it one for each of its parts.
 #[derive(Debug)]
 struct Bars {
-    all: MultiProgress,
     whole: ProgressBar,
     rows: Vec<ProgressBar>,
 }
@@ -25,6 +30,10 @@ struct Bars {
 #[derive(Debug)]
 struct State {
     is_to_stderr: bool,
+    /// Lines are left out.
+    is_quiet: bool,
+    /// Every bar on the terminal, whichever console's.
+    all: MultiProgress,
     bars: Mutex<Option<Bars>>,
     /// The first write that failed for another reason than a reader who went away.
     failed: Mutex<Option<io::Error>>,
@@ -37,8 +46,19 @@ pub(crate) struct Console(Arc<State>);
 impl Console {
     /// Lines go to standard output, or all to standard error.
     pub(crate) fn new(is_to_stderr: bool) -> Self {
+        Self::with(is_to_stderr, false, MultiProgress::new())
+    }
+
+    /// One that shows bars below this one's, and no lines.
+    pub(crate) fn quiet(&self) -> Self {
+        Self::with(self.0.is_to_stderr, true, self.0.all.clone())
+    }
+
+    fn with(is_to_stderr: bool, is_quiet: bool, all: MultiProgress) -> Self {
         Self(Arc::new(State {
             is_to_stderr,
+            is_quiet,
+            all,
             bars: Mutex::new(None),
             failed: Mutex::new(None),
         }))
@@ -50,7 +70,10 @@ impl Console {
 
     /// One line, above the bars.
     pub(crate) fn line(&self, text: &str) {
-        let write = || {
+        if self.0.is_quiet {
+            return;
+        }
+        self.0.all.suspend(|| {
             if self.0.is_to_stderr {
                 // Nobody may be there to read it.
                 let _ = writeln!(io::stderr().lock(), "{text}");
@@ -58,11 +81,7 @@ impl Console {
                 let mut failed = self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
                 failed.get_or_insert(error);
             }
-        };
-        match self.bars().as_ref() {
-            Some(bars) => bars.all.suspend(write),
-            None => write(),
-        }
+        });
     }
 
     /// What came of a run: a table, and what it says in words.
@@ -89,18 +108,27 @@ impl Console {
 
     /// Shows a bar and below it a row for each of these, with a share of a hundred.
     pub(crate) fn start_bars(&self, title: &str, total: u64, rows: &[String]) {
-        let all = MultiProgress::new();
-        let add = |length: u64, name: &str, template: &str| {
-            let bar = ProgressBar::new(length).with_prefix(name.to_owned());
-            let bar = match ProgressStyle::with_template(template) {
-                Ok(style) => bar.with_style(style.progress_chars("=> ")),
-                Err(_) => bar,
-            };
-            all.add(bar)
+        let whole = self.add_bar(total, title, BAR);
+        let rows = rows.iter().map(|name| self.add_bar(100, name, ROW));
+        let rows = rows.collect();
+        *self.bars() = Some(Bars { whole, rows });
+    }
+
+    /// Shows a bar with the time that has passed, above those of [`quiet`](Self::quiet) ones.
+    pub(crate) fn start_whole(&self, total: u64) {
+        let whole = self.add_bar(total, "", WHOLE);
+        whole.enable_steady_tick(TICK);
+        let rows = Vec::new();
+        *self.bars() = Some(Bars { whole, rows });
+    }
+
+    fn add_bar(&self, length: u64, name: &str, template: &str) -> ProgressBar {
+        let bar = ProgressBar::new(length).with_prefix(name.to_owned());
+        let bar = match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style.progress_chars("=> ")),
+            Err(_) => bar,
         };
-        let whole = add(total, title, BAR);
-        let rows = rows.iter().map(|name| add(100, name, ROW)).collect();
-        *self.bars() = Some(Bars { all, whole, rows });
+        self.0.all.add(bar)
     }
 
     /// So much of the whole is done.
@@ -125,6 +153,7 @@ impl Console {
         if let Some(bars) = self.bars().take() {
             for bar in bars.rows.iter().chain([&bars.whole]) {
                 bar.finish_and_clear();
+                self.0.all.remove(bar);
             }
         }
     }

@@ -14,21 +14,26 @@ mod args;
 mod ask;
 mod backend;
 mod chew;
-mod page;
 mod plan;
 mod record;
 mod rounds;
 mod run;
+mod section;
 mod table;
 mod verdict;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console,
+    findings::{self, Findings},
+    interrupt::Interrupt,
+};
 pub(crate) use args::EagerArgs;
 use record::{Record, RunRecord};
+use run::Outcome;
 
 /// What the scene is, for who meets it for the first time.
 const SCENE: &str = "\
@@ -38,27 +43,37 @@ eager check I/O (\"the original\" below). Does eager only help where each reques
 
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let plans = args.plans();
-    let mut outputs = Outputs::open(&args.outputs, "eager.html")?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
+    findings::show(&args.outputs, "eager.html", interrupt, |console| {
+        run(args, console, interrupt)
+    })
+}
+
+/// Runs the scene as its arguments say.
+pub(crate) fn run(args: &EagerArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
     console.line(SCENE);
-    let outcomes = rounds::run(&plans, args, &console, interrupt)?;
-    let table = crate::table::table(&table::rows(&outcomes));
-    console.result(&table, &verdict::verdict(&outcomes));
+    let outcomes = rounds::run(&args.plans(), args, console, interrupt)?;
     let record = Record {
         scene: "eager",
         runs: outcomes.iter().map(RunRecord::of).collect(),
     };
-    outputs.write(&record, || page::page(&outcomes))?;
-    console.check().context("cannot write the results")?;
-    if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
-        anyhow::bail!(
+    Ok(Findings {
+        table: crate::table::table(&table::rows(&outcomes)),
+        verdict: verdict::verdict(&outcomes),
+        records: vec![findings::json(&record)?],
+        section: section::section(&outcomes),
+        failure: outcomes.iter().find_map(failure),
+    })
+}
+
+/// What failed in a run, if something did.
+fn failure(outcome: &Outcome) -> Option<String> {
+    (!outcome.is_sound()).then(|| {
+        format!(
             "{}: {} of {} requests were answered, {} failed",
-            unsound.plan.title(),
-            unsound.asked.answered,
-            unsound.plan.requests,
-            unsound.asked.errors
-        );
-    }
-    Ok(interrupt.exit_code())
+            outcome.plan.title(),
+            outcome.asked.answered,
+            outcome.plan.requests,
+            outcome.asked.errors
+        )
+    })
 }

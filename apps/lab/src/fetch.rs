@@ -12,10 +12,10 @@ mod args;
 mod fill;
 mod ground;
 mod link;
-mod page;
 mod plan;
 mod record;
 mod run;
+mod section;
 mod step;
 mod table;
 mod verdict;
@@ -28,9 +28,13 @@ use std::{
     },
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console,
+    findings::{self, Findings},
+    interrupt::Interrupt,
+};
 pub(crate) use args::FetchArgs;
 use ground::Ground;
 use record::{Record, RunRecord};
@@ -44,12 +48,17 @@ it was and as it is here. Times are 99th percentiles in ms; wait counts from whe
 
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    findings::show(&args.outputs, "fetch.html", interrupt, |console| {
+        run(args, console, interrupt)
+    })
+}
+
+/// Runs the scene as its arguments say.
+pub(crate) fn run(args: &FetchArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
     let plans = args.plans();
-    let mut outputs = Outputs::open(&args.outputs, "fetch.html")?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
     console.line(SCENE);
     let users = plans.iter().map(|plan| plan.users).max().unwrap_or(0);
-    let ground = Ground::start(args.backend, users, &console)?;
+    let ground = Ground::start(args.backend, users, console)?;
     let mut outcomes = Vec::new();
     let mut step = None;
     let stop = Arc::new(AtomicBool::new(false));
@@ -64,7 +73,7 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             step = Some(plan.step);
             console.line(&verdict::opening(plan.step));
         }
-        let outcome = run::run(plan, &ground, &console, &stop)?;
+        let outcome = run::run(plan, &ground, console, &stop)?;
         if plans.len() <= 2 {
             verdict::counters(&outcome)
                 .iter()
@@ -73,21 +82,23 @@ pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> 
         console.line(&verdict::sentence(&outcome));
         outcomes.push(outcome);
     }
-    let table = crate::table::table(&table::rows(&outcomes));
-    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "fetch",
         runs: outcomes.iter().map(RunRecord::of).collect(),
     };
-    outputs.write(&record, || page::page(&outcomes))?;
-    console.check().context("cannot write the results")?;
-    if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
-        anyhow::bail!(
-            "{}: of {} notifications {} were lost",
-            unsound.plan.title(),
-            unsound.sent,
-            unsound.lost
-        );
-    }
-    Ok(interrupt.exit_code())
+    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
+    Ok(Findings {
+        table: crate::table::table(&table::rows(&outcomes)),
+        verdict: verdict::verdict(&outcomes),
+        records: vec![findings::json(&record)?],
+        section: section::section(&outcomes),
+        failure: unsound.map(|it| {
+            format!(
+                "{}: of {} notifications {} were lost",
+                it.plan.title(),
+                it.sent,
+                it.lost
+            )
+        }),
+    })
 }

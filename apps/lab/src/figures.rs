@@ -22,6 +22,31 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Rounded to two figures: of a ratio more would promise what a run of seconds cannot tell.
+pub(crate) fn two_figures(value: f64) -> f64 {
+    let scale = 10_f64.powf(value.abs().max(1.0).log10().floor() - 1.0);
+    (value / scale).round() * scale
+}
+
+/// How many times as much, in two figures: 9,400 x.
+pub(crate) fn times(ratio: f64) -> String {
+    if ratio.is_finite() {
+        format!("{} x", rate(two_figures(ratio)))
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// A number as short as it can be said, as beside an axis: 0.5, 2, 1,000.
+pub(crate) fn short(number: f64) -> String {
+    if number.fract().abs() < 1e-9 || number >= 1_000.0 {
+        count(number.round() as u64)
+    } else {
+        let text = format!("{number:.3}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
 /// A time, of which two units are enough: 3 h 52 min, 41 s, 0.23 s.
 pub(crate) fn seconds(seconds: f64) -> String {
     let whole = seconds.round() as u64;
@@ -68,6 +93,27 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn ratios_have_two_figures() {
+        assert_eq!(times(9_371.2), "9,400 x");
+        assert_eq!(times(1.26), "1.3 x");
+        assert_eq!(times(0.84), "0.8 x");
+        assert_eq!(times(f64::INFINITY), "-");
+    }
+
+    #[test]
+    fn numbers_beside_an_axis_are_short() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (2.0, "2"),
+            (0.1 + 0.2, "0.3"),
+            (1e6, "1,000,000"),
+        ] {
+            assert_eq!(short(number), text);
+        }
     }
 
     #[test]

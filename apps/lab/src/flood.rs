@@ -19,11 +19,11 @@ mod log;
 mod log_server;
 mod monitor;
 mod pace;
-mod page;
 mod plan;
 mod port;
 mod record;
 mod run;
+mod section;
 mod sender;
 mod sink;
 mod source;
@@ -36,10 +36,15 @@ mod verify;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console,
+    findings::{self, Findings},
+    interrupt::Interrupt,
+};
 pub(crate) use args::FloodArgs;
+use plan::Plan;
 use record::Record;
 use run::{Ending, Outcome, Stage};
 
@@ -52,10 +57,24 @@ many senders, one server that writes each line to a file, and a dam in between.
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let plans = args.plans()?;
-    let mut outputs = Outputs::open(&args.outputs, "flood.html")?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
+    findings::show(&args.outputs, "flood.html", interrupt, |console| {
+        run_all(args, &plans, console, interrupt)
+    })
+}
+
+/// Runs the scene as its arguments say.
+pub(crate) fn run(args: &FloodArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
+    run_all(args, &args.plans()?, console, interrupt)
+}
+
+fn run_all(
+    args: &FloodArgs,
+    plans: &[Plan],
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Findings> {
     let stage = Stage {
-        console: &console,
+        console,
         interrupt,
         prints_watch: args.watch().is_some(),
     };
@@ -77,26 +96,25 @@ pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> 
             break;
         }
     }
-    let table = format!("{}\n{}", table::table(&outcomes), table::LEGEND);
-    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "flood",
         runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
     };
-    outputs.write(&record, || page::page(&outcomes))?;
-    console.check().context("cannot write the results")?;
-    exit_code(&outcomes, interrupt)
+    Ok(Findings {
+        table: format!("{}\n{}", table::table(&outcomes), table::LEGEND),
+        verdict: verdict::verdict(&outcomes),
+        records: vec![findings::json(&record)?],
+        section: section::section(&outcomes),
+        failure: outcomes.iter().find_map(failure),
+    })
 }
 
-fn exit_code(outcomes: &[Outcome], interrupt: &Interrupt) -> Result<ExitCode> {
-    for outcome in outcomes {
-        if let Ending::Failed(_) = outcome.ending {
-            anyhow::bail!("{}", verdict::failure(outcome));
-        }
-        if !outcome.verdict.is_whole() {
-            let title = outcome.plan.title();
-            anyhow::bail!("{title}: {}", outcome.verdict.finding());
-        }
+/// What failed in a run, if something did.
+fn failure(outcome: &Outcome) -> Option<String> {
+    if let Ending::Failed(_) = outcome.ending {
+        return Some(verdict::failure(outcome));
     }
-    Ok(interrupt.exit_code())
+    let title = outcome.plan.title();
+    let finding = || format!("{title}: {}", outcome.verdict.finding());
+    (!outcome.verdict.is_whole()).then(finding)
 }

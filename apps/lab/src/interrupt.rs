@@ -20,12 +20,15 @@ type Listener = Box<dyn Fn() + Send>;
 #[derive(Default)]
 struct State {
     came_at: OnceLock<Instant>,
-    listener: Mutex<Option<Listener>>,
+    /// The innermost last.
+    listeners: Mutex<Vec<Listener>>,
 }
 
 impl State {
-    fn lock(&self) -> MutexGuard<'_, Option<Listener>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn come(&self) {
@@ -35,11 +38,12 @@ impl State {
         if !is_first && now - came_at < SAME {
             return;
         }
-        match self.lock().as_ref() {
-            Some(listener) if is_first => listener(),
+        let listeners = self.lock();
+        if listeners.is_empty() || !is_first {
             // Nothing runs that could end in order, or the user will not wait for it.
-            _ => std::process::exit(i32::from(EXIT_CODE)),
+            std::process::exit(i32::from(EXIT_CODE));
         }
+        listeners.iter().rev().for_each(|listener| listener());
     }
 }
 
@@ -76,9 +80,10 @@ impl Interrupt {
         }
     }
 
-    /// Calls `listener` on Ctrl-C until what is returned is dropped.
+    /// Calls `listener` on Ctrl-C until what is returned is dropped. Who listens later is called first, and
+    /// stops first.
     pub(crate) fn listen(&self, listener: impl Fn() + Send + 'static) -> Listening {
-        *self.0.lock() = Some(Box::new(listener));
+        self.0.lock().push(Box::new(listener));
         Listening(self.0.clone())
     }
 }
@@ -88,6 +93,6 @@ pub(crate) struct Listening(Arc<State>);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        *self.0.lock() = None;
+        self.0.lock().pop();
     }
 }

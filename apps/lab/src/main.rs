@@ -1,7 +1,8 @@
-//! The `freeboard` binary: the laboratory's scenes, and the stream tools.
+//! The `freeboard` binary: the laboratory's scenes, their report, and the stream tools.
 //!
 //! ```text
-//!   cli ──▶ args ──▶ plans ──▶ run (one each) ──▶ table, verdict, JSON, page
+//!   cli ──▶ args ──▶ plans ──▶ run (one each) ──▶ findings ──▶ table, verdict, JSON, page
+//!                                                          └──▶ the report of all scenes
 //! ```
 
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ mod console;
 mod eager;
 mod fetch;
 mod figures;
+mod findings;
 mod flood;
 mod interrupt;
 mod load;
@@ -22,7 +24,9 @@ mod page;
 mod parse;
 mod plot;
 mod processor;
+mod report;
 mod ring;
+mod section;
 mod serve;
 mod spin;
 mod stream;
@@ -37,8 +41,8 @@ use anyhow::Result;
 use clap::Parser;
 
 use cli::{Cli, Command, Scene};
-use flood::FloodArgs;
 use interrupt::Interrupt;
+use report::AllArgs;
 use usage::Usage;
 
 fn main() -> ExitCode {
@@ -61,7 +65,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         cli.board.start()?;
     }
     match cli.command {
-        None => flood::show(&main_job()?, &interrupt),
+        None => report::show(&main_job()?, &interrupt),
+        Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
@@ -78,11 +83,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-/// What the bare command does: the flood's comparison, watched.
-fn main_job() -> Result<FloodArgs> {
-    let cli = Cli::try_parse_from(["freeboard", "lab", "flood"])?;
+/// What the bare command does: all scenes, and the report.
+fn main_job() -> Result<AllArgs> {
+    let cli = Cli::try_parse_from(["freeboard", "lab", "all"])?;
     match cli.command {
-        Some(Command::Lab(Scene::Flood(args))) => Ok(args.watched()),
-        _ => unreachable!("the flood was asked for"),
+        Some(Command::Lab(Scene::All(args))) => Ok(args),
+        _ => unreachable!("all scenes were asked for"),
     }
 }

@@ -22,6 +22,11 @@ pub(crate) fn available_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
+/// What the machine has.
+pub(crate) fn total_bytes() -> Option<u64> {
+    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

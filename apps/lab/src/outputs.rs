@@ -36,6 +36,14 @@ impl OutputArgs {
         }
     }
 
+    /// A page in this folder, whether it was named or not.
+    pub(crate) fn with_report(json: Option<PathBuf>, report: PathBuf) -> Self {
+        Self {
+            json,
+            report: Some(report),
+        }
+    }
+
     /// Whether the JSON goes to standard output, and nothing else may.
     pub(crate) fn is_json_on_stdout(&self) -> bool {
         self.json
@@ -81,33 +89,40 @@ impl Outputs {
         Ok(Self { json, report })
     }
 
-    /// Writes the record and the page, each only where it was asked for.
+    /// Writes the record, where that was asked for.
     ///
     /// # Errors
-    /// The first failure.
-    pub(crate) fn write(
-        &mut self,
-        record: &impl Serialize,
-        page: impl FnOnce() -> String,
-    ) -> Result<()> {
-        if let Some(json) = &mut self.json {
-            let mut text = serde_json::to_string_pretty(record)?;
-            text.push('\n');
-            match json {
-                Json::Stdout => {
-                    console::write_stdout(&text).context("cannot write to standard output")?;
-                }
-                Json::File(file) => {
-                    file.write_all(text.as_bytes())
-                        .context("cannot write the JSON file")?;
-                }
-            }
+    /// If it cannot be written.
+    pub(crate) fn write_json(&mut self, record: &impl Serialize) -> Result<()> {
+        let Some(json) = &mut self.json else {
+            return Ok(());
+        };
+        let mut text = serde_json::to_string_pretty(record)?;
+        text.push('\n');
+        match json {
+            Json::Stdout => console::write_stdout(&text).context("cannot write to standard output"),
+            Json::File(file) => file
+                .write_all(text.as_bytes())
+                .context("cannot write the JSON file"),
         }
-        if let Some((file, path)) = &mut self.report {
-            file.write_all(page().as_bytes())
-                .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+
+    /// Writes the page, where that was asked for.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_page(&mut self, page: impl FnOnce() -> String) -> Result<()> {
+        match &mut self.report {
+            None => Ok(()),
+            Some((file, path)) => file
+                .write_all(page().as_bytes())
+                .with_context(|| format!("cannot write {}", path.display())),
         }
-        Ok(())
+    }
+
+    /// Where the page is.
+    pub(crate) fn page_path(&self) -> Option<&Path> {
+        self.report.as_ref().map(|(_, path)| path.as_path())
     }
 }
 

@@ -1,17 +1,88 @@
 //! Plots as inline SVG. Colours are the page's: the `number`-th thing of a plot has class `c{number}`.
+//!
+//! They are as wide as half a page on a desk and a whole one on a phone, so that their words can be read on
+//! both.
 
+mod axis;
 mod bars;
 mod lines;
 
-pub(crate) use bars::{Bar, bars};
-pub(crate) use lines::{Axes, Series, lines};
+pub(crate) use axis::{Axis, Scale};
+pub(crate) use bars::{Bar, Bars, bars};
+pub(crate) use lines::{Series, lines};
 
-const WIDTH: f64 = 720.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 12.0;
+const WIDTH: f64 = 400.0;
+const RIGHT: f64 = 14.0;
+/// Between two lines of text.
+const LINE: f64 = 17.0;
+/// A letter's width, on average, generously.
+const LETTER: f64 = 6.6;
 /// Colours that the page has.
 const COLOURS: usize = 8;
 
 fn colour(number: usize) -> usize {
     number % COLOURS
+}
+
+/// About how wide a text is.
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+/// Where each name of a legend begins, and its line: as many in a line as fit. The last line's number is
+/// also that of the lines below which the plot begins.
+fn legend<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(f64, f64, &'a str)> {
+    /// The mark before a name, and the gap behind it.
+    const MARK: f64 = 18.0;
+    const GAP: f64 = 14.0;
+    let (mut x, mut y) = (0.0, LINE - 4.0);
+    let place = |name: &'a str| {
+        let needed = MARK + width(name);
+        if x > 0.0 && x + needed > WIDTH - RIGHT {
+            (x, y) = (0.0, y + LINE);
+        }
+        let at = x;
+        x += needed + GAP;
+        (at, y, name)
+    };
+    names.map(place).collect()
+}
+
+/// The legend as SVG, and its height.
+fn draw_legend<'a>(names: impl Iterator<Item = &'a str>) -> (String, f64) {
+    use std::fmt::Write;
+
+    let places = legend(names);
+    let mut svg = String::new();
+    for (number, (x, y, name)) in places.iter().enumerate() {
+        let _ = writeln!(
+            svg,
+            "<circle class=\"c{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\"/>\
+             <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+            colour(number),
+            x + 6.0,
+            y - 4.0,
+            x + 15.0,
+            crate::page::escape(name)
+        );
+    }
+    let height = places.last().map_or(0.0, |(_, y, _)| y + 8.0);
+    (svg, height)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_legend_breaks_its_line_where_it_is_full() {
+        let name = "a name of twenty let";
+        let places = legend([name; 7].into_iter());
+        assert!(places.iter().all(|(x, ..)| x + width(name) < WIDTH));
+        let lines: Vec<f64> = places.iter().map(|(_, y, _)| *y).collect();
+        assert!(lines.is_sorted() && lines[0] < lines[6], "{lines:?}");
+        // One that is too long for any line has one to itself.
+        let long = "x".repeat(200);
+        assert_eq!(legend([long.as_str()].into_iter())[0].0, 0.0);
+    }
 }

@@ -11,21 +11,25 @@
 mod args;
 mod consumer;
 mod knobs;
-mod page;
 mod plan;
 mod producer;
 mod record;
 mod run;
 mod runtime;
+mod section;
 mod share;
 mod table;
 mod verdict;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console,
+    findings::{self, Findings},
+    interrupt::Interrupt,
+};
 pub(crate) use args::RingArgs;
 use record::Record;
 use run::Outcome;
@@ -38,16 +42,20 @@ benchmark of a Java actor framework of 2014 (\"the original\" below).
 
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &RingArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let plans = args.plans();
-    let mut outputs = Outputs::open(&args.outputs, "ring.html")?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
+    findings::show(&args.outputs, "ring.html", interrupt, |console| {
+        run(args, console, interrupt)
+    })
+}
+
+/// Runs the scene as its arguments say.
+pub(crate) fn run(args: &RingArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
     console.line(SCENE);
     let mut outcomes = Vec::new();
-    for plan in &plans {
+    for plan in &args.plans() {
         if interrupt.has_come() {
             break;
         }
-        let outcome = run::run(plan, &console, interrupt)?;
+        let outcome = run::run(plan, console, interrupt)?;
         console.line(&verdict::line(&outcome));
         let is_sound = outcome.is_sound();
         outcomes.push(outcome);
@@ -55,16 +63,16 @@ pub(crate) fn show(args: &RingArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             break;
         }
     }
-    let table = crate::table::table(&table::rows(&outcomes));
-    console.result(&table, &verdict::verdict(&outcomes));
     let record = Record {
         scene: "ring",
         runs: outcomes.iter().map(Outcome::record).collect(),
     };
-    outputs.write(&record, || page::page(&outcomes))?;
-    console.check().context("cannot write the results")?;
-    if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
-        anyhow::bail!("{}: {}", unsound.plan.title(), unsound.finding());
-    }
-    Ok(interrupt.exit_code())
+    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
+    Ok(Findings {
+        table: crate::table::table(&table::rows(&outcomes)),
+        verdict: verdict::verdict(&outcomes),
+        records: vec![findings::json(&record)?],
+        section: section::section(&outcomes),
+        failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
+    })
 }

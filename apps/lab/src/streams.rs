@@ -13,19 +13,23 @@
 mod args;
 mod message;
 mod naive;
-mod page;
 mod plan;
 mod read_back;
 mod record;
 mod run;
+mod section;
 mod table;
 mod verdict;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{console::Console, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console,
+    findings::{self, Findings},
+    interrupt::Interrupt,
+};
 pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
 use record::Record;
 use run::Outcome;
@@ -38,18 +42,27 @@ to be; after an Erlang stream writer of 2013 (\"the original\" below).
 
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &StreamsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    findings::show(&args.outputs, "streams.html", interrupt, |console| {
+        run(args, console, interrupt)
+    })
+}
+
+/// Runs the scene as its arguments say.
+pub(crate) fn run(
+    args: &StreamsArgs,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Findings> {
     let plans = args.plans();
-    let mut outputs = Outputs::open(&args.outputs, "streams.html")?;
     let room = args.room(&plans)?;
     let key = args.key()?;
-    let console = Console::new(args.outputs.is_json_on_stdout());
     console.line(SCENE);
     let mut outcomes = Vec::new();
     for plan in &plans {
         if interrupt.has_come() {
             break;
         }
-        let outcome = run::run(plan, room.path(), &key, &console, interrupt)?;
+        let outcome = run::run(plan, room.path(), &key, console, interrupt)?;
         let is_sound = outcome.is_sound();
         outcomes.push(outcome);
         if !is_sound {
@@ -58,21 +71,21 @@ pub(crate) fn show(args: &StreamsArgs, interrupt: &Interrupt) -> Result<ExitCode
     }
     let naive = match args.naive() {
         Some(messages) if !interrupt.has_come() => {
-            Some(naive::run(room.path(), messages, &console)?)
+            Some(naive::run(room.path(), messages, console)?)
         }
         _ => None,
     };
-    let table = crate::table::table(&table::rows(&outcomes, naive.as_ref()));
-    console.result(&table, &verdict::verdict(&outcomes, naive.as_ref()));
     let record = Record {
         scene: "streams",
         runs: outcomes.iter().map(Outcome::record).collect(),
         naive: naive.clone(),
     };
-    outputs.write(&record, || page::page(&outcomes, naive.as_ref()))?;
-    console.check().context("cannot write the results")?;
-    if let Some(unsound) = outcomes.iter().find(|outcome| !outcome.is_sound()) {
-        anyhow::bail!("{}: {}", unsound.plan.title(), unsound.finding());
-    }
-    Ok(interrupt.exit_code())
+    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
+    Ok(Findings {
+        table: crate::table::table(&table::rows(&outcomes, naive.as_ref())),
+        verdict: verdict::verdict(&outcomes, naive.as_ref()),
+        records: vec![findings::json(&record)?],
+        section: section::section(&outcomes, naive.as_ref()),
+        failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
+    })
 }

@@ -225,7 +225,7 @@ fn people_get_the_result_tables_and_a_verdict() {
 }
 
 #[test]
-fn the_page_has_its_three_plots() {
+fn the_page_has_its_plots() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page");
     let output = run(&format!(
@@ -234,7 +234,8 @@ fn the_page_has_its_three_plots() {
     ));
     assert_eq!(lab::code(&output), 0, "{}", lab::stderr(&output));
     let page = fs::read_to_string(path.join("balance.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    // Unfairness in the original and here, queues, workers' time, elapsed times.
+    assert_eq!(page.matches("<svg").count(), 5);
     assert!(!page.contains("http"), "the page needs nothing else");
 }
 

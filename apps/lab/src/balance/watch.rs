@@ -45,6 +45,8 @@ pub(crate) struct Sample {
 pub(crate) struct Point {
     pub(crate) at: Duration,
     pub(crate) queues: Vec<u64>,
+    /// Of the queue that all workers take from.
+    pub(crate) shared: u64,
 }
 
 /// Native calls of each worker within an interval.
@@ -135,11 +137,12 @@ impl Watcher {
         while is_running {
             let now = Instant::now();
             let workers = self.subject.system.workers_snapshot();
+            let scheduler = self.look_for_collapse();
             self.track.push(Point {
                 at: now - self.started,
                 queues: workers.iter().map(|worker| worker.queue_depth).collect(),
+                shared: scheduler.injector_depth,
             });
-            self.look_for_collapse();
             if now >= next_bars {
                 self.move_bars(&workers);
                 next_bars = now + BARS_EVERY;
@@ -186,13 +189,14 @@ impl Watcher {
         }
     }
 
-    fn look_for_collapse(&mut self) {
+    fn look_for_collapse(&mut self) -> SchedulerSnapshot {
         let scheduler = self.subject.system.scheduler_snapshot();
         if scheduler.collapses > self.collapses {
             self.console
                 .line(&format!("{} {}", daytime::now(), collapse(&scheduler)));
             self.collapses = scheduler.collapses;
         }
+        scheduler
     }
 
     fn end_interval(&mut self, now: Instant) {

@@ -14,16 +14,22 @@ struct Point<'a> {
     dedicated: Option<&'a Outcome>,
 }
 
-/// The answer, as far as the runs give it.
-pub(super) fn answer(outcomes: &[Outcome]) -> Vec<String> {
+/// What the sweep says, in words.
+pub(super) struct Answer {
+    /// Of each computing time.
+    pub(super) figures: Vec<String>,
+    pub(super) help: String,
+    pub(super) cost: String,
+}
+
+/// The answer, if the runs give one.
+pub(super) fn answer(outcomes: &[Outcome]) -> Option<Answer> {
     let points = points(outcomes);
-    let mut texts: Vec<String> = points.iter().map(figures).collect();
-    if points.is_empty() {
-        return texts;
-    }
-    texts.push(help(&points));
-    texts.push(cost(&points));
-    texts
+    (!points.is_empty()).then(|| Answer {
+        figures: points.iter().map(figures).collect(),
+        help: help(&points),
+        cost: cost(&points),
+    })
 }
 
 fn points(outcomes: &[Outcome]) -> Vec<Point<'_>> {
@@ -71,7 +77,7 @@ fn figures(point: &Point<'_>) -> String {
 }
 
 /// Whether each round of one was quicker than each of the other.
-fn is_quicker(one: &Outcome, other: &Outcome) -> bool {
+pub(super) fn is_quicker(one: &Outcome, other: &Outcome) -> bool {
     one.p99_range_us.1 < other.p99_range_us.0
 }
 

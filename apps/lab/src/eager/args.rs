@@ -1,5 +1,7 @@
 //! The knobs of the eager scene.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use freeboard::io::Policy;
 
@@ -7,7 +9,7 @@ use super::{
     backend::MysqlChoice,
     plan::{BackendKind, Bed, Plan},
 };
-use crate::outputs::OutputArgs;
+use crate::{outputs::OutputArgs, parse};
 
 /// The test beds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,8 +35,6 @@ enum PollChoice {
 /// of what two cores could do, at the most.
 const SWEEP: [(u64, f64); 4] = [(0, 4_000.0), (10, 4_000.0), (100, 2_000.0), (1_000, 500.0)];
 
-/// How long a run of the sweep asks, in seconds.
-const SWEEP_SECONDS: f64 = 1.5;
 /// Fewer requests say nothing.
 const SWEEP_REQUESTS_MIN: f64 = 10.0;
 /// So often each run of the sweep is done: its latencies differ from round to round.
@@ -43,9 +43,9 @@ const SWEEP_ROUNDS: u32 = 3;
 /// Knobs of `freeboard lab eager`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EagerArgs {
-    /// The test bed [default: all of them]
-    #[arg(long, value_enum)]
-    scene: Option<Choice>,
+    /// The test bed, or several, as http,sweep [default: all of them]
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    scene: Vec<Choice>,
 
     /// When busy workers look at the network
     #[arg(long, value_enum, default_value_t = PollChoice::All)]
@@ -61,9 +61,15 @@ pub(crate) struct EagerArgs {
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     requests: u64,
 
-    /// Compute so long for each request, in microseconds [default: 0; in the sweep 0, 10, 100, 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000))]
-    cpu_us: Option<u64>,
+    /// Compute so long for each request, in microseconds; in the sweep, of a list, each is a run
+    /// [default: 0; in the sweep 0,10,100,1000]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u64).range(..=100_000))]
+    cpu_us: Vec<u64>,
+
+    /// Ask for so long in each run of the sweep
+    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = parse::seconds)]
+    time: Duration,
 
     /// Rounds; of each run the one with the median p99 is shown [default: 3 in the sweep, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -92,7 +98,7 @@ impl EagerArgs {
             PollChoice::All => &[Policy::EAGER, Policy::DRAIN, Policy::Dedicated],
         };
         let mut plans = Vec::new();
-        let is_asked = |choice| self.scene.is_none() || self.scene == Some(choice);
+        let is_asked = |choice| self.scene.is_empty() || self.scene.contains(&choice);
         let mut beds = Vec::new();
         if is_asked(Choice::Http) {
             beds.extend([Bed::Short, Bed::Kept]);
@@ -103,7 +109,7 @@ impl EagerArgs {
         for bed in beds {
             let cpu_us = match bed {
                 Bed::Proxy(_) => 0,
-                _ => self.cpu_us.unwrap_or(0),
+                _ => self.cpu_us.first().copied().unwrap_or(0),
             };
             plans.extend(policies.iter().map(|&policy| Plan {
                 bed,
@@ -115,16 +121,17 @@ impl EagerArgs {
             }));
         }
         if is_asked(Choice::Sweep) {
-            let all = match self.cpu_us {
-                Some(cpu_us) => vec![(cpu_us, (300_000.0 / cpu_us.max(75) as f64).min(4_000.0))],
-                None => SWEEP.to_vec(),
+            let rate = |cpu_us: u64| (300_000.0 / cpu_us.max(75) as f64).min(4_000.0);
+            let all = match self.cpu_us.as_slice() {
+                [] => SWEEP.to_vec(),
+                asked => asked.iter().map(|&cpu_us| (cpu_us, rate(cpu_us))).collect(),
             };
             for (cpu_us, rate) in all {
                 plans.extend(policies.iter().map(|&policy| Plan {
                     bed: Bed::Sweep { rate },
                     policy,
                     clients: self.clients,
-                    requests: (rate * SWEEP_SECONDS).max(SWEEP_REQUESTS_MIN) as u64,
+                    requests: (rate * self.time.as_secs_f64()).max(SWEEP_REQUESTS_MIN) as u64,
                     cpu_us,
                     rounds: self.rounds.unwrap_or(SWEEP_ROUNDS),
                 }));

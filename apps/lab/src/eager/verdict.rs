@@ -69,7 +69,10 @@ pub(super) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
             texts.push(format!("{}: {}.", bed.name(), figures.join("; ")));
         }
     }
-    texts.extend(answer::answer(outcomes));
+    if let Some(answer) = answer::answer(outcomes) {
+        texts.extend(answer.figures);
+        texts.extend([answer.help, answer.cost]);
+    }
     let has = |is: fn(&Bed) -> bool| outcomes.iter().any(|it| is(&it.plan.bed));
     if has(|bed| matches!(bed, Bed::Short | Bed::Kept)) {
         texts.push(ORIGINAL_HTTP.to_owned());

@@ -89,9 +89,10 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Knobs of `freeboard lab fetch`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FetchArgs {
-    /// The step, whose knobs the others change: 0 to 11, end, or all
-    #[arg(long, value_name = "0..11|end|all", default_value = "all", value_parser = steps)]
-    step: Steps,
+    /// The step, whose knobs the others change: 0 to 11, end, or all; or several, as 3,5,end
+    #[arg(long, value_name = "0..11|end|all", value_delimiter = ',', default_value = "all",
+          value_parser = steps)]
+    step: Vec<Steps>,
 
     /// The fetcher as it was, as it is here, or both
     #[arg(long, value_enum, default_value_t = ModeChoice::Both)]
@@ -152,10 +153,10 @@ pub(crate) struct FetchArgs {
 impl FetchArgs {
     /// The runs, in order.
     pub(super) fn plans(&self) -> Vec<Plan> {
-        let steps: Vec<Step> = match self.step {
+        let steps = self.step.iter().flat_map(|steps| match steps {
             Steps::All => Step::all().collect(),
-            Steps::One(step) => vec![step],
-        };
+            Steps::One(step) => vec![*step],
+        });
         let modes: &[Mode] = match self.mode {
             ModeChoice::Original => &[Mode::Original],
             ModeChoice::Ours => &[Mode::Ours],
@@ -196,7 +197,6 @@ impl FetchArgs {
                 sql_time,
             }
         };
-        let steps = steps.into_iter();
         steps
             .flat_map(|step| modes.iter().map(move |&mode| plan(step, mode)))
             .collect()

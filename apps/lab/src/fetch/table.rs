@@ -9,6 +9,17 @@ use crate::{
 };
 
 const COLUMNS: usize = 17;
+/// Those that the original's figures are set against.
+const COMPARED: [&str; 11] = [
+    "step", "whose", "m/r", "sent/s", "wait", "lifetime", "in queue", "send", "shed", "lost",
+    "memory",
+];
+
+/// What the measures are that do not speak for themselves.
+pub(super) const LEGEND: &str = "times are 99th percentiles in ms; m/r: main actors and redis actors (in ours, \
+    connections to Redis); wait: from when a notification was due to its start; lifetime: from there to the \
+    confirm of its reply; send: from the write of a look-up to its answer; shed: look-ups refused as too much was \
+    in flight (lost in the original, tried again in ours); left: not done when the fetcher ended, and still there";
 
 /// A row for each step of the original's and for each run, the header first.
 pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
@@ -26,6 +37,18 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
         rows.push(row(outcome));
     }
     rows
+}
+
+/// The same rows with fewer columns.
+pub(super) fn compared(outcomes: &[Outcome]) -> Vec<Vec<String>> {
+    let rows = rows(outcomes);
+    let header = rows[0].clone();
+    let fewer = |row: Vec<String>| {
+        let named = header.iter().zip(row);
+        let kept = named.filter(|(name, _)| COMPARED.contains(&name.as_str()));
+        kept.map(|(_, cell)| cell).collect()
+    };
+    rows.into_iter().map(fewer).collect()
 }
 
 /// The original's, as published: 99th percentiles in milliseconds.

@@ -93,12 +93,6 @@ impl FloodArgs {
         self.watch
     }
 
-    /// Turns the watch on.
-    pub(crate) fn watched(mut self) -> Self {
-        self.watch = self.watch.or(Some(Duration::from_secs(1)));
-        self
-    }
-
     /// The runs that are asked for: one, or without a route the four that are compared.
     pub(crate) fn plans(&self) -> Result<Vec<Plan>> {
         self.check()?;

@@ -5,7 +5,7 @@ use super::{
     plan::Plan,
     run::{Ending, Outcome},
 };
-use crate::figures::{count, rate, seconds};
+use crate::figures::{count, rate, seconds, two_figures};
 
 /// Said before a run.
 pub(crate) fn opening(plan: &Plan, number: usize, runs: usize) -> String {
@@ -70,6 +70,18 @@ pub(crate) fn failure(outcome: &Outcome) -> String {
         count(record.written),
         count(record.shed),
     )
+}
+
+/// The runs' rates behind a full queue, answers searched for and answers in slots.
+pub(crate) fn rates_deep(outcomes: &[Outcome]) -> Option<(f64, f64)> {
+    let of = |receive| {
+        let mut direct = outcomes.iter().filter(|it| it.plan.dam.is_none());
+        direct
+            .find(|it| it.plan.receive == receive)?
+            .record
+            .drain_rate_deep
+    };
+    Some((of(Receive::Scan)?, of(Receive::Indexed)?))
 }
 
 /// Said at the end.
@@ -139,12 +151,6 @@ fn of_scan(scan: &Outcome, outcomes: &[Outcome]) -> String {
         );
     }
     text + "."
-}
-
-/// Rounded to two figures: more would promise what a run of seconds cannot tell.
-fn two_figures(value: f64) -> f64 {
-    let scale = 10_f64.powf(value.abs().max(1.0).log10().floor() - 1.0);
-    (value / scale).round() * scale
 }
 
 fn of_indexed(outcome: &Outcome) -> String {

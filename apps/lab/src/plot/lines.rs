@@ -2,22 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{COLOURS, RIGHT, TOP, WIDTH, colour};
+use super::{Axis, LINE, RIGHT, WIDTH, colour, draw_legend, width};
 use crate::page::escape;
 
-const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 84.0;
-const BOTTOM: f64 = 30.0;
-const GRID_LINES: u32 = 4;
-
-/// How the axes are written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Axes {
-    pub(crate) x: fn(f64) -> String,
-    pub(crate) y: fn(f64) -> String,
-    /// The least distance between two grid lines.
-    pub(crate) y_unit: f64,
-}
+/// Of the field that the lines lie in.
+const HEIGHT: f64 = 170.0;
+/// Ticks and title of the axis below.
+const BOTTOM: f64 = 2.0 * LINE + 4.0;
+/// Points that lie closer cannot be told apart.
+const APART: f64 = 0.5;
 
 /// One line. Its points have rising x.
 #[derive(Debug)]
@@ -27,103 +20,96 @@ pub(crate) struct Series {
 }
 
 /// All series in one picture.
-pub(crate) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
+pub(crate) fn lines(title: &str, x: Axis, y: Axis, series: &[Series]) -> String {
     let points = || series.iter().flat_map(|it| it.points.iter());
-    let x_max = points().map(|(x, _)| *x).fold(0.001, f64::max);
-    let y_max = points().map(|(_, y)| *y).fold(0.0, f64::max);
-    let y_top = round_up(y_max, axes.y_unit);
-    let x_at = |x: f64| LEFT + x / x_max * (WIDTH - LEFT - RIGHT);
-    let y_at = |y: f64| HEIGHT - BOTTOM - y / y_top * (HEIGHT - TOP - BOTTOM);
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
-        escape(title)
+    let (across, up) = (
+        x.ruler(points().map(|(x, _)| *x).fold(0.0, f64::max), false),
+        y.ruler(points().map(|(_, y)| *y).fold(0.0, f64::max), true),
     );
-    for step in 0..=GRID_LINES {
-        let share = f64::from(step) / f64::from(GRID_LINES);
-        let y = (y_top * share / axes.y_unit).floor() * axes.y_unit;
-        let at = y_at(y);
+    let names = up.ticks();
+    let left = names
+        .iter()
+        .map(|(_, name)| width(name))
+        .fold(0.0, f64::max)
+        + 10.0;
+    let (legend, legend_height) = draw_legend(series.iter().map(|it| it.name.as_str()));
+    let top = legend_height + LINE + 8.0;
+    let bottom = top + HEIGHT;
+    let x_at = |share: f64| left + share * (WIDTH - left - RIGHT);
+    let y_at = |share: f64| bottom - share * HEIGHT;
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{legend}\
+         <text x=\"0\" y=\"{:.1}\">{}</text>\n",
+        bottom + BOTTOM,
+        escape(title),
+        top - 12.0,
+        escape(y.title)
+    );
+    for (share, name) in names {
+        let at = y_at(share);
         let _ = writeln!(
             svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             WIDTH - RIGHT,
-            LEFT - 8.0,
+            left - 6.0,
             at + 4.0,
-            escape(&(axes.y)(y))
+            escape(&name)
         );
     }
-    for (share, anchor) in [(0.0, "start"), (0.5, "middle"), (1.0, "end")] {
+    for (share, name) in across.ticks() {
+        let at = x_at(share);
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
-            x_at(share * x_max),
-            HEIGHT - 8.0,
-            escape(&(axes.x)(share * x_max))
+            "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>\
+             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 4.0,
+            bottom + LINE,
+            escape(&name)
         );
     }
+    let _ = writeln!(
+        svg,
+        "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+        WIDTH - RIGHT,
+        bottom + 2.0 * LINE,
+        escape(x.title)
+    );
     for (number, it) in series.iter().enumerate() {
-        let points: Vec<String> = it
-            .points
-            .iter()
-            .map(|(x, y)| format!("{:.1},{:.1}", x_at(*x), y_at(*y)))
-            .collect();
-        let class = colour(number);
+        let places = it.points.iter();
+        let places = places.map(|(x, y)| (x_at(across.share(*x)), y_at(up.share(*y))));
         let _ = writeln!(
             svg,
-            "<polyline class=\"c{class}\" points=\"{}\"/>",
-            points.join(" ")
+            "<polyline class=\"c{}\" points=\"{}\"/>",
+            colour(number),
+            path(places)
         );
-        // Further names would run out of the picture, and their colours repeat.
-        if number < COLOURS {
-            let _ = writeln!(
-                svg,
-                "<text class=\"c{class}\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT - 6.0,
-                TOP + 14.0 + 16.0 * number as f64,
-                escape(&it.name)
-            );
-        }
     }
     svg + "</svg>\n"
 }
 
-/// The next of 4, 6, 8, 10, 12, 16, 20, 40, 60 and so on times the unit: what four divides nicely.
-fn round_up(value: f64, unit: f64) -> f64 {
-    let mut unit = unit;
-    loop {
-        for digit in [4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0] {
-            if unit * digit >= value {
-                return unit * digit;
-            }
+/// The points as SVG has them, without those that would lie on the one before.
+fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut path = String::new();
+    let mut last: Option<(f64, f64)> = None;
+    let mut places = places.peekable();
+    while let Some((x, y)) = places.next() {
+        let is_apart =
+            last.is_none_or(|(at_x, at_y)| (x - at_x).abs() >= APART || (y - at_y).abs() >= APART);
+        if is_apart || places.peek().is_none() {
+            let gap = if path.is_empty() { "" } else { " " };
+            let _ = write!(path, "{gap}{x:.1},{y:.1}");
+            last = Some((x, y));
         }
-        unit *= 10.0;
     }
+    path
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const AXES: Axes = Axes {
-        x: |x| format!("{x} s"),
-        y: |y| y.to_string(),
-        y_unit: 1.0,
-    };
-
-    #[test]
-    fn the_axis_ends_above_the_highest_point() {
-        for (value, end) in [
-            (0.0, 4.0),
-            (4.0, 4.0),
-            (5.0, 6.0),
-            (1_024.0, 1_200.0),
-            (999_500.0, 1_000_000.0),
-        ] {
-            assert_eq!(round_up(value, 1.0), end);
-        }
-        assert!(round_up(f64::MAX / 10.0, 1.0).is_finite());
-        assert!((0.5..0.7).contains(&round_up(0.5, 0.001)));
-    }
+    const AXIS: Axis = Axis::linear("things", |value| value.to_string());
 
     #[test]
     fn every_point_is_within_the_picture() {
@@ -133,7 +119,7 @@ mod tests {
                 .map(|step| (f64::from(step), f64::from(step) * factor))
                 .collect(),
         });
-        let svg = lines("x", AXES, &series);
+        let svg = lines("x", AXIS, AXIS, &series);
         assert_eq!(svg.matches("points=\"").count(), 2);
         assert_eq!(svg.matches("&lt;x&gt;").count(), 2);
         let pairs = svg
@@ -145,10 +131,16 @@ mod tests {
         for pair in pairs {
             let (x, y) = pair.split_once(',').unwrap();
             assert!((0.0..=WIDTH).contains(&x.parse().unwrap()), "{pair}");
-            assert!((0.0..=HEIGHT).contains(&y.parse().unwrap()), "{pair}");
+            assert!((0.0..=400.0).contains(&y.parse().unwrap()), "{pair}");
             count += 1;
         }
         assert_eq!(count, 10);
-        assert!(lines("x", AXES, &[]).ends_with("</svg>\n"));
+        assert!(lines("x", AXIS, AXIS, &[]).ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn points_that_cannot_be_told_apart_are_drawn_once() {
+        let places = [(0.0, 0.0), (0.1, 0.0), (0.2, 0.4), (0.3, 9.0), (0.4, 9.1)];
+        assert_eq!(path(places.into_iter()), "0.0,0.0 0.3,9.0 0.4,9.1");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn line(outcome: &Outcome) -> String {
 }
 
 /// What the original measured, in messages a second: one producer, 10 M messages.
-fn of_original(plan: &Plan) -> Option<f64> {
+pub(crate) fn of_original(plan: &Plan) -> Option<f64> {
     if plan.ring != RING_ORIGINAL || plan.producers != 1 {
         return None;
     }

@@ -23,16 +23,19 @@ pub(super) fn written(number: u32, plan: &Plan, messages: u64, seconds: f64) -> 
     )
 }
 
+/// The run with the best durable rate, of those that are sealed or of those that are not.
+pub(super) fn best_durable(outcomes: &[Outcome], is_sealed: bool) -> Option<&Outcome> {
+    let durable = outcomes.iter().filter(|it| {
+        it.is_sound() && it.plan.sync == SyncMode::Batch && it.plan.seal.is_sealed() == is_sealed
+    });
+    durable.max_by(|a, b| a.rate().total_cmp(&b.rate()))
+}
+
 /// Said at the end.
 pub(super) fn verdict(outcomes: &[Outcome], naive: Option<&Naive>) -> Vec<String> {
     let sound: Vec<&Outcome> = outcomes.iter().filter(|it| it.is_sound()).collect();
     let mut texts = Vec::new();
-    let of = |seals: bool| {
-        let durable = sound
-            .iter()
-            .filter(move |it| it.plan.sync == SyncMode::Batch && it.plan.seal.is_sealed() == seals);
-        durable.max_by(|a, b| a.rate().total_cmp(&b.rate()))
-    };
+    let of = |is_sealed| best_durable(outcomes, is_sealed);
     if let Some(best) = of(false) {
         let mut text = format!(
             "durable: {} messages/s, {} MB/s, by group commit",

@@ -1,0 +1,116 @@
+//! The report: all scenes one after the other, and one page that shows what came of them.
+//!
+//! ```text
+//!   acts ──▶ one scene each ──▶ parts (findings, or what failed) ──┬──▶ index.html
+//!                                                                 └──▶ JSON
+//! ```
+//!
+//! A scene that fails, or panics, does not stop the others.
+
+mod act;
+mod args;
+mod machine;
+mod page;
+mod part;
+mod record;
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::{Context, Result};
+
+use crate::{console::Console, figures::seconds, interrupt::Interrupt, outputs::Outputs};
+pub(crate) use args::AllArgs;
+use machine::Machine;
+use part::{Part, State};
+use record::Record;
+
+const PAGE_NAME: &str = "index.html";
+
+/// All scenes and where they ran.
+#[derive(Debug)]
+struct Report {
+    machine: Machine,
+    command: String,
+    parts: Vec<Part>,
+    /// Scenes that were asked for.
+    planned: usize,
+    seconds: f64,
+}
+
+impl Report {
+    /// Those that failed, and how.
+    fn failures(&self) -> Vec<(&'static str, &str)> {
+        let failed = self.parts.iter();
+        failed
+            .filter_map(|it| Some((it.act.name(), it.failure.as_deref()?)))
+            .collect()
+    }
+
+    /// What became of them, in a sentence.
+    fn summary(&self) -> String {
+        let ok = self.parts.iter().filter(|it| it.state() == State::Ok);
+        format!(
+            "{} of {} scenes ok, in {}",
+            ok.count(),
+            self.planned,
+            seconds(self.seconds)
+        )
+    }
+}
+
+/// Runs the scenes that were asked for, and writes the report.
+pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let acts = args.acts()?;
+    let output_args = args.outputs();
+    let mut outputs = Outputs::open(&output_args, PAGE_NAME)?;
+    let console = Console::new(output_args.is_json_on_stdout());
+    let says = console.clone();
+    let _listening = interrupt.listen(move || {
+        says.line("Ctrl-C: the report has what was finished (again: exit at once)");
+    });
+    let begun = Instant::now();
+    let about = acts.iter().map(|act| act.about_seconds()).sum();
+    let mut done = 0;
+    let mut parts = Vec::new();
+    console.start_whole(about);
+    for (index, act) in acts.iter().enumerate() {
+        if interrupt.has_come() {
+            break;
+        }
+        let number = format!("[{}/{}] {}", index + 1, acts.len(), act.name());
+        console.line(&format!("{number}: {}", act.lead()));
+        console.move_bar(done, number);
+        let part = Part::play(*act, args.size(), &console.quiet(), interrupt);
+        part.lines().iter().for_each(|line| console.line(line));
+        parts.push(part);
+        done += act.about_seconds();
+    }
+    console.end_bars();
+    let report = Report {
+        machine: Machine::look(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        parts,
+        planned: acts.len(),
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    outputs.write_json(&Record::of(&report))?;
+    outputs.write_page(|| page::page(&report))?;
+    console.line(&format!("\n{}", report.summary()));
+    if let Some(path) = outputs.page_path() {
+        console.line(&format!("the report: {}", path.display()));
+    }
+    console.check().context("cannot write the results")?;
+    exit_code(&report, interrupt)
+}
+
+fn exit_code(report: &Report, interrupt: &Interrupt) -> Result<ExitCode> {
+    let failures = report.failures();
+    let texts: Vec<String> = failures
+        .iter()
+        .map(|(name, failure)| format!("{name}: {failure}"))
+        .collect();
+    match texts.as_slice() {
+        [] => Ok(interrupt.exit_code()),
+        texts => anyhow::bail!("failed: {}", texts.join("; ")),
+    }
+}

@@ -1,0 +1,148 @@
+//! A scene's section: what went wrong in the original, that going wrong here, and the cure beside it.
+//!
+//! A scene's own page is its section alone; the report has one of each.
+
+use jiff::Timestamp;
+
+use crate::{
+    page::{Page, escape},
+    table::unseen,
+};
+
+/// What a figure is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// It goes wrong.
+    Failure,
+    /// It does not, any more.
+    Cure,
+    /// Beside both.
+    Neither,
+}
+
+/// A plot and what it says.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) side: Side,
+    pub(crate) title: String,
+    pub(crate) note: String,
+    pub(crate) svg: String,
+}
+
+/// The scene in a line of a table.
+#[derive(Debug)]
+pub(crate) struct Headline {
+    pub(crate) failure: String,
+    pub(crate) cure: String,
+    /// Of the cure to the failure.
+    pub(crate) ratio: String,
+}
+
+impl Default for Headline {
+    fn default() -> Self {
+        Self {
+            failure: unseen(),
+            cure: unseen(),
+            ratio: unseen(),
+        }
+    }
+}
+
+/// What there is to be said of a scene.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    /// What the scene is.
+    pub(crate) lead: &'static str,
+    /// What went wrong in the original, with its figures.
+    pub(crate) original: &'static str,
+    pub(crate) headline: Headline,
+    /// In a sentence.
+    pub(crate) verdict: String,
+    /// A failure and its cure one after the other, so that they stand side by side.
+    pub(crate) figures: Vec<Figure>,
+    /// Ours against the original's figures, the header first.
+    pub(crate) comparison: Vec<Vec<String>>,
+    /// All that the runs show, in words.
+    pub(crate) details: Vec<String>,
+    /// All that was measured, the headers first.
+    pub(crate) tables: Vec<Vec<Vec<String>>>,
+    /// What the measures are that do not speak for themselves.
+    pub(crate) legend: &'static str,
+    pub(crate) parameters: Vec<(&'static str, String)>,
+}
+
+impl Section {
+    /// A page of its own.
+    pub(crate) fn page(&self) -> String {
+        let mut page = Page::new(self.title);
+        page.text("lead", self.lead);
+        page.text("dim", &format!("{:.0}", Timestamp::now()));
+        self.write(&mut page, true);
+        page.finish()
+    }
+
+    /// All but title and lead.
+    pub(crate) fn write(&self, page: &mut Page, shows_details: bool) {
+        page.text("verdict", &self.verdict);
+        page.subheading("In the original");
+        page.paragraph(self.original);
+        page.subheading("Here");
+        page.markup(format_args!("<div class=\"figures\">\n"));
+        for figure in &self.figures {
+            figure.write(page);
+        }
+        page.markup(format_args!("</div>\n"));
+        if self.comparison.len() > 1 {
+            page.subheading("Against the original's figures");
+            page.table(&self.comparison);
+            page.text(
+                "dim",
+                "The original's figures are of its own machine and year: they give the size of things.",
+            );
+        }
+        let open = if shows_details { " open" } else { "" };
+        page.markup(format_args!(
+            "<details{open}><summary>All that was measured</summary>\n"
+        ));
+        for text in &self.details {
+            page.paragraph(text);
+        }
+        for table in &self.tables {
+            page.table(table);
+        }
+        if !self.legend.is_empty() {
+            page.text("dim", self.legend);
+        }
+        page.markup(format_args!("</details>\n"));
+        page.subheading("Parameters");
+        page.list(&self.parameters);
+    }
+}
+
+impl Figure {
+    fn write(&self, page: &mut Page) {
+        let (class, tag) = match self.side {
+            Side::Failure => (
+                " class=\"failure\"",
+                "<span class=\"tag\">going wrong</span>",
+            ),
+            Side::Cure => (" class=\"cure\"", "<span class=\"tag\">the cure</span>"),
+            Side::Neither => ("", ""),
+        };
+        page.markup(format_args!(
+            "<figure{class}><figcaption>{tag}<b>{}</b><span>{}</span></figcaption>\n{}</figure>\n",
+            escape(&self.title),
+            escape(&self.note),
+            self.svg
+        ));
+    }
+}
+
+/// Rows of a table out of names and values, below this header.
+pub(crate) fn rows<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> Vec<Vec<String>> {
+    let rows = rows.into_iter().map(Vec::from);
+    std::iter::once(header.map(str::to_owned).to_vec())
+        .chain(rows)
+        .collect()
+}

@@ -1,0 +1,163 @@
+//! The report: all scenes, one page, and scenes that fail without stopping the others.
+
+mod lab;
+
+use std::{
+    fs,
+    process::{Output, Stdio},
+};
+
+use lab::{Running, check_usage, code, command, json, run, stderr, stdout};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SCENES: [&str; 6] = ["flood", "balance", "ring", "streams", "eager", "fetch"];
+
+/// Where a report goes.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder for temporary files"))
+    }
+
+    fn path(&self) -> String {
+        self.0.path().join("report").display().to_string()
+    }
+
+    fn page(&self) -> String {
+        fs::read_to_string(self.0.path().join("report/index.html")).expect("the report was written")
+    }
+
+    /// A small report of these scenes, as JSON on standard output.
+    fn report(&self, knobs: &str) -> Output {
+        run(&self.words(knobs))
+    }
+
+    fn words(&self, knobs: &str) -> String {
+        format!("lab all --quick --json - --report {} {knobs}", self.path())
+    }
+}
+
+/// Whether each scene ended well, by name.
+fn endings(json: &Value) -> Vec<(&str, bool)> {
+    let endings = json["endings"].as_array().expect("endings");
+    let ending = |it| match it {
+        (Some(scene), Some(ok)) => (scene, ok),
+        _ => panic!("a name and an ending in {json}"),
+    };
+    let endings = endings.iter();
+    endings
+        .map(|it| ending((it["scene"].as_str(), it["ok"].as_bool())))
+        .collect()
+}
+
+#[test]
+fn all_scenes_are_on_one_page_that_needs_nothing_else() {
+    let folder = Folder::new();
+    let output = folder.report("");
+    let json = json(&output, "all");
+    assert_eq!(endings(&json), SCENES.map(|scene| (scene, true)));
+    // Each scene's own record: balance was called three times.
+    let records = json["scenes"].as_array().expect("records");
+    let names: Vec<&str> = records.iter().flat_map(|it| it["scene"].as_str()).collect();
+    let mut called = SCENES.to_vec();
+    called.splice(1..1, ["balance"; 2]);
+    assert_eq!(names, called);
+    assert!(json["seconds"].as_f64().expect("seconds") > 0.0);
+    assert!(json["machine"]["cores"].as_u64().expect("cores") > 0);
+
+    let page = folder.page();
+    for scene in SCENES {
+        assert!(
+            page.contains(&format!("<section id=\"{scene}\">")),
+            "{scene}"
+        );
+        assert!(page.contains(&format!("<a href=\"#{scene}\">")), "{scene}");
+        assert!(
+            page.contains(&format!("<code>freeboard lab {scene} ")),
+            "{scene}"
+        );
+    }
+    assert!(page.contains("<section id=\"machine\">"));
+    let plots = page.matches("<svg").count();
+    assert!(plots > 20, "{plots}");
+    assert_eq!(page.matches("<figure").count(), plots);
+    assert!(page.matches("class=\"failure\"").count() >= 4);
+    for outside in ["<script", "<link", "<img", "src=", "://", "url(", "@import"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for number in ["NaN", "inf\"", "FAILED"] {
+        assert!(!page.contains(number), "{number}");
+    }
+}
+
+#[test]
+fn a_scene_that_fails_does_not_stop_the_others() {
+    let folder = Folder::new();
+    let output = command(&folder.words("--only flood,ring"))
+        // The flood is written below it; a ring needs no files.
+        .env("TMPDIR", "/nonexistent")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary was built");
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let last = stderr(&output);
+    let last = last.lines().last().expect("an error");
+    assert!(last.starts_with("error: failed: flood: "), "{last}");
+    assert!(last.contains("/nonexistent"), "{last}");
+    let json: Value = serde_json::from_str(&stdout(&output)).expect("standard output is JSON");
+    assert_eq!(endings(&json), [("flood", false), ("ring", true)]);
+    let error = json["endings"][0]["error"].as_str().expect("what failed");
+    assert!(error.contains("/nonexistent"), "{error}");
+    let page = folder.page();
+    assert!(page.contains("It failed: "), "{page}");
+    assert!(page.contains("<section id=\"ring\">"), "{page}");
+}
+
+#[test]
+fn scenes_can_be_chosen() {
+    let folder = Folder::new();
+    let output = folder.report("--only ring,flood --skip flood");
+    assert_eq!(endings(&json(&output, "all")), [("ring", true)]);
+    let said = stderr(&output);
+    assert!(said.contains("[1/1] ring: "), "{said}");
+    assert!(!folder.page().contains("id=\"flood\""));
+}
+
+#[test]
+fn bad_usage_says_what_is_wrong_and_exits_with_2() {
+    for (knobs, says) in [
+        ("--report /dev/null/page", "/dev/null/page"),
+        ("--json /nonexistent/out.json", "/nonexistent/out.json"),
+        ("--only roundabout", "roundabout"),
+        ("--skip flood,roundabout", "roundabout"),
+        (
+            "--only flood --skip flood",
+            "--only and --skip leave no scene",
+        ),
+    ] {
+        let folder = Folder::new();
+        let report = match knobs.starts_with("--report") {
+            true => String::new(),
+            false => format!("--report {}", folder.path()),
+        };
+        check_usage(&format!("lab all --quick {knobs} {report}"), says);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_a_report_of_what_there_is() {
+    let folder = Folder::new();
+    let running = Running::start(&format!(
+        "lab all --only balance,ring --report {}",
+        folder.path()
+    ));
+    running.wait_for("[1/2] balance");
+    running.interrupt();
+    running.wait_for("Ctrl-C: the report has what was finished");
+    assert_eq!(running.wait(), 130);
+    let page = folder.page();
+    assert!(page.contains("interrupted"), "{page}");
+    assert!(!page.contains("id=\"ring\""), "{page}");
+}
