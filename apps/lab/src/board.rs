@@ -9,7 +9,7 @@ mod flood;
 mod mishaps;
 mod stores;
 
-use std::{env, fs, net::SocketAddr, path::PathBuf, process::ExitCode, sync::OnceLock};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::OnceLock};
 
 use anyhow::Result;
 use clap::Args;
@@ -19,13 +19,10 @@ use freeboard::{
     meter::Exposition,
 };
 
-use crate::{interrupt::Interrupt, serve::announce, usage::Usage};
+use crate::{interrupt::Interrupt, serve::announce, token, usage::Usage};
 pub(crate) use demonstration::DemonstrationArgs;
 
 static BOARD: OnceLock<Board> = OnceLock::new();
-
-/// The variable that may have the token.
-const TOKEN_VARIABLE: &str = "FREEBOARD_TOKEN";
 
 /// The knobs of the board that all commands share.
 #[derive(Debug, Clone, Args)]
@@ -56,25 +53,17 @@ impl BoardArgs {
 
     fn serve(&self, address: SocketAddr) -> Result<Board> {
         let mut options = BoardOptions::new();
-        if let Some(token) = self.token()? {
+        if let Some(token) = token::find(self.board_token_file.as_deref())? {
             options = options.token(token);
         }
         let board = options.serve(address).map_err(|error| match error {
             BoardError::TokenMissing(_) => Usage::new(format!(
-                "{error}: put it into ${TOKEN_VARIABLE}, or use --board-token-file"
+                "{error}: put it into ${}, or use --board-token-file",
+                token::VARIABLE
             )),
             error => Usage::new(error.to_string()),
         })?;
         Ok(BOARD.get_or_init(|| board).clone())
-    }
-
-    fn token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.board_token_file else {
-            return Ok(env::var(TOKEN_VARIABLE).ok());
-        };
-        let text = fs::read_to_string(path)
-            .map_err(|error| Usage::new(format!("cannot read {}: {error}", path.display())))?;
-        Ok(Some(text.trim().to_owned()))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     serve::{FetcherArgs, ProxyArgs, ServeHttpArgs},
     stream::Tool,
     streams::StreamsArgs,
+    top::TopArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -26,6 +27,7 @@ Examples:
   freeboard fetcher --load 500          the fetcher by itself, with nothing installed
   freeboard lab balance                 a fair scheduler at work (about 20 s)
   freeboard lab flood --dam credit:512  one run, through a dam with a window of 512
+  freeboard top                         what a board shows, in this terminal
   freeboard stream append LOG < lines   a durable stream out of standard input
   freeboard stream verify LOG           whether it is what was written";
 
@@ -83,6 +85,10 @@ pub(crate) enum Command {
     /// reason in a header.
     #[command(after_help = FETCHER_EXAMPLES)]
     Fetcher(Box<FetcherArgs>),
+
+    /// Shows a board in this terminal: workers, actors, streams, I/O, Redis, caches
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
 }
 
 const FETCHER_EXAMPLES: &str = "\
@@ -111,6 +117,21 @@ Examples:
   curl http://127.0.0.1:7700/metrics
 
 Exit codes: 0 done; 2 bad usage, or the port is in use.";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  freeboard top
+      the board on this machine, at port 7700; ? shows the keys
+  freeboard top http://127.0.0.1:7701 --sort queue_p99 --filter 'type:LogServer depth>0'
+  freeboard top http://10.0.0.7:7700 --token-file ~/board.token
+      a board that wants a token
+  freeboard top --once | head -20
+      one frame as text
+  freeboard top --json | jq '.system.actors.rows[] | [.name, .depth, .shed]'
+      one frame as JSON
+
+Without colours if NO_COLOR is set. Exit codes: 0 shown; 1 no frame came, or the terminal went away; 2 bad usage:
+no terminal, a filter or token that the board refused; 130 SIGINT.";
 
 const SERVE_HTTP_EXAMPLES: &str = "\
 Examples:

@@ -32,6 +32,8 @@ mod spin;
 mod stream;
 mod streams;
 mod table;
+mod token;
+mod top;
 mod track;
 mod usage;
 
@@ -79,6 +81,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Board(args)) => board::board(&args, &cli.board, &interrupt),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),
         Some(Command::Fetcher(args)) => serve::fetcher(&args, &interrupt),
+        Some(Command::Top(args)) => top::top(&args, &interrupt),
         Some(Command::Proxy(args)) => serve::proxy(&args, &interrupt),
     }
 }

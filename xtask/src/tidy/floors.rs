@@ -100,6 +100,10 @@ const FLOORS: &[(&str, Below)] = &[
         Below::Only(&["freeboard-actor", "freeboard-meter"]),
     ),
     (
+        "freeboard-top",
+        Below::Only(&["freeboard-board", "freeboard-flow", "freeboard-meter"]),
+    ),
+    (
         "freeboard-sim",
         Below::Only(&["freeboard-actor", "freeboard-stream"]),
     ),
@@ -111,6 +115,7 @@ const FLOORS: &[(&str, Below)] = &[
             "freeboard",
             "freeboard-meter",
             "freeboard-servers",
+            "freeboard-top",
             "freeboard-fetcher",
         ]),
     ),
