@@ -6,7 +6,7 @@ const SORTS = [
 ];
 export const LIMITS = [25, 50, 100, 200];
 
-const DEFAULTS = { system: "", sort: "depth", order: "desc", filter: "", offset: 0, limit: 50, actor: "" };
+const DEFAULTS = { system: "", sort: "depth", order: "desc", filter: "", offset: 0, limit: 25, actor: "" };
 
 /** All fields of a question, those that do not make sense replaced. */
 function sound(fields) {
