@@ -137,8 +137,17 @@ pub(crate) const RABBITMQ: Component = Component {
     needed_by: "the tests of apps/fetcher, and `cargo xtask peers fetch`",
 };
 
+/// A browser without a window, which shows the board.
+pub(crate) const CHROMIUM: Component = Component {
+    name: "Chromium",
+    programs: &["chromium", "chromedriver"],
+    probe: &[],
+    packages: &["chromium", "chromium-driver"],
+    needed_by: "the browser tests of crates/board and apps/lab, and `cargo xtask screenshots`",
+};
+
 /// All that `cargo xtask test` wants to have.
-pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &MARIADB, &RABBITMQ, &REDIS];
+pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &CHROMIUM, &MARIADB, &RABBITMQ, &REDIS];
 
 /// Whether a component can be used, and if not, why.
 #[derive(Debug, PartialEq, Eq)]

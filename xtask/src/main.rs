@@ -13,6 +13,7 @@ mod ci;
 mod component;
 mod loom;
 mod peers;
+mod screenshots;
 mod soak;
 mod step;
 mod test;
@@ -47,6 +48,9 @@ enum Command {
     Ci,
     /// Check the style rules: floors, file length, docs, markers, unsafe, atomics
     Tidy,
+    /// Take the pictures of board and report that the README shows
+    #[command(hide = true)]
+    Screenshots(screenshots::Options),
     /// Repeat loom and property tests with larger limits until the time is up
     Soak(soak::Options),
     /// Measure the same work on Freeboard and on other runtimes, side by side
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Ci => ci::run(),
         Command::Tidy => tidy::run(),
+        Command::Screenshots(options) => screenshots::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Peers(suite) => peers::run(&suite),
     };

@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use freeboard_actor::System;
@@ -34,6 +35,7 @@ pub struct BoardOptions {
     pub(crate) token: Option<String>,
     pub(crate) viewers_max: usize,
     pub(crate) connections_max: usize,
+    pub(crate) patience: Duration,
     share: f64,
     pub(crate) runtime: Option<Handle>,
 }
@@ -89,13 +91,15 @@ impl Default for BoardOptions {
 }
 
 impl BoardOptions {
-    /// The defaults: no token, 32 viewers, 256 connections, one hundredth of a processor.
+    /// The defaults: no token, 32 viewers, 256 connections, 30 seconds of patience, one hundredth of a
+    /// processor.
     #[must_use]
     pub fn new() -> Self {
         Self {
             token: None,
             viewers_max: 32,
             connections_max: 256,
+            patience: Duration::from_secs(30),
             share: 0.01,
             runtime: None,
         }
@@ -119,6 +123,13 @@ impl BoardOptions {
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;
+        self
+    }
+
+    /// How long a peer may take to ask, or to read anything of what it is sent, until it is let go.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

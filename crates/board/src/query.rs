@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 /// The most rows of actors in one frame.
 pub const ROWS_MAX: u32 = 200;
 
+/// As many as a frame has if nobody says otherwise; the page relies on it.
+const ROWS_DEFAULT: u32 = 25;
+
 /// The longest filter, in bytes.
 pub const FILTER_BYTES_MAX: usize = 256;
 
 /// Which system, which of its actors in which order, and which one in full. What it does not say takes its
-/// default: the newest system, and the fifty deepest mailboxes.
+/// default: the newest system, and the 25 deepest mailboxes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Query {
@@ -39,7 +42,7 @@ impl Default for Query {
             order: Order::default(),
             filter: String::new(),
             offset: 0,
-            limit: 50,
+            limit: ROWS_DEFAULT,
             actor: None,
         }
     }

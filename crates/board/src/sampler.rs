@@ -3,7 +3,7 @@
 //! ```text
 //!   all actors   (census: counters alone)    every 500 ms, later if it cost more than its share
 //!   the system   (workers, poller, groups)   every 100 ms, later if frames cost more than theirs
-//!   actors shown (50 rows, one in full)      every 100 ms, with the system
+//!   actors shown (25 rows, one in full)      every 100 ms, with the system
 //! ```
 //!
 //! Nobody asks: it waits, and looks at nothing. It is a thread of its own because a look at a hundred

@@ -94,7 +94,7 @@ impl Census {
         let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
         let begin = begin.min(matched);
         let end = (begin + query.limit as usize).min(matched);
-        // Only what is shown is sorted, which of a hundred thousand is fifty.
+        // Only what is shown is sorted, which of a hundred thousand is a page.
         if begin > 0 && begin < matched {
             picked.select_nth_unstable_by(begin, by);
         }

@@ -6,11 +6,16 @@
 //!                                               we ended
 //! ```
 //!
-//! The programs are Debian's; nothing of theirs that is installed or runs already is touched.
+//! The programs are Debian's; nothing of theirs that is installed or runs already is touched. With the
+//! feature `browser` there is a real browser as well.
 
 #![cfg(unix)]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "browser")]
+mod browser;
+#[cfg(feature = "browser")]
+mod chromium;
 mod error;
 mod mariadb;
 mod rabbitmq;
@@ -18,6 +23,8 @@ mod recipe;
 mod redis;
 mod server;
 
+#[cfg(feature = "browser")]
+pub use browser::{Browser, BrowserError};
 pub use error::ServerError;
 pub use mariadb::mariadb;
 pub use rabbitmq::rabbitmq;

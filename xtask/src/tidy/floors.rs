@@ -96,10 +96,6 @@ const FLOORS: &[(&str, Below)] = &[
         ]),
     ),
     (
-        "freeboard-board",
-        Below::Only(&["freeboard-actor", "freeboard-meter"]),
-    ),
-    (
         "freeboard-top",
         Below::Only(&["freeboard-board", "freeboard-flow", "freeboard-meter"]),
     ),

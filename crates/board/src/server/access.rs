@@ -43,10 +43,11 @@ impl Access {
             };
         };
         let is_right = |shown: &str| bool::from(shown.as_bytes().ct_eq(token.as_bytes()));
-        if bearer(headers).is_some_and(is_right) || cookie(headers).is_some_and(is_right) {
-            Verdict::Granted
-        } else if in_query(uri).is_some_and(is_right) {
+        // First, so that a browser that has the cookie already takes it out of its address bar as well.
+        if in_query(uri).is_some_and(is_right) {
             Verdict::GrantedByAddress
+        } else if bearer(headers).is_some_and(is_right) || cookie(headers).is_some_and(is_right) {
+            Verdict::Granted
         } else {
             Verdict::Unauthorised
         }

@@ -1,6 +1,7 @@
 //! The same figures as Prometheus reads them.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -20,8 +21,8 @@ use super::routes::{Site, refused};
 /// For so long a text is given again: who scrapes often, or from many places, costs no more.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The latest text and what it is of.
-pub(super) type Cached = Arc<Mutex<Option<(Option<String>, Instant, Bytes)>>>;
+/// The latest texts, by the number of the system; that without any has none.
+pub(super) type Cached = Arc<Mutex<HashMap<Option<u64>, (Instant, Bytes)>>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -37,17 +38,17 @@ pub(super) async fn text(
     let Ok(Params(which)) = which else {
         return refused(StatusCode::BAD_REQUEST, "which system?");
     };
-    // Held while the text is made: one is made at a time.
-    let mut cached = site.cached.lock().await;
-    if let Some((system, at, text)) = &*cached
-        && *system == which.system
-        && at.elapsed() < FRESH
-    {
-        return answer(text.clone());
-    }
     let watched = site.watching.systems.find(which.system.as_deref());
     if watched.is_none() && which.system.is_some() {
         return refused(StatusCode::NOT_FOUND, "there is no system of that name");
+    }
+    let number = watched.as_ref().map(|it| it.number);
+    // Held while a text is made, even if who asked for it has gone: one is made at a time.
+    let mut cached = site.cached.clone().lock_owned().await;
+    if let Some((at, text)) = cached.get(&number)
+        && at.elapsed() < FRESH
+    {
+        return answer(text.clone());
     }
     let sources = site.watching.sources.clone();
     // A hundred thousand actors take a while.
@@ -56,16 +57,18 @@ pub(super) async fn text(
         let snapshot = system.map(|system| system.snapshot());
         let mut text = snapshot.map(|it| families(&it)).unwrap_or_default();
         sources.render(&mut text);
-        Bytes::from(text.finish())
+        let text = Bytes::from(text.finish());
+        cached.retain(|_, (at, _)| at.elapsed() < FRESH);
+        cached.insert(number, (Instant::now(), text.clone()));
+        text
     });
-    let Ok(text) = made.await else {
-        return refused(
+    match made.await {
+        Ok(text) => answer(text),
+        Err(_) => refused(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the text could not be made",
-        );
-    };
-    *cached = Some((which.system, Instant::now(), text.clone()));
-    answer(text)
+        ),
+    }
 }
 
 fn answer(text: Bytes) -> Response {

@@ -8,7 +8,12 @@ mod assets;
 mod metrics;
 mod routes;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -29,12 +34,6 @@ use routes::Site;
 
 /// A request's head, in bytes; further ones are answered with 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// For a request to come whole, and for a connection to be idle between two.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// For a peer to read anything of what is sent.
-const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// What the kernel keeps for a peer that does not read.
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
@@ -85,8 +84,12 @@ impl Server {
         drop(entered);
         let (open, closed) = watch::channel(());
         let connections = Arc::new(Semaphore::new(options.connections_max));
-        let site = Site::new(&options, watching);
-        handle.spawn(accept(listener, site.router(), connections, closed));
+        let peers = Peers {
+            router: Site::new(&options, watching).router(),
+            patience: options.patience,
+            closed,
+        };
+        handle.spawn(accept(listener, connections, peers));
         Ok(Self {
             address,
             _open: open,
@@ -123,16 +126,20 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept(
-    listener: TcpListener,
+/// How each connection is served.
+#[derive(Clone)]
+struct Peers {
     router: Router,
-    connections: Arc<Semaphore>,
-    mut closed: watch::Receiver<()>,
-) {
+    patience: Duration,
+    /// Changes when the server ends.
+    closed: watch::Receiver<()>,
+}
+
+async fn accept(listener: TcpListener, connections: Arc<Semaphore>, mut peers: Peers) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = closed.changed() => return,
+            _ = peers.closed.changed() => return,
         };
         let Ok((stream, _)) = accepted else {
             sleep(REST).await;
@@ -140,7 +147,7 @@ async fn accept(
         };
         match connections.clone().try_acquire_owned() {
             Ok(permit) => {
-                tokio::spawn(serve(stream, router.clone(), permit, closed.clone()));
+                tokio::spawn(serve(stream, permit, peers.clone()));
             }
             // At once or not at all: a full house waits for nobody.
             Err(_) => refuse(stream),
@@ -150,29 +157,28 @@ async fn accept(
 
 /// Says that there is no room, if that can be said without waiting.
 fn refuse(stream: TcpStream) {
-    let _ = stream.try_write(TOO_MANY);
+    // Tokio has not yet heard that a new socket can be written to, and would not try.
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write(TOO_MANY);
+    }
 }
 
-async fn serve(
-    stream: TcpStream,
-    router: Router,
-    _permit: OwnedSemaphorePermit,
-    mut closed: watch::Receiver<()>,
-) {
+async fn serve(stream: TcpStream, _permit: OwnedSemaphorePermit, mut peers: Peers) {
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(WRITE_TIME_MAX));
+    stream.set_write_timeout(Some(peers.patience));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
+        // For a request to come whole, and for a connection to be idle between two.
+        .header_read_timeout(peers.patience)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(
             TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(router),
+            TowerToHyperService::new(peers.router),
         );
     tokio::select! {
         // What went wrong with a peer is the peer's.
         _ = connection => {}
-        _ = closed.changed() => {}
+        _ = peers.closed.changed() => {}
     }
 }

@@ -89,13 +89,13 @@ impl Site {
 
 /// Lets in who may look, and says to browsers what the page may do.
 async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return refused(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "the board is only to be looked at",
-        );
-    }
+    let is_looking = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = match site.access.judge(request.uri(), request.headers()) {
+        _ if !is_looking => {
+            let text = "the board is only to be looked at";
+            let allow = [(header::ALLOW, "GET, HEAD")];
+            (allow, refused(StatusCode::METHOD_NOT_ALLOWED, text)).into_response()
+        }
         Verdict::Granted => next.run(request).await,
         Verdict::GrantedByAddress if request.uri().path() == "/" => to_cookie(&site.access),
         Verdict::GrantedByAddress => next.run(request).await,
@@ -131,7 +131,9 @@ fn to_cookie(access: &Access) -> Response {
 }
 
 pub(super) fn refused(status: StatusCode, text: &str) -> Response {
-    (status, format!("{text}\n")).into_response()
+    // It may repeat what was asked: it stays one line, and says nothing to a terminal.
+    let line = text.replace(char::is_control, " ");
+    (status, format!("{line}\n")).into_response()
 }
 
 fn refused_frame(error: &FrameError) -> Response {

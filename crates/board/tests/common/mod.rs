@@ -1,6 +1,10 @@
 //! What the board's tests share: systems with actors that are held, and waiting for conditions.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod http;
+#[cfg(unix)]
+pub(crate) mod page;
+
 use std::{
     sync::{Arc, Condvar, Mutex},
     thread,

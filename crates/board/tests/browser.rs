@@ -1,0 +1,160 @@
+//! The page in a real browser: it shows what happens, does what is clicked and pressed, and comes back.
+#![cfg(unix)]
+
+mod common;
+
+use common::{
+    Note, eventually,
+    http::serve,
+    page::{ENTER, ESCAPE, Page},
+    quiet_system, spawn_idle, told,
+};
+use freeboard_board::BoardOptions;
+
+#[test]
+fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
+    let system = quiet_system("flooded");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    spawn_idle(&system, 100);
+    let (actors, gate) = told(&system, &[1]);
+    let id = actors[0].id().get();
+    let page = Page::open(address);
+    page.shows("the flooded actor comes first", "names()[0] === 'held-0'");
+    page.shows("its first message", "depths()[0] === 1");
+    for _ in 0..500 {
+        actors[0].tell(Note).unwrap();
+    }
+    page.shows("the flood has risen", "depths()[0] === 501");
+
+    page.click(&format!("row-{id}"));
+    page.shows(
+        "it is open",
+        "shown('detail') && find('detail-title').textContent.includes('held-0')",
+    );
+    page.press(ESCAPE);
+    page.shows("it is closed", "!shown('detail')");
+    gate.open();
+    page.shows(
+        "the flood has fallen",
+        "rows().length === 25 && depths().every((depth) => depth === 0)",
+    );
+
+    page.press("/");
+    page.shows(
+        "the filter has the focus",
+        "document.activeElement === find('filter')",
+    );
+    page.press(&format!("held-0{ENTER}"));
+    page.shows(
+        "the filter holds",
+        "names().length === 1 && names()[0] === 'held-0'",
+    );
+    page.press(ESCAPE);
+    page.press("j");
+    page.press(ENTER);
+    page.shows("keys open an actor", "shown('detail')");
+    page.press(ESCAPE);
+    page.shows("and close it", "!shown('detail')");
+    page.press("p");
+    page.shows("it is paused", "state() === 'paused'");
+    page.press("p");
+    page.shows("it goes on", "state() === 'live'");
+
+    let colour = "getComputedStyle(document.body).backgroundColor";
+    page.emulate(1_280, 800, "light");
+    let light = page.value(colour);
+    page.emulate(1_280, 800, "dark");
+    assert_ne!(page.value(colour), light);
+    for (width, theme) in [(1_280, "light"), (360, "light"), (360, "dark")] {
+        page.emulate(width, 800, theme);
+        page.filter("");
+        page.shows("all rows are there", "rows().length === 25");
+        let over = page.value("document.documentElement.scrollWidth - innerWidth");
+        assert_eq!(over, 0, "at a width of {width}");
+    }
+    page.is_silent();
+}
+
+#[test]
+fn a_hundred_thousand_actors_are_sorted_and_filtered() {
+    let system = quiet_system("many");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    spawn_idle(&system, 100_000);
+    let (_actors, _gate) = told(&system, &[3, 7, 5]);
+    let page = Page::open(address);
+    page.shows(
+        "the deepest comes first",
+        "depths().slice(0, 4).join() === '7,5,3,0'",
+    );
+    page.shows(
+        "all are counted",
+        "find('actors-summary').textContent.includes('100,003')",
+    );
+    let sort = |column: &str| {
+        let selector = format!("[data-test='sort-{column}'] button");
+        page.browser.click(&selector).unwrap();
+    };
+    sort("depth");
+    page.shows(
+        "the deepest are not among the first",
+        "depths().every((depth) => depth === 0)",
+    );
+    sort("name");
+    page.shows(
+        "by name",
+        "names().slice(0, 3).join() === 'held-0,held-1,held-2'",
+    );
+    sort("name");
+    page.shows(
+        "by name, from the end",
+        "names().slice(0, 3).join() === 'held-2,held-1,held-0'",
+    );
+    page.filter("held- depth>4");
+    page.shows("two match", "names().join() === 'held-2,held-1'");
+    page.shows(
+        "and are counted",
+        "find('actors-summary').textContent.includes('2 matching, 100,003')",
+    );
+    page.filter("no-such-actor");
+    page.shows("none match", "rows().length === 0 && shown('actors-none')");
+    page.filter("depth=0");
+    page.shows("the others do", "rows().length === 25");
+    let first = page.value("rows()[0].dataset.test");
+    page.press(&format!("{ESCAPE}]"));
+    page.shows(
+        "the next page",
+        &format!("rows()[0].dataset.test !== {first}"),
+    );
+    page.is_silent();
+    page.filter("depth>much");
+    page.shows(
+        "it says what it did not understand",
+        "find('filter-error').textContent.includes('`much` is no number')",
+    );
+    page.shows("and goes on", "state() === 'live'");
+}
+
+#[test]
+fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
+    let system = quiet_system("lasting");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    let page = Page::open(address);
+    page.is_silent();
+    drop(board);
+    page.shows(
+        "it has lost the connection",
+        "state() === 'lost' && shown('banner')",
+    );
+    let mut board = None;
+    eventually("the port is free again", || {
+        board = BoardOptions::new().serve(address).ok();
+        board.is_some()
+    });
+    board.as_ref().unwrap().watch(&system);
+    page.shows("it has come back", "state() === 'live' && !shown('banner')");
+    spawn_idle(&system, 7);
+    page.shows("and shows what is new", "rows().length === 7");
+}

@@ -1,0 +1,153 @@
+//! What clients can do to a board that send, ask or hold more than they should.
+
+mod common;
+
+use std::{
+    io::Write,
+    net::Shutdown,
+    time::{Duration, Instant},
+};
+
+use common::{
+    LIMIT, eventually,
+    http::{Peer, Viewer, get, serve},
+    quiet_system,
+};
+use freeboard_board::BoardOptions;
+
+/// Short enough for a test to wait for, and longer than a machine that is busy holds anybody up.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+#[test]
+fn a_head_that_is_too_long_is_refused() {
+    let (_board, address) = serve(BoardOptions::new());
+    let one = |name: &str| format!("{name}{}\r\n", "a".repeat(16 * 1024));
+    for request in [
+        format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(16 * 1024)),
+        format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", one("A: ")),
+        format!(
+            "GET / HTTP/1.1\r\nHost: x\r\n{}",
+            "A: bcdefgh\r\n".repeat(10_000)
+        ),
+    ] {
+        for piece in [100, request.len()] {
+            let mut peer = Peer::connect(address);
+            for bytes in request.as_bytes().chunks(piece) {
+                // It is refused before it is through.
+                if peer.stream().write_all(bytes).is_err() {
+                    break;
+                }
+            }
+            assert_eq!(peer.head().unwrap().status, 431, "{}", &request[..40]);
+        }
+    }
+    assert_eq!(get(address, "/healthz").text(), "ok\n");
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_others_are_answered() {
+    let (_board, address) = serve(BoardOptions::new());
+    for bytes in [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n".as_slice(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \xff\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+    ] {
+        let mut peer = Peer::connect(address);
+        peer.stream().write_all(bytes).unwrap();
+        peer.stream().shutdown(Shutdown::Write).unwrap();
+        // Some are not worth an answer.
+        if let Ok(head) = peer.head() {
+            assert_eq!(head.status, 400, "{bytes:?}");
+        }
+        assert_eq!(get(address, "/healthz").text(), "ok\n");
+    }
+}
+
+#[test]
+fn whoever_asks_too_slowly_or_not_at_all_is_let_go() {
+    let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
+    let mut silent = Peer::connect(address);
+    let mut idle = Peer::connect(address);
+    idle.ask("GET /healthz", &[]);
+    assert_eq!(idle.answer().unwrap().head.status, 200);
+    let mut slow = Peer::connect(address);
+    slow.ask("GET /", &[]);
+    slow.answer().unwrap();
+    write!(slow.stream(), "GET / HTTP/1.1\r\nHost: x\r\nA: ").unwrap();
+    eventually("one that sends a byte at a time is let go", || {
+        // What is sent after that is refused.
+        slow.stream().write_all(b"a").is_err() || slow.is_closed()
+    });
+    eventually("one that is idle is let go", || idle.is_closed());
+    eventually("one that says nothing is let go", || silent.is_closed());
+}
+
+#[test]
+fn whoever_listens_is_not_let_go() {
+    let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
+    let mut viewer = Viewer::open(address, "").unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE * 3 {
+        viewer.next().expect("it goes on");
+    }
+}
+
+#[test]
+fn whoever_asks_on_and_on_and_never_reads_is_let_go() {
+    let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
+    let mut peer = Peer::connect(address);
+    let many = format!("GET /board.js HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(100);
+    let deadline = Instant::now() + LIMIT;
+    // Its questions are not taken any more, until it is let go.
+    while peer.stream().write_all(many.as_bytes()).is_ok() {
+        assert!(Instant::now() < deadline);
+    }
+    assert_eq!(get(address, "/healthz").text(), "ok\n");
+}
+
+#[test]
+fn viewers_are_bounded_and_leave_their_places() {
+    let system = quiet_system("viewed");
+    let (board, address) = serve(BoardOptions::new().viewers_max(2));
+    board.watch(&system);
+    let mut first = Viewer::open(address, "").unwrap();
+    let second = Viewer::open(address, "sort=name").unwrap();
+    let refused = Viewer::open(address, "").unwrap_err();
+    assert_eq!(refused.head.status, 503);
+    assert!(refused.line().starts_with("2 pages are kept up to date"));
+    // What is no viewer is answered all the same, and so are those that are.
+    assert_eq!(get(address, "/api/frame").head.status, 200);
+    first.next().unwrap();
+    drop(second);
+    eventually("there is room again", || Viewer::open(address, "").is_ok());
+}
+
+#[test]
+fn connections_are_bounded_and_leave_their_places() {
+    let (_board, address) = serve(BoardOptions::new().connections_max(2));
+    let mut peers: Vec<Peer> = (0..2).map(|_| Peer::connect(address)).collect();
+    for peer in &mut peers {
+        peer.ask("GET /healthz", &[]);
+        assert_eq!(peer.answer().unwrap().head.status, 200);
+    }
+    for _ in 0..10 {
+        let refused = get(address, "/healthz");
+        assert_eq!(refused.head.status, 503);
+        assert_eq!(refused.head.field("connection"), Some("close"));
+        assert_eq!(
+            refused.line(),
+            "the board has as many connections open as it may have"
+        );
+    }
+    peers[0].ask("GET /healthz", &[]);
+    assert_eq!(peers[0].answer().unwrap().head.status, 200);
+    peers.clear();
+    eventually("there is room again", || {
+        get(address, "/healthz").head.status == 200
+    });
+}
