@@ -69,6 +69,8 @@ pub(crate) enum Suite {
     Redis(#[command(flatten)] Options<group::Redis>),
     /// The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows
     Fetch(#[command(flatten)] Options<group::Fetch>),
+    /// 10,000 and 100,000 busy actors, watched; what that costs them
+    Board(#[command(flatten)] Options<group::Board>),
 }
 
 /// How to measure; the works that can be chosen are those of suite `S`.
@@ -109,6 +111,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Proxy(options) => run_group(options),
         Suite::Redis(options) => run_group(options),
         Suite::Fetch(options) => run_group(options),
+        Suite::Board(options) => run_group(options),
     }
 }
 

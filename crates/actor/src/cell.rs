@@ -24,7 +24,7 @@ use std::{
 };
 
 use freeboard_flow::{MailboxConfig, ShedReason};
-use freeboard_meter::{ActorSnapshot, Histogram, HistogramSnapshot};
+use freeboard_meter::{ActorSnapshot, Histogram};
 use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
 
 use once_cell::race::OnceBox;
@@ -463,13 +463,13 @@ impl Core {
             lanes: self
                 .mailbox
                 .snapshot(self.config(), phase == Phase::Running),
-            handling: self.handling().map(|times| times.summary()),
+            handling: self.handling().map(Histogram::summary),
         }
     }
 
     /// How long its handlers took, once any was measured.
-    pub(crate) fn handling(&self) -> Option<HistogramSnapshot> {
-        self.handling.get().map(Histogram::snapshot)
+    pub(crate) fn handling(&self) -> Option<&Histogram> {
+        self.handling.get()
     }
 }
 

@@ -4,7 +4,7 @@
 //! 128. What an idle actor does not need is made on first use.
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::{Counter, Histogram, HistogramSnapshot, OwnedCounter, Peak, ReasonCount};
+use freeboard_meter::{Counter, Histogram, OwnedCounter, Peak, ReasonCount};
 
 use once_cell::race::OnceBox;
 
@@ -77,8 +77,8 @@ impl LaneGauges {
         shedding.map_or(0, |it| it.by_reason.iter().map(Counter::get).sum())
     }
 
-    pub(crate) fn time_in_queue(&self) -> Option<HistogramSnapshot> {
-        self.time_in_queue.get().map(Histogram::snapshot)
+    pub(crate) fn time_in_queue(&self) -> Option<&Histogram> {
+        self.time_in_queue.get()
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
-use freeboard_meter::{Counter, LaneSnapshot};
+use freeboard_meter::{Counter, Histogram, LaneSnapshot};
 use freeboard_queue::{Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
 
 use crate::{
@@ -336,7 +336,7 @@ impl MailboxLane {
             accepted: self.accepted(),
             handled: self.gauges.handled.get(),
             shed: self.gauges.shed(),
-            time_in_queue: self.gauges.time_in_queue().map(|times| times.summary()),
+            time_in_queue: self.gauges.time_in_queue().map(Histogram::summary),
         }
     }
 }

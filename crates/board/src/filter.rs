@@ -76,7 +76,7 @@ impl Filter {
             .any(|term| matches!(term, Term::Compare(key, ..) if key.is_time()))
     }
 
-    pub(crate) fn lets_through(&self, actor: &Surveyed) -> bool {
+    pub(crate) fn lets_through(&self, actor: Surveyed<'_>) -> bool {
         self.terms.iter().all(|term| term.holds(actor))
     }
 }
@@ -115,8 +115,8 @@ impl Term {
         Ok(Self::Compare(key, relation, number))
     }
 
-    fn holds(&self, actor: &Surveyed) -> bool {
-        let reading = &actor.reading;
+    fn holds(&self, actor: Surveyed<'_>) -> bool {
+        let reading = actor.reading;
         let name = reading.name.as_deref().unwrap_or_default();
         let has_id = |text: &str| reading.at.id().to_string() == text;
         match self {

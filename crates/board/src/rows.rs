@@ -5,7 +5,7 @@ use freeboard_meter::{ActorSnapshot, HistogramSnapshot, HistogramSummary, Reason
 
 use crate::{
     frame::{ActorFrame, ActorRow, ActorsFrame, OctaveCount},
-    survey::{Census, Selection, Surveyed},
+    survey::{Census, Selection},
 };
 
 /// The rows that were picked, read anew; their order and rates are those of the census.
@@ -16,21 +16,22 @@ pub(crate) fn actors_frame(
     offset: u64,
 ) -> ActorsFrame {
     let row = |index: &usize| {
-        let surveyed = &census.actors[*index];
+        let surveyed = census.actor(*index);
         let snapshot = system.actor_snapshot(surveyed.reading.at);
-        let mut row = snapshot.map_or_else(|| ended(&surveyed.reading), row);
-        rates(&mut row, surveyed);
+        let mut row = snapshot.map_or_else(|| ended(surveyed.reading), row);
+        row.in_per_s = surveyed.rates.in_per_s;
+        row.out_per_s = surveyed.rates.out_per_s;
         row
     };
     ActorsFrame {
         survey: census.number,
         survey_age_ns: now_ns().saturating_sub(census.at_ns),
         survey_cost_ns: 0,
-        total: census.actors.len() as u64,
+        total: census.len() as u64,
         matched: selection.matched,
         depth: census.depth,
-        in_per_s: census.in_per_s,
-        out_per_s: census.out_per_s,
+        in_per_s: census.all.in_per_s,
+        out_per_s: census.all.out_per_s,
         offset: offset.min(selection.matched),
         rows: selection.picked.iter().map(row).collect(),
     }
@@ -104,9 +105,4 @@ fn ended(reading: &ActorReading) -> ActorRow {
         restarts: u64::from(reading.restarts),
         ..ActorRow::default()
     }
-}
-
-fn rates(row: &mut ActorRow, surveyed: &Surveyed) {
-    row.in_per_s = surveyed.in_per_s;
-    row.out_per_s = surveyed.out_per_s;
 }

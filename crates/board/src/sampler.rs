@@ -225,12 +225,11 @@ impl Sampler {
         };
         let is_same = |it: &Selected| it.system == watched.number && it.census == census.number;
         if !self.selections.get(query).is_some_and(is_same) {
-            let find = |id| census.actors.iter().find(|it| it.reading.at.id() == id);
             let selected = Selected {
                 system: watched.number,
                 census: census.number,
                 selection: census.select(query, filter),
-                actor: query.actor.and_then(find).map(|it| it.reading.at),
+                actor: query.actor.and_then(|id| census.find(id)),
             };
             self.selections.insert(query.clone(), selected);
         }
@@ -269,8 +268,7 @@ impl Known {
             Survey::Counters
         };
         let time = ProcessorTime::now();
-        let census = Census::take(system, what, self.census.as_ref());
-        self.census = Some(census);
+        self.census.get_or_insert_default().look(system, what);
         self.census_cost = time.elapsed();
     }
 }

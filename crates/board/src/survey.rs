@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use freeboard_actor::{ActorReading, Survey, System};
+use freeboard_actor::{ActorAt, ActorReading, Survey, System};
 use freeboard_meter::now_ns;
 
 use crate::{
@@ -12,24 +12,34 @@ use crate::{
 };
 
 /// One actor and its rates.
-#[derive(Debug)]
-pub(crate) struct Surveyed {
-    pub(crate) reading: ActorReading,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surveyed<'a> {
+    pub(crate) reading: &'a ActorReading,
+    pub(crate) rates: Rates,
+}
+
+/// Messages a second since the look before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
     pub(crate) in_per_s: f64,
     pub(crate) out_per_s: f64,
 }
 
-/// All actors as of one look.
-#[derive(Debug)]
+/// All actors as of one look. Its memory is used for one look after the other.
+#[derive(Debug, Default)]
 pub(crate) struct Census {
     pub(crate) number: u64,
     pub(crate) at_ns: u64,
     pub(crate) has_times: bool,
-    /// In the order of `ActorAt`.
-    pub(crate) actors: Vec<Surveyed>,
     pub(crate) depth: u64,
-    pub(crate) in_per_s: f64,
-    pub(crate) out_per_s: f64,
+    /// Of all actors together.
+    pub(crate) all: Rates,
+    /// In the order of `ActorAt`.
+    readings: Vec<ActorReading>,
+    /// Of the look before.
+    earlier: Vec<ActorReading>,
+    /// By the indices of `readings`.
+    rates: Vec<Rates>,
 }
 
 /// Those that match a query, in its order, and no more than it asked for.
@@ -41,56 +51,59 @@ pub(crate) struct Selection {
 }
 
 impl Census {
-    /// Looks at all actors; rates are against `before`.
-    pub(crate) fn take(system: &System, what: Survey, before: Option<&Self>) -> Self {
-        let readings = system.survey(what);
-        let at_ns = now_ns();
-        let seconds = before.map_or(0.0, |it| at_ns.saturating_sub(it.at_ns) as f64 / 1e9);
-        let mut earlier = before.map_or(&[][..], |it| &it.actors).iter().peekable();
-        let (mut depth, mut all_in, mut all_out) = (0, 0.0, 0.0);
-        let actors = readings
-            .into_iter()
-            .map(|reading| {
-                depth += reading.depth;
-                // Both are in the same order: who is not in one of them is passed over.
-                while earlier.next_if(|it| it.reading.at < reading.at).is_some() {}
-                let same = earlier.next_if(|it| it.reading.at == reading.at);
-                let rate = |now: u64, then: fn(&ActorReading) -> u64| match same {
-                    Some(it) if seconds > 0.0 => {
-                        now.saturating_sub(then(&it.reading)) as f64 / seconds
-                    }
-                    _ => 0.0,
-                };
-                let in_per_s = rate(reading.accepted, |it| it.accepted);
-                let out_per_s = rate(reading.handled, |it| it.handled);
-                all_in += in_per_s;
-                all_out += out_per_s;
-                Surveyed {
-                    reading,
-                    in_per_s,
-                    out_per_s,
-                }
-            })
-            .collect();
-        Self {
-            number: before.map_or(1, |it| it.number + 1),
-            at_ns,
-            has_times: what == Survey::Times,
-            actors,
-            depth,
-            in_per_s: all_in,
-            out_per_s: all_out,
+    /// Looks at all actors; rates are against the look before.
+    pub(crate) fn look(&mut self, system: &System, what: Survey) {
+        let before_ns = self.at_ns;
+        std::mem::swap(&mut self.readings, &mut self.earlier);
+        system.survey_into(what, &mut self.readings);
+        self.at_ns = now_ns();
+        self.number += 1;
+        self.has_times = what == Survey::Times;
+        self.depth = self.readings.iter().map(|reading| reading.depth).sum();
+        let seconds = self.at_ns.saturating_sub(before_ns) as f64 / 1e9;
+        let mut earlier = self.earlier.iter().peekable();
+        let rates = self.readings.iter().map(|reading| {
+            // Both are in the same order: who is not in one of them is passed over.
+            while earlier.next_if(|it| it.at < reading.at).is_some() {}
+            match earlier.next_if(|it| it.at == reading.at) {
+                Some(before) if seconds > 0.0 => Rates::between(before, reading, seconds),
+                _ => Rates::default(),
+            }
+        });
+        self.rates.clear();
+        self.rates.extend(rates);
+        self.all = Rates {
+            in_per_s: self.rates.iter().map(|it| it.in_per_s).sum(),
+            out_per_s: self.rates.iter().map(|it| it.out_per_s).sum(),
+        };
+    }
+
+    /// How many actors there are.
+    pub(crate) fn len(&self) -> usize {
+        self.readings.len()
+    }
+
+    pub(crate) fn actor(&self, index: usize) -> Surveyed<'_> {
+        Surveyed {
+            reading: &self.readings[index],
+            rates: self.rates[index],
         }
+    }
+
+    /// Where the actor of that number is.
+    pub(crate) fn find(&self, id: u64) -> Option<ActorAt> {
+        let mut ats = self.readings.iter().map(|reading| reading.at);
+        ats.find(|at| at.id() == id)
     }
 
     /// The actors that a query asks for.
     pub(crate) fn select(&self, query: &Query, filter: &Filter) -> Selection {
-        let actors = &self.actors;
-        let mut picked: Vec<usize> = (0..actors.len())
-            .filter(|index| filter.lets_through(&actors[*index]))
+        let mut picked: Vec<usize> = (0..self.len())
+            .filter(|index| filter.lets_through(self.actor(*index)))
             .collect();
         let matched = picked.len();
-        let by = |a: &usize, b: &usize| compare(&actors[*a], &actors[*b], query.sort, query.order);
+        let by =
+            |a: &usize, b: &usize| compare(self.actor(*a), self.actor(*b), query.sort, query.order);
         let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
         let begin = begin.min(matched);
         let end = (begin + query.limit as usize).min(matched);
@@ -112,18 +125,28 @@ impl Census {
     }
 }
 
-impl Surveyed {
+impl Rates {
+    fn between(before: &ActorReading, now: &ActorReading, seconds: f64) -> Self {
+        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        Self {
+            in_per_s: rate(now.accepted, before.accepted),
+            out_per_s: rate(now.handled, before.handled),
+        }
+    }
+}
+
+impl Surveyed<'_> {
     /// The number in a column; none if it was not measured, or if the column has no numbers.
-    pub(crate) fn number(&self, key: SortKey) -> Option<f64> {
-        let reading = &self.reading;
+    pub(crate) fn number(self, key: SortKey) -> Option<f64> {
+        let reading = self.reading;
         let time = |time: Option<u64>| time.map(|ns| ns as f64);
         Some(match key {
             SortKey::Id => reading.at.id() as f64,
             SortKey::Depth => reading.depth as f64,
             SortKey::Bound => reading.bound as f64,
             SortKey::HighWater => reading.high_water as f64,
-            SortKey::In => self.in_per_s,
-            SortKey::Out => self.out_per_s,
+            SortKey::In => self.rates.in_per_s,
+            SortKey::Out => self.rates.out_per_s,
             SortKey::Accepted => reading.accepted as f64,
             SortKey::Handled => reading.handled as f64,
             SortKey::Shed => reading.shed as f64,
@@ -138,7 +161,7 @@ impl Surveyed {
 
 /// Total: actors that are equal in the column come by their numbers, so that rows do not dance; those
 /// that have nothing in it come last, whatever the order.
-fn compare(a: &Surveyed, b: &Surveyed, key: SortKey, order: Order) -> Ordering {
+fn compare(a: Surveyed<'_>, b: Surveyed<'_>, key: SortKey, order: Order) -> Ordering {
     let turned = |ordering: Ordering| match order {
         Order::Asc => ordering,
         Order::Desc => ordering.reverse(),

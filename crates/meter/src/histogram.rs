@@ -10,6 +10,8 @@ use std::fmt;
 use crate::buckets::{BUCKET_COUNT, index_of};
 use crate::sync::{AtomicU64, Ordering};
 
+use crate::tally::{Extent, summary, values_at};
+
 pub use crate::tally::{HistogramSnapshot, HistogramSummary};
 
 /// A histogram of nanoseconds with one writer at a time and any number of readers.
@@ -110,10 +112,59 @@ impl Histogram {
         )
     }
 
-    /// The usual figures.
+    /// The values at rising quantiles, each as [`HistogramSnapshot::value_at`] has it, without a copy of
+    /// the buckets; none if there is no value.
+    #[must_use]
+    pub fn values_at<const N: usize>(&self, quantiles: [f64; N]) -> Option<[u64; N]> {
+        let span = self.span()?;
+        Some(values_at(span.counts(), span.extent, quantiles))
+    }
+
+    /// The usual figures, without a copy of the buckets.
     #[must_use]
     pub fn summary(&self) -> HistogramSummary {
-        self.snapshot().summary()
+        let Some(span) = self.span() else {
+            return HistogramSummary::default();
+        };
+        // Ordering: Relaxed, as in `record`.
+        let sum_ns = self.sum_ns.load(Ordering::Relaxed);
+        summary(span.counts(), span.extent, sum_ns)
+    }
+
+    /// The buckets between the least and the greatest value; a value whose record is under way may be
+    /// outside, and is then not counted yet. Most histograms use a few of their many cache lines.
+    fn span(&self) -> Option<Span<'_>> {
+        // Ordering: Relaxed, as in `record`.
+        let max_ns = self.max_ns.load(Ordering::Relaxed);
+        // The first record may have set the one and not yet the other.
+        let min_ns = self.min_ns.load(Ordering::Relaxed).min(max_ns);
+        let first = index_of(min_ns);
+        let mut span = Span {
+            first,
+            counts: &self.counts[first..=index_of(max_ns)],
+            extent: Extent {
+                count: 0,
+                min_ns,
+                max_ns,
+            },
+        };
+        span.extent.count = span.counts().fold(0, |sum, (_, n)| n.saturating_add(sum));
+        (span.extent.count > 0).then_some(span)
+    }
+}
+
+/// The buckets that have values.
+struct Span<'a> {
+    first: usize,
+    counts: &'a [AtomicU64],
+    extent: Extent,
+}
+
+impl Span<'_> {
+    fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
+        // Ordering: Relaxed, as in `Histogram::record`.
+        let loaded = self.counts.iter().map(|it| it.load(Ordering::Relaxed));
+        (self.first..).zip(loaded)
     }
 }
 

@@ -12,10 +12,16 @@ use crate::buckets::{BUCKET_COUNT, highest, lowest, middle};
 pub struct HistogramSnapshot {
     /// Empty, or one element for each bucket.
     counts: Vec<u64>,
-    count: u64,
     sum_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
+    extent: Extent,
+}
+
+/// How many values there are, and between which two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) count: u64,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
 impl HistogramSnapshot {
@@ -29,40 +35,40 @@ impl HistogramSnapshot {
         };
         let max_ns = max_ns.clamp(lowest(last), highest(last));
         let min_ns = min_ns.clamp(lowest(first), highest(first)).min(max_ns);
+        let count = counts.iter().fold(0, |sum, &n| n.saturating_add(sum));
         Self {
-            count: counts.iter().fold(0, |sum, &n| n.saturating_add(sum)),
             counts,
             sum_ns,
-            min_ns,
-            max_ns,
+            extent: Extent {
+                count,
+                min_ns,
+                max_ns,
+            },
         }
     }
 
     /// How many values were recorded.
     #[must_use]
     pub const fn count(&self) -> u64 {
-        self.count
+        self.extent.count
     }
 
     /// The least value in nanoseconds, 0 if there is none.
     #[must_use]
     pub const fn min(&self) -> u64 {
-        self.min_ns
+        self.extent.min_ns
     }
 
     /// The greatest value in nanoseconds, 0 if there is none.
     #[must_use]
     pub const fn max(&self) -> u64 {
-        self.max_ns
+        self.extent.max_ns
     }
 
     /// The arithmetic mean in nanoseconds, 0 if there is no value.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
-        (self.sum_ns as f64 / self.count as f64).clamp(self.min_ns as f64, self.max_ns as f64)
+        self.extent.mean(self.sum_ns)
     }
 
     /// The value in nanoseconds that a share `quantile` of all values does not exceed, within 1/32 of
@@ -71,70 +77,37 @@ impl HistogramSnapshot {
     /// A quantile outside 0..=1 counts as the nearer end, NaN as 0.
     #[must_use]
     pub fn value_at(&self, quantile: f64) -> u64 {
-        let [value] = self.values_at([quantile]);
+        let [value] = values_at(self.counts(), self.extent, [quantile]);
         value
     }
 
     /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
+        if other.extent.count == 0 {
             return;
         }
-        if self.count == 0 {
+        if self.extent.count == 0 {
             self.clone_from(other);
             return;
         }
         for (count, add) in self.counts.iter_mut().zip(&other.counts) {
             *count = count.saturating_add(*add);
         }
-        self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        let extent = &mut self.extent;
+        extent.count = extent.count.saturating_add(other.extent.count);
+        extent.min_ns = extent.min_ns.min(other.extent.min_ns);
+        extent.max_ns = extent.max_ns.max(other.extent.max_ns);
     }
 
-    /// The values at rising quantiles, each as [`HistogramSnapshot::value_at`] has it, in one pass.
-    fn values_at<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
-        let ranks = quantiles.map(|quantile| self.rank(quantile));
-        let mut values = [self.max_ns; N];
-        let mut seen = 0_u64;
-        let mut next = 0;
-        for (index, &count) in self.counts.iter().enumerate() {
-            seen = seen.saturating_add(count);
-            while next < N && seen >= ranks[next] {
-                values[next] = middle(index).clamp(self.min_ns, self.max_ns);
-                next += 1;
-            }
-            if next == N {
-                break;
-            }
-        }
-        values
-    }
-
-    /// Which of the values in order stands at a quantile, counted from one.
-    fn rank(&self, quantile: f64) -> u64 {
-        let quantile = quantile.clamp(0.0, 1.0);
-        // The cast turns NaN into 0.
-        ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
+    fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().copied().enumerate()
     }
 
     /// The usual figures.
     #[must_use]
     pub fn summary(&self) -> HistogramSummary {
-        let [p50, p75, p90, p95, p99, p999] = self.values_at([0.5, 0.75, 0.9, 0.95, 0.99, 0.999]);
-        HistogramSummary {
-            count: self.count,
-            min: self.min_ns,
-            max: self.max_ns,
-            mean: self.mean(),
-            p50,
-            p75,
-            p90,
-            p95,
-            p99,
-            p999,
-        }
+        summary(self.counts(), self.extent, self.sum_ns)
     }
 
     /// How many values lay in each octave that has any: from a power of two nanoseconds (or 0) to below
@@ -157,6 +130,66 @@ impl HistogramSnapshot {
             }
         }
         octaves
+    }
+}
+
+impl Extent {
+    fn mean(&self, sum_ns: u64) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        (sum_ns as f64 / self.count as f64).clamp(self.min_ns as f64, self.max_ns as f64)
+    }
+
+    /// Which of the values in order stands at a quantile, counted from one.
+    fn rank(&self, quantile: f64) -> u64 {
+        let quantile = quantile.clamp(0.0, 1.0);
+        // The cast turns NaN into 0.
+        ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
+    }
+}
+
+/// The values at rising quantiles, in one pass over buckets and their counts.
+pub(crate) fn values_at<const N: usize>(
+    counts: impl Iterator<Item = (usize, u64)>,
+    extent: Extent,
+    quantiles: [f64; N],
+) -> [u64; N] {
+    let ranks = quantiles.map(|quantile| extent.rank(quantile));
+    let mut values = [extent.max_ns; N];
+    let mut seen = 0_u64;
+    let mut next = 0;
+    for (index, count) in counts {
+        seen = seen.saturating_add(count);
+        while next < N && seen >= ranks[next] {
+            values[next] = middle(index).clamp(extent.min_ns, extent.max_ns);
+            next += 1;
+        }
+        if next == N {
+            break;
+        }
+    }
+    values
+}
+
+pub(crate) fn summary(
+    counts: impl Iterator<Item = (usize, u64)>,
+    extent: Extent,
+    sum_ns: u64,
+) -> HistogramSummary {
+    let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
+    let [p50, p75, p90, p95, p99, p999] = values_at(counts, extent, quantiles);
+    HistogramSummary {
+        count: extent.count,
+        min: extent.min_ns,
+        max: extent.max_ns,
+        mean: extent.mean(sum_ns),
+        p50,
+        p75,
+        p90,
+        p95,
+        p99,
+        p999,
     }
 }
 

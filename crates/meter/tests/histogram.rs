@@ -96,11 +96,21 @@ proptest! {
         values.iter().for_each(|&value| shared.record_shared(value));
         prop_assert_eq!(shared.snapshot(), filled(&values).snapshot());
     }
+
+    #[test]
+    fn reading_in_place_is_reading_a_copy(values in prop::collection::vec(value(), 1..200)) {
+        let histogram = filled(&values);
+        let copy = histogram.snapshot();
+        prop_assert_eq!(histogram.summary(), copy.summary());
+        let copied = QUANTILES.map(|quantile| copy.value_at(quantile));
+        prop_assert_eq!(histogram.values_at(QUANTILES), Some(copied));
+    }
 }
 
 #[test]
 fn an_empty_histogram_is_all_zero() {
     assert_eq!(Histogram::new().summary(), HistogramSummary::default());
+    assert_eq!(Histogram::new().values_at([0.5]), None);
     assert_eq!(Histogram::new().snapshot().value_at(0.5), 0);
 }
 

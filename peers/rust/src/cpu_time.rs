@@ -1,4 +1,4 @@
-//! Processor time: of this process, of another one or of its children, all threads together.
+//! Processor time: of this process, of some of its threads, of another process or of its children.
 
 use std::fs;
 use std::time::Duration;
@@ -17,6 +17,27 @@ pub fn used() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     // The kernel gives what is never negative.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Since the thread that calls this began.
+pub fn used_by_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    // The kernel gives what is never negative.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Since they began, of all living threads of this process whose names begin so.
+pub fn of_threads(name: &str) -> Result<Duration> {
+    let mut sum_ns = 0;
+    for thread in fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm"))?.starts_with(name) {
+            let times = fs::read_to_string(thread.join("schedstat"))?;
+            let running_ns = times.split_whitespace().next();
+            sum_ns += running_ns.context("a thread has times")?.parse::<u64>()?;
+        }
+    }
+    Ok(Duration::from_nanos(sum_ns))
 }
 
 /// Seconds since the process with this number began, in steps of 10 ms.

@@ -35,6 +35,7 @@ mod server_process;
 mod stopwatch;
 mod streams;
 mod tally;
+mod watching;
 mod work;
 
 use std::path::PathBuf;

@@ -11,6 +11,7 @@ mod fjall;
 mod freeboard;
 mod freeboard_balance;
 mod freeboard_blocking;
+mod freeboard_board;
 mod freeboard_fetch;
 mod freeboard_flood;
 mod freeboard_http;
@@ -58,6 +59,7 @@ use crate::proxy::{Backend, Bed};
 use crate::redis_load::{self, RedisWork};
 use crate::ring::Shape;
 use crate::streams::StreamWork;
+use crate::watching::Watched;
 use crate::work::{Scale, Suite, Work};
 use disruptor_rs::Spin;
 
@@ -67,6 +69,7 @@ pub enum Peer {
     Freeboard,
     FreeboardDrain,
     FreeboardDedicated,
+    FreeboardSnapshot,
     Actix,
     Ractor,
     Kameo,
@@ -104,6 +107,7 @@ impl Peer {
             Self::Freeboard => "freeboard",
             Self::FreeboardDrain => "freeboard-drain",
             Self::FreeboardDedicated => "freeboard-dedicated",
+            Self::FreeboardSnapshot => "freeboard-snapshot",
             Self::Actix => "actix",
             Self::Ractor => "ractor",
             Self::Kameo => "kameo",
@@ -155,6 +159,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         Suite::Proxy(backend) => proxy(peer, backend, scale.units(work), program),
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
         Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
+        Suite::Board(watched) => board(peer, watched, scale.units(work)),
     }
 }
 
@@ -285,6 +290,14 @@ fn fetch(peer: Peer, stage: Stage, count: u64) -> Result<Outcome> {
         (Peer::Tokio, Stage::Real) => tokio_fetch::real(count),
         (Peer::BareLoop, Stage::Embedded) => Ok(Outcome::Skipped("it is a loop on RabbitMQ")),
         (Peer::BareLoop, Stage::Real) => bare_loop::run(count),
+        _ => Ok(Outcome::Skipped(OTHER_SUITE)),
+    }
+}
+
+fn board(peer: Peer, watched: Watched, phases_count: u64) -> Result<Outcome> {
+    match peer {
+        Peer::Freeboard => freeboard_board::watched_by_board(watched, phases_count),
+        Peer::FreeboardSnapshot => freeboard_board::watched_by_snapshots(watched, phases_count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }

@@ -11,6 +11,7 @@ use crate::proxy::Backend;
 use crate::redis_load::{Flood, RedisWork, Verb};
 use crate::ring::{Shape, Strategy};
 use crate::streams::{Bulk, Files, Mode, Seal, StreamWork};
+use crate::watching::Watched;
 
 /// What a peer is asked to do. The names are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -139,6 +140,14 @@ pub enum Work {
     FetchEmbedded,
     #[value(name = "fetch_real")]
     FetchReal,
+    #[value(name = "board_10k")]
+    Board10K,
+    #[value(name = "board_10k_1hz")]
+    Board10KSlow,
+    #[value(name = "board_100k")]
+    Board100K,
+    #[value(name = "board_100k_1hz")]
+    Board100KSlow,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -158,6 +167,7 @@ pub enum Suite {
     Proxy(Backend),
     Redis(RedisWork),
     Fetch(Stage),
+    Board(Watched),
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -176,6 +186,12 @@ impl Work {
     pub fn suite(self) -> Suite {
         let ring = |strategy| Suite::Ring(Shape::single(strategy));
         let two_priorities = |strategy| Suite::Ring(Shape::two_priorities(strategy));
+        let board = |actors_count, readings_per_second| {
+            Suite::Board(Watched {
+                actors_count,
+                readings_per_second,
+            })
+        };
         match self {
             Self::BalanceOne | Self::BalanceSpread => Suite::Balance,
             Self::RingBlocking => ring(Strategy::Blocking),
@@ -200,6 +216,10 @@ impl Work {
             Self::ProxyMysql => Suite::Proxy(Backend::Mysql),
             Self::FetchEmbedded => Suite::Fetch(Stage::Embedded),
             Self::FetchReal => Suite::Fetch(Stage::Real),
+            Self::Board10K => board(10_000, 10),
+            Self::Board10KSlow => board(10_000, 1),
+            Self::Board100K => board(100_000, 10),
+            Self::Board100KSlow => board(100_000, 1),
             other => match other.redis() {
                 Some(work) => Suite::Redis(work),
                 None => other.stream().map_or(Suite::Messages, Suite::Streams),
@@ -285,7 +305,7 @@ impl Work {
     }
 
     /// How many units the full work has; for fan-in and flood, what each sender sends;
-    /// for balance, what each process repeats.
+    /// for balance, what each process repeats; for the board, phases.
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
@@ -329,6 +349,8 @@ impl Work {
             // 10 seconds.
             Self::FetchEmbedded => 200_000,
             Self::FetchReal => 100_000,
+            // Phases.
+            Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -132,6 +132,10 @@ const GOALS: &[(&str, Goal)] = &[
             factor: 0.85,
         },
     ),
+    ("10 k, 10/s, throughput", Goal::AtLeast(0.99)),
+    ("10 k, 10/s, watcher's CPU", Goal::AtMost(1.0)),
+    ("10 k, 1/s, throughput", Goal::AtLeast(0.99)),
+    ("10 k, 1/s, watcher's CPU", Goal::AtMost(1.0)),
 ];
 
 /// What commands may take that wait for a server in vain: 4 connections have 10,000 of credit each.
@@ -282,8 +286,8 @@ impl Goal {
 #[cfg(test)]
 mod tests {
     use super::super::group::{
-        Balance, Blocking, Fetch, Flood, Group, Http, Messaging, Proxy, Readiness, Redis, Ring,
-        Streams,
+        Balance, Blocking, Board, Fetch, Flood, Group, Http, Messaging, Proxy, Readiness, Redis,
+        Ring, Streams,
     };
     use super::super::outcome::Outcome;
     use super::*;
@@ -316,6 +320,7 @@ mod tests {
             (Proxy::FIGURES, Proxy::PEERS),
             (Redis::FIGURES, Redis::PEERS),
             (Fetch::FIGURES, Fetch::PEERS),
+            (Board::FIGURES, Board::PEERS),
         ];
         for (label, goal) in GOALS {
             let has_label = |figures: &[Figure], label: &str| {

@@ -1,11 +1,13 @@
 //! The suites: which works are measured together, on whom, and what is read off them.
 
+mod board;
 mod fetch;
 
 use crate::component::{self, Component};
 
 use super::figure::Figure;
 use super::peer::Kind;
+pub(crate) use board::Board;
 pub(crate) use fetch::Fetch;
 
 /// A set of works that is measured together and has its own section in PERFORMANCE.md.
@@ -455,6 +457,7 @@ mod tests {
         (Proxy::FIGURES, Proxy::PEERS),
         (Redis::FIGURES, Redis::PEERS),
         (Fetch::FIGURES, Fetch::PEERS),
+        (Board::FIGURES, Board::PEERS),
     ];
 
     #[test]

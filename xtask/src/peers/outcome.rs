@@ -16,6 +16,9 @@ const TELLING_FIELDS: &[(&str, &str, &str)] = &[
     ("kept_count", "kept ", ""),
     ("grown_mib", "grown by ", " MiB"),
     ("woken_p99_us", "p99 just woken ", " us"),
+    ("watched_ratio", "watched ", " of that"),
+    ("watcher_percent", "watcher ", " % CPU"),
+    ("readings_per_s", "", " readings/s"),
 ];
 
 /// One run's result, or why there is none.

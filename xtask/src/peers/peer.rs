@@ -74,6 +74,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new(OURS, Kind::Ours, Host::Rust),
     Peer::new("freeboard-drain", Kind::Ours, Host::Rust),
     Peer::new("freeboard-dedicated", Kind::Ours, Host::Rust),
+    Peer::new("freeboard-snapshot", Kind::Ours, Host::Rust),
     Peer::new(BEAM, Kind::ActorRuntime, Host::Beam),
     Peer::new("actix", Kind::ActorCrate, Host::Rust),
     Peer::new("ractor", Kind::ActorCrate, Host::Rust),
