@@ -46,7 +46,7 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             "--workspace",
             "--all-targets",
             "--features",
-            "freeboard-actor/stacks",
+            "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry",
             "--",
             "-D",
             "warnings",

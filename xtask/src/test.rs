@@ -37,6 +37,11 @@ pub(crate) fn run() -> Result<()> {
             .with_arguments(["--test", "long_runs"])
             .run(&root)
     });
+    let _ = steps.run("tests of spans", || {
+        Cargo::new(["test", "-p", "freeboard-actor", "--no-fail-fast"])
+            .with_arguments(["--features", "freeboard-actor/spans", "--test", "spans"])
+            .run(&root)
+    });
     let _ = steps.run("doctests", || {
         Cargo::new(["test", "--workspace", "--doc", "--no-fail-fast"]).run(&root)
     });

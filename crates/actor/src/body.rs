@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin};
 
 use freeboard_flow::{RestartHistory, WeightedRounds};
 
-use crate::{actor::Actor, cell::Core, ended::EndReason, quiet};
+use crate::{actor::Actor, cell::Core, ended::EndReason, quiet, span::HandleSpan};
 
 pub(crate) type HeldFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -67,6 +67,7 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) factory: Option<Factory<A>>,
     /// The async handler's future.
     pub(crate) held: Option<HeldFuture>,
+    pub(crate) held_span: HandleSpan,
     pub(crate) rare: Option<Box<Rare>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
@@ -84,6 +85,7 @@ impl<A: Actor> Body<A> {
         Self {
             factory,
             held: None,
+            held_span: HandleSpan::none(),
             rare: None,
             handling: None,
             life: Life::New,
@@ -118,5 +120,6 @@ impl<A: Actor> Body<A> {
     /// Drops the future at its present await; a panic of its drop is swallowed.
     pub(crate) fn drop_held(&mut self) {
         quiet::drop(self.held.take());
+        self.held_span = HandleSpan::none();
     }
 }

@@ -64,6 +64,15 @@ impl LaneGauges {
         reason_counts(&shedding.by_reason)
     }
 
+    /// Adds what was shed to an account of many lanes.
+    pub(crate) fn add_shed_to(&self, account: &ShedCounters) {
+        if let Some(shedding) = self.shedding.get() {
+            for (sum, counter) in account.iter().zip(&shedding.by_reason) {
+                sum.add(counter.get());
+            }
+        }
+    }
+
     /// Only whoever runs the actor records.
     pub(crate) fn record_time_in_queue(&self, time_ns: u64) {
         self.time_in_queue

@@ -18,6 +18,7 @@ use crate::{
     envelope::{Envelope, Handled},
     mailbox::{MailboxLane, Taken},
     quiet,
+    span::HandleSpan,
     supervision::panic_text,
 };
 
@@ -176,17 +177,21 @@ impl<A: Actor> Body<A> {
         let type_name = unsafe { envelope.as_ref() }.type_namer();
         label.handling(type_name);
         self.handling = Some(Handling::message(type_name, index));
+        let span = HandleSpan::new(cell.core(), type_name, Some(index));
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
             let waited_ns = now_ns.saturating_sub(arrived_ns);
             lane.gauges.record_time_in_queue(waited_ns);
             now_ns
         });
-        // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
-        // this thread runs the actor, and nothing else borrows it or its context: no future is held
-        // while messages are handled.
-        let handled = unsafe {
-            Envelope::handle_in_place(envelope, cell.actor_pointer(), cell.context().cast())
+        let handled = {
+            let _entered = span.enter();
+            // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
+            // this thread runs the actor, and nothing else borrows it or its context: no future is held
+            // while messages are handled.
+            unsafe {
+                Envelope::handle_in_place(envelope, cell.actor_pointer(), cell.context().cast())
+            }
         };
         if let Some(sampled_ns) = sampled_ns {
             let took_ns = clock::now_ns().saturating_sub(sampled_ns);
@@ -194,6 +199,7 @@ impl<A: Actor> Body<A> {
         }
         // SAFETY: as above.
         if unsafe { (*cell.context()).held.is_some() } {
+            self.held_span = span;
             return false;
         }
         if let Handled::Unwanted(reason) = handled {
@@ -217,11 +223,17 @@ impl<A: Actor> Body<A> {
             };
             budget.label().handling(notice.type_namer());
             self.handling = Some(Handling::notice(notice.type_namer()));
-            // SAFETY: as in `handle`; a notice is always wanted.
-            let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
+            let span = HandleSpan::new(cell.core(), notice.type_namer(), None);
+            {
+                let _entered = span.enter();
+                // SAFETY: as in `handle`; a notice is always wanted.
+                let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
+            }
             // SAFETY: as in `handle`.
             if unsafe { (*cell.context()).held.is_none() } {
                 self.handling = None;
+            } else {
+                self.held_span = span;
             }
             if !budget.spend() {
                 return;

@@ -4,10 +4,12 @@
 //! The registry's reference keeps a cell alive while it may be in a run queue.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     ops::Range,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use freeboard_meter::TypeSnapshot;
 use slab::Slab;
 
 use crate::{
@@ -15,6 +17,7 @@ use crate::{
     cell::{Cell, Core},
     cell_ref::{CellRef, CoreRef},
     id::ActorId,
+    ledger::Ledger,
 };
 
 pub(crate) const SHARDS: usize = 16;
@@ -29,6 +32,7 @@ pub(crate) struct Place {
 #[derive(Default)]
 struct Shard {
     cells: Slab<CoreRef>,
+    ended: Ledger,
     is_closed: bool,
 }
 
@@ -71,10 +75,12 @@ impl Registry {
         (cell, is_open)
     }
 
+    /// Takes out an actor that has ended.
     pub(crate) fn remove(&self, place: Place) -> CoreRef {
-        self.lock(place.shard as usize)
-            .cells
-            .remove(place.slot as usize)
+        let mut shard = self.lock(place.shard as usize);
+        let cell = shard.cells.remove(place.slot as usize);
+        shard.ended.enter(&cell);
+        cell
     }
 
     /// Living actors.
@@ -89,6 +95,24 @@ impl Registry {
             cells.extend(self.lock(shard).cells.iter().map(|(_, cell)| cell.clone()));
         }
         cells
+    }
+
+    /// All living actors as [`Registry::cells`] has them, and what all others had counted: each actor is in
+    /// one of them.
+    pub(crate) fn census(&self) -> (Vec<CoreRef>, Vec<TypeSnapshot>) {
+        let mut cells = Vec::new();
+        let mut ended: BTreeMap<String, TypeSnapshot> = BTreeMap::new();
+        for shard in 0..SHARDS {
+            let shard = self.lock(shard);
+            cells.extend(shard.cells.iter().map(|(_, cell)| cell.clone()));
+            for of_type in shard.ended.snapshots() {
+                match ended.entry(of_type.actor_type.clone()) {
+                    Entry::Vacant(entry) => _ = entry.insert(of_type),
+                    Entry::Occupied(mut entry) => entry.get_mut().add(&of_type),
+                }
+            }
+        }
+        (cells, ended.into_values().collect())
     }
 
     /// Reads the cells in some slots of a shard, under its lock. `false` if there are no slots beyond.
@@ -137,6 +161,7 @@ impl Registry {
         for cell in left {
             // SAFETY: the caller's promise; the registry gives each cell out once.
             unsafe { cell.abandon() };
+            self.lock(cell.place().shard as usize).ended.enter(&cell);
         }
     }
 }

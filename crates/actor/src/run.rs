@@ -292,6 +292,7 @@ impl<A: Actor> Body<A> {
         let mut task_context = TaskContext::from_waker(&waker);
         catch_unwind(AssertUnwindSafe(|| {
             let _runtime = cell.core().system.enter_runtime();
+            let _entered = self.held_span.enter();
             future.as_mut().poll(&mut task_context).is_ready()
         }))
     }

@@ -248,11 +248,12 @@ impl SystemInner {
     }
 
     fn snapshot(&self) -> SystemSnapshot {
-        let cells = self.registry.cells();
+        let (cells, ended_by_type) = self.registry.census();
         let mut actors: Vec<_> = cells.iter().map(|cell| cell.snapshot()).collect();
         actors.sort_unstable_by_key(|actor| actor.id);
         SystemSnapshot {
             actors,
+            ended_by_type,
             ..self.overview(cells.len())
         }
     }
@@ -273,6 +274,7 @@ impl SystemInner {
             actors_restarted: self.restarted.get(),
             dead_letters: self.dead_letters.counts(),
             actors: Vec::new(),
+            ended_by_type: Vec::new(),
             groups: self.groups.snapshot(),
         }
     }

@@ -376,7 +376,7 @@ fn a_hot_key_shows_in_the_skew() {
     let whole = system.snapshot();
     assert_eq!(whole.groups.len(), 1);
     assert_eq!(whole.groups[0].skew, snapshot.skew);
-    assert!(render(&whole).contains("\nfreeboard_group_skew{"));
+    assert!(render(&whole).contains("\nfreeboard_group_skew_ratio{"));
     drop(group);
     assert_eq!(system.snapshot().groups, []);
     finish(&system);

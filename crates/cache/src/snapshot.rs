@@ -154,7 +154,7 @@ const FAMILIES: &[Family] = &[
     (
         "freeboard_cache_early_refreshes_total",
         FamilyKind::Counter,
-        "Those of them whose value was still fresh.",
+        "Callers that got a lease beside a value that was still fresh.",
         |it| it.early_refreshes,
     ),
     (

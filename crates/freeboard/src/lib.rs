@@ -26,6 +26,9 @@ pub use freeboard_redis_embedded as redis_embedded;
 pub use freeboard_stream as stream;
 /// A stream's writer as an actor, and its records as messages.
 pub use freeboard_stream_actor as stream_actor;
+/// What is counted as instruments of OpenTelemetry.
+#[cfg(feature = "opentelemetry")]
+pub use freeboard_telemetry as telemetry;
 
 /// What most programs need.
 pub mod prelude {

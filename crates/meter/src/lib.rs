@@ -16,6 +16,7 @@
 
 mod balance;
 mod buckets;
+pub mod by_type;
 pub mod clock;
 pub mod counter;
 pub mod group;
@@ -29,13 +30,17 @@ mod sync;
 mod tally;
 
 pub use balance::{Balance, BalanceClass};
+pub use by_type::{TypeLaneSnapshot, TypeSnapshot, TypeTimes, by_type};
 pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter};
 pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use peak::Peak;
 pub use poller::{LooksSnapshot, PollerSnapshot};
-pub use prometheus::{Exposition, Family, FamilyKind, Sample, families, render};
+pub use prometheus::{
+    ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, Sample,
+    Unit, families, render,
+};
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };

@@ -1,59 +1,32 @@
-//! Prometheus text from a snapshot.
+//! Prometheus families from a snapshot, and the text that is made of them.
 //!
 //! The text exposition format 0.0.4, which every scraper reads; serve it as
-//! `text/plain; version=0.0.4`. Names and base units (seconds, plain counts, `_total`) follow
-//! Prometheus' naming guide.
+//! `text/plain; version=0.0.4`. Names and base units (seconds, bytes, plain counts, `_total`) follow
+//! Prometheus' naming guide, and no label's value changes from one moment to the next: each value is a
+//! series that a server keeps.
 //!
-//! Each actor has its own series, labelled with its number, its name or else type, and the lane. With
-//! very many actors that is more than a Prometheus server likes to keep: cut `snapshot.actors` down
-//! to those of interest first.
+//! The size of the text does not grow with the number of actors. All actors are in it by type and lane; by
+//! themselves there are those that have a name, [`ACTOR_SERIES_MAX`] of them at most. So who wants to see
+//! an actor by itself names it.
 
+mod actors;
 mod exposition;
 mod family;
 mod groups;
 mod poller;
+mod system;
 mod text;
+mod types;
+mod unit;
 mod workers;
 
+pub use actors::ACTOR_SERIES_MAX;
 pub use exposition::Exposition;
 pub use family::{Family, FamilyKind, Sample};
+pub use groups::{GROUP_SERIES_MAX, MEMBER_SERIES_MAX};
+pub use unit::Unit;
 
-use crate::snapshot::{ActorSnapshot, SystemSnapshot};
-
-/// The labels of one actor's series, as text.
-struct ActorLabels<'a> {
-    actor: &'a ActorSnapshot,
-    id: String,
-    /// The lanes' ranks.
-    lanes: Vec<String>,
-}
-
-impl<'a> ActorLabels<'a> {
-    fn new(actor: &'a ActorSnapshot) -> Self {
-        Self {
-            actor,
-            id: actor.id.to_string(),
-            lanes: actor
-                .lanes
-                .iter()
-                .map(|lane| lane.lane.to_string())
-                .collect(),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.actor.name.as_ref().unwrap_or(&self.actor.actor_type)
-    }
-
-    fn of_actor(&self) -> [(&str, &str); 2] {
-        [("actor_id", &self.id), ("actor", self.name())]
-    }
-
-    fn of_lane(&self, index: usize) -> [(&str, &str); 3] {
-        let [id, name] = self.of_actor();
-        [id, name, ("lane", &self.lanes[index])]
-    }
-}
+use crate::snapshot::SystemSnapshot;
 
 /// The snapshot in the text exposition format.
 ///
@@ -79,167 +52,16 @@ pub fn render(snapshot: &SystemSnapshot) -> String {
 #[must_use]
 pub fn families(snapshot: &SystemSnapshot) -> Exposition {
     let mut text = Exposition::new();
-    render_system(&mut text, snapshot);
+    system::render(&mut text, snapshot);
     workers::render_workers(&mut text, &snapshot.workers);
     workers::render_scheduler(&mut text, &snapshot.scheduler);
     if let Some(poller) = &snapshot.poller {
         poller::render(&mut text, poller);
     }
-    let actors: Vec<_> = snapshot.actors.iter().map(ActorLabels::new).collect();
-    render_actors(&mut text, &actors);
-    render_lanes(&mut text, &actors);
+    types::render(&mut text, snapshot);
+    actors::render(&mut text, &snapshot.actors);
     groups::render(&mut text, &snapshot.groups);
     text
-}
-
-fn render_system(text: &mut Exposition, snapshot: &SystemSnapshot) {
-    use FamilyKind::{Counter, Gauge};
-    let name = "freeboard_system_info";
-    text.family(name, Gauge, "The system's name; always 1.");
-    text.sample(name, &[("system", &snapshot.name)], 1.0);
-    let uptime_seconds = seconds(snapshot.uptime_ns as f64);
-    for (name, kind, help, value) in [
-        (
-            "freeboard_uptime_seconds",
-            Gauge,
-            "Time since the system was built.",
-            uptime_seconds,
-        ),
-        (
-            "freeboard_injector_depth",
-            Gauge,
-            "Runnable actors in the global queue.",
-            snapshot.scheduler.injector_depth as f64,
-        ),
-        (
-            "freeboard_actors_alive",
-            Gauge,
-            "Actors alive now.",
-            snapshot.actors_alive as f64,
-        ),
-        (
-            "freeboard_actors_spawned_total",
-            Counter,
-            "Actors ever spawned.",
-            snapshot.actors_spawned as f64,
-        ),
-        (
-            "freeboard_actors_ended_total",
-            Counter,
-            "Actors that have ended.",
-            snapshot.actors_ended as f64,
-        ),
-        (
-            "freeboard_actors_restarted_total",
-            Counter,
-            "Restarts of actors.",
-            snapshot.actors_restarted as f64,
-        ),
-    ] {
-        text.family(name, kind, help);
-        text.sample(name, &[], value);
-    }
-    let name = "freeboard_dead_letters_total";
-    text.family(
-        name,
-        Counter,
-        "Messages not handled to their end, by reason.",
-    );
-    for letters in &snapshot.dead_letters {
-        text.sample(name, &[("reason", &letters.reason)], letters.count as f64);
-    }
-}
-
-fn render_actors(text: &mut Exposition, actors: &[ActorLabels<'_>]) {
-    let name = "freeboard_actor_info";
-    let help = "The actor's type and its state at the time of the snapshot; always 1.";
-    text.family(name, FamilyKind::Gauge, help);
-    for labels in actors {
-        let [id, actor] = labels.of_actor();
-        let actor_type = ("actor_type", labels.actor.actor_type.as_str());
-        let state = ("state", labels.actor.state.as_str());
-        text.sample(name, &[id, actor, actor_type, state], 1.0);
-    }
-    let name = "freeboard_actor_restarts_total";
-    text.family(name, FamilyKind::Counter, "Restarts of the actor.");
-    for labels in actors {
-        text.sample(name, &labels.of_actor(), labels.actor.restarts as f64);
-    }
-    let name = "freeboard_actor_handling_seconds";
-    let help = "Time that handlers took, as sampled.";
-    text.family(name, FamilyKind::Summary, help);
-    for labels in actors {
-        if let Some(summary) = &labels.actor.handling {
-            text.summary(name, &labels.of_actor(), summary);
-        }
-    }
-}
-
-fn render_lanes(text: &mut Exposition, actors: &[ActorLabels<'_>]) {
-    use FamilyKind::{Counter, Gauge};
-    type Field = fn(&crate::snapshot::LaneSnapshot) -> u64;
-    let families: [(&str, FamilyKind, &str, Field); 5] = [
-        (
-            "freeboard_actor_mailbox_bound",
-            Gauge,
-            "The most messages the lane holds.",
-            |lane| lane.bound,
-        ),
-        (
-            "freeboard_actor_mailbox_depth",
-            Gauge,
-            "Messages in the lane now.",
-            |lane| lane.depth,
-        ),
-        (
-            "freeboard_actor_mailbox_high_water",
-            Gauge,
-            "The most messages the lane has held.",
-            |lane| lane.high_water,
-        ),
-        (
-            "freeboard_actor_messages_accepted_total",
-            Counter,
-            "Messages the lane has accepted.",
-            |lane| lane.accepted,
-        ),
-        (
-            "freeboard_actor_messages_handled_total",
-            Counter,
-            "Messages of the lane that were handled.",
-            |lane| lane.handled,
-        ),
-    ];
-    for (name, kind, help, field) in families {
-        text.family(name, kind, help);
-        for labels in actors {
-            for (index, lane) in labels.actor.lanes.iter().enumerate() {
-                text.sample(name, &labels.of_lane(index), field(lane) as f64);
-            }
-        }
-    }
-    let name = "freeboard_actor_messages_shed_total";
-    let help = "Messages of the lane that were not handled, by reason.";
-    text.family(name, Counter, help);
-    for labels in actors {
-        for (index, lane) in labels.actor.lanes.iter().enumerate() {
-            let [id, actor, rank] = labels.of_lane(index);
-            for shed in &lane.shed {
-                let reason = ("reason", shed.reason.as_str());
-                text.sample(name, &[id, actor, rank, reason], shed.count as f64);
-            }
-        }
-    }
-    let name = "freeboard_actor_time_in_queue_seconds";
-    let help = "Time that messages waited in the lane, as sampled.";
-    text.family(name, FamilyKind::Summary, help);
-    for labels in actors {
-        for (index, lane) in labels.actor.lanes.iter().enumerate() {
-            if let Some(summary) = &lane.time_in_queue {
-                text.summary(name, &labels.of_lane(index), summary);
-            }
-        }
-    }
 }
 
 fn seconds(nanoseconds: f64) -> f64 {

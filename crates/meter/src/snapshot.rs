@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    by_type::TypeSnapshot,
     group::GroupSnapshot,
     poller::PollerSnapshot,
     scheduler::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot},
@@ -41,6 +42,8 @@ pub struct SystemSnapshot {
     pub dead_letters: Vec<ReasonCount>,
     /// The actors alive now.
     pub actors: Vec<ActorSnapshot>,
+    /// What actors that have ended had counted, by type.
+    pub ended_by_type: Vec<TypeSnapshot>,
     /// The groups of actors that messages can be sent through.
     pub groups: Vec<GroupSnapshot>,
 }

@@ -218,3 +218,11 @@ pub struct HistogramSummary {
     /// 99.9 % of the values do not exceed this.
     pub p999: u64,
 }
+
+impl HistogramSummary {
+    /// The sum of all values in nanoseconds, exact up to some 26 days.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        (self.mean * self.count as f64).round() as u64
+    }
+}

@@ -4,8 +4,8 @@ mod checker;
 
 use checker::{Sample, check};
 use freeboard_meter::{
-    ActorSnapshot, Exposition, FamilyKind, GroupSnapshot, Histogram, LaneSnapshot, MemberSnapshot,
-    ReasonCount, SystemSnapshot, WorkerSnapshot, render,
+    ACTOR_SERIES_MAX, ActorSnapshot, Exposition, FamilyKind, GroupSnapshot, Histogram,
+    LaneSnapshot, MemberSnapshot, ReasonCount, SystemSnapshot, WorkerSnapshot, render,
 };
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ fn a_system_reads_back_with_its_values() {
         11.0
     );
     let actor = ("actor", "the \"log\"\nserver\\");
-    let lane = [("actor_id", "1"), actor, ("lane", "1")];
+    let lane = [actor, ("lane", "1")];
     assert_eq!(value("freeboard_actor_mailbox_depth", &lane), 2.0);
     assert_eq!(value("freeboard_actor_mailbox_high_water", &lane), 60.0);
     assert_eq!(
@@ -112,9 +112,9 @@ fn a_system_reads_back_with_its_values() {
         102.0
     );
     assert_eq!(value("freeboard_actor_messages_handled_total", &lane), 90.0);
-    let shed = [("actor_id", "1"), ("lane", "0"), ("reason", "expired")];
+    let shed = [actor, ("lane", "0"), ("reason", "expired")];
     assert_eq!(value("freeboard_actor_messages_shed_total", &shed), 5.0);
-    let median = [("lane", "1"), ("quantile", "0.5")];
+    let median = [actor, ("lane", "1"), ("quantile", "0.5")];
     assert_eq!(
         value("freeboard_actor_time_in_queue_seconds", &median),
         0.002
@@ -127,22 +127,87 @@ fn a_system_reads_back_with_its_values() {
         value("freeboard_actor_time_in_queue_seconds_sum", &lane),
         2.0
     );
-    let sum = value("freeboard_actor_handling_seconds_sum", &[("actor_id", "1")]);
+    let sum = value("freeboard_actor_handling_seconds_sum", &[actor]);
     assert_eq!(sum, 2.0);
-    let info = [("actor", "Sink<u8>"), ("actor_type", "Sink<u8>")];
+    let info = [actor, ("actor_type", "Server")];
     assert_eq!(value("freeboard_actor_info", &info), 1.0);
-    let group = [("group_id", "5"), ("group", "Shard"), ("router", "random")];
-    assert_eq!(value("freeboard_group_skew", &group), 1.25);
-    let member = [("group_id", "5"), ("group", "Shard"), ("actor_id", "6")];
-    for (what, count) in [
-        ("routed", 60.0),
-        ("redirected", 7.0),
-        ("taken_over", 8.0),
-        ("refused", 9.0),
+    let group = [("group_id", "5"), ("group", "Shard")];
+    assert_eq!(value("freeboard_groups", &[]), 2.0);
+    assert_eq!(value("freeboard_group_skew_ratio", &group), 1.25);
+    let info = [("group_id", "5"), ("router", "random")];
+    assert_eq!(value("freeboard_group_info", &info), 1.0);
+    let member = [("group_id", "5"), ("group", "Shard"), ("member", "1")];
+    for (what, of_member, of_group) in [
+        ("routed", 60.0, 110.0),
+        ("redirected", 7.0, 14.0),
+        ("taken_over", 8.0, 16.0),
+        ("refused", 9.0, 18.0),
     ] {
+        let name = format!("freeboard_group_member_messages_{what}_total");
+        assert_eq!(value(&name, &member), of_member);
         let name = format!("freeboard_group_messages_{what}_total");
-        assert_eq!(value(&name, &member), count);
+        assert_eq!(value(&name, &group), of_group);
     }
+}
+
+#[test]
+fn actors_without_a_name_are_seen_by_type_alone() {
+    let text = render(&two_lane_system());
+    let samples = check(&text);
+    let sink = ("actor_type", "Sink<u8>");
+    assert_eq!(find(&samples, "freeboard_type_actors", &[sink]).value, 1.0);
+    assert!(!text.contains(r#"actor="Sink"#), "{text}");
+}
+
+#[test]
+fn of_two_actors_with_a_name_the_later_is_seen() {
+    let named = |id, restarts| ActorSnapshot {
+        id,
+        name: Some("twin".to_owned()),
+        restarts,
+        ..Default::default()
+    };
+    let samples = check(&render(&SystemSnapshot {
+        actors: vec![named(7, 70), named(9, 90), named(8, 80)],
+        ..Default::default()
+    }));
+    let twin = [("actor", "twin")];
+    let restarts = find(&samples, "freeboard_actor_restarts_total", &twin);
+    assert_eq!(restarts.value, 90.0);
+}
+
+#[test]
+fn the_text_does_not_grow_with_actors_groups_or_members() {
+    let system = |count: u64| {
+        let model = two_lane_system();
+        let (actor, group) = (&model.actors[0], &model.groups[0]);
+        let numbers = || 1..=count;
+        SystemSnapshot {
+            actors: numbers()
+                .map(|id| ActorSnapshot {
+                    id,
+                    name: (id % 2 == 0).then(|| format!("{id:06}")),
+                    ..actor.clone()
+                })
+                .collect(),
+            groups: numbers()
+                .map(|id| GroupSnapshot {
+                    id,
+                    ..group.clone()
+                })
+                .collect(),
+            ..Default::default()
+        }
+    };
+    let of_actor = |sample: &&Sample| sample.name == "freeboard_actor_restarts_total";
+    let many = check(&render(&system(100_000)));
+    let shown: Vec<_> = many.iter().filter(of_actor).collect();
+    assert_eq!(shown.len(), ACTOR_SERIES_MAX);
+    assert_eq!(shown[0].label("actor"), Some("000002"), "the oldest");
+    let of_type = [("actor_type", "Server")];
+    let all = find(&many, "freeboard_type_actors", &of_type);
+    assert_eq!(all.value, 100_000.0);
+    assert_eq!(many.len(), check(&render(&system(2_000))).len());
 }
 
 #[test]
@@ -267,10 +332,14 @@ proptest! {
             })
             .collect();
         let samples = check(&render(&snapshot));
-        for (id, name) in names.iter().enumerate() {
-            let labels = [("actor_id", &*id.to_string())];
-            let restarts = find(&samples, "freeboard_actor_restarts_total", &labels);
-            prop_assert_eq!(restarts.label("actor"), Some(name.as_ref().unwrap_or(&actor_type).as_str()));
+        for name in names.iter().flatten() {
+            let named = [("actor", name.as_str())];
+            let _ = find(&samples, "freeboard_actor_restarts_total", &named);
+        }
+        if !names.is_empty() {
+            let of_type = [("actor_type", actor_type.as_str())];
+            let alive = find(&samples, "freeboard_type_actors", &of_type);
+            prop_assert_eq!(alive.value, names.len() as f64);
         }
     }
 }

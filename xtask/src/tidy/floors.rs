@@ -95,6 +95,7 @@ const FLOORS: &[(&str, Below)] = &[
             "freeboard-meter",
         ]),
     ),
+    ("freeboard-telemetry", Below::Only(&["freeboard-meter"])),
     (
         "freeboard-top",
         Below::Only(&["freeboard-board", "freeboard-flow", "freeboard-meter"]),

@@ -10,10 +10,7 @@ use http::{Response, header::CONTENT_TYPE};
 
 /// The text of all gauges of a system, with what `further` adds.
 pub(super) fn page(system: &System, further: impl FnOnce(&mut Exposition)) -> Response<Body> {
-    let mut snapshot = system.snapshot();
-    // A series for each connection's actor is more than anybody wants to keep.
-    snapshot.actors.clear();
-    let mut text = families(&snapshot);
+    let mut text = families(&system.snapshot());
     further(&mut text);
     let answer = Response::builder().header(CONTENT_TYPE, "text/plain; version=0.0.4");
     answer

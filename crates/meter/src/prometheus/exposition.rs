@@ -133,6 +133,19 @@ impl Exposition {
         summary: &HistogramSummary,
         scaled: fn(f64) -> f64,
     ) -> &mut Self {
+        self.quantiles(name, labels, summary, scaled);
+        self.sample(&format!("{name}_sum"), labels, scaled(summary.sum() as f64));
+        self.sample(&format!("{name}_count"), labels, summary.count as f64)
+    }
+
+    /// The quantiles of a summary alone, whose sum and count are those of more than it.
+    pub(super) fn quantiles(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        summary: &HistogramSummary,
+        scaled: fn(f64) -> f64,
+    ) {
         for (quantile, value) in [
             ("0", summary.min),
             ("0.5", summary.p50),
@@ -147,9 +160,6 @@ impl Exposition {
             with_quantile.push(("quantile", quantile));
             self.sample(name, &with_quantile, scaled(value as f64));
         }
-        let sum = scaled(summary.mean * summary.count as f64);
-        self.sample(&format!("{name}_sum"), labels, sum);
-        self.sample(&format!("{name}_count"), labels, summary.count as f64)
     }
 
     /// What was declared so far, in the order of declaration; families without samples among them.

@@ -6,6 +6,9 @@ use crate::poller::{LooksSnapshot, PollerSnapshot};
 pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
     use FamilyKind::{Counter, Gauge};
     type Field = fn(&LooksSnapshot) -> u64;
+    let name = "freeboard_poller_info";
+    text.family(name, Gauge, "When busy workers look; always 1.");
+    text.sample(name, &[("policy", &poller.policy)], 1.0);
     let mut lookers: Vec<(String, &LooksSnapshot)> = Vec::new();
     for (index, looks) in poller.workers.iter().enumerate() {
         lookers.push((index.to_string(), looks));
@@ -92,6 +95,10 @@ pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
         text.family(name, kind, help);
         text.sample(name, &[], value);
     }
+    let name = "freeboard_poller_events_per_look";
+    let help = "Events that a look found which found any.";
+    text.family(name, FamilyKind::Summary, help);
+    text.unscaled_summary(name, &[], &poller.events_per_look);
     let name = "freeboard_poller_readiness_to_run_seconds";
     let help = "From the look that found a socket ready to the run of its owner.";
     text.family(name, FamilyKind::Summary, help);

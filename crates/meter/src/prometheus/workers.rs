@@ -69,21 +69,6 @@ pub(super) fn render_workers(text: &mut Exposition, workers: &[WorkerSnapshot]) 
             text.sample(name, &labels, seconds(worker.times.of(state) as f64));
         }
     }
-    let name = "freeboard_worker_current_info";
-    let help = "The actor that the worker runs now; always 1.";
-    text.family(name, Gauge, help);
-    for (index, worker) in indices.iter().zip(workers) {
-        if let Some(run) = &worker.current {
-            let actor = run.actor.to_string();
-            let labels = [
-                ("worker", index.as_str()),
-                ("actor_id", &actor),
-                ("actor_type", &run.actor_type),
-                ("message_type", &run.message_type),
-            ];
-            text.sample(name, &labels, 1.0);
-        }
-    }
 }
 
 pub(super) fn render_scheduler(text: &mut Exposition, scheduler: &SchedulerSnapshot) {

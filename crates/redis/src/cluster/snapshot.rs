@@ -85,6 +85,12 @@ impl ClusterSnapshot {
                 "Times that the slots could not be learned.",
                 self.refresh_failures,
             ),
+            (
+                "freeboard_redis_cluster_replies_refused_total",
+                FamilyKind::Counter,
+                "Replies that the mailbox they were for refused, besides those of connections.",
+                self.replies_refused,
+            ),
         ] {
             text.family(name, kind, help);
             text.sample(name, &[("client", client)], value as f64);

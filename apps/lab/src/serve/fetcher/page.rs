@@ -109,31 +109,31 @@ fn render_ledger(queue: Queue, ledger: &Ledger, text: &mut Exposition) {
         (
             "fetcher_broker_acked_total",
             Counter,
-            "Of these: acknowledged.",
+            "Deliveries that were acknowledged.",
             ledger.acked,
         ),
         (
             "fetcher_broker_retried_total",
             Counter,
-            "Of these: put off, to come again.",
+            "Deliveries that were put off, to come again.",
             ledger.retried,
         ),
         (
             "fetcher_broker_dead_lettered_total",
             Counter,
-            "Of these: dead-lettered.",
+            "Deliveries that were dead-lettered.",
             ledger.dead_lettered,
         ),
         (
             "fetcher_broker_returned_total",
             Counter,
-            "Of these: gone back unsettled, with a connection.",
+            "Deliveries that have gone back unsettled, with a connection.",
             ledger.returned,
         ),
         (
             "fetcher_broker_unacked",
             Gauge,
-            "Of these: under way.",
+            "Deliveries that are under way.",
             ledger.unacked,
         ),
         (
@@ -145,7 +145,7 @@ fn render_ledger(queue: Queue, ledger: &Ledger, text: &mut Exposition) {
         (
             "fetcher_broker_confirmed_total",
             Counter,
-            "Of these: confirmed.",
+            "Messages published that are confirmed.",
             ledger.confirmed,
         ),
     ] {

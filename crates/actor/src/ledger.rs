@@ -1,0 +1,99 @@
+//! What actors that have ended had counted, by type: with it the sums over all actors of a type only grow.
+//!
+//! A shard of the registry has one, so that an actor is either among the living or in the ledger, never in
+//! both or neither: its entry is made under the lock under which it is taken out.
+
+use std::collections::HashMap;
+
+use freeboard_flow::ShedReason;
+use freeboard_meter::{Counter, HistogramSummary, TypeLaneSnapshot, TypeSnapshot, TypeTimes};
+
+use crate::{cell::Core, gauges::reason_counts, mailbox::MailboxLane};
+
+/// The ended actors of a shard. As many accounts as the program has types of actors.
+#[derive(Default)]
+pub(crate) struct Ledger(HashMap<&'static str, Account>);
+
+/// The ended actors of a type.
+#[derive(Default)]
+struct Account {
+    ended: u64,
+    restarts: u64,
+    /// By rank.
+    lanes: Vec<LaneAccount>,
+    handling: TypeTimes,
+}
+
+#[derive(Default)]
+struct LaneAccount {
+    accepted: u64,
+    handled: u64,
+    shed: [Counter; ShedReason::COUNT],
+    time_in_queue: TypeTimes,
+}
+
+impl Ledger {
+    /// Enters an actor that has ended.
+    pub(crate) fn enter(&mut self, core: &Core) {
+        let account = self.0.entry(core.type_name()).or_default();
+        account.ended += 1;
+        account.restarts += u64::from(core.restarts());
+        for index in 0..core.mailbox.lane_count() {
+            if let Some(lane) = core.mailbox.used_lane(index) {
+                account.enter(index, lane);
+            }
+        }
+        if let Some(times) = core.handling() {
+            enter_times(&mut account.handling, &times.summary());
+        }
+    }
+
+    /// Every account, as part of a snapshot.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = TypeSnapshot> {
+        self.0.iter().map(|(name, account)| TypeSnapshot {
+            actor_type: (*name).to_owned(),
+            alive: 0,
+            ended: account.ended,
+            restarts: account.restarts,
+            lanes: account
+                .lanes
+                .iter()
+                .enumerate()
+                .map(lane_snapshot)
+                .collect(),
+            handling: account.handling.clone(),
+        })
+    }
+}
+
+impl Account {
+    fn enter(&mut self, index: usize, lane: &MailboxLane) {
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, LaneAccount::default);
+        }
+        let account = &mut self.lanes[index];
+        account.accepted += lane.accepted();
+        account.handled += lane.gauges.handled.get();
+        lane.gauges.add_shed_to(&account.shed);
+        if let Some(times) = lane.gauges.time_in_queue() {
+            enter_times(&mut account.time_in_queue, &times.summary());
+        }
+    }
+}
+
+fn lane_snapshot((index, account): (usize, &LaneAccount)) -> TypeLaneSnapshot {
+    TypeLaneSnapshot {
+        lane: index,
+        accepted: account.accepted,
+        handled: account.handled,
+        shed: reason_counts(&account.shed),
+        time_in_queue: account.time_in_queue.clone(),
+        ..TypeLaneSnapshot::default()
+    }
+}
+
+/// Quantiles are of the living alone.
+fn enter_times(account: &mut TypeTimes, times: &HistogramSummary) {
+    account.count += times.count;
+    account.sum_ns += times.sum();
+}

@@ -1,0 +1,60 @@
+//! The span around a handler, if the feature `spans` is on; without it all here is empty, and so is what is
+//! compiled.
+//!
+//! A plain handler's span is entered once. An async handler's is kept beside its future and entered for each
+//! poll, so that what the future logs is within, and what runs on the worker meanwhile is not.
+
+use crate::cell::Core;
+
+#[cfg(feature = "spans")]
+pub(crate) struct HandleSpan(tracing::Span);
+
+#[cfg(not(feature = "spans"))]
+pub(crate) struct HandleSpan;
+
+#[cfg(feature = "spans")]
+impl HandleSpan {
+    pub(crate) const fn none() -> Self {
+        Self(tracing::Span::none())
+    }
+
+    /// Of one message; what passed the lanes by has no lane.
+    pub(crate) fn new(
+        core: &Core,
+        message_type: fn() -> &'static str,
+        lane: Option<usize>,
+    ) -> Self {
+        Self(tracing::debug_span!(
+            target: "freeboard_actor",
+            "handle",
+            actor = core.id().get(),
+            name = core.options().name.as_deref(),
+            actor_type = core.type_name(),
+            message_type = message_type(),
+            lane,
+        ))
+    }
+
+    /// Until it is dropped, on this thread.
+    pub(crate) fn enter(&self) -> tracing::span::Entered<'_> {
+        self.0.enter()
+    }
+}
+
+#[cfg(not(feature = "spans"))]
+impl HandleSpan {
+    #[inline(always)]
+    pub(crate) const fn none() -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    pub(crate) fn new(_: &Core, _: fn() -> &'static str, _: Option<usize>) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,310 @@
+//! The spans around handlers, as a subscriber sees them.
+#![cfg(feature = "spans")]
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, OnceLock},
+    task::Poll,
+    thread,
+};
+
+use common::{ended, eventually, finish, lock, system_of};
+use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Ended, Handler, SpawnOptions};
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id},
+};
+use tracing_subscriber::{
+    Layer, Registry,
+    layer::{Context as LayerContext, SubscriberExt as _},
+    registry::LookupSpan,
+};
+
+/// What a subscriber has seen of one span.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    fields: HashMap<String, String>,
+    level: Option<Level>,
+    enters: usize,
+    exits: usize,
+    /// Events that came while it was entered.
+    events: Vec<String>,
+    is_closed: bool,
+}
+
+/// Every span `handle` of this process by its number, in the order of their making.
+type Log = Arc<Mutex<Vec<(u64, Seen)>>>;
+
+struct Watcher(Log);
+
+impl Watcher {
+    fn change(&self, id: &Id, change: impl FnOnce(&mut Seen)) {
+        let mut log = lock(&self.0);
+        // The last, for numbers are used again.
+        let seen = log
+            .iter_mut()
+            .rev()
+            .find(|(known, _)| *known == id.into_u64());
+        if let Some((_, seen)) = seen {
+            change(seen);
+        }
+    }
+}
+
+struct Fields<'a>(&'a mut HashMap<String, String>);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Watcher {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: LayerContext<'_, S>) {
+        if attributes.metadata().name() == "handle" {
+            let mut seen = Seen {
+                level: Some(*attributes.metadata().level()),
+                ..Seen::default()
+            };
+            attributes.record(&mut Fields(&mut seen.fields));
+            lock(&self.0).push((id.into_u64(), seen));
+        }
+    }
+
+    fn on_enter(&self, id: &Id, _: LayerContext<'_, S>) {
+        self.change(id, |seen| seen.enters += 1);
+    }
+
+    fn on_exit(&self, id: &Id, _: LayerContext<'_, S>) {
+        self.change(id, |seen| seen.exits += 1);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: LayerContext<'_, S>) {
+        let mut fields = HashMap::new();
+        event.record(&mut Fields(&mut fields));
+        let message = fields.remove("message").unwrap_or_default();
+        if let Some(span) = context.lookup_current() {
+            self.change(&span.id(), |seen| seen.events.push(message));
+        }
+    }
+
+    fn on_close(&self, id: Id, _: LayerContext<'_, S>) {
+        self.change(&id, |seen| seen.is_closed = true);
+    }
+}
+
+/// What was seen of the spans of one actor; the subscriber is the process's own.
+fn seen(actor: u64) -> Vec<Seen> {
+    let actor = actor.to_string();
+    let log = lock(log());
+    let spans = log.iter().filter(|(_, it)| it.fields["actor"] == actor);
+    spans.map(|(_, seen)| seen.clone()).collect()
+}
+
+fn log() -> &'static Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    LOG.get_or_init(|| {
+        let log = Log::default();
+        let subscriber = Registry::default().with(Watcher(log.clone()));
+        tracing::subscriber::set_global_default(subscriber).expect("the only one");
+        log
+    })
+}
+
+#[derive(Default)]
+struct Speaker;
+
+/// Says this.
+struct Say(&'static str);
+/// Says this, then waits so many polls, then says it again.
+struct SayTwice(&'static str, usize);
+struct Watch(ActorRef<Speaker>);
+
+impl Actor for Speaker {}
+
+impl Handler<Say> for Speaker {
+    type Reply = ();
+    fn handle(&mut self, msg: Say, _cx: &mut Context<Self>) {
+        tracing::info!("{}", msg.0);
+        assert!(msg.0 != "panic", "as told");
+    }
+}
+
+impl AsyncHandler<SayTwice> for Speaker {
+    type Reply = ();
+    async fn handle(&mut self, msg: SayTwice, _cx: &mut Context<Self>) {
+        tracing::info!("{}", msg.0);
+        let mut left = msg.1;
+        poll_fn(|cx| {
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            left -= 1;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        tracing::info!("{}", msg.0);
+    }
+}
+
+impl Handler<Watch> for Speaker {
+    type Reply = ();
+    fn handle(&mut self, msg: Watch, cx: &mut Context<Self>) {
+        cx.watch(&msg.0);
+    }
+}
+
+impl Handler<Ended> for Speaker {
+    type Reply = ();
+    fn handle(&mut self, _msg: Ended, _cx: &mut Context<Self>) {
+        tracing::info!("it has ended");
+    }
+}
+
+/// Each span was left as often as it was entered, and is over.
+fn check_over(spans: &[Seen]) {
+    for seen in spans {
+        assert!(seen.is_closed && seen.enters == seen.exits, "{seen:?}");
+    }
+}
+
+#[test]
+fn a_handler_runs_within_a_span_that_says_whose_it_is() {
+    log();
+    let system = system_of(1);
+    let options = SpawnOptions::new()
+        .name("speaker")
+        .lanes([Default::default(); 2]);
+    let speaker = system
+        .spawn_with(options, || Speaker)
+        .expect("valid options");
+    speaker.tell_lane(1, Say("first")).expect("room");
+    eventually("it is handled", || seen(speaker.id().get()).len() == 1);
+    speaker.ask(Say("second")).wait().expect("a reply");
+    finish(&system);
+    let spans = seen(speaker.id().get());
+    check_over(&spans);
+    let [first, second] = &spans[..] else {
+        panic!("two messages: {spans:?}");
+    };
+    assert_eq!(first.level, Some(Level::DEBUG));
+    assert_eq!(
+        (first.enters, &first.events[..]),
+        (1, &["first".to_owned()][..])
+    );
+    assert_eq!(first.fields["name"], "speaker");
+    assert_eq!(first.fields["actor_type"], std::any::type_name::<Speaker>());
+    assert_eq!(first.fields["message_type"], std::any::type_name::<Say>());
+    assert_eq!(first.fields["lane"], "1");
+    assert_eq!(second.fields["lane"], "0");
+    assert_eq!(second.events, ["second"]);
+}
+
+#[test]
+fn an_async_handler_is_within_its_span_for_each_poll_and_no_other() {
+    log();
+    let system = system_of(1);
+    let speakers: Vec<_> = (0..3).map(|_| system.spawn(Speaker)).collect();
+    for speaker in &speakers {
+        speaker.tell(SayTwice("twice", 4)).expect("room");
+        speaker.tell(Say("after")).expect("room");
+    }
+    finish(&system);
+    for speaker in &speakers {
+        let spans = seen(speaker.id().get());
+        check_over(&spans);
+        let [held, after] = &spans[..] else {
+            panic!("two messages: {spans:?}");
+        };
+        assert_eq!(held.events, ["twice", "twice"]);
+        // Once to make the future, and once for each of its polls.
+        assert_eq!(held.enters, 1 + 5);
+        assert_eq!(after.events, ["after"]);
+        assert!(!after.fields.contains_key("name"), "{after:?}");
+    }
+}
+
+#[test]
+fn a_panic_leaves_the_span() {
+    log();
+    let system = system_of(1);
+    let speaker = system.spawn(Speaker);
+    speaker.tell(Say("panic")).expect("room");
+    ended(&speaker);
+    let other = system.spawn(Speaker);
+    other.ask(Say("other")).wait().expect("a reply");
+    finish(&system);
+    let spans = seen(speaker.id().get());
+    check_over(&spans);
+    assert_eq!(spans[0].events, ["panic"]);
+    let spans = seen(other.id().get());
+    assert_eq!(
+        (spans.len(), &spans[0].events[..]),
+        (1, &["other".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_future_that_is_dropped_closes_its_span() {
+    log();
+    let system = system_of(1);
+    let speaker = system.spawn(Speaker);
+    speaker.tell(SayTwice("never", usize::MAX)).expect("room");
+    let has_spoken = |seen: Vec<Seen>| seen.iter().any(|it| !it.events.is_empty());
+    eventually("it is held", || has_spoken(seen(speaker.id().get())));
+    speaker.stop();
+    ended(&speaker);
+    finish(&system);
+    let spans = seen(speaker.id().get());
+    check_over(&spans);
+    assert_eq!(spans[0].events, ["never"]);
+}
+
+#[test]
+fn a_notice_has_a_span_without_a_lane() {
+    log();
+    let system = system_of(1);
+    let (watcher, watched) = (system.spawn(Speaker), system.spawn(Speaker));
+    watcher.ask(Watch(watched.clone())).wait().expect("a reply");
+    watched.stop();
+    eventually("it is told", || seen(watcher.id().get()).len() == 2);
+    finish(&system);
+    let spans = seen(watcher.id().get());
+    check_over(&spans);
+    assert_eq!(spans[1].events, ["it has ended"]);
+    assert!(!spans[1].fields.contains_key("lane"), "{:?}", spans[1]);
+}
+
+#[test]
+fn nothing_outside_of_a_handler_is_within_its_span() {
+    log();
+    let system = system_of(2);
+    let speaker = system.spawn(Speaker);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    speaker.tell(Say("inside")).expect("room");
+                    tracing::info!("outside");
+                }
+            });
+        }
+    });
+    finish(&system);
+    let spans = seen(speaker.id().get());
+    check_over(&spans);
+    assert_eq!(spans.len(), 400);
+    for seen in spans {
+        assert_eq!(seen.events, ["inside"]);
+    }
+}
