@@ -4,6 +4,8 @@
 //! whose policy takes from the queue (drop oldest, coalesce) are locked ones, all others are linked
 //! blocks; an actor with a thread of its own has rings in their place. Which message comes next among several lanes is `flow`'s to say.
 
+mod glance;
+
 use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
@@ -318,12 +320,6 @@ impl MailboxLane {
             // SAFETY: as above.
             Some(Special::Ring(ring)) => unsafe { ring.take_first(matches) },
         }
-    }
-
-    /// The most it has held. `is_running`: `depth` may count what the present batch has handled already.
-    pub(crate) fn high_water(&self, depth: u64, is_running: bool) -> u64 {
-        let seen = if is_running { 0 } else { depth };
-        self.gauges.high_water.get().max(seen)
     }
 
     fn snapshot(&self, lane: usize, config: &LaneConfig, is_running: bool) -> LaneSnapshot {

@@ -213,10 +213,10 @@ fn read(core: &Core, what: Survey) -> ActorReading {
         times: (what == Survey::Times).then(|| times(core)),
     };
     for lane in core.mailbox.used_lanes() {
-        let depth = lane.depth();
+        let (depth, accepted) = lane.glance();
         reading.depth += depth;
         reading.high_water += lane.high_water(depth, phase == Phase::Running);
-        reading.accepted += lane.accepted();
+        reading.accepted += accepted;
         reading.handled += lane.gauges.handled.get();
         reading.shed += lane.gauges.shed_total();
     }

@@ -13,7 +13,7 @@ use freeboard_meter::Exposition;
 use tokio::runtime::Handle;
 
 use crate::{
-    desk::{Demand, Desk, TooManyDemands},
+    desk::{Asker, Demand, Desk, TooManyDemands},
     filter::{Filter, FilterError},
     frame::Frame,
     query::{Query, ROWS_MAX},
@@ -30,14 +30,28 @@ pub const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
 pub const TOKEN_CHARACTERS_MIN: usize = 16;
 
 /// How a board is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BoardOptions {
     pub(crate) token: Option<String>,
     pub(crate) viewers_max: usize,
     pub(crate) connections_max: usize,
     pub(crate) patience: Duration,
-    share: f64,
+    pub(crate) share: f64,
     pub(crate) runtime: Option<Handle>,
+}
+
+impl std::fmt::Debug for BoardOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Nobody is to find the token in a log.
+        formatter
+            .debug_struct("BoardOptions")
+            .field("has_token", &self.token.is_some())
+            .field("viewers_max", &self.viewers_max)
+            .field("connections_max", &self.connections_max)
+            .field("patience", &self.patience)
+            .field("share", &self.share)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a board could not be started.
@@ -79,6 +93,9 @@ pub enum FrameError {
     /// Too many ask at once.
     #[error(transparent)]
     TooMany(#[from] TooManyDemands),
+    /// A source asked, whom the board is waiting for.
+    #[error("a source cannot ask the board that reads it")]
+    Within,
     /// The board has ended.
     #[error("the board has ended")]
     Ended,
@@ -156,7 +173,7 @@ impl BoardOptions {
         Ok(Board {
             inner: Arc::new(Inner {
                 server: None,
-                _thread: thread,
+                thread,
                 watching,
             }),
         })
@@ -180,7 +197,7 @@ impl BoardOptions {
         Ok(Board {
             inner: Arc::new(Inner {
                 server: Some(server),
-                _thread: thread,
+                thread,
                 watching,
             }),
         })
@@ -209,7 +226,7 @@ pub struct Board {
 #[derive(Debug)]
 struct Inner {
     server: Option<Server>,
-    _thread: Thread,
+    thread: Thread,
     watching: Watching,
 }
 
@@ -253,11 +270,13 @@ impl Board {
     /// # Errors
     /// [`FrameError`].
     pub fn frame(&self, query: Query) -> Result<Frame, FrameError> {
+        if self.inner.thread.is_this() {
+            return Err(FrameError::Within);
+        }
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.inner.watching.demand(query, move |frame| {
-            // Who asked may have gone.
-            let _ = sender.send(frame);
-        })?;
+        self.inner
+            .watching
+            .demand(query, Box::new(Blocked(sender)))?;
         receiver.recv().map_err(|_| FrameError::Ended)
     }
 }
@@ -280,6 +299,27 @@ impl std::fmt::Debug for Watching {
 struct Thread {
     desk: Arc<Desk>,
     handle: Option<JoinHandle<()>>,
+}
+
+/// Who waits in [`Board::frame`], and nowhere else.
+struct Blocked(mpsc::SyncSender<Frame>);
+
+impl Asker for Blocked {
+    fn is_waiting(&self) -> bool {
+        true
+    }
+
+    fn tell(self: Box<Self>, frame: Frame) {
+        // There is room for the one frame.
+        let _ = self.0.send(frame);
+    }
+}
+
+impl Thread {
+    fn is_this(&self) -> bool {
+        let handle = self.handle.as_ref();
+        handle.is_some_and(|it| it.thread().id() == thread::current().id())
+    }
 }
 
 impl std::fmt::Debug for Thread {
@@ -314,17 +354,12 @@ impl Watching {
     }
 
     /// Has one frame made.
-    pub(crate) fn demand(
-        &self,
-        query: Query,
-        reply: impl FnOnce(Frame) + Send + 'static,
-    ) -> Result<(), FrameError> {
+    pub(crate) fn demand(&self, query: Query, asker: Box<dyn Asker>) -> Result<(), FrameError> {
         let filter = check(&query)?;
-        let reply = Box::new(reply);
         self.desk.demand(Demand {
             query,
             filter,
-            reply,
+            asker,
         })?;
         Ok(())
     }
@@ -341,9 +376,10 @@ pub(crate) fn check(query: &Query) -> Result<Filter, FrameError> {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.desk.stop();
+        let is_this = self.is_this();
         if let Some(handle) = self.handle.take() {
             // A source that is read may hold the last handle: the thread does not wait for itself.
-            if handle.thread().id() != thread::current().id() {
+            if !is_this {
                 // It panics only with a broken invariant, which the panic's message has said.
                 let _ = handle.join();
             }

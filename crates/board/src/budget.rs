@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 /// So much may be spent at once after a rest.
 const SAVED_MAX: Duration = Duration::from_millis(20);
 
-/// The longest wait, however much was spent.
-const WAIT_MAX: Duration = Duration::from_secs(10);
-
 /// An account of processor time: it earns a share of the time that passes.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Processor time for each unit of time.
     share: f64,
+    /// The longest wait: what cannot be paid back in it is forgiven.
+    wait_max: Duration,
     /// Seconds; less than nothing if more was spent than earned.
     balance: f64,
     at: Instant,
 }
 
 impl Budget {
-    pub(crate) fn new(share: f64, now: Instant) -> Self {
+    pub(crate) fn new(share: f64, wait_max: Duration, now: Instant) -> Self {
         Self {
             share,
+            wait_max,
             balance: SAVED_MAX.as_secs_f64(),
             at: now,
         }
@@ -41,14 +41,13 @@ impl Budget {
     pub(crate) fn wait(&mut self, now: Instant) -> Duration {
         self.earn(now);
         let seconds = (-self.balance).max(0.0) / self.share;
-        Duration::try_from_secs_f64(seconds).map_or(WAIT_MAX, |wait| wait.min(WAIT_MAX))
+        Duration::try_from_secs_f64(seconds).map_or(self.wait_max, |wait| wait.min(self.wait_max))
     }
 
     fn earn(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
-        // What cannot be paid back within the longest wait is forgiven.
-        let owed_max = WAIT_MAX.as_secs_f64() * self.share;
+        let owed_max = self.wait_max.as_secs_f64() * self.share;
         let balance = self.balance.max(-owed_max) + passed * self.share;
         self.balance = balance.min(SAVED_MAX.as_secs_f64());
     }
@@ -58,11 +57,13 @@ impl Budget {
 mod tests {
     use super::*;
 
+    const WAIT_MAX: Duration = Duration::from_secs(10);
+
     #[test]
     fn what_was_spent_is_paid_back_by_waiting() {
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut budget = Budget::new(0.01, begin);
+        let mut budget = Budget::new(0.01, WAIT_MAX, begin);
         budget.spend(Duration::from_millis(15), begin);
         assert_eq!(budget.wait(begin), Duration::ZERO);
         budget.spend(Duration::from_millis(10), begin);
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn rest_saves_little_and_a_great_debt_is_forgiven() {
         let begin = Instant::now();
-        let mut budget = Budget::new(0.01, begin);
+        let mut budget = Budget::new(0.01, WAIT_MAX, begin);
         budget.spend(Duration::from_secs(100), begin);
         assert_eq!(budget.wait(begin), WAIT_MAX);
         let later = begin + Duration::from_secs(3_600);

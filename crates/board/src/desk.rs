@@ -6,16 +6,19 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::{filter::Filter, frame::Frame, query::Query};
 
 /// The most single frames that are waited for at once.
 const DEMANDS_MAX: usize = 64;
+
+/// After so long without a question the sampler forgets what it has read.
+const REST: Duration = Duration::from_secs(11);
 
 /// A question that is answered for as long as it has listeners.
 #[derive(Clone)]
@@ -30,7 +33,27 @@ pub(crate) struct Question {
 pub(crate) struct Demand {
     pub(crate) query: Query,
     pub(crate) filter: Filter,
-    pub(crate) reply: Box<dyn FnOnce(Frame) + Send>,
+    pub(crate) asker: Box<dyn Asker>,
+}
+
+/// Who waits for a single frame.
+pub(crate) trait Asker: Send {
+    /// Whether there is still anybody.
+    fn is_waiting(&self) -> bool;
+
+    /// Called once at most; not at all if the board ends.
+    fn tell(self: Box<Self>, frame: Frame);
+}
+
+impl Asker for oneshot::Sender<Frame> {
+    fn is_waiting(&self) -> bool {
+        !self.is_closed()
+    }
+
+    fn tell(self: Box<Self>, frame: Frame) {
+        // Who asked may have gone just now.
+        let _ = self.send(frame);
+    }
 }
 
 /// Too many wait for single frames.
@@ -57,6 +80,8 @@ struct State {
     questions: HashMap<Query, Question>,
     demands: Vec<Demand>,
     is_urgent: bool,
+    /// Whether there was a last round after everybody had gone.
+    is_resting: bool,
     is_stopping: bool,
 }
 
@@ -97,9 +122,10 @@ impl Desk {
         listener
     }
 
-    /// Asks once. The reply is dropped uncalled if the board ends.
+    /// Asks once.
     pub(crate) fn demand(&self, demand: Demand) -> Result<(), TooManyDemands> {
         let mut state = self.lock();
+        state.demands.retain(|it| it.asker.is_waiting());
         if state.demands.len() == DEMANDS_MAX {
             return Err(TooManyDemands);
         }
@@ -123,9 +149,11 @@ impl Desk {
     }
 
     /// What there is to do at `due`, or before if somebody waits for a first answer and it is `urgent_due`
-    /// already; without anybody who asks it waits for ever. `None` ends the sampler.
+    /// already. When nobody has asked for [`REST`] there is a round with nothing to do, in which to forget
+    /// what is not needed; then it waits for ever. `None` ends the sampler.
     pub(crate) fn next(&self, due: Instant, urgent_due: Instant) -> Option<Work> {
         let mut state = self.lock();
+        let mut rest_at = None;
         loop {
             if state.is_stopping {
                 return None;
@@ -133,20 +161,25 @@ impl Desk {
             state
                 .questions
                 .retain(|_, question| question.answer.receiver_count() > 0);
+            state.demands.retain(|it| it.asker.is_waiting());
             let now = Instant::now();
             let is_asked = !state.questions.is_empty() || !state.demands.is_empty();
-            let at = if state.is_urgent { urgent_due } else { due };
-            if is_asked && now >= at {
+            let at = match is_asked {
+                true if state.is_urgent => urgent_due,
+                true => due,
+                false => *rest_at.get_or_insert(now + REST),
+            };
+            if !is_asked && state.is_resting {
+                let waited = self.changed.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if now >= at {
+                state.is_resting = !is_asked;
                 return Some(state.work());
             }
-            state = if is_asked {
-                let wait = at.saturating_duration_since(now);
-                let waited = self.changed.wait_timeout(state, wait);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            } else {
-                let waited = self.changed.wait(state);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            };
+            let waited = self.changed.wait_timeout(state, at - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use freeboard_meter::{
     ActorSnapshot, Balance, Family, GroupSnapshot, LongRunSnapshot, PollerSnapshot, ReasonCount,
-    SchedulerSnapshot, SystemSnapshot, WorkerSnapshot,
+    SchedulerSnapshot, SystemSnapshot, WorkerSnapshot, now_ns,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,8 @@ pub struct Frame {
     pub system: Option<SystemFrame>,
     /// Streams, clients, caches and whatever else was given to the board.
     pub sources: Vec<SourceFrame>,
+    /// How many more there are.
+    pub sources_more: u64,
 }
 
 /// One system but for its actors.
@@ -39,6 +41,8 @@ pub struct SystemFrame {
     pub name: String,
     /// Whether it still runs. One that has ended is shown as it was last seen.
     pub is_alive: bool,
+    /// When it was read, by the clock of `Frame::at_ns`: what its counters' growth is divided by.
+    pub at_ns: u64,
     /// Nanoseconds since it was built.
     pub uptime_ns: u64,
     /// Actors that are alive.
@@ -63,6 +67,8 @@ pub struct SystemFrame {
     pub long_runs: Vec<LongRunSnapshot>,
     /// The groups, at most [`GROUPS_MAX`].
     pub groups: Vec<GroupSnapshot>,
+    /// How many more there are.
+    pub groups_more: u64,
     /// The actors that were asked for.
     pub actors: ActorsFrame,
     /// The one actor that was asked for, while it is alive.
@@ -77,8 +83,11 @@ pub const GROUPS_MAX: usize = 50;
 #[serde(default)]
 pub struct ActorsFrame {
     /// Rises with each survey of all actors: the order of the rows is as of the last one, and so are
-    /// their rates.
+    /// their rates. 0 before the first one.
     pub survey: u64,
+    /// Whether order and filter hold. Not if they go by times, and the last survey had none: they are read as
+    /// soon as that may cost something again.
+    pub has_times: bool,
     /// How long ago that was, in nanoseconds.
     pub survey_age_ns: u64,
     /// What the last survey cost, in nanoseconds.
@@ -89,11 +98,11 @@ pub struct ActorsFrame {
     pub matched: u64,
     /// All their messages queued.
     pub depth: u64,
-    /// Messages that all of them accepted a second, between the last two surveys. What actors did that
-    /// ended before the last one is not in it.
-    pub in_per_s: f64,
+    /// Messages that all of them accepted a second, between the last two surveys; none before the second.
+    /// What actors did that ended before the last one is not in it.
+    pub in_per_s: Option<f64>,
     /// Messages that all of them handled a second, likewise.
-    pub out_per_s: f64,
+    pub out_per_s: Option<f64>,
     /// How many of those that match come before the first row.
     pub offset: u64,
     /// At most as many as were asked for.
@@ -118,10 +127,10 @@ pub struct ActorRow {
     pub bound: u64,
     /// The sum of the most that each lane has held.
     pub high_water: u64,
-    /// Messages accepted a second, between the last two surveys.
-    pub in_per_s: f64,
-    /// Messages handled a second, between the last two surveys.
-    pub out_per_s: f64,
+    /// Messages accepted a second, between the last two surveys; none before the second.
+    pub in_per_s: Option<f64>,
+    /// Messages handled a second, likewise.
+    pub out_per_s: Option<f64>,
     /// Messages accepted.
     pub accepted: u64,
     /// Messages handled.
@@ -135,7 +144,8 @@ pub struct ActorRow {
     /// Median time in queue since the actor's start, in nanoseconds, of the slowest lane; none if not
     /// measured yet.
     pub queue_p50_ns: Option<u64>,
-    /// 99 % of its messages waited no longer, of the slowest lane.
+    /// 99 % of its messages waited no longer, of the slowest lane. All three are of the messages that were
+    /// measured, which is one in 128.
     pub queue_p99_ns: Option<u64>,
     /// 99 % of its messages were handled in this time.
     pub handling_p99_ns: Option<u64>,
@@ -171,6 +181,8 @@ pub struct SourceFrame {
     pub kind: String,
     /// Which of its kind.
     pub name: String,
+    /// When it was read, as [`SystemFrame::at_ns`].
+    pub at_ns: u64,
     /// What it counts, as Prometheus would get it.
     pub families: Vec<Family>,
 }
@@ -179,6 +191,7 @@ impl SystemFrame {
     /// Takes over all but what single actors count.
     pub(crate) fn fill(&mut self, snapshot: SystemSnapshot) {
         self.is_alive = true;
+        self.at_ns = now_ns();
         self.uptime_ns = snapshot.uptime_ns;
         self.actors_alive = snapshot.actors_alive;
         self.actors_spawned = snapshot.actors_spawned;
@@ -190,6 +203,7 @@ impl SystemFrame {
         self.scheduler = snapshot.scheduler;
         self.poller = snapshot.poller;
         self.long_runs = snapshot.long_runs;
+        self.groups_more = snapshot.groups.len().saturating_sub(GROUPS_MAX) as u64;
         self.groups = snapshot.groups;
         self.groups.truncate(GROUPS_MAX);
     }

@@ -7,8 +7,9 @@
 //!
 //! Looking has a budget, a share of one processor, and what was spent is waited off: the system under
 //! watch is disturbed the same by one viewer or thirty, by ten actors or a hundred thousand; only the
-//! looks grow rarer. Nobody looks: nothing is read. Requests change nothing, and a viewer that does not
-//! read misses frames and holds one.
+//! looks grow rarer. (A survey that costs more than the share of a minute is the exception; so is what it
+//! takes to hand frames to sockets, which viewers' number bounds.) Nobody looks: nothing is read. Requests
+//! change nothing, and a viewer that does not read misses frames and holds one.
 
 #![forbid(unsafe_code)]
 
@@ -35,5 +36,5 @@ pub use frame::{
     ActorFrame, ActorRow, ActorsFrame, Frame, GROUPS_MAX, OctaveCount, SourceFrame, SystemFrame,
 };
 pub use query::{FILTER_BYTES_MAX, Order, Query, ROWS_MAX, SortKey};
-pub use source::{SOURCES_MAX, Shown};
+pub use source::{SAMPLES_MAX, SOURCES_MAX, Shown};
 pub use watched::SYSTEMS_MAX;

@@ -8,30 +8,39 @@ use crate::{
     survey::{Census, Selection},
 };
 
-/// The rows that were picked, read anew; their order and rates are those of the census.
+/// The rows that were picked, read anew while the system is there; their order and rates are those of the
+/// census.
 pub(crate) fn actors_frame(
-    system: &System,
+    system: Option<&System>,
     census: &Census,
     selection: &Selection,
     offset: u64,
 ) -> ActorsFrame {
+    // Of a system that has ended, or when it was looked at for the first time, no rate is known.
+    let all = census.all.filter(|_| system.is_some());
     let row = |index: &usize| {
         let surveyed = census.actor(*index);
-        let snapshot = system.actor_snapshot(surveyed.reading.at);
-        let mut row = snapshot.map_or_else(|| ended(surveyed.reading), row);
-        row.in_per_s = surveyed.rates.in_per_s;
-        row.out_per_s = surveyed.rates.out_per_s;
+        let mut row = match system {
+            Some(system) => match system.actor_snapshot(surveyed.reading.at) {
+                Some(snapshot) => row(snapshot),
+                None => ended(surveyed.reading),
+            },
+            None => as_read(surveyed.reading),
+        };
+        row.in_per_s = all.map(|_| surveyed.rates.in_per_s);
+        row.out_per_s = all.map(|_| surveyed.rates.out_per_s);
         row
     };
     ActorsFrame {
         survey: census.number,
+        has_times: true,
         survey_age_ns: now_ns().saturating_sub(census.at_ns),
         survey_cost_ns: 0,
         total: census.len() as u64,
         matched: selection.matched,
         depth: census.depth,
-        in_per_s: census.all.in_per_s,
-        out_per_s: census.all.out_per_s,
+        in_per_s: all.map(|rates| rates.in_per_s),
+        out_per_s: all.map(|rates| rates.out_per_s),
         offset: offset.min(selection.matched),
         rows: selection.picked.iter().map(row).collect(),
     }
@@ -93,16 +102,30 @@ fn add_reason(reasons: &mut Vec<ReasonCount>, further: ReasonCount) {
 /// One that has ended since the census.
 fn ended(reading: &ActorReading) -> ActorRow {
     ActorRow {
+        state: "ended".to_owned(),
+        depth: 0,
+        ..as_read(reading)
+    }
+}
+
+/// One of a system that has ended, as it was last seen.
+fn as_read(reading: &ActorReading) -> ActorRow {
+    let times = reading.times.unwrap_or_default();
+    ActorRow {
         id: reading.at.id(),
         name: reading.name.as_deref().map(str::to_owned),
         actor_type: reading.actor_type.to_owned(),
-        state: "ended".to_owned(),
+        state: reading.state.to_owned(),
+        depth: reading.depth,
         bound: reading.bound,
         high_water: reading.high_water,
         accepted: reading.accepted,
         handled: reading.handled,
         shed: reading.shed,
         restarts: u64::from(reading.restarts),
+        queue_p50_ns: times.queue_p50_ns,
+        queue_p99_ns: times.queue_p99_ns,
+        handling_p99_ns: times.handling_p99_ns,
         ..ActorRow::default()
     }
 }

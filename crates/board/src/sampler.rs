@@ -38,8 +38,24 @@ const FRAME_PERIOD: Duration = Duration::from_millis(100);
 /// Between two surveys of a system, at least: rates over less would be mostly chance.
 const SURVEY_PERIOD: Duration = Duration::from_millis(500);
 
+/// A system that nobody has asked for in so long is forgotten, but for what it was like.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The longest that frames and surveys are waited for, however much they cost.
+const FRAME_WAIT_MAX: Duration = Duration::from_secs(10);
+const SURVEY_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// Who waits for a first answer gets it although so much time is still to be waited off.
 const URGENT: Duration = Duration::from_secs(2);
+
+/// Ends everybody's listening when it is dropped.
+struct Stops(Arc<Desk>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
 
 /// Looks, and answers.
 pub(crate) struct Sampler {
@@ -62,6 +78,7 @@ struct Known {
     frame: SystemFrame,
     census: Option<Census>,
     census_cost: Duration,
+    asked_at: Option<Instant>,
 }
 
 /// What a query picked out of a census.
@@ -76,7 +93,10 @@ struct Selected {
 struct Moment {
     at_ms: u64,
     systems: Vec<Watched>,
+    /// Which system each query is about.
+    found: HashMap<Query, Watched>,
     sources: Vec<SourceFrame>,
+    sources_more: u64,
     /// The systems that are alive and were looked at, by number.
     seen: HashMap<u64, System>,
 }
@@ -96,8 +116,8 @@ impl Sampler {
             sources,
             board: wall_ms(),
             sequence: 0,
-            frames: Budget::new(share / 2.0, now),
-            surveys: Budget::new(share / 2.0, now),
+            frames: Budget::new(share / 2.0, FRAME_WAIT_MAX, now),
+            surveys: Budget::new(share / 2.0, SURVEY_WAIT_MAX, now),
             known: HashMap::new(),
             selections: HashMap::new(),
         }
@@ -105,6 +125,8 @@ impl Sampler {
 
     /// Answers until the desk is closed.
     pub(crate) fn run(mut self) {
+        // However this ends, nobody is to wait for answers that never come.
+        let _stops = Stops(self.desk.clone());
         let mut due = Instant::now();
         let mut urgent_due = due;
         while let Some(work) = self.desk.next(due, urgent_due) {
@@ -123,10 +145,13 @@ impl Sampler {
     /// Answers everybody. Returns what surveys cost.
     fn answer(&mut self, work: Work) -> Duration {
         self.sequence += 1;
+        let (sources, sources_more) = self.sources.frames();
         let mut moment = Moment {
             at_ms: wall_ms(),
             systems: self.systems.all(),
-            sources: self.sources.frames(),
+            found: HashMap::new(),
+            sources,
+            sources_more,
             seen: HashMap::new(),
         };
         let asked: Vec<(&Query, &Filter)> = (work.questions.iter())
@@ -143,7 +168,7 @@ impl Sampler {
         }
         for demand in work.demands {
             let frame = self.frame(&demand.query, &demand.filter, &moment);
-            (demand.reply)(frame);
+            demand.asker.tell(frame);
         }
         surveys
     }
@@ -160,25 +185,26 @@ impl Sampler {
         let mut wanted: HashMap<u64, (Watched, bool)> = HashMap::new();
         for (query, filter) in asked {
             if let Some(watched) = self.systems.find(query.system.as_deref()) {
-                let needs_times = query.sort.is_time() || filter.needs_times();
+                moment.found.insert((*query).clone(), watched.clone());
                 let entry = wanted.entry(watched.number).or_insert((watched, false));
-                entry.1 |= needs_times;
+                entry.1 |= needs_times(query, filter);
             }
         }
+        let now = Instant::now();
         self.known.retain(|number, known| {
-            // Of the others, what they were like when they ended is kept, for as long as they are listed.
-            let is_wanted = wanted.contains_key(number);
-            if !is_wanted {
+            // Of the others, what they were like is kept for as long as they are listed.
+            let is_recent = known.asked_at.is_some_and(|at| now - at < LINGER);
+            if !is_recent && !wanted.contains_key(number) {
                 known.census = None;
             }
-            is_wanted || moment.systems.iter().any(|it| it.number == *number)
+            moment.systems.iter().any(|it| it.number == *number)
         });
         for (number, (watched, needs_times)) in wanted {
             let known = self.known.entry(number).or_default();
+            known.asked_at = Some(now);
             known.frame.name = watched.name.as_ref().to_owned();
             let Some(system) = watched.alive() else {
                 known.frame.is_alive = false;
-                known.census = None;
                 continue;
             };
             known.look(&system);
@@ -194,8 +220,8 @@ impl Sampler {
 
     /// One answer.
     fn frame(&mut self, query: &Query, filter: &Filter, moment: &Moment) -> Frame {
-        let watched = self.systems.find(query.system.as_deref());
-        let system = watched.and_then(|watched| self.system(&watched, query, filter, moment));
+        let watched = moment.found.get(query);
+        let system = watched.and_then(|watched| self.system(watched, query, filter, moment));
         Frame {
             sequence: self.sequence,
             at_ms: moment.at_ms,
@@ -208,6 +234,7 @@ impl Sampler {
                 .collect(),
             system,
             sources: moment.sources.clone(),
+            sources_more: moment.sources_more,
         }
     }
 
@@ -220,7 +247,8 @@ impl Sampler {
     ) -> Option<SystemFrame> {
         let known = self.known.get(&watched.number)?;
         let mut frame = known.frame.clone();
-        let (Some(census), Some(system)) = (&known.census, moment.seen.get(&watched.number)) else {
+        let system = moment.seen.get(&watched.number);
+        let Some(census) = &known.census else {
             return Some(frame);
         };
         let is_same = |it: &Selected| it.system == watched.number && it.census == census.number;
@@ -236,7 +264,8 @@ impl Sampler {
         let selected = &self.selections[query];
         frame.actors = actors_frame(system, census, &selected.selection, query.offset);
         frame.actors.survey_cost_ns = nanoseconds(known.census_cost);
-        frame.actor = selected.actor.and_then(|at| actor_frame(system, at));
+        frame.actors.has_times = census.has_times || !needs_times(query, filter);
+        frame.actor = (selected.actor.zip(system)).and_then(|(at, system)| actor_frame(system, at));
         Some(frame)
     }
 }
@@ -249,10 +278,10 @@ impl Known {
     }
 
     fn is_census_due(&self, needs_times: bool, is_urgent: bool, surveys: &mut Budget) -> bool {
-        let Some(census) = &self.census else {
-            return true;
-        };
         let owed = surveys.wait(Instant::now());
+        let Some(census) = &self.census else {
+            return owed <= URGENT;
+        };
         let lacks_times = needs_times && !census.has_times;
         if is_urgent && lacks_times {
             return owed <= URGENT;
@@ -271,6 +300,10 @@ impl Known {
         self.census.get_or_insert_default().look(system, what);
         self.census_cost = time.elapsed();
     }
+}
+
+fn needs_times(query: &Query, filter: &Filter) -> bool {
+    query.sort.is_time() || filter.needs_times()
 }
 
 /// The frame as a server-sent event.

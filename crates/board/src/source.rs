@@ -6,12 +6,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use freeboard_meter::Exposition;
+use freeboard_meter::{Exposition, now_ns};
 
 use crate::frame::SourceFrame;
 
-/// The most sources of one board; further ones are not shown.
+/// The most sources that are shown at once; the page says how many more there are.
 pub const SOURCES_MAX: usize = 256;
+
+/// The most samples of one source; its families beyond are left out.
+pub const SAMPLES_MAX: usize = 2_000;
 
 type Render = dyn Fn(&mut Exposition) + Send + Sync;
 
@@ -19,7 +22,16 @@ struct Source {
     number: u64,
     kind: String,
     name: String,
-    render: Arc<Render>,
+    /// None once it has panicked: it would again, ten times a second.
+    render: Option<Arc<Render>>,
+}
+
+/// A source outside of the list's lock.
+struct Read {
+    number: u64,
+    kind: String,
+    name: String,
+    render: Option<Arc<Render>>,
 }
 
 /// All sources of a board.
@@ -44,7 +56,8 @@ pub struct Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         if let Some(sources) = self.sources.upgrade() {
-            sources.lock().sources.retain(|it| it.number != self.number);
+            // Dropped without the lock: it may be the last to hold what takes its time to end.
+            drop(sources.take(self.number));
         }
     }
 }
@@ -64,54 +77,94 @@ impl Sources {
         let mut list = self.lock();
         let number = list.next;
         list.next += 1;
-        if list.sources.len() < SOURCES_MAX {
-            list.sources.push(Source {
-                number,
-                kind: kind.to_owned(),
-                name: name.to_owned(),
-                render,
-            });
-        } else {
-            tracing::warn!(
-                kind,
-                name,
-                "the board shows {SOURCES_MAX} sources, and not this one"
-            );
-        }
+        list.sources.push(Source {
+            number,
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            render: Some(render),
+        });
         Shown {
             number,
             sources: Arc::downgrade(self),
         }
     }
 
-    /// Reads all of them.
-    pub(crate) fn frames(&self) -> Vec<SourceFrame> {
-        let frame = |(kind, name, render): (String, String, Arc<Render>)| {
+    fn take(&self, number: u64) -> Option<Source> {
+        let mut list = self.lock();
+        let index = list.sources.iter().position(|it| it.number == number)?;
+        Some(list.sources.remove(index))
+    }
+
+    /// Reads all of them; and how many more there are.
+    pub(crate) fn frames(&self) -> (Vec<SourceFrame>, u64) {
+        let (sources, more) = self.list();
+        let frame = |source: Read| {
+            let (kind, name) = (source.kind.clone(), source.name.clone());
             let mut text = Exposition::new();
-            // It is the user's code, and the board goes on without it.
-            let _ = catch_unwind(AssertUnwindSafe(|| render(&mut text)));
-            let families = text.families().to_vec();
+            self.call(source, &mut text);
+            let mut left = SAMPLES_MAX;
+            let families = text.families().iter().take_while(|family| {
+                let fits = family.samples.len() <= left;
+                left = left.saturating_sub(family.samples.len());
+                fits
+            });
             SourceFrame {
                 kind,
                 name,
-                families,
+                at_ns: now_ns(),
+                families: families.cloned().collect(),
             }
         };
-        self.renders().into_iter().map(frame).collect()
+        (sources.into_iter().map(frame).collect(), more)
     }
 
     /// Adds the families of all of them.
     pub(crate) fn render(&self, text: &mut Exposition) {
-        for (_, _, render) in self.renders() {
-            // One that panics half-way leaves what it had said, which is true.
-            let _ = catch_unwind(AssertUnwindSafe(|| render(text)));
+        for source in self.list().0 {
+            self.call(source, text);
         }
     }
 
-    /// Called without the lock: a source may be dropped while it is read.
-    fn renders(&self) -> Vec<(String, String, Arc<Render>)> {
+    /// Has a source say what it counts. It is the user's code, and so is what it holds, which may be dropped
+    /// here: the board goes on without one that panics.
+    fn call(&self, source: Read, text: &mut Exposition) {
+        let Read {
+            number,
+            kind,
+            name,
+            render,
+        } = source;
+        let Some(render) = render else { return };
+        let called = catch_unwind(AssertUnwindSafe(move || {
+            render(text);
+            drop(render);
+        }));
+        if called.is_err() {
+            tracing::error!(
+                kind,
+                name,
+                "a source of the board panicked; it is not asked again"
+            );
+            let mut list = self.lock();
+            let source = list.sources.iter_mut().find(|it| it.number == number);
+            let render = source.and_then(|source| source.render.take());
+            drop(list);
+            // It has panicked once already.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(render)));
+        }
+    }
+
+    /// Those that are shown, and how many more there are.
+    fn list(&self) -> (Vec<Read>, u64) {
         let list = self.lock();
-        let each = |it: &Source| (it.kind.clone(), it.name.clone(), it.render.clone());
-        list.sources.iter().map(each).collect()
+        let read = |source: &Source| Read {
+            number: source.number,
+            kind: source.kind.clone(),
+            name: source.name.clone(),
+            render: source.render.clone(),
+        };
+        let shown = list.sources.iter().take(SOURCES_MAX).map(read).collect();
+        let more = list.sources.len().saturating_sub(SOURCES_MAX);
+        (shown, more as u64)
     }
 }

@@ -32,8 +32,8 @@ pub(crate) struct Census {
     pub(crate) at_ns: u64,
     pub(crate) has_times: bool,
     pub(crate) depth: u64,
-    /// Of all actors together.
-    pub(crate) all: Rates,
+    /// Of all actors together; none before the second look.
+    pub(crate) all: Option<Rates>,
     /// In the order of `ActorAt`.
     readings: Vec<ActorReading>,
     /// Of the look before.
@@ -60,22 +60,25 @@ impl Census {
         self.number += 1;
         self.has_times = what == Survey::Times;
         self.depth = self.readings.iter().map(|reading| reading.depth).sum();
-        let seconds = self.at_ns.saturating_sub(before_ns) as f64 / 1e9;
+        // Two looks are never at the same time, but a clock may be coarse.
+        let seconds = self.at_ns.saturating_sub(before_ns).max(1) as f64 / 1e9;
         let mut earlier = self.earlier.iter().peekable();
         let rates = self.readings.iter().map(|reading| {
             // Both are in the same order: who is not in one of them is passed over.
             while earlier.next_if(|it| it.at < reading.at).is_some() {}
-            match earlier.next_if(|it| it.at == reading.at) {
-                Some(before) if seconds > 0.0 => Rates::between(before, reading, seconds),
-                _ => Rates::default(),
+            let before = earlier.next_if(|it| it.at == reading.at);
+            match before_ns {
+                0 => Rates::default(),
+                // One that is new began at nothing.
+                _ => Rates::between(before, reading, seconds),
             }
         });
         self.rates.clear();
         self.rates.extend(rates);
-        self.all = Rates {
+        self.all = (before_ns > 0).then(|| Rates {
             in_per_s: self.rates.iter().map(|it| it.in_per_s).sum(),
             out_per_s: self.rates.iter().map(|it| it.out_per_s).sum(),
-        };
+        });
     }
 
     /// How many actors there are.
@@ -126,11 +129,12 @@ impl Census {
 }
 
 impl Rates {
-    fn between(before: &ActorReading, now: &ActorReading, seconds: f64) -> Self {
+    fn between(before: Option<&ActorReading>, now: &ActorReading, seconds: f64) -> Self {
+        let (accepted, handled) = before.map_or((0, 0), |it| (it.accepted, it.handled));
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         Self {
-            in_per_s: rate(now.accepted, before.accepted),
-            out_per_s: rate(now.handled, before.handled),
+            in_per_s: rate(now.accepted, accepted),
+            out_per_s: rate(now.handled, handled),
         }
     }
 }

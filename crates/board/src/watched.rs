@@ -44,14 +44,20 @@ impl Systems {
 
     /// Adds a system; one that is there already stays what it is.
     pub(crate) fn add(&self, system: &System) {
-        let mut list = self.lock();
+        // Asked without the lock, as in `find`.
+        let ended: Vec<u64> = (self.all().iter())
+            .filter(|it| it.alive().is_none())
+            .map(|it| it.number)
+            .collect();
         let weak = system.downgrade();
+        let mut list = self.lock();
         if list.systems.iter().any(|it| it.system.is_same(&weak)) {
             return;
         }
         if list.systems.len() == SYSTEMS_MAX {
-            let ended = list.systems.iter().position(|it| it.alive().is_none());
-            list.systems.remove(ended.unwrap_or(0));
+            let has_ended = |it: &Watched| ended.contains(&it.number);
+            let oldest = list.systems.iter().position(has_ended);
+            list.systems.remove(oldest.unwrap_or(0));
         }
         let is_taken = |name: &str| list.systems.iter().any(|it| &*it.name == name);
         let name = if is_taken(system.name()) {
@@ -78,16 +84,17 @@ impl Systems {
 
     /// The one of that name; without a name the newest that is alive, or else the newest.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<Watched> {
-        let list = self.lock();
+        // Without the lock: whoever asks whether a system is alive may be the last to hold it.
+        let mut systems = self.all();
         match name {
-            Some(name) => list.systems.iter().find(|it| &*it.name == name),
-            None => list
-                .systems
-                .iter()
-                .rev()
-                .find(|it| it.alive().is_some())
-                .or(list.systems.last()),
+            Some(name) => systems.into_iter().find(|it| &*it.name == name),
+            None => {
+                let alive = systems.iter().rposition(|it| it.alive().is_some());
+                match alive {
+                    Some(index) => Some(systems.swap_remove(index)),
+                    None => systems.pop(),
+                }
+            }
         }
-        .cloned()
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{eventually, quiet_system, spawn_idle, told};
 use freeboard_actor::System;
 use freeboard_board::{
-    Board, BoardOptions, FrameError, Order, Query, ROWS_MAX, SortKey, SystemFrame,
+    ActorRow, Board, BoardOptions, FrameError, Order, Query, ROWS_MAX, SortKey, SystemFrame,
 };
 use freeboard_meter::FamilyKind;
 
@@ -57,7 +57,10 @@ fn every_column_sorts_both_ways_and_pages_fit_together() {
                 order,
                 ..Query::default()
             };
-            let whole = ids(&shown(&board, query.clone()));
+            let frame = shown(&board, query.clone());
+            assert!(frame.actors.has_times, "{sort}");
+            check_order(&frame.actors.rows, sort, order);
+            let whole = ids(&frame);
             assert_eq!(whole.len(), 5, "{sort}");
             let pages: Vec<u64> = (0..6)
                 .flat_map(|page| {
@@ -71,6 +74,30 @@ fn every_column_sorts_both_ways_and_pages_fit_together() {
                 .collect();
             assert_eq!(pages, whole, "{sort} {order:?}");
         }
+    }
+}
+
+/// Checks that rows are in order by what they show; those of a column with equal values by their numbers.
+fn check_order(rows: &[ActorRow], sort: SortKey, order: Order) {
+    let value = |row: &ActorRow| match sort {
+        SortKey::Name => row.name.clone().unwrap(),
+        SortKey::State => row.state.clone(),
+        SortKey::Type => row.actor_type.clone(),
+        SortKey::Id => format!("{:20}", row.id),
+        SortKey::Depth => format!("{:20}", row.depth),
+        SortKey::Accepted => format!("{:20}", row.accepted),
+        SortKey::HighWater => format!("{:20}", row.high_water),
+        // Equal in all: held actors have handled, shed and timed nothing.
+        _ => String::new(),
+    };
+    for pair in rows.windows(2) {
+        let (first, second) = (value(&pair[0]), value(&pair[1]));
+        let is_sorted = match order {
+            Order::Asc => first <= second,
+            Order::Desc => first >= second,
+        };
+        assert!(is_sorted, "{sort} {order:?}: {first} before {second}");
+        assert!(first != second || pair[0].id < pair[1].id, "{sort}: ties");
     }
 }
 
@@ -137,12 +164,16 @@ fn a_system_that_has_ended_is_shown_as_it_was_and_a_newer_one_takes_its_place() 
     board.watch(&first);
     board.watch(&first);
     spawn_idle(&first, 3);
-    assert_eq!(shown(&board, Query::default()).actors_alive, 3);
-    drop(first);
+    let seen = shown(&board, Query::default());
+    assert_eq!((seen.actors_alive, seen.actors.total), (3, 3));
+    first.shutdown(common::LIMIT);
     eventually("it is seen to have ended", || {
         !shown(&board, Query::default()).is_alive
     });
-    assert_eq!(shown(&board, Query::default()).actors_alive, 3);
+    let last = shown(&board, Query::default());
+    assert_eq!((last.actors_alive, last.actors.total), (3, 3));
+    assert_eq!(ids(&last), ids(&seen));
+    assert_eq!(last.actors.in_per_s, None);
 
     let second = quiet_system("run");
     board.watch(&second);
@@ -173,7 +204,7 @@ fn rates_are_those_between_two_surveys() {
         actors[0].tell(common::Note).unwrap();
         let frame = shown(&board, Query::default());
         let row = &frame.actors.rows[0];
-        is_seen |= row.in_per_s > 0.0 && row.out_per_s > 0.0;
+        is_seen |= row.in_per_s > Some(0.0) && row.out_per_s > Some(0.0);
         assert_eq!(frame.actors.in_per_s, row.in_per_s);
         is_seen
     });
@@ -199,6 +230,42 @@ fn sources_are_shown_for_as_long_as_they_are_kept_and_one_that_panics_alone_is_n
     assert!(south.families.is_empty());
     drop(garage);
     assert_eq!(board.frame(Query::default()).unwrap().sources.len(), 1);
+}
+
+#[test]
+fn a_filter_by_times_finds_them_as_soon_as_they_are_read_and_says_until_then_that_they_are_not() {
+    let system = quiet_system("timed");
+    let board = BoardOptions::new().share(0.05).start().unwrap();
+    board.watch(&system);
+    let (actors, gate) = told(&system, &[1_000]);
+    gate.open();
+    eventually("all are handled", || {
+        shown(&board, Query::default()).actors.rows[0].depth == 0
+    });
+    drop(actors);
+    eventually("the actor is found by its times", || {
+        let frame = shown(&board, filtered("queue_p99>1ns"));
+        assert!(frame.actors.has_times || frame.actors.matched == 0);
+        frame.actors.matched == 1
+    });
+}
+
+#[test]
+fn a_source_that_asks_the_board_is_refused_and_what_it_holds_ends_outside_of_locks() {
+    let board = board();
+    let inner = board.show("inner", "inner", |_| {});
+    let (asked, answers) = std::sync::mpsc::channel();
+    let asking = board.clone();
+    let outer = board.show("outer", "outer", move |_| {
+        let _ = &inner;
+        let _ = asked.send(asking.frame(Query::default()).map(|_| ()));
+    });
+    board.frame(Query::default()).unwrap();
+    assert_eq!(answers.recv().unwrap(), Err(FrameError::Within));
+    drop(outer);
+    eventually("both are gone", || {
+        board.frame(Query::default()).unwrap().sources.is_empty()
+    });
 }
 
 #[test]

@@ -11,7 +11,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{PLAIN_MARK, Popped, Refused};
+use crate::{
+    PLAIN_MARK, Popped, Refused,
+    sync::{AtomicU64, Ordering},
+};
 
 struct Entry<T, K> {
     value: T,
@@ -35,6 +38,9 @@ struct State<T, K> {
 /// A bounded queue that producers may also take from: evict the oldest, or replace by a key `K`.
 pub struct LockedLane<T, K> {
     state: Mutex<State<T, K>>,
+    /// `held` and `accepted` of the state, for those who only look and shall wait for nobody.
+    held: AtomicU64,
+    accepted: AtomicU64,
     bound: u64,
 }
 
@@ -54,6 +60,8 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
                 accepted: 0,
                 is_closed: false,
             }),
+            held: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
             bound,
         }
     }
@@ -61,6 +69,20 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     fn lock(&self) -> MutexGuard<'_, State<T, K>> {
         // A panic in a predicate or a drop leaves the state whole: see the order in each method.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Call with the state locked, after each change.
+    fn show(&self, state: &State<T, K>) {
+        // Ordering: Relaxed, each is a reading by itself; what hangs on the queue's content takes the lock.
+        self.held.store(state.held, Ordering::Relaxed);
+        self.accepted.store(state.accepted, Ordering::Relaxed);
+    }
+
+    /// Values queued and accepted a moment ago, without waiting for anybody.
+    pub fn glance(&self) -> (u64, u64) {
+        // Ordering: Relaxed, as in `show`.
+        let held = self.held.load(Ordering::Relaxed);
+        (held, self.accepted.load(Ordering::Relaxed))
     }
 
     /// Appends a value; when the lane is full the oldest one makes room and is returned.
@@ -82,6 +104,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             None
         };
         state.append(value, mark, None);
+        self.show(&state);
         Ok(evicted)
     }
 
@@ -108,18 +131,23 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
                 .expect("a key's entry holds a value");
             let replaced = std::mem::replace(&mut entry.value, value);
             state.accepted += 1;
+            self.show(&state);
             return Ok(Some(replaced));
         }
         if state.held >= self.bound {
             return Err(Refused::Full(value));
         }
         state.append(value, mark, key);
+        self.show(&state);
         Ok(None)
     }
 
     /// Takes the oldest value. Never [`Popped::Pending`].
     pub fn pop(&self) -> Popped<T> {
-        match self.lock().pop() {
+        let mut state = self.lock();
+        let popped = state.pop();
+        self.show(&state);
+        match popped {
             Some((value, mark)) => Popped::Value(value, mark),
             None => Popped::Empty,
         }
@@ -142,6 +170,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             state.queue.pop_front();
             state.head += 1;
         }
+        self.show(&state);
         Some(entry.value)
     }
 

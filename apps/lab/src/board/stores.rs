@@ -52,7 +52,8 @@ const UP: Duration = Duration::from_secs(5);
 pub(super) struct Stores {
     is_ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    _shown: Vec<Option<Shown>>,
+    shown: Vec<Option<Shown>>,
+    journal: StreamWriter,
     _server: EmbeddedRedis,
     _directory: tempfile::TempDir,
 }
@@ -69,7 +70,6 @@ impl Stores {
             .retention(retention)
             .open(directory.path().join("journal"))
             .context("cannot open a stream")?;
-        let stream = Arc::new(stream);
         let server = EmbeddedRedis::start(EmbeddedOptions::default())?;
         let redis = Redis::connect(system, poller, server.options())?;
         redis.wait_up(UP)?;
@@ -93,7 +93,8 @@ impl Stores {
         ];
         let is_ending = Arc::new(AtomicBool::new(false));
         let ends = is_ending.clone();
-        let mut threads = vec![spawn("journal", move || write(&stream, &ends))?];
+        let journal = stream.clone();
+        let mut threads = vec![spawn("journal", move || write(&journal, &ends))?];
         for reader in 0..READERS {
             let (cache, ends) = (cache.clone(), is_ending.clone());
             threads.push(spawn("reader", move || read(&cache, seed + reader, &ends))?);
@@ -101,7 +102,8 @@ impl Stores {
         Ok(Self {
             is_ending,
             threads,
-            _shown: shown,
+            shown,
+            journal: stream,
             _server: server,
             _directory: directory,
         })
@@ -116,6 +118,9 @@ impl Drop for Stores {
             // What it panicked with was printed.
             let _ = thread.join();
         }
+        self.shown.clear();
+        // Nobody reads it again: it goes with its folder.
+        let _ = self.journal.clone().close();
     }
 }
 

@@ -8,13 +8,12 @@
 use axum::http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
-/// The cookie's name.
-pub(super) const COOKIE: &str = "freeboard_token";
-
 /// What has to be shown.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     token: Option<String>,
+    /// The cookie's name, with the port: to browsers all ports of a host are one.
+    cookie: String,
 }
 
 /// Whether a request may be answered.
@@ -25,16 +24,24 @@ pub(super) enum Verdict {
     GrantedByAddress,
     /// No token, or not this one.
     Unauthorised,
+    /// For a page of another site, which has no business here and would take up a viewer's place.
+    OtherSite,
     /// Under a name that is not ours.
     WrongHost,
 }
 
 impl Access {
-    pub(super) fn new(token: Option<String>) -> Self {
-        Self { token }
+    pub(super) fn new(token: Option<String>, port: u16) -> Self {
+        Self {
+            token,
+            cookie: format!("freeboard_token_{port}"),
+        }
     }
 
     pub(super) fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Verdict {
+        if is_of_other_site(headers) {
+            return Verdict::OtherSite;
+        }
         let Some(token) = &self.token else {
             return if is_local_host(headers) {
                 Verdict::Granted
@@ -46,18 +53,29 @@ impl Access {
         // First, so that a browser that has the cookie already takes it out of its address bar as well.
         if in_query(uri).is_some_and(is_right) {
             Verdict::GrantedByAddress
-        } else if bearer(headers).is_some_and(is_right) || cookie(headers).is_some_and(is_right) {
+        } else if bearer(headers).is_some_and(is_right)
+            || self.cookie(headers).is_some_and(is_right)
+        {
             Verdict::Granted
         } else {
             Verdict::Unauthorised
         }
     }
 
+    fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let lines = headers.get_all(header::COOKIE).iter();
+        lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'))
+            .find_map(|pair| pair.trim().strip_prefix(&*self.cookie)?.strip_prefix('='))
+    }
+
     /// The header that makes a browser keep the token.
     pub(super) fn set_cookie(&self) -> Option<String> {
         let token = self.token.as_ref()?;
         Some(format!(
-            "{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"
+            "{}={token}; HttpOnly; SameSite=Strict; Path=/",
+            self.cookie
         ))
     }
 }
@@ -67,12 +85,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     value.strip_prefix("Bearer ")
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let lines = headers.get_all(header::COOKIE).iter();
-    lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(';'))
-        .find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+/// Whether a browser asks for the page of another site. That somebody follows a link to here is no such thing.
+fn is_of_other_site(headers: &HeaderMap) -> bool {
+    let value = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
+    let is_other = matches!(value("sec-fetch-site"), Some("cross-site" | "same-site"));
+    is_other && value("sec-fetch-mode") != Some("navigate")
 }
 
 /// A token has nothing in it that would have to be escaped.
@@ -110,7 +127,7 @@ mod tests {
 
     #[test]
     fn without_a_token_only_this_machines_names_are_answered() {
-        let access = Access::new(None);
+        let access = Access::new(None, 7_700);
         for host in [
             "127.0.0.1:7700",
             "localhost",
@@ -129,9 +146,9 @@ mod tests {
 
     #[test]
     fn with_a_token_whoever_shows_it_is() {
-        let access = Access::new(Some("abcdefghijklmnop".to_owned()));
+        let access = Access::new(Some("abcdefghijklmnop".to_owned()), 7_700);
         let bearer = "Bearer abcdefghijklmnop";
-        let cookie = "theme=dark; freeboard_token=abcdefghijklmnop";
+        let cookie = "theme=dark; freeboard_token_7700=abcdefghijklmnop";
         for (uri, headers, wanted) in [
             ("/", vec![(header::AUTHORIZATION, bearer)], Verdict::Granted),
             ("/", vec![(header::COOKIE, cookie)], Verdict::Granted),

@@ -17,11 +17,15 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::routes::{Site, refused};
+use crate::processor::ProcessorTime;
 
-/// For so long a text is given again: who scrapes often, or from many places, costs no more.
-const FRESH: Duration = Duration::from_secs(1);
+/// For so long at least a text is given again, and for longer if making it cost more than its share of a
+/// processor: who scrapes often, or from many places, costs no more.
+const FRESH_MIN: Duration = Duration::from_secs(1);
+const FRESH_MAX: Duration = Duration::from_secs(30);
 
-/// The latest texts, by the number of the system; that without any has none.
+/// The latest texts and until when they are given again, by the number of the system; that without any has
+/// none.
 pub(super) type Cached = Arc<Mutex<HashMap<Option<u64>, (Instant, Bytes)>>>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -45,21 +49,26 @@ pub(super) async fn text(
     let number = watched.as_ref().map(|it| it.number);
     // Held while a text is made, even if who asked for it has gone: one is made at a time.
     let mut cached = site.cached.clone().lock_owned().await;
-    if let Some((at, text)) = cached.get(&number)
-        && at.elapsed() < FRESH
+    if let Some((until, text)) = cached.get(&number)
+        && Instant::now() < *until
     {
         return answer(text.clone());
     }
     let sources = site.watching.sources.clone();
     // A hundred thousand actors take a while.
     let made = tokio::task::spawn_blocking(move || {
+        let time = ProcessorTime::now();
         let system = watched.and_then(|watched| watched.alive());
         let snapshot = system.map(|system| system.snapshot());
         let mut text = snapshot.map(|it| families(&it)).unwrap_or_default();
         sources.render(&mut text);
         let text = Bytes::from(text.finish());
-        cached.retain(|_, (at, _)| at.elapsed() < FRESH);
-        cached.insert(number, (Instant::now(), text.clone()));
+        let now = Instant::now();
+        cached.retain(|_, (until, _)| now < *until);
+        cached.insert(
+            number,
+            (now + fresh(time.elapsed(), site.share), text.clone()),
+        );
         text
     });
     match made.await {
@@ -69,6 +78,12 @@ pub(super) async fn text(
             "the text could not be made",
         ),
     }
+}
+
+/// For how long a text is good that cost so much.
+fn fresh(cost: Duration, share: f64) -> Duration {
+    let wait = Duration::try_from_secs_f64(cost.as_secs_f64() / share);
+    wait.unwrap_or(FRESH_MAX).clamp(FRESH_MIN, FRESH_MAX)
 }
 
 fn answer(text: Bytes) -> Response {

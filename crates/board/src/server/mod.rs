@@ -83,9 +83,11 @@ impl Server {
         let address = bound.map_err(|source| BoardError::Bind { address, source })?;
         drop(entered);
         let (open, closed) = watch::channel(());
-        let connections = Arc::new(Semaphore::new(options.connections_max));
+        let connections = Arc::new(Semaphore::new(
+            options.connections_max.min(Semaphore::MAX_PERMITS),
+        ));
         let peers = Peers {
-            router: Site::new(&options, watching).router(),
+            router: Site::new(&options, watching, address.port()).router(),
             patience: options.patience,
             closed,
         };

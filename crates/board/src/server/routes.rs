@@ -13,7 +13,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Query as Params, Request, State, rejection::QueryRejection},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -44,6 +44,8 @@ pub(super) struct Site {
     viewers: Arc<AtomicUsize>,
     viewers_max: usize,
     pub(super) cached: metrics::Cached,
+    /// Of a processor, that looking may cost.
+    pub(super) share: f64,
 }
 
 /// One of those that are kept up to date.
@@ -57,13 +59,14 @@ impl Drop for Viewer {
 }
 
 impl Site {
-    pub(super) fn new(options: &BoardOptions, watching: Watching) -> Self {
+    pub(super) fn new(options: &BoardOptions, watching: Watching, port: u16) -> Self {
         Self {
             watching,
-            access: Access::new(options.token.clone()),
+            access: Access::new(options.token.clone(), port),
             viewers: Arc::default(),
             viewers_max: options.viewers_max,
             cached: metrics::Cached::default(),
+            share: options.share,
         }
     }
 
@@ -103,6 +106,10 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
             StatusCode::UNAUTHORIZED,
             "this board needs its token: open /?token=TOKEN once, or send it as a bearer token",
         ),
+        Verdict::OtherSite => refused(
+            StatusCode::FORBIDDEN,
+            "this board does not answer to other sites' pages",
+        ),
         Verdict::WrongHost => refused(
             StatusCode::FORBIDDEN,
             "this board answers to localhost and to addresses, not to other names",
@@ -114,6 +121,10 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
@@ -139,7 +150,9 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Response {
 fn refused_frame(error: &FrameError) -> Response {
     let status = match error {
         FrameError::Filter(_) | FrameError::Rows => StatusCode::BAD_REQUEST,
-        FrameError::TooMany(_) | FrameError::Ended => StatusCode::SERVICE_UNAVAILABLE,
+        FrameError::TooMany(_) | FrameError::Within | FrameError::Ended => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     };
     refused(status, &error.to_string())
 }
@@ -211,10 +224,7 @@ async fn frame(State(site): State<Site>, params: Asked) -> Response {
         Err(text) => return refused(StatusCode::BAD_REQUEST, &text),
     };
     let (sender, receiver) = oneshot::channel();
-    let asked = site.watching.demand(query, move |frame| {
-        // Who asked may have gone.
-        let _ = sender.send(frame);
-    });
+    let asked = site.watching.demand(query, Box::new(sender));
     if let Err(error) = asked {
         return refused_frame(&error);
     }

@@ -13,7 +13,7 @@ use ratatui::{
 
 use super::grid::{Cell, Column, Grid};
 use crate::{
-    figures::{count, rate, short, time_or_none},
+    figures::{count, rate_or_none, short, time_or_none},
     names::short_type,
     palette::Palette,
     screen::Screen,
@@ -152,8 +152,8 @@ fn cell(row: &ActorRow, sort: SortKey, palette: Palette) -> Cell {
         }
         SortKey::Bound => Cell::new(short(row.bound)),
         SortKey::HighWater => Cell::new(short(row.high_water)),
-        SortKey::In => Cell::new(rate(row.in_per_s)),
-        SortKey::Out => Cell::new(rate(row.out_per_s)),
+        SortKey::In => Cell::new(rate_or_none(row.in_per_s)),
+        SortKey::Out => Cell::new(rate_or_none(row.out_per_s)),
         SortKey::Accepted => Cell::new(short(row.accepted)),
         SortKey::Handled => Cell::new(short(row.handled)),
         SortKey::Shed => warned(row.shed),

@@ -12,7 +12,7 @@ use ratatui::{
 };
 
 use crate::{
-    figures::{counted, rate, short, time},
+    figures::{counted, rate_or_none, short, time},
     reading::Link,
     screen::Screen,
 };
@@ -80,8 +80,8 @@ fn counts(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static> 
         .iter()
         .fold(0_u64, |sum, letters| sum.saturating_add(letters.count));
     let mut words = vec![
-        Words::raw(format!("in {}", rate(system.actors.in_per_s))),
-        Words::raw(format!("  out {}", rate(system.actors.out_per_s))),
+        Words::raw(format!("in {}", rate_or_none(system.actors.in_per_s))),
+        Words::raw(format!("  out {}", rate_or_none(system.actors.out_per_s))),
         Words::raw(format!("  queued {}", short(system.actors.depth))),
         Words::styled(
             format!("  restarts {}", short(system.actors_restarted)),

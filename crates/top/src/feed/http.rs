@@ -9,7 +9,7 @@ use super::{Feed, FeedError};
 use crate::{address::Address, names};
 
 /// How long a frame may take, from the connection to its last byte.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest frame.
 const FRAME_BYTES_MAX: u64 = 16 << 20;
 /// The most that is read of a refusal.

@@ -135,6 +135,7 @@ pub(crate) fn frame(step: u64) -> Frame {
             source("cache", "pages", "freeboard_cache_hits_total", step * 10),
             source("http", "front", "freeboard_http_requests_total", step * 50),
         ],
+        ..Frame::default()
     }
 }
 
@@ -152,6 +153,7 @@ pub(crate) fn source(kind: &str, name: &str, family: &str, value: u64) -> Source
                 value: value as f64,
             }],
         }],
+        ..SourceFrame::default()
     }
 }
 
@@ -193,6 +195,7 @@ fn system(step: u64) -> SystemFrame {
         groups: vec![group(step)],
         actors: actors(0, 200),
         actor: None,
+        ..SystemFrame::default()
     }
 }
 
@@ -269,8 +272,8 @@ pub(crate) fn actors(offset: u64, rows: u64) -> ActorsFrame {
         depth: 100_000 - id,
         bound: 100_000,
         high_water: 100_000,
-        in_per_s: 12_345.0,
-        out_per_s: 8.5,
+        in_per_s: Some(12_345.0),
+        out_per_s: Some(8.5),
         shed: 3,
         queue_p99_ns: Some(4_560_000),
         ..ActorRow::default()
@@ -281,8 +284,8 @@ pub(crate) fn actors(offset: u64, rows: u64) -> ActorsFrame {
         total: 100_003,
         matched: 100_003,
         depth: 1_234_567,
-        in_per_s: 1_200_000.0,
-        out_per_s: 1_100_000.0,
+        in_per_s: Some(1_200_000.0),
+        out_per_s: Some(1_100_000.0),
         offset,
         rows: (offset..(offset + rows).min(100_003)).map(row).collect(),
         ..ActorsFrame::default()
