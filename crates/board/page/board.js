@@ -7,7 +7,7 @@ import { Counters } from "./assets/counters.js";
 import { History } from "./assets/history.js";
 import { Pace } from "./assets/pace.js";
 import { View } from "./assets/timecanvas.js";
-import { changed, fromHash, toParameters } from "./assets/question.js";
+import { changed, fromHash, isQuestion, toParameters } from "./assets/question.js";
 import { chooseTheme } from "./assets/theme.js";
 import { Overview } from "./assets/overview.js";
 import { Workers } from "./assets/workers.js";
@@ -29,6 +29,7 @@ class Board {
     this.frame = null;
     this.beginning = "";
     this.isPaused = false;
+    this.isBroken = false;
     this.isDrawing = false;
     this.drawnAt = 0;
     this.counters = new Counters();
@@ -47,7 +48,7 @@ class Board {
       new Panels(this.view),
     ];
     this.connection = new Connection({
-      onFrame: (frame) => this.take(frame),
+      onFrame: (frame) => this.guard(() => this.take(frame)),
       onLost: (reason, retryAt) => this.status.lost(reason, retryAt),
       onRefused: (text) => this.refused(text),
     });
@@ -63,8 +64,15 @@ class Board {
       else if (this.connection.attempt === null && !this.isPaused) this.open();
     });
     addEventListener("hashchange", () => {
+      if (!isQuestion(location.hash)) return;
       this.question = fromHash(location.hash);
       this.open();
+    });
+    // As a link it would put its target in the place of the question.
+    document.getElementById("skip").addEventListener("click", (event) => {
+      event.preventDefault();
+      this.actors.node.focus({ preventScroll: true });
+      this.actors.node.scrollIntoView();
     });
     for (const button of document.querySelectorAll("[data-span]")) {
       button.addEventListener("click", () => {
@@ -92,6 +100,7 @@ class Board {
   }
 
   open() {
+    if (this.isBroken) return;
     this.actors.asked(this.question);
     this.status.opening();
     this.connect(this.question);
@@ -115,10 +124,24 @@ class Board {
   }
 
   pause() {
+    if (this.isBroken) return;
     this.isPaused = !this.isPaused;
     this.status.paused(this.isPaused);
     if (this.isPaused) this.connection.close();
     else this.open();
+  }
+
+  /** Takes or draws a frame. If that fails, the page is not made for this board, and does nothing more. */
+  guard(act) {
+    if (this.isBroken) return;
+    try {
+      act();
+    } catch (error) {
+      this.isBroken = true;
+      console.error(error);
+      this.connection.close();
+      this.status.broken();
+    }
   }
 
   take(frame) {
@@ -137,8 +160,9 @@ class Board {
     const isFirst = this.answered !== this.question;
     this.answered = this.question;
     this.isGap = this.pace.take(time);
-    if (this.isGap) this.counters.clear();
-    this.counters.begin(time);
+    // What an ended system has counted has no rates.
+    if (this.isGap || !frame.system?.is_alive) this.counters.clear();
+    this.counters.begin((frame.system?.at_ns || frame.at_ns) / 1e6);
     this.history.begin(time, this.isGap);
     for (const panel of this.panels) panel.take(this);
     this.status.live(frame, this.isPaused);
@@ -153,9 +177,13 @@ class Board {
       this.isDrawing = false;
       if (this.frame === null) return;
       this.drawnAt = performance.now();
-      this.status.draw(this.frame, this.question);
-      for (const panel of this.panels) panel.draw(this);
+      this.guard(() => this.draw());
     });
+  }
+
+  draw() {
+    this.status.draw(this.frame, this.question);
+    for (const panel of this.panels) panel.draw(this);
   }
 }
 

@@ -4,12 +4,14 @@
 mod common;
 
 use common::{
-    Note, eventually,
+    LIMIT, Note, eventually,
     http::serve,
     page::{ENTER, ESCAPE, Page},
     quiet_system, spawn_idle, told,
 };
 use freeboard_board::BoardOptions;
+use freeboard_flow::BOUND_DEFAULT;
+use freeboard_meter::FamilyKind;
 
 #[test]
 fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
@@ -51,6 +53,7 @@ fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
         "names().length === 1 && names()[0] === 'held-0'",
     );
     page.press(ESCAPE);
+    assert_eq!(page.value("find('filter').value"), "held-0");
     page.press("j");
     page.press(ENTER);
     page.shows("keys open an actor", "shown('detail')");
@@ -92,21 +95,17 @@ fn a_hundred_thousand_actors_are_sorted_and_filtered() {
         "all are counted",
         "find('actors-summary').textContent.includes('100,003')",
     );
-    let sort = |column: &str| {
-        let selector = format!("[data-test='sort-{column}'] button");
-        page.browser.click(&selector).unwrap();
-    };
-    sort("depth");
+    page.sort("depth");
     page.shows(
         "the deepest are not among the first",
         "depths().every((depth) => depth === 0)",
     );
-    sort("name");
+    page.sort("name");
     page.shows(
         "by name",
         "names().slice(0, 3).join() === 'held-0,held-1,held-2'",
     );
-    sort("name");
+    page.sort("name");
     page.shows(
         "by name, from the end",
         "names().slice(0, 3).join() === 'held-2,held-1,held-0'",
@@ -157,4 +156,86 @@ fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
     page.shows("it has come back", "state() === 'live' && !shown('banner')");
     spawn_idle(&system, 7);
     page.shows("and shows what is new", "rows().length === 7");
+}
+
+#[test]
+fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
+    let system = quiet_system("shedding");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    let (actors, gate) = told(&system, &[1]);
+    let is_full = |_| actors[0].try_tell(Note).is_err();
+    assert!((0..=BOUND_DEFAULT).any(is_full));
+    let page = Page::open(address);
+    page.shows("the actor is there", "names().join() === 'held-0'");
+    page.click(&format!("row-{}", actors[0].id().get()));
+    page.shows(
+        "the reason is in the detail",
+        "find('detail-shed')?.querySelector('tbody')?.textContent === 'full01'",
+    );
+    page.press(ESCAPE);
+    page.shows(
+        "there is a rate",
+        "find('messages-in').textContent.endsWith('/s')",
+    );
+    gate.open();
+    system.shutdown(LIMIT);
+    drop(system);
+    page.shows(
+        "a system that has ended has none",
+        "find('messages-in').textContent === '\u{2013}'",
+    );
+    page.is_silent();
+}
+
+#[test]
+fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_question() {
+    let system = quiet_system("twins");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    let garage = |doors: f64| {
+        board.show("garage", "north", move |text| {
+            text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+            text.sample("doors_open", &[], doors);
+        })
+    };
+    let _shown = [garage(2.0), garage(3.0)];
+    spawn_idle(&system, 1);
+    let page = Page::open(address);
+    for (name, doors) in [("north", 2), ("north (2)", 3)] {
+        let figure = format!("find('panel-garage-{name}')?.querySelector('td.number').textContent");
+        page.shows(
+            "each has its own figure",
+            &format!("{figure} === '{doors}'"),
+        );
+    }
+    page.sort("name");
+    page.shows("it is asked", "location.hash.includes('sort=name')");
+    page.value("find('skip').click()");
+    assert_eq!(page.value("document.activeElement.id"), "actors");
+    page.value("addEventListener('hashchange', () => { window.hasMoved = true; })");
+    page.value("location.hash = 'actors'");
+    page.shows("it has moved", "window.hasMoved");
+    assert_eq!(page.value("find('sort-name').ariaSort"), "ascending");
+    page.is_silent();
+}
+
+#[test]
+fn a_frame_that_the_page_does_not_understand_is_not_taken_for_a_lost_connection() {
+    let system = quiet_system("odd");
+    let (board, address) = serve(BoardOptions::new());
+    board.watch(&system);
+    let page = Page::open(address);
+    page.is_silent();
+    page.value("window.fetch = async () => new Response('data: {\"system\": {}}\\n\\n')");
+    page.sort("name");
+    page.shows(
+        "it says so",
+        "shown('banner') && find('banner').textContent.includes('does not understand')",
+    );
+    page.press("p");
+    page.shows("it stays so", "state() === 'lost' && shown('banner')");
+    assert_eq!(page.browser.console().unwrap().len(), 1);
+    page.browser.click("#banner button").unwrap();
+    page.shows("a reload helps", "state() === 'live' && !shown('banner')");
 }

@@ -1,10 +1,11 @@
 // One actor: its lanes, what comes and goes, and how long its messages waited and took.
 
-import { levelOf, nameOf } from "./actors.js";
+import { levelOf, MEASURED, nameOf } from "./actors.js";
 import { Children, element, setAttribute, setShare, setShown, setText, swatch, tableHead } from "./dom.js";
 import { compact, count, duration, percent, rate, words } from "./format.js";
 import { MOST } from "./history.js";
 import { OctaveHistory, OctaveMap, QUANTILES } from "./octaves.js";
+import { Table } from "./panel.js";
 import { Chart } from "./plot.js";
 
 class LaneRow {
@@ -46,14 +47,12 @@ class LaneRow {
   }
 }
 
-/** What the lanes have shed, by reason; nothing if they have shed nothing. */
-function shedBy(lanes) {
-  const texts = lanes.map(({ lane, shed }) => {
-    const reasons = shed.filter((it) => it.count > 0).map((it) => `${words(it.reason)} ${compact(it.count)}`);
-    return reasons.length === 0 ? "" : `lane ${lane}: ${reasons.join(", ")}`;
+/** A row for each reason for which a lane has shed something. */
+function shedRows(lanes) {
+  return lanes.flatMap(({ lane, shed }) => {
+    const some = shed.filter((it) => it.count > 0);
+    return some.map((it) => [words(it.reason), String(lane), count(it.count)]);
   });
-  const some = texts.filter(Boolean);
-  return some.length === 0 ? "" : `Shed by ${some.join("; ")}`;
 }
 
 /** One histogram over time, under its title and its figures since the start. */
@@ -73,7 +72,7 @@ class Histogram {
 
   draw(history, summary) {
     const isSome = (summary?.count ?? 0) > 0;
-    setText(this.count, isSome ? `${compact(summary.count)} since the start:` : "nothing measured yet");
+    setText(this.count, isSome ? `${compact(summary.count)} ${MEASURED}, since the start:` : "nothing measured yet");
     for (const [name, figure] of this.figures) setText(figure, duration(isSome ? summary[name] : null));
     this.map.draw(history);
   }
@@ -118,7 +117,9 @@ export class ActorDetail {
     this.waits = new Children(element("div"), (rank) => new Histogram(this.view, `Time in queue, lane ${rank}`));
     this.handling = new Histogram(this.view, "Handling time");
     const heads = ["Lane", "Depth", "High", "In", "Out", "Accepted", "Handled", "Shed", "Queue p50", "p99"];
-    this.sheds = element("p", { className: "note sheds", "data-test": "detail-shed" });
+    this.sheds = new Table("Shed by reason", ["Shed by reason", "Lane", "Messages"]);
+    this.sheds.node.classList.add("sheds");
+    this.sheds.node.dataset.test = "detail-shed";
     const table = element(
       "table",
       { className: "lanes", "aria-label": "Lanes" },
@@ -131,7 +132,7 @@ export class ActorDetail {
       this.facts,
       element("div", { className: "pair" }, this.depth.node, this.rates.node),
       element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Lanes" }, table),
-      this.sheds,
+      this.sheds.node,
       this.waits.parent,
       this.handling.node,
     );
@@ -197,7 +198,7 @@ export class ActorDetail {
     const key = `actor.${this.shown}`;
     this.depth.draw(history, () => this.sums.depth);
     this.rates.draw(history, (track) => counters.rate(track));
-    setText(this.sheds, shedBy(snapshot.lanes));
+    this.sheds.draw(shedRows(snapshot.lanes));
     this.lanes.show(snapshot.lanes, (it) => it.lane, (row, lane) => row.show(lane, counters, `${key}.${lane.lane}`));
     this.waits.show(snapshot.lanes, (it) => it.lane, (histogram, lane) => histogram.draw(history, lane.time_in_queue));
     this.handling.draw(history, snapshot.handling);

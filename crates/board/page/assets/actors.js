@@ -1,10 +1,12 @@
 // All actors: the server sorts, filters and cuts, this shows one part of them.
 
 import { Children, element, setAttribute, setShare, setShown, setText } from "./dom.js";
-import { age, compact, count, duration, perSecond, shortType, words } from "./format.js";
+import { age, compact, count, duration, NONE, perSecond, shortType, words } from "./format.js";
 import { LIMITS } from "./question.js";
 
 const TYPING_MS = 250;
+/** Not each message has its time taken. */
+export const MEASURED = "measured, 1 in 128";
 const COLUMNS = [
   { sort: "name", title: "Name", isText: true, hint: "the name it was spawned with" },
   { sort: "type", title: "Type", isText: true },
@@ -13,9 +15,9 @@ const COLUMNS = [
   { sort: "in", title: "In/s", hint: "messages accepted a second" },
   { sort: "out", title: "Out/s", hint: "messages handled a second" },
   { sort: "shed", title: "Shed", hint: "messages that were not handled, for whatever reason" },
-  { sort: "queue_p50", title: "Queue p50", hint: "half of its messages waited no longer, in the slowest lane" },
-  { sort: "queue_p99", title: "p99", hint: "99 % of its messages waited no longer, in the slowest lane" },
-  { sort: "handling_p99", title: "Handling p99", hint: "99 % of its messages were handled in this time" },
+  { sort: "queue_p50", title: "Queue p50", hint: `half of those ${MEASURED}, waited no longer, in the slowest lane` },
+  { sort: "queue_p99", title: "p99", hint: `99 % of those ${MEASURED}, waited no longer, in the slowest lane` },
+  { sort: "handling_p99", title: "Handling p99", hint: `99 % of those ${MEASURED}, were handled in this time` },
   { sort: "restarts", title: "Restarts" },
   { sort: "state", title: "State", isText: true },
 ];
@@ -48,7 +50,7 @@ class ActorRow {
     this.node.addEventListener("click", () => open(id));
   }
 
-  show(row, opened) {
+  show(row, { isOpen, isAlive }) {
     const { cells } = this;
     setText(this.button, nameOf(row));
     setAttribute(this.button, "title", row.name === null ? null : `${row.name} #${row.id}`);
@@ -61,8 +63,8 @@ class ActorRow {
     setShare(this.bar, share);
     setAttribute(cells.depth, "data-level", levelOf(share));
     setText(cells.high_water, compact(row.high_water));
-    setText(cells.in, perSecond(row.in_per_s));
-    setText(cells.out, perSecond(row.out_per_s));
+    setText(cells.in, isAlive ? perSecond(row.in_per_s) : NONE);
+    setText(cells.out, isAlive ? perSecond(row.out_per_s) : NONE);
     setText(cells.shed, compact(row.shed));
     setAttribute(cells.shed, "data-some", row.shed > 0 ? "" : null);
     setAttribute(cells.shed, "title", row.shed > 0 ? shedBy(row.shed_by) : null);
@@ -73,8 +75,18 @@ class ActorRow {
     setAttribute(cells.restarts, "data-some", row.restarts > 0 ? "" : null);
     setText(cells.state, row.state);
     setAttribute(cells.state, "data-state", row.state);
-    setAttribute(this.node, "aria-current", String(row.id) === opened ? "true" : null);
+    setAttribute(this.node, "aria-current", isOpen ? "true" : null);
   }
+}
+
+/** Which rows are shown, of how many, and as of when. */
+function summaryOf({ actors, is_alive: isAlive }) {
+  const first = actors.rows.length === 0 ? 0 : actors.offset + 1;
+  const last = actors.offset + actors.rows.length;
+  const isAll = actors.matched === actors.total;
+  const all = isAll ? count(actors.total) : `${count(actors.matched)} matching, ${count(actors.total)} in all`;
+  const when = isAlive ? `order as of ${age(actors.survey_age_ns)} ago` : "as last seen";
+  return `${count(first)}\u2013${count(last)} of ${all}; ${when}`;
 }
 
 function shedBy(reasons) {
@@ -132,7 +144,7 @@ export class Actors {
       head.append(cell);
     }
     this.body = element("tbody");
-    this.nothing = element("p", { className: "empty", hidden: true, "data-test": "actors-none" }, "No actor matches.");
+    this.nothing = element("p", { className: "empty", hidden: true, "data-test": "actors-none" });
     const table = element(
       "table",
       { className: "actors", "data-test": "actors-table", "aria-labelledby": "actors-title" },
@@ -161,9 +173,13 @@ export class Actors {
     setAttribute(this.filter, "aria-invalid", null);
     if (document.activeElement !== this.filter) this.filter.value = question.filter;
     this.limit.value = String(question.limit);
+    this.#showOrder(true);
+  }
+
+  #showOrder(isSorted) {
+    const order = this.question.order === "asc" ? "ascending" : "descending";
     for (const [sort, cell] of this.heads) {
-      const order = question.order === "asc" ? "ascending" : "descending";
-      setAttribute(cell, "aria-sort", sort === question.sort ? order : null);
+      setAttribute(cell, "aria-sort", isSorted && sort === this.question.sort ? order : null);
     }
   }
 
@@ -209,27 +225,29 @@ export class Actors {
 
   take({ frame: { system } }) {
     if (system === null) return;
-    const { offset, matched } = system.actors;
+    const { offset, matched, has_times: hasTimes } = system.actors;
     this.matched = matched;
-    if (offset > 0 && offset >= matched) this.turn(0);
+    if (hasTimes !== false && offset > 0 && offset >= matched) this.turn(0);
   }
 
   draw({ frame: { system } }) {
     setShown(this.node, system !== null);
     if (system === null) return;
-    const { actors } = system;
+    const { actors, is_alive: isAlive } = system;
     const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
-    this.rows.show(actors.rows, (row) => row.id, (child, row) => child.show(row, this.question.actor));
+    this.rows.show(actors.rows, (row) => row.id, (child, row) => {
+      child.show(row, { isOpen: String(row.id) === this.question.actor, isAlive });
+    });
     // A row that moves loses the focus.
     if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     if (!this.reached?.isConnected && this.body.rows.length > 0) this.#reach(this.body.rows[0].querySelector("button"));
-    const first = actors.rows.length === 0 ? 0 : actors.offset + 1;
-    const last = actors.offset + actors.rows.length;
-    const isAll = actors.matched === actors.total;
-    const all = isAll ? count(actors.total) : `${count(actors.matched)} matching, ${count(actors.total)} in all`;
-    setText(this.summary, `${count(first)}\u2013${count(last)} of ${all}; order as of ${age(actors.survey_age_ns)} ago`);
+    // Until the times are read that it takes, there is neither the order nor the choice that was asked for.
+    const hasTimes = actors.has_times !== false;
+    this.#showOrder(hasTimes);
+    setText(this.summary, hasTimes ? summaryOf(system) : `${count(actors.total)} in all; times are being read`);
+    setText(this.nothing, hasTimes ? "No actor matches." : "Times are being read.");
     setShown(this.nothing, actors.rows.length === 0);
     this.back.disabled = actors.offset === 0;
-    this.on.disabled = last >= actors.matched;
+    this.on.disabled = actors.offset + actors.rows.length >= actors.matched;
   }
 }

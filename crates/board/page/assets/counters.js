@@ -1,4 +1,5 @@
-// Rates of counters: what they grew by, over the time in which they did.
+// Rates of counters: what they grew by, over the time in which they did. A system and each source have
+// their own, because each is read at a time of its own.
 //
 // A counter that fell was begun anew, and over a gap nobody knows when it grew (then all are cleared):
 // neither has a rate.
@@ -23,6 +24,7 @@ class Counter {
   }
 
   push(time, value) {
+    if (this.length > 0 && time === this.times[this.head]) return;
     if (this.length > 0 && value < this.values[this.head]) this.clear();
     this.head = (this.head + 1) % SAMPLES_MAX;
     this.times[this.head] = time;
@@ -48,11 +50,12 @@ class Counter {
   }
 }
 
-/** All counters of what is shown. Keys that a frame does not have are forgotten. */
+/** The counters of what is read at one time. Keys that a frame does not have are forgotten. */
 export class Counters {
   constructor() {
     this.byKey = new Map();
     this.time = 0;
+    this.isNew = false;
     this.seen = new Set();
   }
 
@@ -61,12 +64,13 @@ export class Counters {
     this.seen.clear();
   }
 
-  /** Begins a frame, `time` in milliseconds of a clock that never jumps. */
+  /** Begins a frame; what it counts was read at `time`, in milliseconds of a clock that never jumps. */
   begin(time) {
     for (const key of this.byKey.keys()) {
       if (!this.seen.has(key)) this.byKey.delete(key);
     }
     this.seen.clear();
+    this.isNew = time !== this.time;
     this.time = time;
   }
 
@@ -85,9 +89,9 @@ export class Counters {
     return counter.rate(PLOT_MS);
   }
 
-  /** Growth since the frame before, or `NaN`. */
+  /** Growth since the frame before, or `NaN`; also if nothing was read since. */
   growth(key) {
-    return this.byKey.get(key)?.growth() ?? NaN;
+    return this.isNew ? (this.byKey.get(key)?.growth() ?? NaN) : NaN;
   }
 
   /** Growth a second as figures show it, or `NaN`. */

@@ -110,6 +110,12 @@ export function ratio(value) {
   return isNumber(value) ? value.toFixed(2) : NONE;
 }
 
+/** What a list leaves out: "3 more groups are not shown"; nothing if that is nothing. */
+export function notShown(number, noun) {
+  if (!(number > 0)) return "";
+  return number === 1 ? `1 more ${noun} is not shown` : `${count(number)} more ${noun}s are not shown`;
+}
+
 /** A name in snake case as words. */
 export function words(name) {
   return name.replaceAll("_", " ");

@@ -1,6 +1,7 @@
 // A group of actors: what its router gave to whom.
 
-import { compact, count, rate, ratio, shortType, words } from "./format.js";
+import { element, setShown, setText } from "./dom.js";
+import { compact, count, notShown, rate, ratio, shortType, words } from "./format.js";
 import { panel, Table } from "./panel.js";
 
 const MEMBERS_SHOWN_MAX = 64;
@@ -22,7 +23,8 @@ export class Group {
     this.summary = this.node.querySelector(".summary");
     this.name = name;
     this.table = new Table("Members", ["Member", "Share", "Routed", "Rate", "Depth", "Moved", "Refused"], { isText: [1] });
-    this.node.append(this.table.node);
+    this.more = element("p", { className: "note", hidden: true });
+    this.node.append(this.table.node, this.more);
   }
 
   take(group, { counters }) {
@@ -44,5 +46,7 @@ export class Group {
       moved(member),
       compact(member.refused),
     ]));
+    setText(this.more, notShown(members.length - MEMBERS_SHOWN_MAX, "member"));
+    setShown(this.more, members.length > MEMBERS_SHOWN_MAX);
   }
 }

@@ -1,7 +1,7 @@
 // The poller: who looks for I/O, how often, what that finds, and how soon its owner runs.
 
-import { setShown } from "./dom.js";
-import { count, duration, rate, ratio } from "./format.js";
+import { element, setShown, setText } from "./dom.js";
+import { count, duration, notShown, rate, ratio } from "./format.js";
 import { Facts, panel, Table } from "./panel.js";
 import { Chart } from "./plot.js";
 
@@ -10,45 +10,61 @@ const WON = ["won_idle_lazy", "won_busy_lazy", "won_idle_eager", "won_busy_eager
 const LOOKS = ["attempts", "nonwait", "wait", ...WON, "events"];
 const LOOKERS_SHOWN_MAX = 64;
 
-/** All who look: the workers, and the monitor and the thread of policy dedicated if they ever did. */
+/** All who look: the monitor and the thread of policy dedicated if they ever did, and the workers. */
 function lookers({ workers, monitor, dedicated }) {
-  const all = workers.slice(0, LOOKERS_SHOWN_MAX).map((looks, index) => [`w${index}`, looks]);
-  if (monitor.attempts > 0) all.push(["monitor", monitor]);
-  if (dedicated.attempts > 0) all.push(["dedicated", dedicated]);
+  const all = workers.map((looks, index) => [`w${index}`, looks]);
+  if (dedicated.attempts > 0) all.unshift(["dedicated", dedicated]);
+  if (monitor.attempts > 0) all.unshift(["monitor", monitor]);
   return all;
 }
+
+const meanOf = (sum, number) => (number > 0 ? sum / number : NaN);
 
 export class Io {
   constructor(view) {
     this.node = panel("io", "I/O", "");
     this.summary = this.node.querySelector(".summary");
     this.facts = new Facts();
-    const lines = [
+    const looks = [
       { track: "io.nonwait", name: "without waiting", colour: "in" },
       { track: "io.wait", name: "waiting", colour: "neutral" },
       { track: "io.won", name: "found something", colour: "out" },
     ];
-    this.looks = new Chart(view, { title: "Looks", lines, format: rate, isFilled: false });
+    const events = [{ track: "io.events", name: "found", colour: "in" }];
+    const ready = [
+      { track: "io.ready_p99", name: "p99 since the start", colour: "p99" },
+      { track: "io.ready_mean", name: "mean of now", colour: "p50" },
+    ];
+    this.charts = [
+      new Chart(view, { title: "Looks", lines: looks, format: rate, isFilled: false }),
+      new Chart(view, { title: "Events", lines: events, format: rate }),
+      new Chart(view, { title: "Readiness to run", lines: ready, format: duration, isFilled: false }),
+    ];
     this.table = new Table("Looks by looker", ["Looker", "Attempts", "Looks", "Waits", "Won idle", "Won busy", "Events"]);
-    this.node.append(this.facts.node, this.looks.node, this.table.node);
+    this.more = element("p", { className: "note", hidden: true });
+    this.node.append(this.facts.node, ...this.charts.map((it) => it.node), this.table.node, this.more);
   }
 
   take({ frame: { system }, counters, history }) {
     const poller = system?.poller ?? null;
-    if (poller === null) return;
+    if (poller === null || !system.is_alive) return;
     const sums = Object.fromEntries(LOOKS.map((name) => [name, 0]));
-    for (const [name, looks] of lookers(poller)) {
+    for (const [at, [name, looks]] of lookers(poller).entries()) {
       for (const field of LOOKS) {
         sums[field] += looks[field];
-        counters.take(`io.${name}.${field}`, looks[field]);
+        if (at < LOOKERS_SHOWN_MAX) counters.take(`io.${name}.${field}`, looks[field]);
       }
     }
     for (const name of SIMPLE) counters.take(`io.${name}`, poller[name]);
     const won = WON.reduce((sum, name) => sum + sums[name], 0);
-    counters.take("io.events", sums.events);
+    history.set("io.events", counters.take("io.events", sums.events));
     history.set("io.nonwait", counters.take("io.nonwait", sums.nonwait));
     history.set("io.wait", counters.take("io.wait", sums.wait));
     history.set("io.won", counters.take("io.won", won));
+    const { readiness_to_run: ready } = poller;
+    history.set("io.ready_p99", ready.count > 0 ? ready.p99 : NaN);
+    const tookNs = counters.take("io.ready_ns", ready.mean * ready.count);
+    history.set("io.ready_mean", meanOf(tookNs, counters.take("io.ready", ready.count)));
   }
 
   draw({ frame: { system }, counters, history }) {
@@ -56,12 +72,12 @@ export class Io {
     setShown(this.node, poller !== null);
     if (poller === null) return;
     const { readiness_to_run: ready, events_per_look: events } = poller;
-    this.summary.textContent = `policy ${poller.policy}, ${count(poller.sources)} sources`;
+    setText(this.summary, `policy ${poller.policy}, ${count(poller.sources)} sources`);
     const per = (name) => rate(counters.rate(`io.${name}`));
     this.facts.draw([
       ["readiness to run p50", duration(ready.count > 0 ? ready.p50 : null)],
       ["readiness to run p99", duration(ready.count > 0 ? ready.p99 : null)],
-      ["longest gap", duration(poller.gap_max_ns)],
+      ["longest gap since start", duration(poller.gap_max_ns)],
       ["events", per("events")],
       ["events per look", events.count > 0 ? ratio(events.mean) : duration(null)],
       ["owners run", per("runs")],
@@ -70,8 +86,16 @@ export class Io {
       ["accepts", per("accepts")],
       ["would block", per("agains")],
     ]);
-    this.looks.draw(history, (track) => counters.rate(track));
-    this.table.draw(lookers(poller).map(([name]) => row(name, (field) => counters.rate(`io.${name}.${field}`))));
+    const [looks, found, readiness] = this.charts;
+    looks.draw(history, (track) => counters.rate(track));
+    found.draw(history, (track) => counters.rate(track));
+    const mean = meanOf(counters.rate("io.ready_ns"), counters.rate("io.ready"));
+    readiness.draw(history, (track) => (track === "io.ready_mean" ? mean : ready.count > 0 ? ready.p99 : null));
+    const all = lookers(poller);
+    const shown = all.slice(0, LOOKERS_SHOWN_MAX);
+    this.table.draw(shown.map(([name]) => row(name, (field) => counters.rate(`io.${name}.${field}`))));
+    setText(this.more, notShown(all.length - shown.length, "looker"));
+    setShown(this.more, all.length > shown.length);
   }
 }
 

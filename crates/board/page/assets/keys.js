@@ -21,8 +21,13 @@ export function listenToKeys({ pause, actors, closeActor }) {
     if (event.ctrlKey || event.altKey || event.metaKey || help.open) return;
     const isField = event.target instanceof Element && event.target.closest(FIELDS) !== null;
     if (event.key === "Escape") {
-      if (isField) event.target.blur();
-      else closeActor();
+      if (!isField) {
+        closeActor();
+        return;
+      }
+      // Browsers would empty the filter.
+      event.preventDefault();
+      event.target.blur();
       return;
     }
     const action = isField ? undefined : actions[event.key];

@@ -172,8 +172,8 @@ export class OctaveMap extends TimeCanvas {
     });
     if (found === null) return ["nothing was seen then"];
     const total = found.reduce((sum, it) => sum + it, 0);
-    if (total === 0) return ["none then"];
+    if (total === 0) return ["none measured then"];
     const lines = QUANTILES.map((it) => [colour(it.colour), it.name, duration(quantile(found, total, it.share))]);
-    return [`${compact(total)} times`, ...lines];
+    return [`${compact(total)} measured`, ...lines];
   }
 }

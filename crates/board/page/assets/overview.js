@@ -46,7 +46,7 @@ export class Overview {
   }
 
   take({ frame: { system }, counters, history }) {
-    if (system === null) return;
+    if (!system?.is_alive) return;
     history.set("alive", system.actors_alive);
     history.set("in", system.actors.in_per_s ?? NaN);
     history.set("out", system.actors.out_per_s ?? NaN);
@@ -59,16 +59,17 @@ export class Overview {
   draw({ frame: { system }, counters, history }) {
     setShown(this.node, system !== null);
     if (system === null) return;
-    const { actors } = system;
-    this.uptime.show(age(system.uptime_ns), system.is_alive ? "" : "has ended; shown as it was last seen");
+    const { actors, is_alive: isAlive } = system;
+    this.uptime.show(age(system.uptime_ns), isAlive ? "" : "has ended; shown as it was last seen");
     const [spawned, ended, restarted] = [system.actors_spawned, system.actors_ended, system.actors_restarted].map(compact);
     this.alive.show(count(system.actors_alive), `${spawned} spawned, ${ended} ended, ${restarted} restarted`);
-    this.in.show(rate(actors.in_per_s), "accepted by mailboxes");
-    this.out.show(rate(actors.out_per_s), "handled");
+    this.in.show(rate(isAlive ? actors.in_per_s : null), "accepted by mailboxes");
+    this.out.show(rate(isAlive ? actors.out_per_s : null), "handled");
     this.queued.show(count(actors.depth), "in all mailboxes");
     const reasons = system.dead_letters.filter((it) => it.count > 0).sort((a, b) => b.count - a.count);
     const total = reasons.reduce((sum, it) => sum + it.count, 0);
     const named = reasons.slice(0, REASONS_SHOWN_MAX).map((it) => `${words(it.reason)} ${compact(it.count)}`);
+    if (reasons.length > named.length) named.push(`${reasons.length - named.length} more`);
     const perSecond = counters.rate("dead");
     const growing = perSecond > 0 ? ` (${rate(perSecond)})` : "";
     this.dead.show(count(total) + growing, named.join(", ") || "none so far");

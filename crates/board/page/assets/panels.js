@@ -1,7 +1,8 @@
 // The panels beneath the actors, one for each thing that counts. What is not there is not shown.
 
 import { CACHE } from "./cache.js";
-import { Children } from "./dom.js";
+import { Children, setShown, setText } from "./dom.js";
+import { notShown } from "./format.js";
 import { Group } from "./groups.js";
 import { Io } from "./io.js";
 import { REDIS } from "./redis.js";
@@ -9,26 +10,28 @@ import { SourcePanel } from "./source.js";
 import { STREAM } from "./streams.js";
 
 const KINDS = { stream: STREAM, redis: REDIS, cache: CACHE };
-const PANELS_MAX = 64;
+const SOURCES_SHOWN_MAX = 64;
 
 export class Panels {
   constructor(view) {
     this.io = new Io(view);
+    this.more = document.getElementById("panels-more");
     this.items = new Children(document.getElementById("panels"), (key) => this.#make(view, key));
     this.made = new Map();
   }
 
   #make(view, key) {
-    const { source, group } = this.made.get(key);
+    const { source, group, name } = this.made.get(key);
     if (group !== undefined) return new Group(group);
-    return source === undefined ? this.io : new SourcePanel(view, source, KINDS[source.kind] ?? null);
+    if (source === undefined) return this.io;
+    return new SourcePanel(view, key, { kind: KINDS[source.kind] ?? null, title: source.kind, name });
   }
 
   take(board) {
     const { system, sources } = board.frame;
     this.io.take(board);
     this.made.clear();
-    for (const source of sources.slice(0, PANELS_MAX)) this.made.set(`source ${source.kind} ${source.name}`, { source });
+    for (const source of sources.slice(0, SOURCES_SHOWN_MAX)) this.#add(source);
     if (system?.poller) this.made.set("io", {});
     for (const group of system?.groups ?? []) this.made.set(`group ${group.id}`, { group });
     this.items.show([...this.made], ([key]) => key, (item, [, { source, group }]) => {
@@ -36,7 +39,23 @@ export class Panels {
     });
   }
 
+  /** Sources that are called the same are told apart by their order. */
+  #add(source) {
+    const keyOf = (place) => JSON.stringify(["source", source.kind, source.name, place]);
+    let place = 1;
+    while (this.made.has(keyOf(place))) place += 1;
+    this.made.set(keyOf(place), { source, name: place === 1 ? source.name : `${source.name} (${place})` });
+  }
+
   draw(board) {
     for (const item of this.items.byKey.values()) item.draw(board);
+    const { system, sources, sources_more: sourcesMore = 0 } = board.frame;
+    const texts = [
+      notShown(Math.max(0, sources.length - SOURCES_SHOWN_MAX) + sourcesMore, "source"),
+      notShown(system?.groups_more, "group"),
+    ];
+    const text = texts.filter(Boolean).join("; ");
+    setText(this.more, text);
+    setShown(this.more, text !== "");
   }
 }

@@ -21,6 +21,11 @@ function sound(fields) {
   return question;
 }
 
+/** Whether the part of an address behind `#` is a question, and not the name of a place on the page. */
+export function isQuestion(hash) {
+  return hash === "" || hash.includes("=");
+}
+
 /** Reads the part of an address behind `#`. */
 export function fromHash(hash) {
   const fields = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));

@@ -3,8 +3,9 @@
 // A kind is plain data: `rates` (names of counters), `gauges` (functions of the families), `charts` (lines
 // over those values), `facts` (figures), and a `table` at most.
 
-import { Children, element, setText, tableHead } from "./dom.js";
-import { bytes, bytesPerSecond, count, duration, NONE, rate } from "./format.js";
+import { Counters } from "./counters.js";
+import { Children, element, setShown, setText, tableHead } from "./dom.js";
+import { bytes, bytesPerSecond, count, duration, NONE, notShown, rate } from "./format.js";
 import { Families } from "./families.js";
 import { Facts, panel, Table } from "./panel.js";
 import { Chart } from "./plot.js";
@@ -25,11 +26,12 @@ function rateOf(family, perSecond) {
 
 /** A row for each sample, with the rates of those that only grow. */
 class FamilyTable {
-  constructor(key) {
-    this.key = key;
+  constructor() {
     this.body = element("tbody");
     const heads = [["Family", ""], ["Labels", ""], ["Value", "number"], ["Rate", "number"]];
-    this.node = element("table", { className: "families" }, tableHead(heads), this.body);
+    const table = element("table", { className: "families" }, tableHead(heads), this.body);
+    this.more = element("p", { className: "note", hidden: true });
+    this.node = element("div", { className: "scroll" }, table, this.more);
     this.rows = new Children(this.body, () => {
       const cells = ["labels dim", "number", "number"].map((className) => element("td", { className }));
       cells.unshift(element("th", { scope: "row" }));
@@ -45,8 +47,10 @@ class FamilyTable {
       setText(cells[0], sample.name);
       setText(cells[1], sample.labels.map(([name, value]) => `${name}=${value}`).join(" "));
       setText(cells[2], figureOf(family, sample));
-      setText(cells[3], isGrowing(family, sample) ? rateOf(family, counters.rate(`${this.key} ${keyOf(sample)}`)) : NONE);
+      setText(cells[3], isGrowing(family, sample) ? rateOf(family, counters.rate(keyOf(sample))) : NONE);
     });
+    setText(this.more, notShown(samples.length - SAMPLES_SHOWN_MAX, "sample"));
+    setShown(this.more, samples.length > SAMPLES_SHOWN_MAX);
   }
 
   /** Takes in what only grows. */
@@ -56,7 +60,7 @@ class FamilyTable {
       for (const sample of family.samples) {
         left -= 1;
         if (left < 0) return;
-        if (isGrowing(family, sample)) counters.take(`${this.key} ${keyOf(sample)}`, sample.value);
+        if (isGrowing(family, sample)) counters.take(keyOf(sample), sample.value);
       }
     }
   }
@@ -70,26 +74,29 @@ function isGrowing(family, sample) {
 }
 
 export class SourcePanel {
-  /** `kind` is none for a source that this page knows nothing about. */
-  constructor(view, source, kind) {
+  /** `key` is no other source's; `kind` is none for one that this page knows nothing about. */
+  constructor(view, key, { kind, title, name }) {
     this.kind = kind;
-    this.key = `${source.kind}.${source.name}`;
-    this.node = panel(`${source.kind}-${source.name}`, kind?.title ?? source.kind, source.name);
+    this.key = key;
+    this.counters = new Counters();
+    this.node = panel(`${title}-${name}`, kind?.title ?? title, name);
     this.table = kind?.table && new Table(kind.table.label, kind.table.heads, kind.table);
     this.facts = kind && new Facts();
     this.charts = (kind?.charts ?? []).map(({ lines, ...chart }) => {
       const tracked = lines.map((line) => ({ ...line, track: `${this.key}.${line.value}` }));
       return new Chart(view, { ...chart, lines: tracked });
     });
-    this.all = new FamilyTable(this.key);
-    const scroll = element("div", { className: "scroll" }, this.all.node);
-    this.details = element("details", { open: !kind }, element("summary", {}, "All figures"), scroll);
+    this.all = new FamilyTable();
+    this.details = element("details", { open: !kind }, element("summary", {}, "All figures"), this.all.node);
     for (const part of [this.facts, ...this.charts, this.table]) if (part) this.node.append(part.node);
     this.node.append(this.details);
     this.values = {};
   }
 
-  take(source, { counters, history }) {
+  take(source, { frame, history, isGap }) {
+    const { counters } = this;
+    if (isGap) counters.clear();
+    counters.begin((source.at_ns || frame.at_ns) / 1e6);
     this.source = source;
     this.families = new Families(source.families);
     if (this.details.open) this.all.take(source.families, counters);
@@ -97,8 +104,7 @@ export class SourcePanel {
     for (const [name, counter] of Object.entries(this.kind.rates)) {
       const total = this.families.total(counter);
       if (Number.isNaN(total)) continue;
-      const key = `${this.key}.${name}`;
-      history.set(key, counters.take(key, total));
+      history.set(`${this.key}.${name}`, counters.take(name, total));
     }
     for (const [name, read] of Object.entries(this.kind.gauges)) {
       this.values[name] = read(this.families);
@@ -106,10 +112,11 @@ export class SourcePanel {
     }
   }
 
-  draw({ counters, history }) {
+  draw({ history }) {
+    const { counters } = this;
     if (this.details.open) this.all.draw(this.source.families, counters);
     if (!this.kind) return;
-    for (const name of Object.keys(this.kind.rates)) this.values[name] = counters.rate(`${this.key}.${name}`);
+    for (const name of Object.keys(this.kind.rates)) this.values[name] = counters.rate(name);
     const valueOf = (track) => this.values[track.slice(this.key.length + 1)];
     this.facts.draw(this.kind.facts(this.families, this.values).filter(([, text]) => !text.includes(NONE)));
     for (const chart of this.charts) chart.draw(history, valueOf);

@@ -26,8 +26,9 @@ export class Status {
       ask({ system: this.system.value, offset: 0, actor: "" }, { isStep: true });
     });
     node("pause").addEventListener("click", pause);
+    this.again = retry;
     this.retry = element("button", { type: "button" }, "Try now");
-    this.retry.addEventListener("click", retry);
+    this.retry.addEventListener("click", () => this.again());
     this.bannerText = element("span");
     node("banner").append(this.bannerText, this.retry);
   }
@@ -56,6 +57,18 @@ export class Status {
     this.timer = setInterval(() => this.#showFailure(), 500);
     this.#showFailure();
     this.#state("lost", "connection lost");
+    document.body.classList.add("stale");
+  }
+
+  /** Nothing more is shown: what the board sends is not what this page was made for. */
+  broken() {
+    clearTimeout(this.patience);
+    clearInterval(this.timer);
+    this.again = () => location.reload();
+    setText(this.retry, "Reload");
+    setText(this.bannerText, "This page does not understand the board: reload.");
+    setShown(node("banner"), true);
+    this.#state("lost", "stopped");
     document.body.classList.add("stale");
   }
 

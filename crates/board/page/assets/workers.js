@@ -1,7 +1,7 @@
 // The workers: what each does now, where its time went, and how the queues and the monitor fared.
 
 import { Children, element, setAttribute, setShown, setText, swatch, tableHead } from "./dom.js";
-import { compact, count, duration, NONE, percent, rate, ratio, words } from "./format.js";
+import { compact, count, duration, NONE, notShown, percent, rate, ratio, words } from "./format.js";
 import { SUM, MOST } from "./history.js";
 import { LongRuns, runText } from "./longruns.js";
 import { linear, logarithmic, HeatStrip, QUEUE_SCALE_MIN, StackStrip } from "./strip.js";
@@ -155,7 +155,7 @@ export class Workers {
   }
 
   take({ frame: { system }, counters, history }) {
-    if (system === null) return;
+    if (!system?.is_alive) return;
     const sums = Object.fromEntries(STATES.map((state) => [state, 0]));
     let known = 0;
     for (const worker of system.workers.slice(0, WORKERS_SHOWN_MAX)) {
@@ -210,6 +210,7 @@ export class Workers {
     for (const [track, figure] of this.marks) setText(figure, count(scheduler[track]));
     const delay = scheduler.rescue_delay;
     const notes = [
+      notShown(workers.length - WORKERS_SHOWN_MAX, "worker"),
       delay !== null && delay.count > 0 && `rescued after ${duration(delay.p50)} (p99 ${duration(delay.p99)})`,
       scheduler.rescued_tasks > 0 && `${count(scheduler.rescued_tasks)} tasks moved`,
       scheduler.blocking_calls > 0 && `${count(scheduler.blocking_calls)} blocking calls`,

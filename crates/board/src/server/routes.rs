@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Pages load nothing from elsewhere, and nobody else may frame them.
-const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+const POLICY: &str = "default-src 'self'; img-src 'self' data:; \
     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// What all requests share.

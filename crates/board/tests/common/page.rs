@@ -9,6 +9,7 @@ use super::eventually;
 
 /// Keys without a character, as WebDriver has them.
 pub(crate) const ENTER: &str = "\u{e007}";
+const DELETE: &str = "\u{e017}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 
 /// What the scripts of the tests are written with.
@@ -55,6 +56,14 @@ impl Page {
             .unwrap();
     }
 
+    /// Clicks on the head of a column.
+    #[track_caller]
+    pub(crate) fn sort(&self, column: &str) {
+        self.browser
+            .click(&format!("[data-test='sort-{column}'] button"))
+            .unwrap();
+    }
+
     #[track_caller]
     pub(crate) fn press(&self, keys: &str) {
         self.browser.press(keys).unwrap();
@@ -64,7 +73,7 @@ impl Page {
     #[track_caller]
     pub(crate) fn filter(&self, text: &str) {
         self.value("find('filter').select()");
-        self.press(&format!("{text}{ENTER}"));
+        self.press(&format!("{DELETE}{text}{ENTER}"));
     }
 
     /// Checks that nothing was said on the console since this was last asked.
