@@ -14,6 +14,7 @@ mod console;
 mod eager;
 mod fetch;
 mod figures;
+mod file_system;
 mod findings;
 mod flood;
 mod interrupt;

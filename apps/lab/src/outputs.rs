@@ -1,17 +1,18 @@
 //! Where results go beside the console: JSON for programs, a page for people.
 //!
-//! The files are opened before the first run: a path that cannot be written is bad usage, and nobody
-//! wants to learn that afterwards.
+//! Whether the files can be written is found out before the first run: a path that cannot be is bad usage,
+//! and nobody wants to learn that afterwards. The last page stays until the new one is whole.
 
 use std::{
-    fs::{self, File},
-    io::Write,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use crate::{console, usage::Usage};
 
@@ -52,11 +53,12 @@ impl OutputArgs {
     }
 }
 
-/// The opened files.
+/// Where they go.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     json: Option<Json>,
-    report: Option<(File, PathBuf)>,
+    /// The page.
+    page: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ enum Json {
 }
 
 impl Outputs {
-    /// Opens what was asked for; the page gets this name in its folder.
+    /// Prepares what was asked for; the page gets this name in its folder.
     ///
     /// # Errors
     /// [`Usage`] for a path that cannot be written.
@@ -76,17 +78,18 @@ impl Outputs {
             Some(_) if args.is_json_on_stdout() => Some(Json::Stdout),
             Some(path) => Some(Json::File(create(path)?)),
         };
-        let report = match &args.report {
+        let page = match &args.report {
             None => None,
             Some(folder) => {
                 fs::create_dir_all(folder).map_err(|error| {
                     Usage::new(format!("cannot make {}: {error}", folder.display()))
                 })?;
                 let path = folder.join(page_name);
-                Some((create(&path)?, path))
+                check_page(folder, &path).map_err(|error| unwritable(&path, &error))?;
+                Some(path)
             }
         };
-        Ok(Self { json, report })
+        Ok(Self { json, page })
     }
 
     /// Writes the record, where that was asked for.
@@ -111,22 +114,51 @@ impl Outputs {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn write_page(&mut self, page: impl FnOnce() -> String) -> Result<()> {
-        match &mut self.report {
+    pub(crate) fn write_page(&self, page: impl FnOnce() -> String) -> Result<()> {
+        match &self.page {
             None => Ok(()),
-            Some((file, path)) => file
-                .write_all(page().as_bytes())
-                .with_context(|| format!("cannot write {}", path.display())),
+            Some(path) => {
+                replace(path, &page()).with_context(|| format!("cannot write {}", path.display()))
+            }
         }
     }
 
     /// Where the page is.
     pub(crate) fn page_path(&self) -> Option<&Path> {
-        self.report.as_ref().map(|(_, path)| path.as_path())
+        self.page.as_deref()
     }
 }
 
 fn create(path: &Path) -> Result<File, Usage> {
-    File::create(path)
-        .map_err(|error| Usage::new(format!("cannot write {}: {error}", path.display())))
+    File::create(path).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Usage {
+    Usage::new(format!("cannot write {}: {error}", path.display()))
+}
+
+/// Whether a page can be put there, where nothing is changed yet.
+fn check_page(folder: &Path, path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => temporary(folder).map(drop),
+    }
+}
+
+/// Puts a page there in one step.
+fn replace(path: &Path, page: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = temporary(folder)?;
+    file.write_all(page.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A file beside the page, for as many eyes as any other.
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".freeboard-").suffix(".html");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }

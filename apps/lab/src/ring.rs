@@ -10,6 +10,7 @@
 
 mod args;
 mod consumer;
+mod idle;
 mod knobs;
 mod plan;
 mod producer;
@@ -31,6 +32,7 @@ use crate::{
     interrupt::Interrupt,
 };
 pub(crate) use args::RingArgs;
+use plan::Plan;
 use record::Record;
 use run::Outcome;
 
@@ -43,15 +45,36 @@ benchmark of a Java actor framework of 2014 (\"the original\" below).
 /// Runs the scene as its arguments say, and shows what came of it.
 pub(crate) fn show(args: &RingArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     findings::show(&args.outputs, "ring.html", interrupt, |console| {
-        run(args, console, interrupt)
+        run(std::slice::from_ref(args), console, interrupt)
     })
 }
 
-/// Runs the scene as its arguments say.
-pub(crate) fn run(args: &RingArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
+/// Runs the scene once for each of these.
+pub(crate) fn run(args: &[RingArgs], console: &Console, interrupt: &Interrupt) -> Result<Findings> {
     console.line(SCENE);
+    let (mut outcomes, mut records) = (Vec::new(), Vec::new());
+    for args in args {
+        let runs = run_all(&args.plans(), console, interrupt)?;
+        records.push(findings::json(&Record {
+            scene: "ring",
+            runs: runs.iter().map(Outcome::record).collect(),
+        })?);
+        outcomes.extend(runs);
+    }
+    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
+    Ok(Findings {
+        table: crate::table::table(&table::rows(&outcomes)),
+        verdict: verdict::verdict(&outcomes),
+        records,
+        section: section::section(&outcomes),
+        failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
+    })
+}
+
+/// Ends early on Ctrl-C, and after a run that lost something, which is then the last one.
+fn run_all(plans: &[Plan], console: &Console, interrupt: &Interrupt) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
-    for plan in &args.plans() {
+    for plan in plans {
         if interrupt.has_come() {
             break;
         }
@@ -63,16 +86,5 @@ pub(crate) fn run(args: &RingArgs, console: &Console, interrupt: &Interrupt) -> 
             break;
         }
     }
-    let record = Record {
-        scene: "ring",
-        runs: outcomes.iter().map(Outcome::record).collect(),
-    };
-    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
-    Ok(Findings {
-        table: crate::table::table(&table::rows(&outcomes)),
-        verdict: verdict::verdict(&outcomes),
-        records: vec![findings::json(&record)?],
-        section: section::section(&outcomes),
-        failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
-    })
+    Ok(outcomes)
 }

@@ -16,8 +16,37 @@ pub(crate) enum Side {
     Failure,
     /// It does not, any more.
     Cure,
-    /// Beside both.
+    /// It went wrong elsewhere, and others have published how.
+    Published,
+    /// It runs here as the original had it.
+    Original,
+    /// Nothing goes wrong in it, or it says nothing of that.
     Neither,
+}
+
+/// Of single runs a smaller difference may be chance.
+const APART_MIN: f64 = 1.5;
+
+impl Side {
+    /// What goes wrong and its cure, if the one figure is as much larger as chance would not have it.
+    pub(crate) fn pair(larger: f64, smaller: f64) -> [Self; 2] {
+        if larger > APART_MIN * smaller {
+            [Self::Failure, Self::Cure]
+        } else {
+            [Self::Neither; 2]
+        }
+    }
+
+    /// Its style, and what is said of it.
+    const fn class_and_tag(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Failure => ("failure", "going wrong here"),
+            Self::Cure => ("cure", "the cure"),
+            Self::Published => ("published", "published"),
+            Self::Original => ("original", "as the original had it"),
+            Self::Neither => ("neither", "neither failure nor cure"),
+        }
+    }
 }
 
 /// A plot and what it says.
@@ -122,16 +151,10 @@ impl Section {
 
 impl Figure {
     fn write(&self, page: &mut Page) {
-        let (class, tag) = match self.side {
-            Side::Failure => (
-                " class=\"failure\"",
-                "<span class=\"tag\">going wrong</span>",
-            ),
-            Side::Cure => (" class=\"cure\"", "<span class=\"tag\">the cure</span>"),
-            Side::Neither => ("", ""),
-        };
+        let (class, tag) = self.side.class_and_tag();
         page.markup(format_args!(
-            "<figure{class}><figcaption>{tag}<b>{}</b><span>{}</span></figcaption>\n{}</figure>\n",
+            "<figure class=\"{class}\"><figcaption><span class=\"tag\">{tag}</span><b>{}</b><span>{}</span>\
+             </figcaption>\n{}</figure>\n",
             escape(&self.title),
             escape(&self.note),
             self.svg
@@ -145,4 +168,21 @@ pub(crate) fn rows<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) ->
     std::iter::once(header.map(str::to_owned).to_vec())
         .chain(rows)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_chance_is_neither_failure_nor_cure() {
+        let check = |larger, smaller, sides| {
+            assert_eq!(Side::pair(larger, smaller), sides, "{larger} {smaller}");
+        };
+        check(1.6, 1.0, [Side::Failure, Side::Cure]);
+        check(1.0, 0.0, [Side::Failure, Side::Cure]);
+        check(1.4, 1.0, [Side::Neither; 2]);
+        check(1.0, 9.0, [Side::Neither; 2]);
+        check(0.0, 0.0, [Side::Neither; 2]);
+    }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod args;
+mod disk;
 mod message;
 mod naive;
 mod plan;
@@ -27,10 +28,12 @@ use anyhow::Result;
 
 use crate::{
     console::Console,
+    file_system::FileSystem,
     findings::{self, Findings},
     interrupt::Interrupt,
 };
 pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
+use disk::Disk;
 use record::Record;
 use run::Outcome;
 
@@ -55,6 +58,7 @@ pub(crate) fn run(
 ) -> Result<Findings> {
     let plans = args.plans();
     let room = args.room(&plans)?;
+    let file_system = FileSystem::of(room.path());
     let key = args.key()?;
     console.line(SCENE);
     let mut outcomes = Vec::new();
@@ -77,15 +81,17 @@ pub(crate) fn run(
     };
     let record = Record {
         scene: "streams",
+        file_system: file_system.map(FileSystem::name),
         runs: outcomes.iter().map(Outcome::record).collect(),
         naive: naive.clone(),
     };
+    let disk = Disk(file_system);
     let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
     Ok(Findings {
-        table: crate::table::table(&table::rows(&outcomes, naive.as_ref())),
-        verdict: verdict::verdict(&outcomes, naive.as_ref()),
+        table: crate::table::table(&table::rows(&outcomes, naive.as_ref(), disk)),
+        verdict: verdict::verdict(&outcomes, naive.as_ref(), disk),
         records: vec![findings::json(&record)?],
-        section: section::section(&outcomes, naive.as_ref()),
+        section: section::section(&outcomes, naive.as_ref(), disk),
         failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
     })
 }

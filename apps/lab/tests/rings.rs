@@ -81,6 +81,15 @@ fn the_json_has_the_fields_that_others_read_and_no_others() {
 }
 
 #[test]
+fn who_gets_nothing_takes_no_message() {
+    for wait in WAITS {
+        let runs = rings(&format!("--wait {wait} --messages 100 --idle 3"));
+        assert_eq!(count(&runs[0], "messages"), 100, "{}", runs[0]);
+        assert_eq!(count(&runs[0], "idle"), 3);
+    }
+}
+
+#[test]
 fn people_get_lines_a_table_and_a_verdict() {
     let text = stdout(&run("lab ring --messages 3000"));
     for expected in [

@@ -4,7 +4,7 @@ mod lab;
 
 use std::fs;
 
-use lab::{Running, check_usage, code, count, fields, json, run, stderr, stdout};
+use lab::{Running, check_usage, code, count, fields, json, run, say, stderr, stdout};
 use serde_json::Value;
 
 const SEALS: [&str; 3] = ["hmac-sha256", "hmac-sha512", "blake3"];
@@ -207,6 +207,32 @@ fn what_was_written_is_removed_and_the_page_stays() {
     let page = fs::read_to_string(at("page/streams.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 3);
     assert!(!page.contains("http"), "the page needs nothing else");
+}
+
+/// Where Linux keeps files in memory.
+const MEMORY: &str = "/dev/shm";
+
+#[test]
+fn what_is_synced_to_memory_is_not_said_to_be_durable() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    if !mounts.contains(&format!(" {MEMORY} tmpfs ")) {
+        say("left out: there is no tmpfs in its usual place");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&format!(
+        "lab streams --messages 300 --dir {MEMORY} --report {}",
+        folder.path().display()
+    ));
+    let text = stdout(&output);
+    let warning = "Nothing here is durable: tmpfs keeps its files in memory.";
+    assert!(text.contains(warning), "{text}");
+    let page = fs::read_to_string(folder.path().join("streams.html")).unwrap();
+    assert!(page.contains(warning), "{page}");
+    assert!(page.contains("<dd>tmpfs, in memory"), "{page}");
+    for claim in ["are durable", "durable/s", "messages/s durable"] {
+        assert!(!text.contains(claim) && !page.contains(claim), "{claim}");
+    }
 }
 
 #[test]

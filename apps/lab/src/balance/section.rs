@@ -6,7 +6,7 @@ use super::{
     knobs::NativeKind, plan::Plan, record::Elapsed, run::Outcome, table, verdict, watch::Point,
 };
 use crate::{
-    figures::{count, counted, hundredths, seconds, short, times},
+    figures::{count, counted, hundredths, seconds, short},
     plot::{self, Axis, Bar, Bars, Series},
     section::{Figure, Headline, Section, Side, rows},
     table::unseen,
@@ -43,7 +43,7 @@ pub(crate) fn section(outcomes: &[Outcome]) -> Section {
             .flat_map(|it| [table::measures(it), table::workers(it)])
             .collect(),
         legend: table::LEGEND,
-        parameters: shown.map_or_else(Vec::new, |it| parameters(&it.plan)),
+        parameters: parameters(outcomes),
     }
 }
 
@@ -58,10 +58,11 @@ fn headline(fair: &Outcome) -> Option<Headline> {
     let max_over_min = Elapsed::of(&fair.elapsed)?.max_over_min();
     Some(Headline {
         failure: format!(
-            "the last process {ORIGINAL_MAX_OVER_MIN:.0} x as late as the first (2013)"
+            "the last process {ORIGINAL_MAX_OVER_MIN:.0} x as late as the first (published, 2013)"
         ),
         cure: format!("the last process {max_over_min:.2} x as late"),
-        ratio: times(ORIGINAL_MAX_OVER_MIN / max_over_min),
+        // The one was not measured here.
+        ratio: unseen(),
     })
 }
 
@@ -81,14 +82,27 @@ fn sentence(outcomes: &[Outcome], shown: Option<&Outcome>) -> String {
         )],
     };
     if let Some(broken) = find(outcomes, |plan| plan.fault.is_some()) {
-        let scheduler = &broken.scheduler;
-        texts.push(format!(
-            "With wake-ups lost on purpose it collapsed {}, which was seen within {:.1} ms, and ended.",
-            counted(scheduler.collapses, "time"),
-            scheduler.collapse_detect_ns_max as f64 / 1e6
-        ));
+        texts.push(collapses(broken));
     }
     texts.join(" ")
+}
+
+/// What lost wake-ups came to.
+fn collapses(broken: &Outcome) -> String {
+    let scheduler = &broken.scheduler;
+    match scheduler.collapses {
+        0 => "With wake-ups lost on purpose no collapse was seen.".to_owned(),
+        collapses => format!(
+            "With wake-ups lost on purpose a collapse was seen {}, within {:.1} ms at most{}.",
+            counted(collapses, "time"),
+            scheduler.collapse_detect_ns_max as f64 / 1e6,
+            if broken.is_whole() {
+                ", and all processes were through nevertheless"
+            } else {
+                ""
+            }
+        ),
+    }
 }
 
 /// Of each kind all runs', so that what goes wrong stands beside what does not.
@@ -100,8 +114,8 @@ fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
         .partition(|it| it.plan.native == NativeKind::Cpu);
     let fair = || computing.iter().filter(|it| it.plan.fault.is_none());
     let unfairness = fair().flat_map(|it| unfairness(it));
-    let queues = computing.iter().map(|it| queues(it, time));
-    let utilisation = outcomes.iter().map(utilisation);
+    let queues = computing.iter().map(|it| queues(it, outcomes, time));
+    let utilisation = outcomes.iter().map(|it| utilisation(it, outcomes));
     let blocked = blocking.iter().map(|it| blocked(it));
     let elapsed = fair().map(|it| elapsed_times(it));
     let all = unfairness.chain(queues).chain(utilisation);
@@ -138,13 +152,14 @@ fn unfairness(outcome: &Outcome) -> Vec<Figure> {
     ];
     vec![
         figure(
-            Side::Failure,
+            Side::Published,
             "Erlang",
-            "As published, and measured on two cores: how many times as long the same work took.",
+            "How many times as long the same work took, on other machines: R15B01 and R16B as published, OTP 25.2 \
+             as measured for comparison.",
             &published,
         ),
         figure(
-            Side::Cure,
+            fair_side(elapsed),
             "here",
             "On the same scale.",
             &[("Freeboard", elapsed.max_over_min())],
@@ -152,10 +167,34 @@ fn unfairness(outcome: &Outcome) -> Vec<Figure> {
     ]
 }
 
-fn side(outcome: &Outcome) -> Side {
-    match outcome.plan.fault {
-        Some(_) => Side::Failure,
-        None => Side::Cure,
+fn fair_side(elapsed: Elapsed) -> Side {
+    if verdict::is_fair(elapsed) {
+        Side::Cure
+    } else {
+        Side::Neither
+    }
+}
+
+/// What a run shows of collapses beside the others: a sound one is a cure if another one collapsed.
+fn side(outcome: &Outcome, outcomes: &[Outcome]) -> Side {
+    let collapsed = |it: &Outcome| it.scheduler.collapses > 0;
+    if collapsed(outcome) {
+        Side::Failure
+    } else if outcome.plan.native == NativeKind::Sleep {
+        rescue_side(outcome)
+    } else if outcome.plan.fault.is_none() && outcomes.iter().any(collapsed) {
+        Side::Cure
+    } else {
+        Side::Neither
+    }
+}
+
+/// Whether calls that block took less than workers that wait for them would.
+fn rescue_side(outcome: &Outcome) -> Side {
+    if outcome.scheduler.rescues > 0 && outcome.makespan < verdict::waited(outcome) {
+        Side::Cure
+    } else {
+        Side::Neither
     }
 }
 
@@ -168,7 +207,7 @@ fn kind(plan: &Plan) -> &'static str {
     }
 }
 
-fn queues(outcome: &Outcome, time: f64) -> Figure {
+fn queues(outcome: &Outcome, outcomes: &[Outcome], time: f64) -> Figure {
     let points = &outcome.seen.points;
     let series = |name, length: &dyn Fn(&Point) -> Option<u64>| Series {
         name,
@@ -196,20 +235,21 @@ fn queues(outcome: &Outcome, time: f64) -> Figure {
     let note = match scheduler.collapses {
         0 => "No worker was seen asleep while there was work.".to_owned(),
         collapses => format!(
-            "{} a worker slept beside work, until the monitor woke it: {:.1} ms of workers' time lost.",
+            "{} a worker was seen asleep beside work; the monitor woke one {}: {:.1} ms of workers' time lost.",
             counted(collapses, "time"),
+            counted(scheduler.forced_wakes, "time"),
             scheduler.wasted_core_ns as f64 / 1e6
         ),
     };
     Figure {
-        side: side(outcome),
+        side: side(outcome, outcomes),
         title: format!("Processes in queues: {}", kind(&outcome.plan)),
         note,
         svg: plot::lines("lengths of the queues over time", x, y, &series),
     }
 }
 
-fn utilisation(outcome: &Outcome) -> Figure {
+fn utilisation(outcome: &Outcome, outcomes: &[Outcome]) -> Figure {
     let legend = WorkerState::ALL.map(WorkerState::name);
     let bars = outcome.workers.iter().map(|worker| Bar {
         name: format!("worker {}", worker.index),
@@ -224,7 +264,7 @@ fn utilisation(outcome: &Outcome) -> Figure {
         reach: 0.0,
     };
     Figure {
-        side: side(outcome),
+        side: side(outcome, outcomes),
         title: format!("Where each worker's time went: {}", kind(&outcome.plan)),
         note: format!(
             "Percent of its time in use; {} in all.",
@@ -249,7 +289,7 @@ fn elapsed_times(outcome: &Outcome) -> Figure {
     };
     let x = Axis::linear("processes, the quickest first", short);
     Figure {
-        side: Side::Cure,
+        side: Elapsed::of(&outcome.elapsed).map_or(Side::Neither, fair_side),
         title: "When each process was through".to_owned(),
         note: "A flat line is a fair scheduler.".to_owned(),
         svg: plot::lines("elapsed time by rank", x, y, &[series]),
@@ -258,8 +298,6 @@ fn elapsed_times(outcome: &Outcome) -> Figure {
 
 /// Calls that block: what workers that wait would take, and what it took.
 fn blocked(outcome: &Outcome) -> Figure {
-    let plan = &outcome.plan;
-    let alone = outcome.calls as f64 * plan.sleep.as_secs_f64() / plan.schedulers as f64;
     let bar = |name: &str, time: f64| Bar {
         name: name.to_owned(),
         parts: vec![time],
@@ -267,18 +305,19 @@ fn blocked(outcome: &Outcome) -> Figure {
     };
     let bars = Bars {
         bars: vec![
-            bar("if workers waited", alone),
+            bar("if workers waited", verdict::waited(outcome)),
             bar("as it was", outcome.makespan),
         ],
         ..Bars::default()
     };
     Figure {
-        side: Side::Cure,
-        title: "Calls that block: a worker's place goes to a spare thread".to_owned(),
+        side: rescue_side(outcome),
+        title: "Calls that block".to_owned(),
         note: format!(
-            "{} calls of {} ms each; the first bar is computed.",
+            "{} calls of {} ms each; {} a worker's place went to a spare thread. The first bar is computed.",
             count(outcome.calls),
-            plan.sleep.as_millis()
+            outcome.plan.sleep.as_millis(),
+            counted(outcome.scheduler.rescues, "time")
         ),
         svg: plot::bars("seconds until all were through", &bars),
     }
@@ -321,13 +360,14 @@ fn comparison(outcomes: &[Outcome], fair: Option<&Outcome>) -> Vec<Vec<String>> 
         ]);
     }
     if let Some(broken) = find(outcomes, |plan| plan.fault.is_some()) {
+        let scheduler = &broken.scheduler;
         found.push(row(
-            "a collapse, provoked, ends after",
-            "a restart",
-            format!(
-                "{:.1} ms",
-                broken.scheduler.collapse_detect_ns_max as f64 / 1e6
-            ),
+            "a collapse, provoked, is seen within",
+            "- (it lasted until a restart)",
+            match scheduler.collapses {
+                0 => "none was seen".to_owned(),
+                _ => format!("{:.1} ms", scheduler.collapse_detect_ns_max as f64 / 1e6),
+            },
         ));
     }
     if let Some(blocking) = find(outcomes, |plan| plan.native == NativeKind::Sleep) {
@@ -342,14 +382,10 @@ fn comparison(outcomes: &[Outcome], fair: Option<&Outcome>) -> Vec<Vec<String>> 
     rows(["", "the original (R15B01; R16B)", "here"], found)
 }
 
-fn parameters(plan: &Plan) -> Vec<(&'static str, String)> {
-    vec![
-        ("processes", count(u64::from(plan.procs))),
-        ("repetitions of each", count(u64::from(plan.repeats))),
-        (
-            "a repetition",
-            format!("{}, {} loops", plan.native_text(), count(plan.spin)),
-        ),
-        ("workers", count(plan.schedulers as u64)),
-    ]
+/// Of each run.
+fn parameters(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
+    let plans = outcomes.iter().map(|it| &it.plan);
+    plans
+        .map(|plan| (kind(plan), verdict::parameters(plan)))
+        .collect()
 }

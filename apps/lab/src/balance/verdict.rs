@@ -6,7 +6,7 @@ use super::{
     record::Elapsed,
     run::{Ending, Outcome},
 };
-use crate::figures::{count, hundredths};
+use crate::figures::{count, counted, hundredths};
 
 /// Processes at each end of a result line that is too long.
 const RESULT_ENDS: usize = 6;
@@ -16,6 +16,11 @@ const OVER_IDEAL_FULL: f64 = 1.05;
 
 /// Said before the run.
 pub(crate) fn opening(plan: &Plan) -> String {
+    format!("start: {}", parameters(plan))
+}
+
+/// What the run does.
+pub(crate) fn parameters(plan: &Plan) -> String {
     let place = match plan.place {
         Place::One => "all born on one worker",
         Place::Spread => "spread over the workers",
@@ -25,7 +30,7 @@ pub(crate) fn opening(plan: &Plan) -> String {
         None => "",
     };
     format!(
-        "start: {} processes, {place}, {} x ({}, {} loops) each, on {} workers{fault}",
+        "{} processes, {place}, {} x ({}, {} loops) each, on {} workers{fault}",
         count(u64::from(plan.procs)),
         count(u64::from(plan.repeats)),
         plan.native_text(),
@@ -106,14 +111,15 @@ pub(crate) fn verdict(outcome: &Outcome) -> Vec<String> {
     texts
 }
 
+/// Whether all processes were through at about the same time.
+pub(crate) fn is_fair(elapsed: Elapsed) -> bool {
+    elapsed.max_over_min() <= MAX_OVER_MIN_FAIR
+}
+
 fn of_fairness(outcome: &Outcome) -> Option<String> {
     let elapsed = Elapsed::of(&outcome.elapsed)?;
     let max_over_min = elapsed.max_over_min();
-    let word = if max_over_min <= MAX_OVER_MIN_FAIR {
-        "fair"
-    } else {
-        "unfair"
-    };
+    let word = if is_fair(elapsed) { "fair" } else { "unfair" };
     Some(format!(
         "{word}: the first process was through after {}, the last after {}: max/min {max_over_min:.2}. \
          The original: R15B01 2.62 and 126.17 s (48), R16B 2.69 and 139.57 s (52); OTP 25.2, on two \
@@ -138,13 +144,18 @@ fn of_ideal(outcome: &Outcome) -> Option<String> {
     ))
 }
 
+/// Seconds that calls that block would take if workers waited for them.
+pub(crate) fn waited(outcome: &Outcome) -> f64 {
+    let blocked = outcome.calls as f64 * outcome.plan.sleep.as_secs_f64();
+    blocked / outcome.plan.schedulers as f64
+}
+
 fn of_rescue(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
-    let blocked = outcome.calls as f64 * plan.sleep.as_secs_f64();
-    let alone = blocked / plan.schedulers as f64;
+    let alone = waited(outcome);
     let took = format!(
         "the calls blocked for {} in all, which {} workers that wait would take {} for; it took {}",
-        hundredths(blocked),
+        hundredths(alone * plan.schedulers as f64),
         plan.schedulers,
         hundredths(alone),
         hundredths(outcome.makespan)
@@ -169,11 +180,12 @@ fn of_collapse(outcome: &Outcome) -> String {
                 .to_owned()
         }
         (collapses, fault) => format!(
-            "collapse: {} times a worker slept while there was work, which was seen within {:.1} ms \
-             and ended; {:.1} ms of workers' time were lost{}. The original had workers at 18..20 % \
-             until it was restarted.",
-            count(collapses),
+            "collapse: {} a worker was seen asleep while there was work, within {:.1} ms at most; the \
+             monitor woke one {}; {:.1} ms of workers' time were lost{}. The original had workers at \
+             18..20 % until it was restarted.",
+            counted(collapses, "time"),
             scheduler.collapse_detect_ns_max as f64 / 1e6,
+            counted(scheduler.forced_wakes, "time"),
             scheduler.wasted_core_ns as f64 / 1e6,
             match fault {
                 Some(FaultKind::DropWakes) => ", by the fault that was asked for",

@@ -76,6 +76,11 @@ fn figures(point: &Point<'_>) -> String {
     )
 }
 
+/// Whether there were rounds enough to tell a difference from chance.
+pub(super) fn is_decided(outcome: &Outcome) -> bool {
+    outcome.plan.rounds >= ROUNDS_MIN
+}
+
 /// Whether each round of one was quicker than each of the other.
 pub(super) fn is_quicker(one: &Outcome, other: &Outcome) -> bool {
     one.p99_range_us.1 < other.p99_range_us.0
@@ -90,7 +95,7 @@ fn at(points: &[Point<'_>], is: impl Fn(&Point<'_>) -> bool) -> Option<String> {
 
 fn help(points: &[Point<'_>]) -> String {
     const QUESTION: &str = "When does eager help?";
-    if points.iter().any(|it| it.eager.plan.rounds < ROUNDS_MIN) {
+    if !points.iter().all(|it| is_decided(it.eager)) {
         return format!("{QUESTION} One round decides nothing; --rounds {ROUNDS_MIN} does.");
     }
     let helps = at(points, |it| is_quicker(it.eager, it.drain));
@@ -100,11 +105,14 @@ fn help(points: &[Point<'_>]) -> String {
             format!("In each round its p99 is below drain's {helps}, and above it {hurts}.")
         }
         (Some(helps), None) => format!("In each round its p99 is below drain's {helps}."),
-        (None, Some(hurts)) => format!("Nowhere here; in each round its p99 is above drain's {hurts}."),
-        (None, None) => "Nowhere here: at no computing time is its p99 below drain's, or above it, in \
-            each round. Both look between two runs, and what is found has its turn at once beside actors \
-            that compute; a request waits for a run to end, not for the look."
-            .to_owned(),
+        (None, Some(hurts)) => {
+            format!("Nowhere here; in each round its p99 is above drain's {hurts}.")
+        }
+        (None, None) => {
+            "Nowhere here: at no computing time is its p99 below drain's, or above it, in \
+            each round. Neither policy is seen to go wrong."
+                .to_owned()
+        }
     };
     let dedicated = at(points, |it| {
         it.dedicated

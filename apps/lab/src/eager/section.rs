@@ -53,20 +53,26 @@ fn headline(outcomes: &[Outcome]) -> Option<Headline> {
         found.find(|it| it.plan.policy.name() == policy)
     };
     let (drain, eager) = (find("drain")?, find("eager")?);
-    let differ = answer::is_quicker(drain, eager) || answer::is_quicker(eager, drain);
     let p99 = |it: &Outcome| rate(it.asked.p99_us);
+    let lazy = format!(
+        "p99 {} us, lazy, {} us of computing",
+        p99(drain),
+        count(heaviest)
+    );
+    let cure = format!("p99 {} us, eager", p99(eager));
+    let (failure, ratio) = if !answer::is_decided(eager) {
+        (format!("undecided: {lazy}"), unseen())
+    } else if answer::is_quicker(eager, drain) {
+        (lazy, times(drain.asked.p99_us / eager.asked.p99_us))
+    } else if answer::is_quicker(drain, eager) {
+        (format!("none: {lazy}"), "eager is slower".to_owned())
+    } else {
+        (format!("neither: {lazy}"), "no difference".to_owned())
+    };
     Some(Headline {
-        failure: format!(
-            "p99 {} us, lazy, {} us of computing",
-            p99(drain),
-            count(heaviest)
-        ),
-        cure: format!("p99 {} us, eager", p99(eager)),
-        ratio: if differ {
-            times(drain.asked.p99_us / eager.asked.p99_us)
-        } else {
-            "no difference".to_owned()
-        },
+        failure,
+        cure,
+        ratio,
     })
 }
 

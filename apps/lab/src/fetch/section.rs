@@ -141,16 +141,22 @@ fn figures(outcomes: &[Outcome], (title, note, value, write): &Measure) -> Vec<F
             })
             .collect()
     };
-    let both = [
-        (Mode::Original, Side::Failure, "as it was"),
-        (Mode::Ours, Side::Cure, "as it is"),
-    ];
-    let longest = outcomes.iter().filter_map(value).fold(0.0, f64::max);
-    let both = both.map(|(mode, side, whose)| {
+    let [was, is] = [Mode::Original, Mode::Ours].map(|mode| Bars {
+        bars: bars(mode),
+        ..Bars::default()
+    });
+    // At their worst; where one of them did not run, there is nothing to compare.
+    let sides = if was.bars.is_empty() || is.bars.is_empty() {
+        [Side::Neither; 2]
+    } else {
+        Side::pair(was.longest(), is.longest())
+    };
+    let longest = was.longest().max(is.longest());
+    let both = [(was, sides[0], "as it was"), (is, sides[1], "as it is")];
+    let both = both.map(|(bars, side, whose)| {
         let bars = Bars {
-            bars: bars(mode),
             reach: longest,
-            ..Bars::default()
+            ..bars
         };
         let title = format!("{title}, {whose}");
         (!bars.bars.is_empty()).then(|| Figure {

@@ -7,7 +7,7 @@ use super::{
     table, verdict,
 };
 use crate::{
-    figures::{count, rate, seconds, short, times},
+    figures::{count, counted, rate, seconds, short, times},
     plot::{self, Axis, Scale, Series},
     section::{Figure, Headline, Section, Side, rows},
 };
@@ -75,61 +75,53 @@ fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
     let time = outcomes.iter().map(last).fold(0.0, f64::max);
     let lines = outcomes.iter().map(|it| it.plan.total()).max();
     let lines = lines.unwrap_or(0) as f64;
+    let direct = verdict::rates_deep(outcomes).map_or([Side::Neither; 2], |(scan, indexed)| {
+        Side::pair(indexed, scan)
+    });
     outcomes
         .iter()
-        .map(|outcome| figure(outcome, time, lines))
+        .map(|outcome| Figure {
+            side: side(outcome, direct),
+            title: outcome.plan.title(),
+            note: note(outcome),
+            svg: queues(outcome, time, lines),
+        })
         .collect()
 }
 
-fn figure(outcome: &Outcome, time: f64, lines: f64) -> Figure {
-    let record = &outcome.record;
-    let (side, note) = match (outcome.plan.dam, outcome.plan.receive) {
-        (_, Receive::Scan) => (
-            Side::Failure,
-            record.drain_rate_deep.map_or_else(
-                || "Each answer is searched for in the mailbox.".to_owned(),
-                |deep| {
-                    format!(
-                        "Each answer is searched for in the mailbox: it drains {} lines a second.",
-                        rate(deep)
-                    )
-                },
-            ),
-        ),
-        (None, Receive::Indexed) => (
-            Side::Cure,
-            record.drain_rate_deep.map_or_else(
-                || "Each answer has a slot of its own.".to_owned(),
-                |deep| {
-                    format!(
-                        "Each answer has a slot of its own: it drains {} lines a second.",
-                        rate(deep)
-                    )
-                },
-            ),
-        ),
-        (Some(rule), Receive::Indexed) => {
-            let how = match rule {
-                DamRule::Poll { .. } => {
-                    "The original's dam looks at the queue behind it, and sleeps"
-                }
-                DamRule::Credit { .. } => "Credit comes back as lines are written",
-            };
-            (
-                Side::Cure,
-                format!(
-                    "{how}: the server's queue is never longer than {}; all is written in {}.",
-                    count(record.peak_queue.server),
-                    seconds(record.seconds)
-                ),
-            )
+/// What a run shows, if those without a dam show failure and cure like this.
+fn side(outcome: &Outcome, [scan, indexed]: [Side; 2]) -> Side {
+    match (outcome.plan.dam, outcome.plan.receive) {
+        (None, Receive::Scan) => scan,
+        (None, Receive::Indexed) => indexed,
+        (Some(DamRule::Poll { .. }), _) => Side::Original,
+        (Some(DamRule::Credit { .. }), _) => {
+            let flood = outcome.plan.total() as f64;
+            let [_, held] = Side::pair(flood, outcome.record.peak_queue.server as f64);
+            held
         }
+    }
+}
+
+fn note(outcome: &Outcome) -> String {
+    let record = &outcome.record;
+    let how = match (outcome.plan.dam, outcome.plan.receive) {
+        (None, Receive::Scan) => "Each answer is searched for in the mailbox",
+        (None, Receive::Indexed) => "Each answer has a slot of its own",
+        (Some(DamRule::Poll { .. }), _) => {
+            "The original's dam looks at the queue behind it, and sleeps"
+        }
+        (Some(DamRule::Credit { .. }), _) => "Credit comes back as lines are written",
     };
-    Figure {
-        side,
-        title: outcome.plan.title(),
-        note,
-        svg: queues(outcome, time, lines),
+    match (outcome.plan.dam, record.drain_rate_deep) {
+        (None, None) => format!("{how}."),
+        (None, Some(deep)) => format!("{how}: it drains {} lines a second.", rate(deep)),
+        (Some(_), _) => format!(
+            "{how}: the server's queue is never longer than {}; {} written in {}.",
+            count(record.peak_queue.server),
+            counted(record.written, "line"),
+            seconds(record.seconds)
+        ),
     }
 }
 

@@ -95,8 +95,16 @@ impl Act {
                 "--procs 20 --repeats 5 --bytes 65536",
                 "--native sleep --procs 10 --repeats 2",
             ],
-            (Self::Ring, Size::Full) => &["--messages 4000000"],
-            (Self::Ring, Size::Quick) => &["--messages 1000"],
+            (Self::Ring, Size::Full) => &[
+                "--messages 4000000",
+                "--messages 50000 --priorities 1 --idle 8 --wait busyspin",
+                "--messages 50000 --priorities 1 --idle 8 --wait blocking",
+            ],
+            (Self::Ring, Size::Quick) => &[
+                "--messages 1000",
+                "--messages 1000 --priorities 1 --idle 8 --wait busyspin",
+                "--messages 1000 --priorities 1 --idle 8 --wait blocking",
+            ],
             (Self::Streams, Size::Full) => &["--messages 1000000"],
             (Self::Streams, Size::Quick) => &["--messages 500"],
             (Self::Eager, Size::Full) => &["--scene http,sweep --cpu-us 0,100,1000"],
@@ -129,7 +137,7 @@ impl Act {
         match self {
             Self::Flood => flood::run(&only(knobs)?, console, interrupt),
             Self::Balance => balance::run(&all(knobs)?, console, interrupt),
-            Self::Ring => ring::run(&only(knobs)?, console, interrupt),
+            Self::Ring => ring::run(&all(knobs)?, console, interrupt),
             Self::Streams => streams::run(&only(knobs)?, console, interrupt),
             Self::Eager => eager::run(&only(knobs)?, console, interrupt),
             Self::Fetch => fetch::run(&only(knobs)?, console, interrupt),

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::{figures::mebibytes, memory, processor, table::unseen};
+use crate::{figures::mebibytes, file_system::FileSystem, memory, processor, table::unseen};
 
 /// What there is to know of it.
 #[derive(Debug, Serialize)]
@@ -15,6 +15,8 @@ pub(super) struct Machine {
     memory_bytes: Option<u64>,
     os: String,
     kernel: Option<String>,
+    /// What temporary files are on, and scenes write to.
+    temporary_files: Option<String>,
 }
 
 impl Machine {
@@ -28,11 +30,12 @@ impl Machine {
             memory_bytes: memory::total_bytes(),
             os: os.unwrap_or_else(|| std::env::consts::OS.to_owned()),
             kernel: text("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
+            temporary_files: FileSystem::of(&std::env::temp_dir()).map(FileSystem::text),
         }
     }
 
     /// For people.
-    pub(super) fn entries(&self) -> [(&'static str, String); 5] {
+    pub(super) fn entries(&self) -> [(&'static str, String); 6] {
         let known = |text: &Option<String>| text.clone().unwrap_or_else(unseen);
         [
             ("processor", known(&self.cpu)),
@@ -40,6 +43,7 @@ impl Machine {
             ("memory", self.memory_bytes.map_or_else(unseen, mebibytes)),
             ("system", self.os.clone()),
             ("kernel", known(&self.kernel)),
+            ("temporary files", known(&self.temporary_files)),
         ]
     }
 }

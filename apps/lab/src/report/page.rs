@@ -9,8 +9,8 @@ use crate::{
     section::Headline,
 };
 
-const LEAD: &str = "Systems that met more load than they could take: each failure on demand, and the cure beside \
-    it, as they ran on this machine.";
+const LEAD: &str = "Systems that met more load than they could take: what went wrong, on this machine or as it \
+    was published, and the cure beside it.";
 
 const COLUMNS: [&str; 6] = ["scene", "the failure", "the cure", "ratio", "took", "ended"];
 

@@ -49,14 +49,11 @@ impl Part {
         let begun = Instant::now();
         let played = guarded(|| act.run(size, console, interrupt));
         console.end_bars();
-        let was_interrupted = interrupt.has_come();
         let (findings, failure) = match played {
             Ok(mut findings) => {
                 let failure = findings.failure.take();
                 (Some(findings), failure)
             }
-            // Whatever it could not do, it was told to stop.
-            Err(_) if was_interrupted => (None, None),
             Err(failure) => (None, Some(failure)),
         };
         Self {
@@ -65,7 +62,7 @@ impl Part {
             seconds: begun.elapsed().as_secs_f64(),
             findings,
             failure,
-            was_interrupted,
+            was_interrupted: interrupt.has_come(),
         }
     }
 
@@ -119,6 +116,20 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_failed_is_said_of_an_interrupted_act_too() {
+        let part = Part {
+            act: Act::Ring,
+            size: Size::Quick,
+            seconds: 1.0,
+            findings: None,
+            failure: Some("no room".to_owned()),
+            was_interrupted: true,
+        };
+        assert_eq!(part.state(), State::Failed);
+        assert_eq!(part.lines()[1].trim(), "no room");
+    }
 
     #[test]
     fn failures_and_panics_are_said_alike() {

@@ -8,6 +8,7 @@ use crate::outputs::OutputArgs;
 const MESSAGES_MAX: u64 = 1_000_000_000_000;
 const RING_MAX: u64 = 1 << 20;
 const PRODUCERS_MAX: i64 = 64;
+const IDLE_MAX: i64 = 64;
 const PRIORITIES_MAX: i64 = 8;
 
 /// Knobs of `freeboard lab ring`.
@@ -39,6 +40,11 @@ pub(crate) struct RingArgs {
     #[arg(long, value_enum, default_value_t = WaitChoice::All)]
     wait: WaitChoice,
 
+    /// Consumers beside it that get nothing, and wait in the same way on threads of their own
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=IDLE_MAX))]
+    idle: u32,
+
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
 }
@@ -60,6 +66,7 @@ impl RingArgs {
                 producers: self.producers,
                 priorities,
                 wait,
+                idle: self.idle,
             })
             .collect()
     }

@@ -100,6 +100,7 @@ mod tests {
             producers: 2,
             priorities: 2,
             wait: Wait::Blocking,
+            idle: 0,
         };
         let (events, _inbox) = mpsc::channel();
         let mut consumer = Consumer::new(&plan, events);

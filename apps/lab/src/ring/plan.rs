@@ -11,12 +11,22 @@ pub(crate) struct Plan {
     pub(crate) producers: u32,
     pub(crate) priorities: u32,
     pub(crate) wait: Wait,
+    /// Further consumers that get nothing, each on a thread of its own.
+    pub(crate) idle: u32,
 }
 
 impl Plan {
     /// The run in a few words, unique among those that are compared.
     pub(crate) fn title(&self) -> String {
-        format!("{} {}", self.wait.name(), self.priorities)
+        format!("{} {}{}", self.wait.name(), self.priorities, self.beside())
+    }
+
+    /// Those that get nothing, in words.
+    pub(crate) fn beside(&self) -> String {
+        match self.idle {
+            0 => String::new(),
+            idle => format!(", beside {idle} idle"),
+        }
     }
 
     /// What each producer sends.

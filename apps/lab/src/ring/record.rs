@@ -18,6 +18,9 @@ pub(crate) struct RunRecord {
     priorities: u32,
     ring: usize,
     producers: u32,
+    /// Consumers beside it that got nothing, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle: Option<u32>,
     /// Handled.
     messages: u64,
     /// From the producers' start until the last message was handled.
@@ -35,6 +38,7 @@ impl Outcome {
             priorities: self.plan.priorities,
             ring: self.plan.ring,
             producers: self.plan.producers,
+            idle: (self.plan.idle > 0).then_some(self.plan.idle),
             messages: self.received,
             seconds: self.seconds,
             qps: self.rate(),

@@ -11,6 +11,7 @@ use freeboard::{System, flow::LaneConfig, meter::clock};
 
 use super::{
     consumer::{Account, Consumer},
+    idle::Idle,
     plan::Plan,
     producer::{self, Signals},
     runtime,
@@ -96,6 +97,12 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     board::watch(&system);
     let lanes = (0..plan.priorities).map(|_| LaneConfig::bounded(plan.ring));
     let options = runtime::pinned(plan.wait, lanes.collect()).name("consumer");
+    // They wait until the system ends.
+    for number in 0..plan.idle {
+        let lanes = vec![LaneConfig::bounded(plan.ring)];
+        let options = runtime::pinned(plan.wait, lanes).name(format!("idle-{number}"));
+        system.spawn_once(options, Idle)?;
+    }
     let consumer = system.spawn_once(options, Consumer::new(plan, events.clone()))?;
     let signals = Arc::new(Signals::new(plan.producers));
     for share in plan.shares() {

@@ -1,14 +1,16 @@
 //! The scene's section: rates and processor time by way of waiting, beside the original's rates.
 
 use super::{
+    knobs::Wait,
     plan::Plan,
     run::Outcome,
     table,
-    verdict::{self, of_original},
+    verdict::{self, of_original, of_two},
 };
 use crate::{
-    figures::{count, rate, times},
+    figures::{count, counted, rate, times},
     plot::{self, Bar, Bars},
+    processor,
     section::{Figure, Headline, Section, Side, rows},
     table::unseen,
 };
@@ -36,35 +38,122 @@ pub(crate) fn section(outcomes: &[Outcome]) -> Section {
         details: texts,
         tables: vec![table::rows(outcomes)],
         legend: "",
-        parameters: outcomes
-            .first()
-            .map_or_else(Vec::new, |it| parameters(&it.plan)),
+        parameters: parameters(outcomes),
     }
 }
 
-/// Of the first run that the original had, too.
+/// Two runs beside idle consumers, of which one has them spin and the other one has them block.
+struct Crowd<'a> {
+    spinning: &'a Outcome,
+    blocking: &'a Outcome,
+}
+
+impl<'a> Crowd<'a> {
+    fn of(outcomes: &'a [Outcome]) -> Option<Self> {
+        let find = |wait, is: &dyn Fn(&Plan) -> bool| {
+            let mut found = outcomes.iter().filter(|it| it.plan.wait == wait);
+            found.find(|it| it.is_sound() && is(&it.plan))
+        };
+        let spinning = find(Wait::Busyspin, &|plan| plan.idle > 0)?;
+        let is_alike = |plan: &Plan| {
+            (plan.idle, plan.priorities) == (spinning.plan.idle, spinning.plan.priorities)
+        };
+        let blocking = find(Wait::Blocking, &is_alike)?;
+        Some(Self { spinning, blocking })
+    }
+
+    fn sides(&self) -> [Side; 2] {
+        Side::pair(self.blocking.rate(), self.spinning.rate())
+    }
+
+    /// Consumers and producers, which spin or block alike.
+    fn threads(&self) -> String {
+        let plan = &self.spinning.plan;
+        let cores = processor::cores() as u64;
+        format!(
+            "{} threads on {}",
+            plan.idle + plan.producers + 1,
+            counted(cores, "core")
+        )
+    }
+
+    /// Each on a scale that is as long as the quicker one.
+    fn figures(&self) -> [Figure; 2] {
+        let [spins, blocks] = self.sides();
+        let reach = self.spinning.rate().max(self.blocking.rate());
+        let figure = |side, outcome: &Outcome, how: &str| {
+            let rate = rate(outcome.rate());
+            let title = format!("Messages a second, {how} beside {} idle", outcome.plan.idle);
+            let bars = Bars {
+                bars: vec![Bar {
+                    name: outcome.plan.wait.name().to_owned(),
+                    parts: vec![outcome.rate()],
+                    note: rate,
+                }],
+                reach,
+                ..Bars::default()
+            };
+            Figure {
+                side,
+                svg: plot::bars(&title, &bars),
+                title,
+                note: format!(
+                    "{} that wait in this way, most of them for nothing.",
+                    self.threads()
+                ),
+            }
+        };
+        [
+            figure(spins, self.spinning, "spinning"),
+            figure(blocks, self.blocking, "blocking"),
+        ]
+    }
+}
+
+/// Of what went wrong here; else of the first run that the original had, too.
 fn headline(outcomes: &[Outcome]) -> Option<Headline> {
+    if let Some(crowd) = Crowd::of(outcomes) {
+        let Crowd { spinning, blocking } = &crowd;
+        return Some(Headline {
+            failure: format!(
+                "{} messages/s, all of {} spin",
+                rate(spinning.rate()),
+                crowd.threads()
+            ),
+            cure: format!("{} messages/s, they block", rate(blocking.rate())),
+            ratio: times(blocking.rate() / spinning.rate()),
+        });
+    }
     let mut both = outcomes
         .iter()
         .filter_map(|it| Some((it, of_original(&it.plan)?)));
     let (outcome, original) = both.next()?;
     let wait = outcome.plan.wait.name();
     Some(Headline {
-        failure: format!("{} messages/s, {wait} (2014)", rate(original)),
+        failure: format!("{} messages/s, {wait} (published, 2014)", rate(original)),
         cure: format!("{} messages/s, {wait}", rate(outcome.rate())),
-        ratio: times(outcome.rate() / original),
+        // The one is of another machine.
+        ratio: unseen(),
     })
 }
 
-/// What a second priority costs, beside what it cost the original.
+/// What a second priority costs, beside what it cost the original; and what spinning does.
 fn sentence(outcomes: &[Outcome]) -> Option<String> {
+    let all: Vec<&Outcome> = outcomes.iter().collect();
     let one = outcomes.iter().find(|it| it.plan.priorities == 1)?;
-    let mut same = outcomes.iter().filter(|it| it.plan.wait == one.plan.wait);
-    let two = same.find(|it| it.plan.priorities == 2)?;
+    let two = of_two(&all, one)?;
     let original = of_original(&two.plan)? / of_original(&one.plan)?;
+    let crowd = Crowd::of(outcomes).map_or_else(String::new, |crowd| {
+        format!(
+            " Where all of {} spin it is {} messages a second, where they block {}.",
+            crowd.threads(),
+            rate(crowd.spinning.rate()),
+            rate(crowd.blocking.rate())
+        )
+    });
     Some(format!(
         "{} messages a second through one ring ({}), and {:.2} times that with a second priority; in the original \
-         that left {original:.2}.",
+         that left {original:.2}.{crowd}",
         rate(one.rate()),
         one.plan.wait.name(),
         two.rate() / one.rate()
@@ -102,13 +191,13 @@ fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
     });
     let figures = [
         figure(
-            Side::Failure,
+            Side::Published,
             "Messages a second, the original, 2014",
             "On its own machine and a JVM; the bars have a scale of their own.",
             original.collect(),
         ),
         figure(
-            Side::Cure,
+            Side::Neither,
             "Messages a second, here",
             "By way of waiting and number of priorities.",
             ours.collect(),
@@ -116,16 +205,19 @@ fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
         figure(
             Side::Neither,
             "Processor time of a message, here",
-            "Of producer and consumer together, while messages come as fast as they can.",
+            "Of all threads together, while messages come as fast as they can.",
             cost.collect(),
         ),
     ];
-    figures.into_iter().flatten().collect()
+    let crowd = Crowd::of(outcomes).map(|crowd| crowd.figures());
+    let figures = figures.into_iter().flatten();
+    crowd.into_iter().flatten().chain(figures).collect()
 }
 
 fn name(plan: &Plan) -> String {
     let plural = if plan.priorities == 1 { "y" } else { "ies" };
-    format!("{}, {} priorit{plural}", plan.wait.name(), plan.priorities)
+    let (wait, beside) = (plan.wait.name(), plan.beside());
+    format!("{wait}, {} priorit{plural}{beside}", plan.priorities)
 }
 
 fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
@@ -135,19 +227,29 @@ fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
             name(&it.plan),
             original.map_or_else(unseen, rate),
             rate(it.rate()),
-            original.map_or_else(unseen, |original| times(it.rate() / original)),
         ]
     };
     rows(
-        ["messages/s", "the original, 2014", "here", ""],
-        outcomes.iter().map(row).collect(),
+        ["messages/s", "the original, 2014", "here"],
+        // It had nobody beside it.
+        outcomes
+            .iter()
+            .filter(|it| it.plan.idle == 0)
+            .map(row)
+            .collect(),
     )
 }
 
-fn parameters(plan: &Plan) -> Vec<(&'static str, String)> {
-    vec![
-        ("messages of each run", count(plan.messages)),
-        ("ring", count(plan.ring as u64)),
-        ("producers", count(u64::from(plan.producers))),
-    ]
+/// Of each run.
+fn parameters(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
+    let plans = outcomes.iter().map(|it| &it.plan);
+    plans
+        .map(|plan| {
+            let ring = count(plan.ring as u64);
+            (
+                "run",
+                format!("{} through a ring of {ring}", verdict::opening(plan)),
+            )
+        })
+        .collect()
 }

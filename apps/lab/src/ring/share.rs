@@ -45,6 +45,7 @@ mod tests {
                 producers,
                 priorities,
                 wait: Wait::Blocking,
+                idle: 0,
             };
             let shares = plan.shares();
             let sizes: Vec<u64> = shares.iter().map(|share| share.messages).collect();

@@ -12,9 +12,10 @@ pub(crate) fn opening(plan: &Plan) -> String {
         format!("{number} {}", if number == 1 { one } else { several })
     };
     format!(
-        "{}, {}: {} messages of {}",
+        "{}, {}{}: {} messages of {}",
         plan.wait.name(),
         plural(plan.priorities, "priority", "priorities"),
+        plan.beside(),
         count(plan.messages),
         plural(plan.producers, "producer", "producers")
     )
@@ -39,7 +40,7 @@ pub(crate) fn line(outcome: &Outcome) -> String {
 
 /// What the original measured, in messages a second: one producer, 10 M messages.
 pub(crate) fn of_original(plan: &Plan) -> Option<f64> {
-    if plan.ring != RING_ORIGINAL || plan.producers != 1 {
+    if plan.ring != RING_ORIGINAL || plan.producers != 1 || plan.idle != 0 {
         return None;
     }
     match (plan.wait, plan.priorities) {
@@ -56,10 +57,7 @@ pub(crate) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
     let sound: Vec<&Outcome> = outcomes.iter().filter(|it| it.is_sound()).collect();
     let mut texts = Vec::new();
     for outcome in sound.iter().filter(|it| it.plan.priorities == 1) {
-        let of_two = sound
-            .iter()
-            .find(|it| it.plan.wait == outcome.plan.wait && it.plan.priorities == 2);
-        texts.push(of_wait(outcome, of_two.copied()));
+        texts.push(of_wait(outcome, of_two(&sound, outcome)));
     }
     if sound.iter().any(|it| of_original(&it.plan).is_some()) {
         texts.push(
@@ -78,6 +76,14 @@ pub(crate) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
     texts
 }
 
+/// The same run as this one, but with two priorities.
+pub(crate) fn of_two<'a>(outcomes: &[&'a Outcome], one: &Outcome) -> Option<&'a Outcome> {
+    let mut same = outcomes
+        .iter()
+        .filter(|it| it.plan.wait == one.plan.wait && it.plan.idle == one.plan.idle);
+    same.find(|it| it.plan.priorities == 2).copied()
+}
+
 fn of_wait(one: &Outcome, two: Option<&Outcome>) -> String {
     let with_original = |outcome: &Outcome| match of_original(&outcome.plan) {
         Some(original) => format!(
@@ -87,7 +93,8 @@ fn of_wait(one: &Outcome, two: Option<&Outcome>) -> String {
         ),
         None => format!("{} messages/s", rate(outcome.rate())),
     };
-    let mut text = format!("{}: {}", one.plan.wait.name(), with_original(one));
+    let (wait, beside) = (one.plan.wait.name(), one.plan.beside());
+    let mut text = format!("{wait}{beside}: {}", with_original(one));
     if let Some(two) = two {
         text += &format!(
             "; with two priorities {}: two over one {:.2}",
@@ -113,6 +120,7 @@ mod tests {
                 producers: 1,
                 priorities,
                 wait,
+                idle: 0,
             },
             was_interrupted: false,
             sent: 1_000_000,

@@ -8,6 +8,8 @@ use super::{naive::Naive, run::Outcome};
 #[derive(Debug, Serialize)]
 pub(super) struct Record {
     pub(super) scene: &'static str,
+    /// What was written to, if the system tells: on one in memory nothing is durable.
+    pub(super) file_system: Option<String>,
     pub(super) runs: Vec<RunRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) naive: Option<Naive>,

@@ -1,20 +1,21 @@
 //! The table that compares the runs.
 
-use super::{naive::Naive, run::Outcome};
+use super::{disk::Disk, naive::Naive, run::Outcome};
 use crate::{
     figures::{count, hundredths, rate},
     table::unseen,
 };
 
 /// A row for each run, the header first.
-pub(super) fn rows(outcomes: &[Outcome], naive: Option<&Naive>) -> Vec<Vec<String>> {
+pub(super) fn rows(outcomes: &[Outcome], naive: Option<&Naive>, disk: Disk) -> Vec<Vec<String>> {
+    let durable = format!("{}/s", disk.durable());
     let header = [
         "sync, seal",
         "writers",
         "size",
         "messages",
         "accepted/s",
-        "durable/s",
+        &durable,
         "MB/s",
         "flush KiB",
         "ack p50 us",

@@ -2,7 +2,7 @@
 
 use freeboard::stream::SyncMode;
 
-use super::{naive::Naive, plan::Plan, run::Outcome};
+use super::{disk::Disk, naive::Naive, plan::Plan, run::Outcome};
 use crate::figures::{count, rate};
 
 /// What the original accumulated and flushed, on a laptop of 2013.
@@ -32,13 +32,14 @@ pub(super) fn best_durable(outcomes: &[Outcome], is_sealed: bool) -> Option<&Out
 }
 
 /// Said at the end.
-pub(super) fn verdict(outcomes: &[Outcome], naive: Option<&Naive>) -> Vec<String> {
+pub(super) fn verdict(outcomes: &[Outcome], naive: Option<&Naive>, disk: Disk) -> Vec<String> {
     let sound: Vec<&Outcome> = outcomes.iter().filter(|it| it.is_sound()).collect();
-    let mut texts = Vec::new();
+    let mut texts = Vec::from_iter(disk.warning());
     let of = |is_sealed| best_durable(outcomes, is_sealed);
     if let Some(best) = of(false) {
         let mut text = format!(
-            "durable: {} messages/s, {} MB/s, by group commit",
+            "{}: {} messages/s, {} MB/s, by group commit",
+            disk.durable(),
             rate(best.rate()),
             count(best.megabytes().round() as u64)
         );
