@@ -108,8 +108,12 @@ fn usage(reason: impl ToString) -> anyhow::Error {
 fn told(feed: &HttpFeed, error: FeedError) -> anyhow::Error {
     let text = format!("{}: {error}", feed.place());
     match error {
+        FeedError::Refused { status: 401, .. } => usage(format!(
+            "{}: this board needs its token, and this is none or another: --token-file, or $FREEBOARD_TOKEN",
+            feed.place()
+        )),
         FeedError::Refused {
-            status: 400 | 401, ..
+            status: 400 | 404, ..
         } => usage(text),
         _ => anyhow::Error::msg(text),
     }

@@ -116,15 +116,16 @@ fn one_frame_is_printed_as_json_and_the_token_goes_along() {
 
 #[test]
 fn a_question_that_is_refused_is_bad_usage() {
-    for (status, wanted) in [
-        ("400 Bad Request", 2),
-        ("401 Unauthorized", 2),
-        ("503 Service Unavailable", 1),
+    for (status, wanted, said) in [
+        ("400 Bad Request", 2, "it says why"),
+        ("401 Unauthorized", 2, "--token-file"),
+        ("404 Not Found", 2, "it says why"),
+        ("503 Service Unavailable", 1, "it says why"),
     ] {
         let (url, server) = serve(status, "it says why", 1);
         let output = run(&format!("top --once --filter depth>many {url}"));
         assert_eq!(code(&output), wanted, "{status}");
-        assert!(stderr(&output).contains("it says why"), "{status}");
+        assert!(stderr(&output).contains(said), "{status}");
         server.join().expect("it does not panic");
     }
 }

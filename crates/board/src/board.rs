@@ -59,7 +59,7 @@ impl std::fmt::Debug for BoardOptions {
 #[non_exhaustive]
 pub enum BoardError {
     /// The address could not be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; port 0 takes any that is free")]
     Bind {
         /// Which address.
         address: SocketAddr,
@@ -67,7 +67,9 @@ pub enum BoardError {
         source: io::Error,
     },
     /// Others than this machine could reach it, and anybody could read it.
-    #[error("{0} can be reached from elsewhere: a board there needs a token")]
+    #[error(
+        "{0} can be reached from elsewhere: a board there needs a token (`BoardOptions::token`)"
+    )]
     TokenMissing(SocketAddr),
     /// The token is too short, or has characters that a cookie cannot carry.
     #[error("a token has at least {TOKEN_CHARACTERS_MIN} letters, digits, `-` or `_`")]

@@ -32,6 +32,9 @@ pub enum FilterError {
     /// What is compared is no column of numbers.
     #[error("`{0}` is no column of numbers; try depth, in, out, shed, restarts, queue_p99")]
     Column(String),
+    /// Nothing stands behind the sign.
+    #[error("there is nothing to compare `{0}` with; write {0}>1000")]
+    Nothing(String),
     /// What it is compared with is no number.
     #[error("`{0}` is no number; write 1000, 10k, 2M, or a time as 500us, 5ms, 1s")]
     Number(String),
@@ -111,6 +114,9 @@ impl Term {
             .into_iter()
             .find_map(|(sign, relation)| Some((relation, rest.strip_prefix(sign)?)));
         let (relation, number) = found.expect("the term was cut at one of these signs");
+        if number.is_empty() {
+            return Err(FilterError::Nothing(column.to_owned()));
+        }
         let number = parse_number(number, key.is_time())?;
         Ok(Self::Compare(key, relation, number))
     }

@@ -249,6 +249,7 @@ impl Sampler {
         let mut frame = known.frame.clone();
         let system = moment.seen.get(&watched.number);
         let Some(census) = &known.census else {
+            frame.actors.has_times = !needs_times(query, filter);
             return Some(frame);
         };
         let is_same = |it: &Selected| it.system == watched.number && it.census == census.number;

@@ -124,7 +124,7 @@ fn filters_take_words_and_comparisons() {
     for (filter, wrong) in [
         ("type>3", "no column of numbers"),
         ("depth>much", "no number"),
-        ("depth>=", "no number"),
+        ("depth>=", "nothing to compare"),
         (&"x".repeat(300), "at most"),
     ] {
         let error = board.frame(filtered(filter)).unwrap_err();

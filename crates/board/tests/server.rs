@@ -90,7 +90,12 @@ fn one_frame_is_had_as_json() {
     let actor = frame(&format!("?actor={}", actors[2].id().get()));
     let actor = actor.system.unwrap().actor.unwrap();
     assert_eq!(actor.snapshot.lanes[0].depth, 7);
-    assert_eq!(frame("?system=no%20such").system, None);
+    let unknown = get(address, "/api/frame?system=nobody");
+    assert_eq!(unknown.head.status, 404);
+    assert_eq!(
+        unknown.text().trim_end(),
+        "there is no system \"nobody\"; there are: json"
+    );
     assert!(frame("?system=json").system.is_some());
 }
 

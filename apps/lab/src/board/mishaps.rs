@@ -1,6 +1,6 @@
 //! What goes wrong in a life: calls that block, runs that take long, panics, and a hot key.
 
-use std::{thread, time::Duration};
+use std::{panic, thread, time::Duration};
 
 use anyhow::Result;
 use freeboard::{
@@ -25,6 +25,9 @@ const LONG_US: u64 = 30_000;
 
 /// Messages that the shards get in a turn; every second one has the hot key.
 const MESSAGES: u64 = 200;
+
+/// What the panics say.
+const MISHAP: &str = "a mishap, for show";
 
 struct Importer {
     turn: u64,
@@ -54,7 +57,7 @@ impl Handler<Turn> for Importer {
         if self.turn.is_multiple_of(LONG_EVERY) {
             spin_us(LONG_US);
         }
-        assert!(!self.turn.is_multiple_of(PANIC_EVERY), "a mishap, for show");
+        assert!(!self.turn.is_multiple_of(PANIC_EVERY), "{MISHAP}");
     }
 }
 
@@ -101,8 +104,20 @@ impl Handler<Turn> for Orders {
     }
 }
 
+/// Keeps the panics that are for show off the terminal.
+fn hush() {
+    let others = panic::take_hook();
+    panic::set_hook(Box::new(move |told| {
+        let said = told.payload().downcast_ref::<String>();
+        if said.is_none_or(|text| text != MISHAP) {
+            others(told);
+        }
+    }));
+}
+
 /// Spawns all of them.
 pub(super) fn start(system: &System, seed: u64) -> Result<()> {
+    hush();
     let options = SpawnOptions::new()
         .name("importer")
         .supervision(Supervision::restart());

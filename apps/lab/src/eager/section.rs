@@ -54,20 +54,20 @@ fn headline(outcomes: &[Outcome]) -> Option<Headline> {
     };
     let (drain, eager) = (find("drain")?, find("eager")?);
     let p99 = |it: &Outcome| rate(it.asked.p99_us);
-    let lazy = format!(
-        "p99 {} us, lazy, {} us of computing",
+    let drain_text = format!(
+        "p99 {} us, drain, {} us of computing",
         p99(drain),
         count(heaviest)
     );
     let cure = format!("p99 {} us, eager", p99(eager));
     let (failure, ratio) = if !answer::is_decided(eager) {
-        (format!("undecided: {lazy}"), unseen())
+        (format!("undecided: {drain_text}"), unseen())
     } else if answer::is_quicker(eager, drain) {
-        (lazy, times(drain.asked.p99_us / eager.asked.p99_us))
+        (drain_text, times(drain.asked.p99_us / eager.asked.p99_us))
     } else if answer::is_quicker(drain, eager) {
-        (format!("none: {lazy}"), "eager is slower".to_owned())
+        (format!("none: {drain_text}"), "eager is slower".to_owned())
     } else {
-        (format!("neither: {lazy}"), "no difference".to_owned())
+        (format!("neither: {drain_text}"), "no difference".to_owned())
     };
     Some(Headline {
         failure,

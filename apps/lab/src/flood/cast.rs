@@ -4,9 +4,10 @@ use std::{any::type_name, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use freeboard::{
-    ActorRef, Dam, SpawnOptions, System,
+    ActorRef, Dam, DamGauge, SpawnOptions, System,
     board::Shown,
     flow::{LaneConfig, ReservoirBound},
+    meter::{Exposition, FamilyKind},
 };
 
 use crate::board;
@@ -38,7 +39,7 @@ pub(crate) struct Cast {
     receive: Receive,
     pub(crate) dam: Option<WatchedDam>,
     senders: Vec<ActorRef<Sender>>,
-    _shown: Option<Shown>,
+    _shown: [Option<Shown>; 2],
 }
 
 impl Cast {
@@ -51,6 +52,10 @@ impl Cast {
             None => None,
             Some(rule) => Some(spawn_dam(&system, plan, rule, &server)?),
         };
+        let shown_dam = dam.as_ref().and_then(|dam| {
+            let gauge = dam.gauge.clone();
+            board::show("dam", "log_dam", move |text| render_dam(&gauge, text))
+        });
         let route = match &dam {
             None => Route::Direct(server.clone()),
             Some(dam) => Route::Dam(dam.actor.clone()),
@@ -73,7 +78,7 @@ impl Cast {
             receive: plan.receive,
             dam,
             senders,
-            _shown: shown,
+            _shown: [shown, shown_dam],
         })
     }
 
@@ -109,6 +114,40 @@ impl Cast {
     pub(crate) fn shut_down(&self) -> Option<String> {
         let report = self.system.shutdown(SHUTDOWN_MAX);
         (!report.is_clean()).then(|| format!("not everybody ended in time: {report:?}"))
+    }
+}
+
+/// What is behind the dam is in no mailbox.
+fn render_dam(dam: &DamGauge, text: &mut Exposition) {
+    use FamilyKind::{Counter, Gauge};
+    for (name, kind, help, value) in [
+        (
+            "freeboard_dam_depth",
+            Gauge,
+            "Messages in the dam's reservoir now.",
+            dam.depth(),
+        ),
+        (
+            "freeboard_dam_high_water",
+            Gauge,
+            "The most messages that its reservoir has held.",
+            dam.high_water(),
+        ),
+        (
+            "freeboard_dam_messages_forwarded_total",
+            Counter,
+            "Messages that the dam has let through.",
+            dam.forwarded(),
+        ),
+        (
+            "freeboard_dam_messages_shed_total",
+            Counter,
+            "Messages that its reservoir had no room for.",
+            dam.shed(),
+        ),
+    ] {
+        text.family(name, kind, help);
+        text.sample(name, &[("dam", "log_dam")], value as f64);
     }
 }
 

@@ -62,8 +62,8 @@ fn sentence(outcomes: &[Outcome], texts: &[String]) -> String {
         )
     });
     format!(
-        "Behind the same full mailbox the server writes {} lines a second if it searches for each answer, and {} \
-         if each answer has a slot of its own{dam}.",
+        "With nine tenths of the flood still queued the server writes {} lines a second if it searches for each \
+         answer, and {} if each answer has a slot of its own{dam}.",
         rate(scan),
         rate(indexed)
     )

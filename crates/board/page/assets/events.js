@@ -11,7 +11,7 @@ export const CLASSES = [
 ];
 
 /** By the rule of the classes, queues that are all empty are unbalanced; that is no reason for alarm. */
-export const NOTHING_QUEUED = { name: "nothing queued", colour: "park" };
+const NOTHING_QUEUED = { name: "nothing queued", colour: "park" };
 
 const levelOf = (value) => CLASSES[value] ?? NOTHING_QUEUED;
 

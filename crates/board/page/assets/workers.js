@@ -5,7 +5,7 @@ import { compact, count, duration, NONE, notShown, percent, rate, ratio, words }
 import { SUM, MOST } from "./history.js";
 import { LongRuns, runText } from "./longruns.js";
 import { linear, logarithmic, HeatStrip, QUEUE_SCALE_MIN, StackStrip } from "./strip.js";
-import { CLASSES, EventStrip, MARKS, NOTHING_QUEUED } from "./events.js";
+import { CLASSES, EventStrip, MARKS } from "./events.js";
 
 /** The states in the order in which they lie on each other: work, what holds work up, and rest. */
 const STATES = ["run", "blocked", "poll", "search", "spin", "park", "offline"];
@@ -206,7 +206,7 @@ export class Workers {
     const isShown = balance !== null && isQueued(balance);
     setAttribute(this.class, "data-class", isShown ? balance.class : "none");
     const reading = balance === null ? "none" : `${words(balance.class)}, ${ratio(balance.ratio_hundredths / 100)}`;
-    setText(this.class, balance === null || isShown ? reading : `${reading} (${NOTHING_QUEUED.name})`);
+    setText(this.class, balance === null || isShown ? reading : "empty");
     for (const [track, figure] of this.marks) setText(figure, count(scheduler[track]));
     const delay = scheduler.rescue_delay;
     const notes = [

@@ -217,12 +217,27 @@ async fn events(
     (headers, Body::from_stream(events)).into_response()
 }
 
+fn unknown(site: &Site, name: &str) -> String {
+    let all = site.watching.systems.all();
+    let names: Vec<&str> = all.iter().map(|it| &*it.name).collect();
+    format!(
+        "there is no system {:?}; there are: {}",
+        name,
+        names.join(", ")
+    )
+}
+
 /// One frame.
 async fn frame(State(site): State<Site>, params: Asked) -> Response {
     let query = match asked(params) {
         Ok(query) => query,
         Err(text) => return refused(StatusCode::BAD_REQUEST, &text),
     };
+    if let Some(name) = &query.system
+        && site.watching.systems.find(Some(name)).is_none()
+    {
+        return refused(StatusCode::NOT_FOUND, &unknown(&site, name));
+    }
     let (sender, receiver) = oneshot::channel();
     let asked = site.watching.demand(query, Box::new(sender));
     if let Err(error) = asked {

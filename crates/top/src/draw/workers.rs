@@ -2,7 +2,9 @@
 //! to do for them.
 
 use freeboard_board::SystemFrame;
-use freeboard_meter::{BalanceClass, LongRunSnapshot, StateTimes, WorkerSnapshot, WorkerState};
+use freeboard_meter::{
+    Balance, BalanceClass, LongRunSnapshot, StateTimes, WorkerSnapshot, WorkerState,
+};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
@@ -209,7 +211,11 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
         ),
         palette.title(),
     )];
-    if let Some(balance) = &system.balance {
+    // By the rule empty queues are unbalanced; that is no reason for alarm.
+    let is_any_queued = |it: &Balance| it.queues.iter().any(|length| *length > 0);
+    if system.balance.as_ref().is_some_and(|it| !is_any_queued(it)) {
+        words.push(Words::raw("  queues empty"));
+    } else if let Some(balance) = &system.balance {
         let class = match balance.class {
             BalanceClass::Even => "even",
             BalanceClass::MinorityZero => "minority_zero",
