@@ -1,17 +1,6 @@
 //! Figures as people read them.
 
-/// A count with its thousands apart: 1,000,000.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub(crate) use freeboard::meter::figures::{count, counted};
 
 /// A rate: whole messages a second, below ten with a decimal.
 pub(crate) fn rate(per_second: f64) -> String {
@@ -75,12 +64,6 @@ pub(crate) fn size(bytes: u64) -> String {
         1_024..1_048_576 => format!("{} KiB", bytes.div_ceil(1 << 10)),
         _ => mebibytes(bytes),
     }
-}
-
-/// So many of something: 1 line, 2 lines.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(number))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! first one is taken for the same.
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -69,6 +69,18 @@ impl Interrupt {
     /// Whether it has come.
     pub(crate) fn has_come(&self) -> bool {
         self.0.came_at.get().is_some()
+    }
+
+    /// Waits until it comes; a second one ends the process.
+    pub(crate) fn wait(&self) {
+        let (sender, came) = mpsc::channel();
+        let _listening = self.listen(move || {
+            let _ = sender.send(());
+        });
+        if !self.has_come() {
+            // It ends only by the sending.
+            let _ = came.recv();
+        }
     }
 
     /// What a run that went well exits with.

@@ -9,7 +9,6 @@ mod proxy;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     process::ExitCode,
-    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -82,14 +81,7 @@ impl Host {
         noun: &str,
         drain: impl FnOnce(Duration) -> usize,
     ) -> ExitCode {
-        let (sender, came) = mpsc::channel();
-        let _listening = interrupt.listen(move || {
-            let _ = sender.send(());
-        });
-        if !interrupt.has_come() {
-            // It ends only by the sending.
-            let _ = came.recv();
-        }
+        interrupt.wait();
         let seconds = DRAIN.as_secs();
         say(&format!(
             "draining for up to {seconds} s; Ctrl-C again ends at once"

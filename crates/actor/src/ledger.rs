@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::{Counter, HistogramSummary, TypeLaneSnapshot, TypeSnapshot, TypeTimes};
+use freeboard_meter::{Counter, Histogram, TypeLaneSnapshot, TypeSnapshot, TypeTimes};
 
 use crate::{cell::Core, gauges::reason_counts, mailbox::MailboxLane};
 
@@ -44,7 +44,7 @@ impl Ledger {
             }
         }
         if let Some(times) = core.handling() {
-            enter_times(&mut account.handling, &times.summary());
+            enter_times(&mut account.handling, times);
         }
     }
 
@@ -76,7 +76,7 @@ impl Account {
         account.handled += lane.gauges.handled.get();
         lane.gauges.add_shed_to(&account.shed);
         if let Some(times) = lane.gauges.time_in_queue() {
-            enter_times(&mut account.time_in_queue, &times.summary());
+            enter_times(&mut account.time_in_queue, times);
         }
     }
 }
@@ -93,7 +93,8 @@ fn lane_snapshot((index, account): (usize, &LaneAccount)) -> TypeLaneSnapshot {
 }
 
 /// Quantiles are of the living alone.
-fn enter_times(account: &mut TypeTimes, times: &HistogramSummary) {
-    account.count += times.count;
-    account.sum_ns += times.sum();
+fn enter_times(account: &mut TypeTimes, times: &Histogram) {
+    let (count, sum_ns) = times.totals();
+    account.count += count;
+    account.sum_ns += sum_ns;
 }

@@ -17,8 +17,11 @@ use crate::{filter::Filter, frame::Frame, query::Query};
 /// The most single frames that are waited for at once.
 const DEMANDS_MAX: usize = 64;
 
-/// After so long without a question the sampler forgets what it has read.
-const REST: Duration = Duration::from_secs(11);
+/// A system that nobody has asked for in so long is forgotten, but for what it was like.
+pub(crate) const LINGER: Duration = Duration::from_secs(10);
+
+/// After so long without any question there is a last round, in which all of them are.
+const REST: Duration = LINGER.saturating_add(Duration::from_secs(1));
 
 /// A question that is answered for as long as it has listeners.
 #[derive(Clone)]

@@ -21,7 +21,7 @@ use freeboard_meter::now_ns;
 
 use crate::{
     budget::Budget,
-    desk::{Desk, Work},
+    desk::{Desk, LINGER, Work},
     filter::Filter,
     frame::{Frame, SourceFrame, SystemFrame},
     processor::ProcessorTime,
@@ -37,9 +37,6 @@ const FRAME_PERIOD: Duration = Duration::from_millis(100);
 
 /// Between two surveys of a system, at least: rates over less would be mostly chance.
 const SURVEY_PERIOD: Duration = Duration::from_millis(500);
-
-/// A system that nobody has asked for in so long is forgotten, but for what it was like.
-const LINGER: Duration = Duration::from_secs(10);
 
 /// The longest that frames and surveys are waited for, however much they cost.
 const FRAME_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -59,9 +56,9 @@ impl Drop for Stops {
 
 /// Looks, and answers.
 pub(crate) struct Sampler {
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) systems: Arc<Systems>,
-    pub(crate) sources: Arc<Sources>,
+    desk: Arc<Desk>,
+    systems: Arc<Systems>,
+    sources: Arc<Sources>,
     board: u64,
     sequence: u64,
     frames: Budget,

@@ -18,19 +18,12 @@ pub const SAMPLES_MAX: usize = 2_000;
 
 type Render = dyn Fn(&mut Exposition) + Send + Sync;
 
+#[derive(Clone)]
 struct Source {
     number: u64,
     kind: String,
     name: String,
     /// None once it has panicked: it would again, ten times a second.
-    render: Option<Arc<Render>>,
-}
-
-/// A source outside of the list's lock.
-struct Read {
-    number: u64,
-    kind: String,
-    name: String,
     render: Option<Arc<Render>>,
 }
 
@@ -98,7 +91,7 @@ impl Sources {
     /// Reads all of them; and how many more there are.
     pub(crate) fn frames(&self) -> (Vec<SourceFrame>, u64) {
         let (sources, more) = self.list();
-        let frame = |source: Read| {
+        let frame = |source: Source| {
             let (kind, name) = (source.kind.clone(), source.name.clone());
             let mut text = Exposition::new();
             self.call(source, &mut text);
@@ -127,8 +120,8 @@ impl Sources {
 
     /// Has a source say what it counts. It is the user's code, and so is what it holds, which may be dropped
     /// here: the board goes on without one that panics.
-    fn call(&self, source: Read, text: &mut Exposition) {
-        let Read {
+    fn call(&self, source: Source, text: &mut Exposition) {
+        let Source {
             number,
             kind,
             name,
@@ -155,15 +148,9 @@ impl Sources {
     }
 
     /// Those that are shown, and how many more there are.
-    fn list(&self) -> (Vec<Read>, u64) {
+    fn list(&self) -> (Vec<Source>, u64) {
         let list = self.lock();
-        let read = |source: &Source| Read {
-            number: source.number,
-            kind: source.kind.clone(),
-            name: source.name.clone(),
-            render: source.render.clone(),
-        };
-        let shown = list.sources.iter().take(SOURCES_MAX).map(read).collect();
+        let shown = list.sources.iter().take(SOURCES_MAX).cloned().collect();
         let more = list.sources.len().saturating_sub(SOURCES_MAX);
         (shown, more as u64)
     }

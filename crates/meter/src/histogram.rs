@@ -131,6 +131,17 @@ impl Histogram {
         summary(span.counts(), span.extent, sum_ns)
     }
 
+    /// How many values there are, and their sum in nanoseconds: what the summary says of them, without looking
+    /// for quantiles.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64) {
+        let Some(span) = self.span() else {
+            return (0, 0);
+        };
+        // Ordering: Relaxed, as in `record`.
+        (span.extent.count, self.sum_ns.load(Ordering::Relaxed))
+    }
+
     /// The buckets between the least and the greatest value; a value whose record is under way may be
     /// outside, and is then not counted yet. Most histograms use a few of their many cache lines.
     fn span(&self) -> Option<Span<'_>> {

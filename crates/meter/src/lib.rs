@@ -19,6 +19,7 @@ mod buckets;
 pub mod by_type;
 pub mod clock;
 pub mod counter;
+pub mod figures;
 pub mod group;
 pub mod histogram;
 pub mod peak;

@@ -34,6 +34,15 @@ fn octaves_are_powers_of_two_and_count_every_value() {
     assert_eq!(Histogram::new().snapshot().octaves(), []);
 }
 
+#[test]
+fn totals_are_those_of_the_summary() {
+    assert_eq!(Histogram::new().totals(), (0, 0));
+    let histogram = filled(&[0, 5, 1_000, 5_000_000]);
+    let summary = histogram.summary();
+    assert_eq!(histogram.totals(), (4, 5_001_005));
+    assert_eq!(histogram.totals(), (summary.count, summary.sum()));
+}
+
 proptest! {
     #[test]
     fn quantiles_are_within_a_32nd_of_the_sorted_values(

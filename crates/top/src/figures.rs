@@ -1,20 +1,9 @@
 //! Figures as people read them, short enough for a column.
 
+pub(crate) use freeboard_meter::figures::{count, counted};
+
 /// What has no figure.
 pub(crate) const NONE: &str = "–";
-
-/// A count with its thousands apart: 1,000,000.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A count in at most seven characters: 12,345, then 1.23 M.
 pub(crate) fn short(number: u64) -> String {
@@ -94,12 +83,6 @@ pub(crate) fn bytes(number: f64) -> String {
 /// A share of one as 62 %.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
-}
-
-/// So many of something: 1 actor, 2 actors.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(number))
 }
 
 fn scaled(number: f64) -> String {

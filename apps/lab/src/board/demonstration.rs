@@ -6,7 +6,7 @@
 //!   journal ──▶ stream on disk                     readers ──▶ cache ──▶ Redis, both in this process
 //! ```
 
-use std::{net::SocketAddr, process::ExitCode, sync::mpsc, time::Duration};
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
@@ -66,14 +66,7 @@ impl Demonstration {
 
     /// Waits for Ctrl-C.
     pub(super) fn run(self, interrupt: &Interrupt) -> ExitCode {
-        let (sender, came) = mpsc::channel();
-        let _listening = interrupt.listen(move || {
-            let _ = sender.send(());
-        });
-        if !interrupt.has_come() {
-            // It ends only by the sending.
-            let _ = came.recv();
-        }
+        interrupt.wait();
         // Before the system: its threads ask for what lives there.
         drop(self.stores);
         self.system.shutdown(END);

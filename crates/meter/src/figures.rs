@@ -1,0 +1,33 @@
+//! Figures as people read them: what the terminal's programs share.
+
+/// A count with its thousands apart.
+///
+/// ```
+/// assert_eq!(freeboard_meter::figures::count(1_000_000), "1,000,000");
+/// ```
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of something.
+///
+/// ```
+/// use freeboard_meter::figures::counted;
+///
+/// assert_eq!(counted(1, "actor"), "1 actor");
+/// assert_eq!(counted(2_000, "actor"), "2,000 actors");
+/// ```
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
