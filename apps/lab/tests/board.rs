@@ -30,8 +30,9 @@ fn a_flood_rises_and_falls_on_the_page() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
-    // The log server works off a million lines when all have come.
-    let flood = "lab flood --route direct --hold --senders 100 --messages 10000";
+    // A server that searches its mailbox for each answer takes seconds for so many: frames see it fall.
+    let flood =
+        "lab flood --route direct --receive scan --hold --senders 100 --messages 240 --limit 100";
     let _flood = Running::start(&format!("{flood} --board={address}"));
     eventually("the board is served", || {
         TcpStream::connect(address).is_ok()

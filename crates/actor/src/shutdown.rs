@@ -45,7 +45,7 @@ pub struct ShutdownReport {
     pub stopped_at_deadline: usize,
     /// Actors that have not ended at all.
     pub unfinished: Vec<Unfinished>,
-    /// Worker threads that are still in a handler.
+    /// Worker threads that have not ended: in a handler, or for want of a processor late by more than 100 ms.
     pub stuck_workers: Vec<usize>,
 }
 

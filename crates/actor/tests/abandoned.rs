@@ -37,7 +37,12 @@ impl<T: Send + 'static> Waiting<T> {
 /// A system of one worker that is held at the gate by one actor, and another one whose turn never
 /// comes; its mailbox has two places.
 fn stalled() -> (System, Gate, ActorRef<Noter>) {
-    let system = system_of(1);
+    // Without a spare thread, which would rescue the other one from behind the held one.
+    let system = System::builder()
+        .workers(1)
+        .threads_max(1)
+        .build()
+        .expect("valid settings");
     let blocker = Noter::default();
     let gate = blocker.gate.clone();
     let blocker = system.spawn(blocker);

@@ -148,7 +148,8 @@ fn an_actor_stuck_in_a_handler_is_reported() {
     let report = system.shutdown(Duration::from_millis(20));
     assert!(!report.is_clean());
     assert_eq!(report.stopped_at_deadline, 1);
-    assert_eq!(report.stuck_workers.len(), 1, "{report:?}");
+    // On a busy machine one that is idle may be as late.
+    assert!(!report.stuck_workers.is_empty(), "{report:?}");
     let [unfinished] = &report.unfinished[..] else {
         panic!("{report:?}");
     };

@@ -18,6 +18,9 @@ use net::{LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, syst
 /// So short that a test can go far beyond it.
 const SHORT: Duration = Duration::from_millis(100);
 
+/// Longer than a busy machine keeps a thread of the test waiting.
+const AMPLE: Duration = Duration::from_secs(2);
+
 /// Between two bytes of a peer that takes its time.
 const BETWEEN: Duration = Duration::from_millis(5);
 
@@ -72,8 +75,8 @@ fn byte_by_byte_a_request_gets_no_more_time() {
 fn each_request_of_many_has_its_own_time() {
     let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
-        head_time: SHORT,
-        body_time: SHORT,
+        head_time: AMPLE,
+        body_time: AMPLE,
         ..Limits::default()
     };
     let server = serve(&system, &poller, limits, echo());
@@ -87,7 +90,7 @@ fn each_request_of_many_has_its_own_time() {
         let began = Instant::now();
         // With the end of one comes the start of the next, so none waits for its first byte.
         let next = format!("{end}{start}");
-        while began.elapsed() < 3 * SHORT {
+        while began.elapsed() < AMPLE * 3 / 2 {
             peer.write_all(next.as_bytes()).unwrap();
             let (head, _) = read_answer(&mut peer);
             assert!(head.starts_with("HTTP/1.1 200 "), "{request:?}: {head}");
@@ -116,7 +119,7 @@ fn endless(time: Duration) -> Handler {
 fn a_peer_may_read_for_as_long_as_it_reads() {
     let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
-        body_time: SHORT,
+        body_time: AMPLE,
         ..Limits::default()
     };
     let server = serve(&system, &poller, limits, endless(Duration::ZERO));
@@ -124,7 +127,7 @@ fn a_peer_may_read_for_as_long_as_it_reads() {
     write!(slow, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let began = Instant::now();
     let mut piece = vec![0; 64 << 10];
-    while began.elapsed() < 5 * SHORT {
+    while began.elapsed() < 2 * AMPLE {
         slow.read_exact(&mut piece).unwrap();
     }
     assert_eq!(server.snapshot().timed_out, 0);
