@@ -163,7 +163,7 @@ Examples:
 A scene that fails does not stop the others; its section says what failed. After Ctrl-C the report has what
 was finished.
 
-Exit codes: 0 done; 1 a scene failed; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 a scene failed; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const FLOOD_EXAMPLES: &str = "\
 Examples:
@@ -178,7 +178,7 @@ Examples:
   zcat old.log.gz | freeboard lab flood --input - --json - | jq .runs[].drain_rate_deep
       reads standard input, prints only JSON
 
-Exit codes: 0 done; 1 the run failed, or a line is missing; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the run failed, or a line is missing; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const BALANCE_EXAMPLES: &str = "\
 Examples:
@@ -195,7 +195,7 @@ Examples:
   freeboard lab balance --procs 40 --json - | jq '.max_over_min, .utilisation'
       prints only JSON
 
-Exit codes: 0 done; 1 the run failed, or a repetition is missing; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the run failed, or a repetition is missing; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const RING_EXAMPLES: &str = "\
 Examples:
@@ -209,7 +209,7 @@ Examples:
       prints only JSON
 
 Exit codes: 0 done; 1 the run failed, or a message is missing or out of order; 2 bad usage;
-130 Ctrl-C.";
+130 Ctrl-C, 143 SIGTERM.";
 
 const STREAMS_EXAMPLES: &str = "\
 Examples:
@@ -222,7 +222,7 @@ Examples:
   freeboard lab streams --messages 100000 --json - | jq -r '.runs[] | [.seal, .sync, .durable_per_s] | @tsv'
       prints only JSON
 
-Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const EAGER_EXAMPLES: &str = "\
 Examples:
@@ -242,7 +242,7 @@ After each run, as the original said it:
           ones under drain, of idle ones under eager and dedicated, of busy ones under these
   check:  looks that were made, without waiting, with waiting
 
-Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const FETCH_EXAMPLES: &str = "\
 Examples:
@@ -274,7 +274,7 @@ The table, times being 99th percentiles in ms:
 The original's percentiles come from a sample of 1,028. One step alone also prints its counters by the
 original's names.
 
-Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
 /// The scenes.
 #[derive(Debug, Subcommand)]

@@ -1,25 +1,38 @@
-//! Ctrl-C: the first one ends the run in order, the second one the process at once.
+//! Ctrl-C and SIGTERM, which service managers send: the first one ends the run in order, the second one
+//! the process at once.
 //!
-//! `timeout -s INT` and some shells signal both a process and its group: what comes right behind the
-//! first one is taken for the same.
+//! `timeout` and some shells signal both a process and its group: what comes right behind the first one
+//! is taken for the same.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
-/// What the shell calls "ended by SIGINT".
-pub(crate) const EXIT_CODE: u8 = 130;
+/// What a shell adds to the number of the signal that ended a process: 130 is Ctrl-C, 143 SIGTERM.
+const ENDED_BY: u8 = 128;
 
 /// Within this time a further signal is the same Ctrl-C.
 const SAME: Duration = Duration::from_millis(250);
 
 type Listener = Box<dyn Fn() + Send>;
 
+/// The first of them.
+#[derive(Debug, Clone, Copy)]
+struct Came {
+    at: Instant,
+    exit_code: u8,
+}
+
 #[derive(Default)]
 struct State {
-    came_at: OnceLock<Instant>,
+    came: OnceLock<Came>,
     /// The innermost last.
     listeners: Mutex<Vec<Listener>>,
 }
@@ -31,23 +44,23 @@ impl State {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn come(&self) {
-        let now = Instant::now();
-        let came_at = *self.came_at.get_or_init(|| now);
-        let is_first = came_at == now;
-        if !is_first && now - came_at < SAME {
+    fn come(&self, exit_code: u8) {
+        let at = Instant::now();
+        let first = *self.came.get_or_init(|| Came { at, exit_code });
+        let is_first = first.at == at;
+        if !is_first && at - first.at < SAME {
             return;
         }
         let listeners = self.lock();
         if listeners.is_empty() || !is_first {
             // Nothing runs that could end in order, or the user will not wait for it.
-            std::process::exit(i32::from(EXIT_CODE));
+            std::process::exit(i32::from(first.exit_code));
         }
         listeners.iter().rev().for_each(|listener| listener());
     }
 }
 
-/// Listens for Ctrl-C.
+/// Listens for both.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt(Arc<State>);
 
@@ -58,17 +71,27 @@ impl std::fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Takes over Ctrl-C for the whole process. Once.
+    /// Takes both over for the whole process. Once.
     pub(crate) fn install() -> Result<Self> {
         let interrupt = Self::default();
         let state = interrupt.0.clone();
-        ctrlc::set_handler(move || state.come()).context("cannot listen for Ctrl-C")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for Ctrl-C")?;
+        let listen = move || {
+            for signal in signals.forever() {
+                // Their numbers are 2 and 15.
+                state.come(ENDED_BY + signal as u8);
+            }
+        };
+        thread::Builder::new()
+            .name("interrupt".to_owned())
+            .spawn(listen)
+            .context("cannot start a thread")?;
         Ok(interrupt)
     }
 
     /// Whether it has come.
     pub(crate) fn has_come(&self) -> bool {
-        self.0.came_at.get().is_some()
+        self.0.came.get().is_some()
     }
 
     /// Waits until it comes; a second one ends the process.
@@ -84,15 +107,16 @@ impl Interrupt {
     }
 
     /// What a run that went well exits with.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        if self.has_come() {
-            ExitCode::from(EXIT_CODE)
-        } else {
-            ExitCode::SUCCESS
-        }
+    pub(crate) fn code(&self) -> u8 {
+        self.0.came.get().map_or(0, |came| came.exit_code)
     }
 
-    /// Calls `listener` on Ctrl-C until what is returned is dropped. Who listens later is called first, and
+    /// The same.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+
+    /// Calls `listener` when one comes, until what is returned is dropped. Who listens later is called first, and
     /// stops first.
     pub(crate) fn listen(&self, listener: impl Fn() + Send + 'static) -> Listening {
         self.0.lock().push(Box::new(listener));

@@ -38,7 +38,7 @@ Examples:
   freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
       keeps at most 1 GB, and syncs every 100 ms
 
-Exit codes: 0 all lines are durable; 1 one is not; 2 bad usage; 130 Ctrl-C, all lines durable.";
+Exit codes: 0 all lines are durable; 1 one is not; 2 bad usage; 130 Ctrl-C, 143 SIGTERM, all lines durable.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -65,7 +65,7 @@ Examples:
       also what is being written by another process, until Ctrl-C
   freeboard stream tail -f -n 0 LOG --json | jq -r .text
 
-Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C.";
+Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C, 143 SIGTERM.";
 
 const INFO_EXAMPLES: &str = "\
 Examples:

@@ -22,7 +22,7 @@ use super::{KeyArgs, SealArgs, StreamArgs};
 use crate::{
     console,
     figures::{count, counted},
-    interrupt::{self, Interrupt},
+    interrupt::Interrupt,
     usage::Usage,
 };
 
@@ -69,11 +69,12 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let stream = open(args)?;
     let closing = stream.clone();
     let is_json = args.stream.json;
+    let interrupted = interrupt.clone();
     let _listening = interrupt.listen(move || {
         // The main thread waits for input that may never come.
         let ended = finish(&closing, None, is_json);
         std::process::exit(if ended.is_ok() {
-            i32::from(interrupt::EXIT_CODE)
+            i32::from(interrupted.code())
         } else {
             1
         });

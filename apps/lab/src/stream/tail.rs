@@ -11,7 +11,7 @@ use super::{
     cat::{Output, open, torn},
     line,
 };
-use crate::interrupt::{self, Interrupt};
+use crate::interrupt::Interrupt;
 
 /// How long it waits for a record before it looks whether it is still wanted.
 const WAIT: Duration = Duration::from_millis(200);
@@ -72,7 +72,7 @@ pub(super) fn tail(args: &TailArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         if interrupt.has_come() {
-            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            return Ok(interrupt.exit_code());
         }
         if let Some(record) = reader.wait_next(WAIT)? {
             line::write(record, args.stream.json, &mut out.piece);

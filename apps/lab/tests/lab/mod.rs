@@ -132,6 +132,15 @@ pub(crate) fn say(text: &str) {
     println!("{text}");
 }
 
+/// Sends a process a signal, if it is still there.
+pub(crate) fn signal(process: u32, name: &str) {
+    let kill = Command::new("kill")
+        .args([&format!("-{name}"), &process.to_string()])
+        .stderr(Stdio::null())
+        .status();
+    kill.expect("there is a kill(1)");
+}
+
 /// A run that goes on while a test looks at what it prints.
 pub(crate) struct Running {
     child: Child,
@@ -166,7 +175,7 @@ impl Running {
         Self::start_command(command(arguments), stdin)
     }
 
-    fn start_command(mut command: Command, stdin: Stdio) -> Self {
+    pub(crate) fn start_command(mut command: Command, stdin: Stdio) -> Self {
         let mut child = command
             .stdin(stdin)
             .stdout(Stdio::piped())
@@ -211,11 +220,12 @@ impl Running {
 
     /// Sends it a Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let kill = Command::new("kill")
-            .args(["-INT", &self.child.id().to_string()])
-            .stderr(Stdio::null())
-            .status();
-        kill.expect("there is a kill(1)");
+        signal(self.child.id(), "INT");
+    }
+
+    /// Asks it to end, as a service manager does.
+    pub(crate) fn terminate(&self) {
+        signal(self.child.id(), "TERM");
     }
 
     /// Ends it with a SIGKILL, as the kernel does when memory is short.

@@ -147,6 +147,11 @@ impl Service {
         self.running.interrupt();
     }
 
+    /// Asks it to end, as a service manager does.
+    pub(crate) fn terminate(&self) {
+        self.running.terminate();
+    }
+
     /// Waits for its end; the exit code.
     pub(crate) fn wait(self) -> i32 {
         self.running.wait()
