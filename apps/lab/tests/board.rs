@@ -3,13 +3,9 @@
 
 mod lab;
 
-use std::{
-    net::{TcpListener, TcpStream},
-    thread,
-    time::Instant,
-};
+use std::{net::TcpStream, thread, time::Instant};
 
-use freeboard_servers::Browser;
+use freeboard_servers::{Browser, Port};
 use lab::{DEADLINE, Running};
 
 /// The messages that wait in the fullest mailbox.
@@ -27,9 +23,8 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 #[test]
 fn a_flood_rises_and_falls_on_the_page() {
     let browser = Browser::start().unwrap_or_else(|error| panic!("{error}"));
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
+    let port = Port::reserve().unwrap();
+    let address = port.address();
     // A server that searches its mailbox for each answer takes seconds for so many: frames see it fall.
     let flood =
         "lab flood --route direct --receive scan --hold --senders 100 --messages 240 --limit 100";

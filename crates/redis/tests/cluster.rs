@@ -3,7 +3,6 @@
 mod support;
 
 use std::{
-    net::TcpListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -16,6 +15,7 @@ use freeboard_io::Poller;
 use freeboard_redis::{
     Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Script, Transaction, hash_slot,
 };
+use freeboard_servers::Port;
 use support::{LONG, eventually, options, server::Server, system};
 
 const NODES: usize = 3;
@@ -27,12 +27,8 @@ struct Node {
     server: Server,
     redis: Redis,
     id: String,
-}
-
-fn free_port() -> u16 {
-    // Free a moment ago, and given to others only after all other ports.
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    /// Where the others reach it.
+    bus: Port,
 }
 
 fn cluster_command(name: &str) -> Command {
@@ -42,10 +38,10 @@ fn cluster_command(name: &str) -> Command {
 /// Nodes that know each other, each with a third of the slots.
 fn start(system: &System, poller: &Poller) -> Option<Vec<Node>> {
     let mut nodes = Vec::new();
-    let mut buses = Vec::new();
     for index in 0..NODES {
-        let bus = free_port().to_string();
-        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus])?;
+        let bus = Port::reserve().unwrap();
+        let number = bus.number().to_string();
+        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &number])?;
         let redis = Redis::connect(system, poller, options(server.port)).unwrap();
         redis.wait_up(LONG).unwrap();
         let (first, end) = (SLOTS * index / NODES, SLOTS * (index + 1) / NODES);
@@ -57,12 +53,18 @@ fn start(system: &System, poller: &Poller) -> Option<Vec<Node>> {
         let epoch = cluster_command("SET-CONFIG-EPOCH").integer(index as i64 + 1);
         redis.cmd::<()>(epoch).wait().unwrap();
         let id = redis.cmd(cluster_command("MYID")).wait().unwrap();
-        nodes.push(Node { server, redis, id });
-        buses.push(bus);
+        nodes.push(Node {
+            server,
+            redis,
+            id,
+            bus,
+        });
     }
-    for (node, bus) in nodes.iter().zip(&buses).skip(1) {
+    for node in &nodes[1..] {
         let meet = cluster_command("MEET").arg("127.0.0.1");
-        let meet = meet.integer(node.server.port.into()).arg(bus);
+        let meet = meet
+            .integer(node.server.port.into())
+            .integer(node.bus.number().into());
         nodes[0].redis.cmd::<()>(meet).wait().unwrap();
     }
     let is_ready = |node: &Node| {

@@ -31,12 +31,13 @@ pub fn rabbitmq() -> Result<Server, ServerError> {
         name: NAME,
         packages: PACKAGES,
         patience: PATIENCE,
+        ports_more: 2,
         prepare: None,
         command: Box::new(command),
     })
 }
 
-fn command(folder: &Path, port: u16) -> Command {
+fn command(folder: &Path, port: u16, more: &[u16]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", SHELL, PROGRAM]);
     for (variable, value) in [
@@ -58,18 +59,13 @@ fn command(folder: &Path, port: u16) -> Command {
         .env("RABBITMQ_NODENAME", format!("freeboard-{port}@localhost"))
         .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_NODE_PORT", port.to_string())
-        .env("RABBITMQ_DIST_PORT", spare_port())
+        .env("RABBITMQ_DIST_PORT", more[0].to_string())
         .env("RABBITMQ_LOGS", "-")
-        .env("ERL_EPMD_PORT", spare_port())
+        .env("ERL_EPMD_PORT", more[1].to_string())
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
         .env(
             "ERL_AFLAGS",
             "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
         );
     command
-}
-
-/// Without one the server does not come up, and says so.
-fn spare_port() -> String {
-    crate::server::free_port().unwrap_or(0).to_string()
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     thread,
@@ -12,9 +12,9 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{error::ServerError, recipe::Recipe};
+use crate::{error::ServerError, port::Port, recipe::Recipe};
 
-/// Somebody else may take a free port before the server does: so often another one is tried.
+/// Who names a port may take it although it is reserved: so often another one is tried.
 const ATTEMPTS: u32 = 3;
 /// Between two looks at whether it listens.
 const NAP: Duration = Duration::from_millis(5);
@@ -28,7 +28,8 @@ const SHELL: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@"
 pub struct Server {
     recipe: Recipe,
     folder: TempDir,
-    port: u16,
+    /// The one that it serves on, and its others.
+    ports: (Port, Vec<Port>),
     child: Option<Child>,
 }
 
@@ -37,7 +38,7 @@ impl std::fmt::Debug for Server {
         formatter
             .debug_struct("Server")
             .field("name", &self.recipe.name)
-            .field("port", &self.port)
+            .field("port", &self.address().port())
             .field("runs", &self.child.is_some())
             .finish_non_exhaustive()
     }
@@ -61,26 +62,27 @@ impl Server {
                 return Err(ServerError::NotReady { name, log });
             }
         }
+        let ports_more = recipe.ports_more;
         let mut server = Self {
             recipe,
             folder,
-            port: 0,
+            ports: reserve(ports_more).map_err(io)?,
             child: None,
         };
-        for attempt in 1.. {
-            server.port = free_port().map_err(io)?;
+        for _ in 1..ATTEMPTS {
             match server.run() {
-                Err(ServerError::NotReady { .. }) if attempt < ATTEMPTS => {}
+                Err(ServerError::NotReady { .. }) => {}
                 result => return result.map(|()| server),
             }
+            server.ports = reserve(ports_more).map_err(io)?;
         }
-        unreachable!("the last attempt returns")
+        server.run().map(|()| server)
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.ports.0.address()
     }
 
     /// Kills it as `kill -9` does. Its data stays.
@@ -110,7 +112,9 @@ impl Server {
     fn run(&mut self) -> Result<(), ServerError> {
         let name = self.recipe.name;
         let io = |error| ServerError::Io { name, error };
-        let command = (self.recipe.command)(self.folder.path(), self.port);
+        let (port, more) = &self.ports;
+        let more: Vec<u16> = more.iter().map(Port::number).collect();
+        let command = (self.recipe.command)(self.folder.path(), port.number(), &more);
         let log_path = self.folder.path().join("log");
         let log = File::create(&log_path).map_err(io)?;
         if !is_on_path(&command) {
@@ -169,15 +173,15 @@ impl Recipe {
     }
 }
 
+fn reserve(more: usize) -> io::Result<(Port, Vec<Port>)> {
+    let more = (0..more).map(|_| Port::reserve()).collect::<Result<_, _>>();
+    Ok((Port::reserve()?, more?))
+}
+
 /// Whether the shell will find the program.
 fn is_on_path(command: &Command) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(command.get_program()).is_file())
-}
-
-pub(crate) fn free_port() -> io::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
 }
 
 fn last_lines(text: &str) -> String {

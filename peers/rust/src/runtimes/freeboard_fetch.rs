@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use freeboard::{
     System,
-    cache::{Cache, CacheOptions},
+    cache::{Cache, CacheOptions, LocalOptions},
     io::{Policy, Poller},
     redis::{Redis, RedisOptions, Routing},
 };
@@ -95,6 +95,8 @@ impl Host {
         redis.wait_up(PATIENCE).context("Redis does not answer")?;
         let cache = CacheOptions {
             prefix: PREFIX.to_owned(),
+            // As the service does unless told otherwise; the same on tokio keeps keys for a second.
+            local: Some(LocalOptions::default()),
             ..CacheOptions::default()
         };
         let store = Arc::new(MockStore::new(MockOptions::default())?);

@@ -1,0 +1,96 @@
+//! A port of loopback that nobody else gets, until a server listens on it and beyond.
+//!
+//! On Linux a socket that is bound with `SO_REUSEADDR` and does not listen keeps the port: the kernel gives
+//! it to nobody who asks for any, as a listener or as the near end of a connection, while a server that
+//! names it and sets the same option, as all of ours do, can have it (`inet_csk_find_open_port` and
+//! `inet_csk_bind_conflict` in net/ipv4/inet_connection_sock.c). A port that is only looked for and let go
+//! was seen to go to two servers at once: both tests then spoke to the first one.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    os::fd::OwnedFd,
+};
+
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
+};
+
+/// A port, for as long as this is kept. Elsewhere than on Linux it is only one that was free.
+#[derive(Debug)]
+pub struct Port {
+    address: SocketAddr,
+    #[cfg(target_os = "linux")]
+    _held: OwnedFd,
+}
+
+impl Port {
+    /// Takes any that is free.
+    ///
+    /// # Errors
+    /// No port is free, or no socket can be had.
+    pub fn reserve() -> io::Result<Self> {
+        let held: OwnedFd = socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        sockopt::set_socket_reuseaddr(&held, true)?;
+        bind(&held, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        Ok(Self {
+            address: getsockname(&held)?.try_into()?,
+            #[cfg(target_os = "linux")]
+            _held: held,
+        })
+    }
+
+    /// Where to listen.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.address.port()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{
+        collections::HashSet,
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_listener_can_have_it_once() {
+        let port = Port::reserve().unwrap();
+        let listener = TcpListener::bind(port.address()).unwrap();
+        let error = TcpListener::bind(port.address()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        // And again, as a server that is started anew.
+        TcpListener::bind(port.address()).unwrap();
+    }
+
+    #[test]
+    fn nobody_else_is_given_it() {
+        let reserved: Vec<_> = (0..500).map(|_| Port::reserve().unwrap()).collect();
+        let numbers: HashSet<u16> = reserved.iter().map(Port::number).collect();
+        assert_eq!(numbers.len(), reserved.len());
+        let is_reserved = |address: SocketAddr| numbers.contains(&address.port());
+        for _ in 0..500 {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            assert!(!is_reserved(address), "{address} for a listener");
+            let near = TcpStream::connect(address).unwrap();
+            let address = near.local_addr().unwrap();
+            assert!(!is_reserved(address), "{address} for a connection");
+        }
+    }
+}
