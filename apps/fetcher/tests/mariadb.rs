@@ -80,7 +80,7 @@ fn what_cannot_be_connected_to_says_why() {
     let address = server.address();
     let refused = |url: &str| {
         let mut options = MariaDbOptions::new(url);
-        options.connect_timeout = Duration::from_secs(2);
+        options.connect_timeout = Duration::from_secs(10);
         let error = MariaDbDirectory::connect(options).expect_err("it is refused");
         contract::say(&error.to_string());
         error

@@ -54,7 +54,10 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
     let parts = OriginalParts {
         broker: ground.broker.clone(),
         redis: ground.redis(),
-        cache: CacheOptions::default(),
+        cache: CacheOptions {
+            wait_max: LONG,
+            ..CacheOptions::default()
+        },
         store: ground.bulkhead.clone(),
         directory: ground.directory.clone(),
     };

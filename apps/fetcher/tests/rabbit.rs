@@ -43,7 +43,7 @@ fn options(server: &Server) -> RabbitOptions {
 fn refused(url: &str) -> ConnectError {
     contract::say(url);
     let mut options = RabbitOptions::new(url);
-    options.connect_timeout = Duration::from_secs(2);
+    options.connect_timeout = Duration::from_secs(10);
     RabbitBroker::connect(options).expect_err("it cannot be connected to")
 }
 

@@ -54,6 +54,9 @@ pub(crate) struct HostArgs {
     pub(crate) connections_max: u32,
 }
 
+/// How long what has nothing more to do may take to end on a busy machine.
+const END: Duration = Duration::from_secs(5);
+
 /// A system and its poller.
 pub(crate) struct Host {
     pub(crate) system: System,
@@ -87,7 +90,7 @@ impl Host {
             "draining for up to {seconds} s; Ctrl-C again ends at once"
         ));
         let left = drain(DRAIN);
-        let report = self.system.shutdown(Duration::from_secs(1));
+        let report = self.system.shutdown(END);
         if left == 0 && report.is_clean() {
             say("drained");
             return ExitCode::SUCCESS;

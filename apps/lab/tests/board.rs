@@ -25,9 +25,9 @@ fn a_flood_rises_and_falls_on_the_page() {
     let browser = Browser::start().unwrap_or_else(|error| panic!("{error}"));
     let port = Port::reserve().unwrap();
     let address = port.address();
-    // A server that searches its mailbox for each answer takes seconds for so many: frames see it fall.
+    // A server that searches its mailbox for each answer takes ten seconds for so many: frames see it fall.
     let flood =
-        "lab flood --route direct --receive scan --hold --senders 100 --messages 240 --limit 100";
+        "lab flood --route direct --receive scan --hold --senders 100 --messages 360 --limit 110";
     let _flood = Running::start(&format!("{flood} --board={address}"));
     eventually("the board is served", || {
         TcpStream::connect(address).is_ok()

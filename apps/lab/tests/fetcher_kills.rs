@@ -37,7 +37,7 @@ const SHARE: u64 = 500;
 const NOTIFICATIONS: u64 = 6_000;
 /// Longer than it takes from one kill to the next, or to the end: what was put off by the longest back-off
 /// comes back in 10 s.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 
 /// Whom it hits.
 #[derive(Debug, Clone, Copy)]

@@ -121,7 +121,7 @@ fn ctrl_c_under_load_lets_every_answer_out_whole() {
     // More than the kernel passes on at once.
     const BODY_BYTES: usize = 100_000;
     let page = "x".repeat(BODY_BYTES);
-    let server = Service::http(&format!("--cpu-us 500 --body {page}"));
+    let server = Service::http(&format!("--cpu-us 5000 --body {page}"));
     let (answered, last, unanswered) = Default::default();
     let counts: (&AtomicUsize, &AtomicUsize, &AtomicUsize) = (&answered, &last, &unanswered);
     let serve = |is_kept: bool| {

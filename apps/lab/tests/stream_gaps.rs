@@ -11,6 +11,9 @@ use lab::{
     stderr, stdout,
 };
 
+/// A chunk begins with a page.
+const PAGE_BYTES: usize = 4_096;
+
 /// A stream of four segments or more.
 fn segmented() -> Room {
     let room = Room::new();
@@ -79,16 +82,19 @@ fn a_cut_end_is_told_and_what_is_whole_before_it_shown() {
     let room = Room::new();
     room.append("", &lines(1..6));
     room.append("", &lines(6..11));
-    // In the middle of the second chunk.
+    // In the middle of the chunk that begins with line 6.
     let segment = &room.segments()[0];
     let bytes = fs::read(segment).unwrap();
-    fs::write(segment, &bytes[..8_192 + 300]).unwrap();
+    let line = bytes.windows(6).position(|it| it == b"line 6").unwrap();
+    let chunk = line / PAGE_BYTES * PAGE_BYTES;
+    fs::write(segment, &bytes[..chunk + 300]).unwrap();
     for (tool, first) in [("cat LOG", 1), ("tail LOG -n 2", 4)] {
         let output = room.tool(tool);
         assert_eq!(code(&output), 1, "{tool}");
         assert_eq!(stdout(&output).as_bytes(), lines(first..6), "{tool}");
         let says = stderr(&output);
-        assert!(says.contains("segment 1 at byte 8192"), "{tool}: {says}");
+        let place = format!("segment 1 at byte {chunk}");
+        assert!(says.contains(&place), "{tool}: {says}");
     }
     let report = room.json("salvage LOG COPY", 1);
     assert_eq!(report["lost"][0][0], 6, "{report}");

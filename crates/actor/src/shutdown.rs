@@ -15,6 +15,10 @@ use crate::{
 /// What is left to actors that were stopped at the deadline, at the most.
 const GRACE_MAX: Duration = Duration::from_millis(100);
 
+/// The most yields before it sleeps, and what one of them takes at the most on a machine with time to spare.
+const YIELDS: usize = 64;
+const YIELD_MAX: Duration = Duration::from_millis(1);
+
 /// How long idle workers may take to end.
 const WORKERS_END_MAX: Duration = Duration::from_secs(30);
 
@@ -62,9 +66,10 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     let deadline = now.checked_add(timeout).unwrap_or(now + TIMEOUT_MAX);
     let mut cells = system.registry.cells();
     cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
+    let mut ends = Ends::default();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
         cell.drain();
-        if !wait_ended(cell, deadline) {
+        if !ends.wait(cell, deadline) {
             break;
         }
     }
@@ -75,9 +80,9 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
         cell.close_mailbox();
         cell.signal(cell::STOP);
     }
-    let grace = Instant::now() + GRACE_MAX.min(timeout);
+    let grace = (Instant::now() + GRACE_MAX.min(timeout)).max(deadline);
     for cell in &left {
-        wait_ended(cell, grace);
+        ends.wait(cell, grace);
     }
     let unfinished: Vec<_> = living(system).iter().map(describe).collect();
     let stopped_at_deadline = left.len();
@@ -115,24 +120,38 @@ fn describe(cell: &CoreRef) -> Unfinished {
     }
 }
 
-/// Most actors end within microseconds, far sooner than a thread is put to sleep and woken: yields
-/// for a while, then waits.
-fn wait_ended(core: &Core, deadline: Instant) -> bool {
-    for _ in 0..64 {
-        if core.end_reason().is_some() {
-            return true;
+/// Waits for actors' ends. Most come within microseconds, far sooner than a thread is put to sleep and
+/// woken: it yields for a while, then sleeps. Where others compute on all processors, a yield lasts as
+/// long as they like: then it only sleeps.
+#[derive(Default)]
+struct Ends {
+    is_machine_busy: bool,
+}
+
+impl Ends {
+    /// Whether it has ended by then.
+    fn wait(&mut self, core: &Core, deadline: Instant) -> bool {
+        for _ in 0..YIELDS {
+            if core.end_reason().is_some() {
+                return true;
+            }
+            if self.is_machine_busy {
+                break;
+            }
+            let before = Instant::now();
+            thread::yield_now();
+            self.is_machine_busy = before.elapsed() > YIELD_MAX;
         }
-        thread::yield_now();
-    }
-    let (sender, receiver) = oneshot::channel();
-    {
-        let mut relations = core.lock_relations();
-        if core.end_reason().is_some() {
-            return true;
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut relations = core.lock_relations();
+            if core.end_reason().is_some() {
+                return true;
+            }
+            let relations = relations.get_or_insert_default();
+            let on_end = Box::new(move |_| drop(sender.send(())));
+            relations.watchers.push((None, on_end));
         }
-        let relations = relations.get_or_insert_default();
-        let on_end = Box::new(move |_| drop(sender.send(())));
-        relations.watchers.push((None, on_end));
+        receiver.recv_deadline(deadline).is_ok()
     }
-    receiver.recv_deadline(deadline).is_ok()
 }

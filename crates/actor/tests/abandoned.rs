@@ -188,10 +188,7 @@ fn a_deadline_holds_when_the_system_has_gone() {
     let noter = Noter::default();
     let gate = noter.gate.clone();
     let noter = system.spawn(noter);
-    let mut asking = noter
-        .ask(Hold)
-        .timeout(std::time::Duration::from_millis(300))
-        .into_future();
+    let mut asking = noter.ask(Hold).timeout(LIMIT / 2).into_future();
     let wakes = Arc::default();
     assert!(common::poll_once(&mut asking, &wakes).is_pending());
     gate.wait_arrived(1);

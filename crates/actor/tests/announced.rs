@@ -123,7 +123,8 @@ fn without_a_spare_the_call_is_made_all_the_same() {
     notes.wait_len(300);
     let seen = system.scheduler_snapshot();
     assert_eq!((seen.blocking_calls, seen.threads), (300, 1));
-    assert_eq!(seen.spares_exhausted, 300);
+    // And one for each time that the only worker was displaced for long.
+    assert!(seen.spares_exhausted >= 300, "{seen:?}");
     finish(&system);
 }
 

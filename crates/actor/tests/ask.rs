@@ -117,7 +117,7 @@ fn a_passed_deadline_alone_keeps_a_question_from_its_handler() {
     let system = system();
     let (noter, gate, notes) = held(&system);
     // The asker is still there, but it is not polled any more.
-    let mut asking = noter.ask(1_u64).timeout(SHORT).into_future();
+    let mut asking = noter.ask(1_u64).timeout(25 * SHORT).into_future();
     let wakes = Arc::<Wakes>::default();
     assert!(poll_once(&mut asking, &wakes).is_pending());
     eventually("the deadline's wake", || wakes.count() > 0);
@@ -230,7 +230,12 @@ fn check_shed_question(overload: Overload, is_expected: fn(&AskError<u64>) -> bo
     noter.tell(Hold).expect("alive");
     gate.wait_arrived(1);
     let _ = noter.try_tell(1_u64);
-    let error = noter.ask(2_u64).timeout(SHORT).wait().expect_err("full");
+    let time = if overload == Overload::Wait {
+        SHORT
+    } else {
+        LIMIT
+    };
+    let error = noter.ask(2_u64).timeout(time).wait().expect_err("full");
     assert!(is_expected(&error), "{overload:?}: {error:?}");
     gate.open();
     finish(&system);

@@ -9,7 +9,8 @@ use common::{Gate, Noter, Notes, Spin, eventually, finish};
 use freeboard_actor::{System, SystemBuilder};
 use freeboard_meter::LongRunSnapshot;
 
-const THRESHOLD: Duration = Duration::from_millis(5);
+/// Longer than a busy machine often keeps a thread from its processor: the runs before count as short.
+const THRESHOLD: Duration = Duration::from_millis(50);
 
 fn builder() -> SystemBuilder {
     System::builder().workers(2).long_run(THRESHOLD)
@@ -92,7 +93,7 @@ fn a_run_is_reported_once() {
     notes.wait_len(1);
     let uptime_ns = || system.snapshot().uptime_ns;
     let seen_ns = uptime_ns();
-    eventually("time passes", || uptime_ns() > seen_ns + 50_000_000);
+    eventually("time passes", || uptime_ns() > seen_ns + 250_000_000);
     assert_eq!(notes.len(), 1);
     assert_eq!(system.scheduler_snapshot().long_runs, 1);
     gate.open();
@@ -169,6 +170,15 @@ fn short_runs_are_not_reported() {
 #[cfg(all(feature = "stacks", target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_report_has_the_stack_if_asked_for() {
+    // A thread that the machine keeps from its processor for long does not tell its stack in time.
+    eventually("a stack with the gate in it", || {
+        let stack = stack_of_a_run_that_blocks();
+        stack.is_some_and(|stack| stack.contains("pass"))
+    });
+}
+
+#[cfg(all(feature = "stacks", target_os = "linux", target_env = "gnu"))]
+fn stack_of_a_run_that_blocks() -> Option<String> {
     let notes = Notes::default();
     let told = notes.clone();
     let system = builder()
@@ -181,6 +191,6 @@ fn a_report_has_the_stack_if_asked_for() {
     blocked.tell(gate.clone()).expect("alive");
     let run = notes.wait_len(1).remove(0);
     gate.open();
-    assert!(run.stack.expect("a stack").contains("pass"), "the gate's");
     finish(&system);
+    run.stack
 }

@@ -308,13 +308,16 @@ fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
     for link in &circle {
         link.tell(Fuel(FUEL)).expect("alive");
     }
-    let done = || {
+    let at_rest = || {
         let lanes = circle.iter().map(|link| lane(link, 0));
         let (accepted, handled) =
             lanes.fold((0, 0), |sum, it| (sum.0 + it.accepted, sum.1 + it.handled));
         let states = circle.iter().map(|link| link.snapshot().state);
-        accepted == handled && states.into_iter().all(|state| state == "idle")
+        let is_idle = accepted == handled && states.into_iter().all(|state| state == "idle");
+        is_idle.then_some(accepted)
     };
+    // Twice the same: what goes on between two looks is not missed.
+    let done = || at_rest().is_some_and(|accepted| at_rest() == Some(accepted));
     let deadline = common::soon();
     while !done() {
         let states = || circle.iter().map(ActorRef::snapshot).collect::<Vec<_>>();

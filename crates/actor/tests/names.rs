@@ -106,6 +106,9 @@ fn an_actor_has_its_name_when_it_starts() {
             .expect("free");
         seeker.stop_when_drained();
         ended(&seeker);
+        eventually("the name is free", || {
+            system.whereis::<Seeker>("seeker").is_none()
+        });
     }
     finish(&system);
     assert_eq!(found.all(), vec![true; 1_000]);

@@ -9,10 +9,9 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
 };
 
-use common::{count_of, eventually, finish, system, system_of};
+use common::{LIMIT, count_of, eventually, finish, system, system_of};
 use freeboard_actor::{Actor, ActorRef, Context, Handler};
 
 /// Adds what it is told to a sum that all share.
@@ -54,7 +53,7 @@ fn a_hundred_thousand_actors_each_handle_a_message() {
         sum.load(Ordering::Relaxed) == 3 * COUNT
     });
     assert_eq!(system.actors_alive(), COUNT);
-    let report = system.shutdown(Duration::from_secs(120));
+    let report = system.shutdown(10 * LIMIT);
     assert!(report.is_clean(), "{report:?}");
     let snapshot = system.snapshot();
     assert_eq!(snapshot.actors_ended, COUNT);
@@ -68,7 +67,7 @@ fn very_many_idle_actors_rest_and_end() {
         system.spawn(Adder(Arc::clone(&sum)));
     }
     assert_eq!(system.actors_alive(), IDLE);
-    let report = system.shutdown(Duration::from_secs(120));
+    let report = system.shutdown(10 * LIMIT);
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(Arc::strong_count(&sum), 1, "every actor was dropped");
 }

@@ -139,7 +139,7 @@ fn of_a_thousand_clients_as_many_are_served_as_may_be_and_the_others_are_told() 
 #[test]
 fn viewers_that_never_read_are_let_go_and_disturb_nobody() {
     let _alone = alone();
-    let patience = Duration::from_secs(1);
+    let patience = Duration::from_secs(5);
     let (system, board, address) = watched(BoardOptions::new().patience(patience).viewers_max(33));
     let (actors, gate) = told(&system, &[1]);
     gate.open();

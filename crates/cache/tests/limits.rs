@@ -6,7 +6,7 @@ use std::{future::IntoFuture, time::Duration};
 
 use bytes::Bytes;
 use freeboard_cache::{Cache, CacheError, CacheOptions, CacheStartError, Fallback, Filled, Found};
-use freeboard_redis::{Redis, RedisError};
+use freeboard_redis::{Command, Redis, RedisError};
 use support::{
     Bench, LONG, eventually, fill, fresh, lease, pending, redis_options, until_waiting, value,
 };
@@ -200,10 +200,18 @@ fn a_full_connection_is_as_good_as_none() {
     let redis = Redis::connect(&bench.system, &bench.poller, options).unwrap();
     redis.wait_up(LONG).unwrap();
     let cache = Cache::new(&bench.system, &redis, bench.options()).unwrap();
+    // Its subscription has been in the only place, and has left it.
+    eventually("its subscription stands", || {
+        let command = Command::new("PUBSUB").arg("NUMSUB");
+        let subscribed = bench
+            .redis
+            .cmd(command.arg("freeboard-cache:cache:"))
+            .wait();
+        let (_, count): (String, u64) = subscribed.unwrap();
+        count == 1 && redis.ping().wait().is_ok()
+    });
     // The only place is taken for as long as the list is empty.
-    let command = freeboard_redis::Command::new("BLPOP")
-        .key("list")
-        .integer(0);
+    let command = Command::new("BLPOP").key("list").integer(0);
     redis.cmd::<()>(command).then(|_| {});
     eventually("it is taken", || {
         redis.ping().wait() == Err(RedisError::QueueFull)

@@ -19,7 +19,7 @@ use net::{LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, syst
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Longer than a busy machine keeps a thread of the test waiting.
-const AMPLE: Duration = Duration::from_secs(2);
+const AMPLE: Duration = Duration::from_secs(4);
 
 /// Between two bytes of a peer that takes its time.
 const BETWEEN: Duration = Duration::from_millis(5);

@@ -15,6 +15,7 @@ use freeboard_net::{
     proxy::{Proxy, ProxyOptions},
     tcp::ListenerOptions,
 };
+use freeboard_servers::Port;
 use net::{LONG, any, connect, read_to_end, system};
 
 /// Gives back what it gets, to the end of it.
@@ -63,9 +64,9 @@ fn what_goes_in_comes_out_and_ends_are_passed_on() {
 #[test]
 fn a_backend_that_is_down_closes_the_client_and_is_counted() {
     let (system, poller) = system(Policy::EAGER);
-    let nobody = TcpListener::bind(any()).unwrap().local_addr().unwrap();
+    let nobody = Port::reserve().unwrap();
     let options = ProxyOptions::default();
-    let proxy = Proxy::bind(&system, &poller, any(), nobody, options).unwrap();
+    let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
     let mut peer = connect(proxy.address());
     assert_eq!(read_to_end(&mut peer), "");
     assert_eq!(proxy.drain(LONG), 0);
@@ -159,7 +160,10 @@ fn between() -> (freeboard_actor::System, Proxy, TcpStream, TcpStream) {
     let (system, poller) = system(Policy::EAGER);
     let listener = TcpListener::bind(any()).unwrap();
     let backend = listener.local_addr().unwrap();
-    let options = ProxyOptions::default();
+    let options = ProxyOptions {
+        drain_idle_time: LONG,
+        ..ProxyOptions::default()
+    };
     let proxy = Proxy::bind(&system, &poller, any(), backend, options).unwrap();
     let client = connect(proxy.address());
     let (backend, _) = listener.accept().unwrap();
@@ -206,9 +210,9 @@ fn a_drain_lets_what_is_under_way_end() {
 #[test]
 fn who_speaks_to_a_backend_that_is_down_sees_an_end_and_no_reset() {
     let (system, poller) = system(Policy::EAGER);
-    let nobody = TcpListener::bind(any()).unwrap().local_addr().unwrap();
+    let nobody = Port::reserve().unwrap();
     let options = ProxyOptions::default();
-    let proxy = Proxy::bind(&system, &poller, any(), nobody, options).unwrap();
+    let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
     for _ in 0..20 {
         let mut peer = connect(proxy.address());
         peer.write_all(b"hello").unwrap();

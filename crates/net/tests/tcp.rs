@@ -15,6 +15,7 @@ use freeboard_net::tcp::{
     Close, Connection, ConnectionOptions, Credit, End, Event, Events, Listener, ListenerOptions,
     Write,
 };
+use freeboard_servers::Port;
 use net::{LONG, any, connect, system};
 
 /// Hands on what happens.
@@ -154,9 +155,9 @@ fn what_cannot_be_reached_is_closed_with_a_reason() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, events) = mpsc::channel();
     let owner = system.spawn(Owner(sender)).recipient();
-    let nobody = TcpListener::bind(any()).unwrap().local_addr().unwrap();
+    let nobody = Port::reserve().unwrap();
     let options = ConnectionOptions::default();
-    let _ours = Connection::connect(&system, &poller, nobody, options, owner).unwrap();
+    let _ours = Connection::connect(&system, &poller, nobody.address(), options, owner).unwrap();
     let refused = std::io::ErrorKind::ConnectionRefused;
     loop {
         match events.recv_timeout(LONG).unwrap() {

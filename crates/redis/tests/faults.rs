@@ -141,7 +141,7 @@ fn a_reply_to_nothing_has_the_connection_replaced() {
     });
     let (_system, redis) = client(options(fake.port));
     gate.open();
-    eventually("a second connection", || figures(&redis).connects == 2);
+    eventually("a second connection", || figures(&redis).connects >= 2);
     assert!(is_reply(3, &echo(&redis, 3).wait()));
 }
 
@@ -173,7 +173,7 @@ fn what_expires_unsent_never_reaches_the_server() {
         let time = if number % 3 == 0 {
             LONG
         } else {
-            Duration::from_millis(200)
+            Duration::from_secs(2)
         };
         request.timeout(time).then(outcomes.of(number));
     }
@@ -225,7 +225,7 @@ fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
     });
     let (_system, redis) = client(options(fake.port));
     let before = Instant::now();
-    let late = redis.echo("late").timeout(Duration::from_millis(50)).wait();
+    let late = redis.echo("late").timeout(Duration::from_secs(2)).wait();
     assert_eq!(late, Err(RedisError::TimedOut));
     assert!(before.elapsed() < LONG, "told at once");
     let outcomes = Outcomes::new();
@@ -251,7 +251,7 @@ fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
         peer.echo_all();
     });
     let options = RedisOptions {
-        timeout: Duration::from_secs(1),
+        timeout: Duration::from_secs(3),
         overdue: Duration::ZERO,
         ..options(fake.port)
     };
@@ -261,7 +261,7 @@ fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
     // As if the process stood still: the connection goes on only after the deadline, which the reply kept.
     let pause = move |_: Result<Bytes, RedisError>| {
         gate.open();
-        while begun.elapsed() < Duration::from_millis(1_500) {
+        while begun.elapsed() < Duration::from_secs(4) {
             thread::yield_now();
         }
     };
@@ -286,8 +286,8 @@ fn a_server_that_has_gone_without_a_word_is_noticed_though_nothing_is_sent() {
     });
     let options = RedisOptions {
         idle: Duration::from_millis(20),
-        timeout: Duration::from_millis(20),
-        overdue: Duration::from_millis(20),
+        timeout: Duration::from_secs(1),
+        overdue: Duration::from_secs(1),
         ..options(fake.port)
     };
     let (_system, redis) = client(options);

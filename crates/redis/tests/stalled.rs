@@ -39,7 +39,7 @@ fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {
     });
     let options = RedisOptions {
         timeout: Duration::from_millis(1_500),
-        overdue: Duration::from_millis(300),
+        overdue: Duration::from_secs(2),
         ..options(fake.port)
     };
     let credit = options.credit_commands;

@@ -17,7 +17,7 @@ use std::{
 use freeboard_flow::random;
 use freeboard_redis::{RedisError, RedisOptions, Routing};
 use support::{
-    Outcomes, client, eventually,
+    LONG, Outcomes, client, eventually,
     fake::{Fake, Gate, Peer, bulk},
     options,
 };
@@ -86,7 +86,8 @@ fn each_command_has_one_outcome_and_its_own_reply() {
             for (number, then) in senders {
                 redis.echo(number.to_string()).as_type().then(then);
                 if number % 256 == 0 {
-                    // Some of what was sent is done by now.
+                    // Some of what was sent is done by now, and not all lines are down.
+                    let _ = redis.wait_up(LONG);
                     let _ = redis.ping().wait();
                 }
             }

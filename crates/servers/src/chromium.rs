@@ -6,7 +6,7 @@ use crate::{error::ServerError, recipe::Recipe, server::Server};
 
 const NAME: &str = "Chromium's driver";
 const PACKAGES: &str = "chromium chromium-driver";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts Chromium's driver: `http://127.0.0.1:PORT` speaks WebDriver.
 ///

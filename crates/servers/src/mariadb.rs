@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use crate::{error::ServerError, recipe::Recipe, server::Server};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts a MariaDB that holds nothing yet: `mysql://root@127.0.0.1:PORT`. Not synced to disk at each
 /// commit.

@@ -6,7 +6,7 @@ use crate::{error::ServerError, recipe::Recipe, server::Server};
 
 const NAME: &str = "RabbitMQ";
 const PACKAGES: &str = "rabbitmq-server";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Debian's, past its wrapper on the path, which would go to the package's own folders.
 const PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";

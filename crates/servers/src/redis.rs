@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use crate::{error::ServerError, recipe::Recipe, server::Server};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts a Redis that holds nothing, and nothing again after each start. `options` are options of
 /// `redis-server`, such as `["--requirepass", "secret"]`.

@@ -65,6 +65,11 @@ fn bytes_are_bounded_and_files_are_used_again() {
     wait_until("the oldest to go", || {
         stream.snapshot().segment_bytes <= 3 * SEGMENT_BYTES
     });
+    // The thread that prepares files may be late: the writer then makes its own.
+    wait_until("a file to be used again", || {
+        fill(&stream, 1);
+        headers(directory.path()).iter().any(|it| it.is_recycled)
+    });
     let last = stream.sequences().durable;
     stream.close().unwrap();
     let headers = headers(directory.path());

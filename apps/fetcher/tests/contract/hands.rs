@@ -9,7 +9,7 @@ use std::{
 use freeboard_fetcher::broker::{Broker, Consumer, Delivery, Inbox, Queue};
 
 /// Longer than anything here takes.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// A consumer, and what it brought.
 pub(crate) struct Hands {

@@ -14,7 +14,7 @@ use std::{
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
 
 /// How long a test waits for what must come. Only a test that fails takes that long.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds.
 #[track_caller]
