@@ -12,8 +12,8 @@ use bytes::Bytes;
 use freeboard_actor::{Actor, ActorRef, Context, Handler};
 use freeboard_io::Policy;
 use freeboard_net::tcp::{
-    Close, Connection, ConnectionOptions, Credit, End, Event, Events, Listener, ListenerOptions,
-    Write,
+    Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Events, Listener,
+    ListenerOptions, Write,
 };
 use freeboard_servers::Port;
 use net::{LONG, any, connect, system};
@@ -189,6 +189,37 @@ fn connections_that_are_accepted_drain_with_their_listener() {
     assert_eq!(listener.drain(LONG), 0);
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
     assert_eq!(listener.snapshot().accepted, 1);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn who_is_accepted_waits_for_nothing_and_nobody_is_forgotten() {
+    let (system, poller) = system(Policy::EAGER);
+    let (sender, accepted) = mpsc::channel();
+    let serve = move |it: Accepted, _: &mut Context<_>| {
+        sender.send(it).unwrap();
+        Ok(())
+    };
+    let options = ListenerOptions::default();
+    let listener = Listener::bind(&system, &poller, any(), options, serve).unwrap();
+    let mut kept = Vec::new();
+    // Alone and in bursts: more than one look finds, and some that come between a look and the next.
+    for burst in [1, 1, 2, 100, 1, 200, 1] {
+        let address = listener.address();
+        let peers = std::thread::spawn(move || {
+            let peers = (0..burst).map(|_| connect(address));
+            peers.collect::<Vec<_>>()
+        });
+        for _ in 0..burst {
+            let accepted = accepted.recv_timeout(LONG).unwrap();
+            assert!(accepted.stream.nodelay().unwrap());
+            kept.push(accepted);
+        }
+        drop(peers.join().unwrap());
+    }
+    assert_eq!(listener.snapshot().accepted, kept.len() as u64);
+    drop(kept);
+    assert_eq!(listener.drain(LONG), 0);
     assert!(system.shutdown(LONG).is_clean());
 }
 

@@ -102,7 +102,6 @@ impl Link {
     /// Watches the client, and begins to connect to the backend.
     fn open(&mut self, cx: &Context<Self>) -> io::Result<()> {
         if let Some(client) = self.client_stream.take() {
-            let _ = client.set_nodelay(true);
             self.client = Some(self.watch(client, cx)?);
         }
         let backend = TcpStream::connect(self.common.backend)?;

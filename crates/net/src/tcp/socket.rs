@@ -129,9 +129,6 @@ impl Socket {
         let Some(Watch::Later(call)) = self.watch.take() else {
             return Ok(());
         };
-        // What is written goes out whole; waiting for more would only delay it. The first write of a
-        // connection waits for nothing anyway.
-        let _ = self.stream.set_nodelay(true);
         let registration = self.poller.register(&mut self.stream, interest, call)?;
         self.watch = Some(Watch::Here {
             registration,
