@@ -17,6 +17,7 @@ mod figures;
 mod file_system;
 mod findings;
 mod flood;
+mod host;
 mod interrupt;
 mod load;
 mod memory;

@@ -9,23 +9,19 @@ mod proxy;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     process::ExitCode,
-    thread,
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
-use freeboard::{
-    System,
-    io::{Policy, Poller},
-    net::tcp::BindError,
-};
+use freeboard::{System, io::Policy, net::tcp::BindError};
 
 use crate::{
-    board,
     console::{self, say},
     figures::counted,
+    host::Host,
     interrupt::Interrupt,
+    processor,
     usage::Usage,
 };
 
@@ -57,26 +53,15 @@ pub(crate) struct HostArgs {
 /// How long what has nothing more to do may take to end on a busy machine.
 const END: Duration = Duration::from_secs(5);
 
-/// A system and its poller.
-pub(crate) struct Host {
-    pub(crate) system: System,
-    pub(crate) poller: Poller,
+impl HostArgs {
+    /// Starts it.
+    fn start(&self) -> Result<Host> {
+        let workers = self.workers.map_or_else(processor::cores, usize::from);
+        Host::start(System::builder(), workers, self.poll)
+    }
 }
 
 impl Host {
-    /// Starts it.
-    pub(crate) fn start(args: &HostArgs) -> Result<Self> {
-        let workers = args.workers.map_or_else(
-            || thread::available_parallelism().map_or(1, usize::from),
-            usize::from,
-        );
-        let poller = Poller::new(workers, args.poll)?;
-        let system = System::builder().workers(workers).driver(poller.driver());
-        let system = system.build()?;
-        board::watch(&system);
-        Ok(Self { system, poller })
-    }
-
     /// Waits for Ctrl-C, and ends: `drain` returns how many of what is served are left.
     pub(crate) fn serve(
         self,

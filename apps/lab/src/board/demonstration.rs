@@ -10,14 +10,10 @@ use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use freeboard::{
-    System,
-    board::LISTEN_DEFAULT,
-    io::{Policy, Poller},
-};
+use freeboard::{System, board::LISTEN_DEFAULT, io::Policy};
 
-use super::{devices, flood, mishaps, stores::Stores, watch};
-use crate::{interrupt::Interrupt, processor};
+use super::{devices, flood, mishaps, stores::Stores};
+use crate::{host::Host, interrupt::Interrupt, processor};
 
 /// How long actors may take to end.
 const END: Duration = Duration::from_secs(2);
@@ -52,11 +48,8 @@ pub(super) struct Demonstration {
 
 impl Demonstration {
     pub(super) fn start(args: &DemonstrationArgs) -> Result<Self> {
-        let workers = processor::cores();
-        let poller = Poller::new(workers, Policy::default())?;
-        let system = System::builder().name("demonstration").workers(workers);
-        let system = system.driver(poller.driver()).build()?;
-        watch(&system);
+        let system = System::builder().name("demonstration");
+        let Host { system, poller } = Host::start(system, processor::cores(), Policy::default())?;
         devices::start(&system, args.actors, args.rate, args.seed)?;
         flood::start(&system)?;
         mishaps::start(&system, args.seed)?;

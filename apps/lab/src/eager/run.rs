@@ -23,7 +23,7 @@ use super::{
     chew::{Chew, Chewed, Chewer},
     plan::{Bed, Plan},
 };
-use crate::{board, console::Console, processor, spin::spin_us};
+use crate::{console::Console, host::Host, processor, spin::spin_us};
 
 /// The page: twelve bytes.
 const PAGE: &[u8] = b"Hello world\n";
@@ -113,10 +113,8 @@ impl Served {
 /// Runs one.
 pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> Result<Outcome> {
     let workers = processor::cores();
-    let poller = Poller::new(workers, plan.policy)?;
-    let system = System::builder().name("eager").workers(workers);
-    let system = system.driver(poller.driver()).build()?;
-    board::watch(&system);
+    let system = System::builder().name("eager");
+    let Host { system, poller } = Host::start(system, workers, plan.policy)?;
     let chewed = Arc::new(Chewed::default());
     if matches!(plan.bed, Bed::Sweep { .. }) {
         for _ in 0..workers {

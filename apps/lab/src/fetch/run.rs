@@ -11,7 +11,7 @@ use freeboard::{
     System,
     board::Shown,
     cache::{Cache, CacheOptions, LocalOptions},
-    io::{Policy, Poller},
+    io::Policy,
     meter::HistogramSummary,
     redis::{Redis, RedisOptions},
 };
@@ -28,7 +28,7 @@ use super::{
     link::Link,
     plan::{Mode, Plan},
 };
-use crate::{board, console::Console, memory, processor};
+use crate::{board, console::Console, host::Host, memory, processor};
 
 /// How long what is under way may take to come to its end, once all is sent.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -265,23 +265,6 @@ fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
     outcome.counters = snapshot.counters(&redis);
 }
 
-/// Where actors of a run live.
-struct Host {
-    system: System,
-    poller: Poller,
-}
-
-impl Host {
-    fn start() -> Result<Self> {
-        let workers = processor::cores();
-        let poller = Poller::new(workers, Policy::default())?;
-        let system = System::builder().name("fetch").workers(workers);
-        let system = system.driver(poller.driver()).build()?;
-        board::watch(&system);
-        Ok(Self { system, poller })
-    }
-}
-
 /// Does a run. Once it is to stop it sends nothing more.
 pub(super) fn run(
     plan: &Plan,
@@ -289,7 +272,8 @@ pub(super) fn run(
     console: &Console,
     stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
-    let host = Host::start()?;
+    let system = System::builder().name("fetch");
+    let host = Host::start(system, processor::cores(), Policy::default())?;
     let broker = ground.broker(plan)?;
     let mut redis = ground.redis();
     let link = match plan.link {

@@ -34,7 +34,7 @@ use freeboard_fetcher::{
     wait::Wait,
 };
 
-use super::{Host, HostArgs, announce, bound, metrics};
+use super::{HostArgs, announce, bound, metrics};
 use crate::{board, interrupt::Interrupt, usage::Usage};
 use load::Load;
 use page::{Page, answer};
@@ -212,7 +212,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     let ends = args.ends()?;
     let directory = args.directory()?;
     let (_server, redis) = args.redis()?;
-    let host = Host::start(&args.host)?;
+    let host = args.host.start()?;
     let redis = Redis::connect(&host.system, &host.poller, redis)?;
     let cache = CacheOptions {
         prefix: "fetcher:".to_owned(),

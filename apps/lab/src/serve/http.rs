@@ -11,7 +11,7 @@ use freeboard::net::{
 };
 use http::{Response, StatusCode, header::CONTENT_TYPE};
 
-use super::{Host, HostArgs, announce, bound, metrics};
+use super::{HostArgs, announce, bound, metrics};
 use crate::{board, interrupt::Interrupt, spin::spin_us};
 
 /// Knobs of `freeboard serve-http`.
@@ -36,7 +36,7 @@ pub(crate) struct ServeHttpArgs {
 
 /// Serves until Ctrl-C.
 pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let host = Host::start(&args.host)?;
+    let host = args.host.start()?;
     let body = Bytes::from(args.body.clone());
     let cpu_us = args.cpu_us;
     let this: Arc<OnceLock<HttpServer>> = Arc::default();

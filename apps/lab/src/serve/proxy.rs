@@ -10,7 +10,7 @@ use freeboard::net::{
     tcp::ListenerOptions,
 };
 
-use super::{Host, HostArgs, announce, bound, metrics, resolve};
+use super::{HostArgs, announce, bound, metrics, resolve};
 use crate::{board, interrupt::Interrupt, usage::Usage};
 
 /// Knobs of `freeboard proxy`.
@@ -43,7 +43,7 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
         let text = format!("--to {backend} is no other server");
         return Err(Usage::new(text).into());
     }
-    let host = Host::start(&args.host)?;
+    let host = args.host.start()?;
     let options = ProxyOptions {
         listener: ListenerOptions {
             connections_max: args.host.connections_max as usize,
