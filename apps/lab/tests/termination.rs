@@ -38,11 +38,10 @@ fn a_fetcher_drains() {
 
 #[test]
 fn a_run_says_what_it_has() {
-    let running = Running::start("lab flood --dam poll:10:30s --watch=0.05");
+    let mut running = Running::start("lab flood --dam poll:10:30s --watch=0.05");
     running.wait_for("Z\t");
     running.terminate();
     running.wait_for("Ctrl-C");
-    let mut running = running;
     // It would drain for seconds; a second one does not wait for that. What comes right behind the first
     // is taken for the same.
     let code = loop {

@@ -8,7 +8,7 @@
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
 use freeboard_flow::{ConfigError, Overload, ReservoirBound, ShedReason};
-use freeboard_meter::{Counter, Peak};
+use freeboard_meter::{Counter, Exposition, FamilyKind, Peak};
 
 use crate::{
     actor::{Actor, Handler, Message},
@@ -163,6 +163,39 @@ impl DamGauge {
     /// Messages that were shed here.
     pub fn shed(&self) -> u64 {
         self.0.shed.get()
+    }
+
+    /// Adds all of them, of a dam of this name.
+    pub fn render(&self, dam: &str, text: &mut Exposition) {
+        for (name, kind, help, value) in [
+            (
+                "freeboard_dam_depth",
+                FamilyKind::Gauge,
+                "Messages in the dam's reservoir now.",
+                self.depth(),
+            ),
+            (
+                "freeboard_dam_high_water",
+                FamilyKind::Gauge,
+                "The most messages that its reservoir has held.",
+                self.high_water(),
+            ),
+            (
+                "freeboard_dam_messages_forwarded_total",
+                FamilyKind::Counter,
+                "Messages that the dam has let through.",
+                self.forwarded(),
+            ),
+            (
+                "freeboard_dam_messages_shed_total",
+                FamilyKind::Counter,
+                "Messages that its reservoir had no room for.",
+                self.shed(),
+            ),
+        ] {
+            text.family(name, kind, help);
+            text.sample(name, &[("dam", dam)], value as f64);
+        }
     }
 }
 

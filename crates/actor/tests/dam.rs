@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::{Gate, Hold, Noter, Notes, count_of, ended, eventually, finish, lane, system};
 use freeboard_actor::{ActorRef, Dam, DamBuilder, DamError, DamGauge, SpawnOptions, System};
 use freeboard_flow::{LaneConfig, Overload, ReservoirBound};
+use freeboard_meter::Exposition;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -66,6 +67,26 @@ impl Scene {
         let gauge = &self.gauge;
         assert_eq!(gauge.forwarded() + gauge.shed() + gauge.depth(), told);
     }
+}
+
+#[test]
+fn its_gauges_are_rendered_under_its_name() {
+    let scene = scene(Dam::credit(2), LaneConfig::default());
+    scene.hold();
+    scene.tell(5);
+    let mut text = Exposition::new();
+    scene.gauge.render("log", &mut text);
+    let text = text.finish();
+    for line in [
+        "freeboard_dam_depth{dam=\"log\"} 3",
+        "freeboard_dam_high_water{dam=\"log\"} 3",
+        "freeboard_dam_messages_forwarded_total{dam=\"log\"} 2",
+        "freeboard_dam_messages_shed_total{dam=\"log\"} 0",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
+    }
+    scene.gate.open();
+    finish(&scene.system);
 }
 
 #[track_caller]

@@ -23,7 +23,6 @@ pub(crate) fn chromium() -> Result<Server, ServerError> {
         name: NAME,
         packages: PACKAGES,
         patience: PATIENCE,
-        ports_more: 0,
         prepare: None,
         command: Box::new(command),
     })
@@ -34,7 +33,7 @@ fn is_installed(program: &str) -> bool {
     env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-fn command(folder: &Path, port: u16, _more: &[u16]) -> Command {
+fn command(folder: &Path, port: u16) -> Command {
     let mut command = Command::new("chromedriver");
     command
         .arg(format!("--port={port}"))

@@ -16,7 +16,6 @@ pub fn mariadb() -> Result<Server, ServerError> {
         name: "MariaDB",
         packages: "mariadb-server-core mariadb-client-core",
         patience: PATIENCE,
-        ports_more: 0,
         prepare: Some(prepare),
         command: Box::new(command),
     })
@@ -31,7 +30,7 @@ fn prepare(folder: &Path) -> Command {
     command
 }
 
-fn command(folder: &Path, port: u16, _more: &[u16]) -> Command {
+fn command(folder: &Path, port: u16) -> Command {
     let mut command = Command::new("mariadbd");
     command
         .args(["--no-defaults", "--bind-address=127.0.0.1"])

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use crate::{error::ServerError, recipe::Recipe, server::Server};
+use crate::{error::ServerError, port::Port, recipe::Recipe, server::Server};
 
 const NAME: &str = "RabbitMQ";
 const PACKAGES: &str = "rabbitmq-server";
@@ -27,17 +27,18 @@ pub fn rabbitmq() -> Result<Server, ServerError> {
             packages: PACKAGES,
         });
     }
+    let reserve = || Port::reserve().map_err(|error| ServerError::Io { name: NAME, error });
+    let (distribution, mapper) = (reserve()?, reserve()?);
     Server::start(Recipe {
         name: NAME,
         packages: PACKAGES,
         patience: PATIENCE,
-        ports_more: 2,
         prepare: None,
-        command: Box::new(command),
+        command: Box::new(move |folder, port| command(folder, port, &distribution, &mapper)),
     })
 }
 
-fn command(folder: &Path, port: u16, more: &[u16]) -> Command {
+fn command(folder: &Path, port: u16, distribution: &Port, mapper: &Port) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", SHELL, PROGRAM]);
     for (variable, value) in [
@@ -59,9 +60,9 @@ fn command(folder: &Path, port: u16, more: &[u16]) -> Command {
         .env("RABBITMQ_NODENAME", format!("freeboard-{port}@localhost"))
         .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
         .env("RABBITMQ_NODE_PORT", port.to_string())
-        .env("RABBITMQ_DIST_PORT", more[0].to_string())
+        .env("RABBITMQ_DIST_PORT", distribution.number().to_string())
         .env("RABBITMQ_LOGS", "-")
-        .env("ERL_EPMD_PORT", more[1].to_string())
+        .env("ERL_EPMD_PORT", mapper.number().to_string())
         .env("ERL_EPMD_ADDRESS", "127.0.0.1")
         .env(
             "ERL_AFLAGS",

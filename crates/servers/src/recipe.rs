@@ -2,8 +2,9 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-/// Makes the command of a server out of its folder, the port to listen on, and its other ports.
-type Launch = dyn Fn(&Path, u16, &[u16]) -> Command + Send + Sync;
+/// Makes the command of a server out of its folder and the port to listen on. Whatever else the server must
+/// keep, such as further ports, it owns.
+type Launch = dyn Fn(&Path, u16) -> Command + Send + Sync;
 
 /// What is particular to one server.
 pub(crate) struct Recipe {
@@ -13,8 +14,6 @@ pub(crate) struct Recipe {
     pub(crate) packages: &'static str,
     /// How long it may take until it listens.
     pub(crate) patience: Duration,
-    /// How many ports it has beside the one that it serves on.
-    pub(crate) ports_more: usize,
     /// What is run once, before its first start: with a folder that is empty.
     pub(crate) prepare: Option<fn(&Path) -> Command>,
     /// The server itself, in the foreground.

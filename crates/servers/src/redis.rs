@@ -17,9 +17,8 @@ pub fn redis(options: &[&str]) -> Result<Server, ServerError> {
         name: "Redis",
         packages: "redis-server",
         patience: PATIENCE,
-        ports_more: 0,
         prepare: None,
-        command: Box::new(move |folder, port, _| command(folder, port, &options)),
+        command: Box::new(move |folder, port| command(folder, port, &options)),
     })
 }
 

@@ -28,8 +28,7 @@ const SHELL: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@"
 pub struct Server {
     recipe: Recipe,
     folder: TempDir,
-    /// The one that it serves on, and its others.
-    ports: (Port, Vec<Port>),
+    port: Port,
     child: Option<Child>,
 }
 
@@ -38,7 +37,7 @@ impl std::fmt::Debug for Server {
         formatter
             .debug_struct("Server")
             .field("name", &self.recipe.name)
-            .field("port", &self.address().port())
+            .field("port", &self.port.number())
             .field("runs", &self.child.is_some())
             .finish_non_exhaustive()
     }
@@ -62,11 +61,10 @@ impl Server {
                 return Err(ServerError::NotReady { name, log });
             }
         }
-        let ports_more = recipe.ports_more;
         let mut server = Self {
             recipe,
             folder,
-            ports: reserve(ports_more).map_err(io)?,
+            port: Port::reserve().map_err(io)?,
             child: None,
         };
         for _ in 1..ATTEMPTS {
@@ -74,7 +72,7 @@ impl Server {
                 Err(ServerError::NotReady { .. }) => {}
                 result => return result.map(|()| server),
             }
-            server.ports = reserve(ports_more).map_err(io)?;
+            server.port = Port::reserve().map_err(io)?;
         }
         server.run().map(|()| server)
     }
@@ -82,7 +80,7 @@ impl Server {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.ports.0.address()
+        self.port.address()
     }
 
     /// Kills it as `kill -9` does. Its data stays.
@@ -112,9 +110,7 @@ impl Server {
     fn run(&mut self) -> Result<(), ServerError> {
         let name = self.recipe.name;
         let io = |error| ServerError::Io { name, error };
-        let (port, more) = &self.ports;
-        let more: Vec<u16> = more.iter().map(Port::number).collect();
-        let command = (self.recipe.command)(self.folder.path(), port.number(), &more);
+        let command = (self.recipe.command)(self.folder.path(), self.port.number());
         let log_path = self.folder.path().join("log");
         let log = File::create(&log_path).map_err(io)?;
         if !is_on_path(&command) {
@@ -171,11 +167,6 @@ impl Recipe {
         }
         ServerError::Io { name, error }
     }
-}
-
-fn reserve(more: usize) -> io::Result<(Port, Vec<Port>)> {
-    let more = (0..more).map(|_| Port::reserve()).collect::<Result<_, _>>();
-    Ok((Port::reserve()?, more?))
 }
 
 /// Whether the shell will find the program.

@@ -4,10 +4,9 @@ use std::{any::type_name, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use freeboard::{
-    ActorRef, Dam, DamGauge, SpawnOptions, System,
+    ActorRef, Dam, SpawnOptions, System,
     board::Shown,
     flow::{LaneConfig, ReservoirBound},
-    meter::{Exposition, FamilyKind},
 };
 
 use crate::board;
@@ -54,7 +53,8 @@ impl Cast {
         };
         let shown_dam = dam.as_ref().and_then(|dam| {
             let gauge = dam.gauge.clone();
-            board::show("dam", "log_dam", move |text| render_dam(&gauge, text))
+            // What is behind the dam is in no mailbox.
+            board::show("dam", "log_dam", move |text| gauge.render("log_dam", text))
         });
         let route = match &dam {
             None => Route::Direct(server.clone()),
@@ -114,40 +114,6 @@ impl Cast {
     pub(crate) fn shut_down(&self) -> Option<String> {
         let report = self.system.shutdown(SHUTDOWN_MAX);
         (!report.is_clean()).then(|| format!("not everybody ended in time: {report:?}"))
-    }
-}
-
-/// What is behind the dam is in no mailbox.
-fn render_dam(dam: &DamGauge, text: &mut Exposition) {
-    use FamilyKind::{Counter, Gauge};
-    for (name, kind, help, value) in [
-        (
-            "freeboard_dam_depth",
-            Gauge,
-            "Messages in the dam's reservoir now.",
-            dam.depth(),
-        ),
-        (
-            "freeboard_dam_high_water",
-            Gauge,
-            "The most messages that its reservoir has held.",
-            dam.high_water(),
-        ),
-        (
-            "freeboard_dam_messages_forwarded_total",
-            Counter,
-            "Messages that the dam has let through.",
-            dam.forwarded(),
-        ),
-        (
-            "freeboard_dam_messages_shed_total",
-            Counter,
-            "Messages that its reservoir had no room for.",
-            dam.shed(),
-        ),
-    ] {
-        text.family(name, kind, help);
-        text.sample(name, &[("dam", "log_dam")], value as f64);
     }
 }
 
