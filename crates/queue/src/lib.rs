@@ -17,7 +17,10 @@ mod block;
 mod consumer;
 mod lane;
 mod locked;
+#[cfg(all(loom, test))]
+mod loom_tests;
 pub mod memory;
+pub mod oneshot;
 mod place;
 mod prefetch;
 mod refused;

@@ -1,0 +1,369 @@
+//! A one-shot channel: one value from one sender to one receiver. An ask's reply goes through one.
+//!
+//! ```text
+//!   state word:  WAKER   the receiver has stored a waker
+//!                DONE    the sender has sent, or will never send
+//!                VALUE   set with DONE: the value is there
+//!                SENDER_GONE, RECEIVER_GONE   that side touches the memory no more
+//! ```
+//!
+//! Both sides share one piece of pooled memory. Dropping either side while the other one sends, polls or
+//! is dropped is the case that must hold: a deadline or a `select!` drops the receiver at any moment.
+//!
+//! # Who may touch what
+//!
+//! 1. **Value.** Before DONE the sender alone. With VALUE set it belongs to the receiver, unless
+//!    RECEIVER_GONE came first: then the sender takes it back.
+//! 2. **Waker.** While WAKER is clear, the receiver alone. While WAKER is set and DONE is not, nobody
+//!    writes it. When DONE is set over WAKER, it belongs to the sender. To replace it, the receiver clears
+//!    WAKER first; if it finds DONE in that exchange, it leaves the waker alone.
+//! 3. **Memory.** The side that finds the other one's GONE bit frees it. Setting its own GONE bit is a side's
+//!    last access. The receiver sets RECEIVER_GONE only by an exchange that sees no DONE, or after it has
+//!    taken the value; so a sender that finds RECEIVER_GONE beside its own DONE has nobody left to wait for.
+//!
+//! **No wake-up is lost.** The receiver sets WAKER and the sender sets DONE by read-modify-writes of one
+//! word. Whichever comes second sees the other: the sender wakes, or the receiver takes the value.
+//!
+//! The bug that this order avoids: a receiver that is dropped while the sender still reads the waker, frees
+//! the memory under it (`oneshot` 0.1.11 to 0.2.1). Here DONE does not free anything; only both GONE bits do.
+//!
+//! Source: tokio's `sync::oneshot` (one state word, wakers owned by bits), with the reference count of its
+//! `Arc` replaced by the two GONE bits.
+
+use std::{
+    alloc::{Layout, handle_alloc_error},
+    fmt,
+    mem::{ManuallyDrop, MaybeUninit},
+    ptr::NonNull,
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    memory::{self, CELL_ALIGN_BYTES, IS_POOLED, Kind},
+    sync::{AtomicU32, Ordering, UnsafeCell},
+};
+
+const WAKER: u32 = 1;
+const DONE: u32 = 1 << 1;
+const VALUE: u32 = 1 << 2;
+const SENDER_GONE: u32 = 1 << 3;
+const RECEIVER_GONE: u32 = 1 << 4;
+
+struct Slot<T> {
+    state: AtomicU32,
+    waker: UnsafeCell<MaybeUninit<Waker>>,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<T> Slot<T> {
+    const KIND: Option<Kind> = if IS_POOLED && align_of::<Self>() <= CELL_ALIGN_BYTES {
+        Kind::cell(size_of::<Self>())
+    } else {
+        None
+    };
+
+    #[inline]
+    fn allocate() -> NonNull<Self> {
+        let slot = match Self::KIND.and_then(memory::take) {
+            Some(piece) => piece.cast::<Self>(),
+            None => {
+                let layout = Layout::new::<Self>();
+                // SAFETY: a slot is not zero-sized: it holds the state word.
+                let memory = unsafe { std::alloc::alloc(layout) };
+                NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
+            }
+        };
+        // SAFETY: the memory is large enough, aligned and nobody else's.
+        unsafe {
+            slot.write(Self {
+                state: AtomicU32::new(0),
+                waker: UnsafeCell::new(MaybeUninit::uninit()),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+            });
+        }
+        slot
+    }
+
+    /// # Safety
+    /// Both sides are gone, and what the slot held was moved out.
+    #[inline]
+    unsafe fn free(slot: NonNull<Self>) {
+        // SAFETY: the caller's promise. Only loom's types have anything to drop.
+        unsafe { slot.drop_in_place() };
+        match Self::KIND {
+            // SAFETY: it was taken with this kind, and nobody uses it any more.
+            Some(kind) => unsafe { memory::put(slot.cast(), kind) },
+            // SAFETY: it was allocated with this layout, and nobody uses it any more.
+            None => unsafe { std::alloc::dealloc(slot.as_ptr().cast(), Layout::new::<Self>()) },
+        }
+    }
+
+    /// # Safety
+    /// The value is there and the caller's (rule 1); it is not read again.
+    unsafe fn take_value(&self) -> T {
+        // SAFETY: the caller's promise.
+        self.value
+            .with(|value| unsafe { (*value).assume_init_read() })
+    }
+
+    /// # Safety
+    /// The waker is there and the caller's (rule 2); it is not read again.
+    unsafe fn take_waker(&self) -> Waker {
+        // SAFETY: the caller's promise.
+        self.waker
+            .with(|waker| unsafe { (*waker).assume_init_read() })
+    }
+}
+
+/// The sending side: sends one value, or tells the receiver by its drop that none will come.
+pub struct Sender<T>(NonNull<Slot<T>>);
+
+/// The receiving side: a value once, `None` if the sender was dropped without one.
+pub struct Receiver<T>(Option<NonNull<Slot<T>>>);
+
+// SAFETY: the two sides share a slot whose parts are handed over through its state word (rules 1 to 3).
+unsafe impl<T: Send> Send for Sender<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Receiver<T> {}
+// SAFETY: a shared sender gives only `is_closed`, which reads the state word.
+unsafe impl<T: Send> Sync for Sender<T> {}
+// SAFETY: a shared receiver gives nothing.
+unsafe impl<T: Send> Sync for Receiver<T> {}
+
+/// A channel for one value.
+#[inline]
+pub fn channel<T: Send>() -> (Sender<T>, Receiver<T>) {
+    let slot = Slot::allocate();
+    (Sender(slot), Receiver(Some(slot)))
+}
+
+impl<T> Sender<T> {
+    fn slot(&self) -> &Slot<T> {
+        // SAFETY: rule 3: this side is not gone.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Whether the receiver was dropped.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        // Ordering: Relaxed, a hint: `complete` sees it for certain.
+        self.slot().state.load(Ordering::Relaxed) & RECEIVER_GONE != 0
+    }
+
+    /// Sends the value and wakes the receiver.
+    ///
+    /// # Errors
+    /// The value, if the receiver was dropped.
+    #[inline]
+    pub fn send(self, value: T) -> Result<(), T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: rule 1: before DONE the value is ours.
+        this.slot()
+            .value
+            .with_mut(|place| unsafe { (*place).write(value) });
+        // SAFETY: `ManuallyDrop` makes this the sender's only completion.
+        match unsafe { Self::complete(this.0, VALUE) } {
+            None => Ok(()),
+            Some(value) => Err(value),
+        }
+    }
+
+    /// Ends the sender's side. Returns the value if nobody is there to take it.
+    ///
+    /// # Safety
+    /// Called once. With VALUE, the value was written.
+    #[inline]
+    unsafe fn complete(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
+        // SAFETY: rule 3: this side is not gone.
+        let slot = unsafe { pointer.as_ref() };
+        // Ordering: Release, what was written is seen by who finds DONE. Relaxed on failure: `complete_seen`
+        // acquires.
+        let unseen = slot.state.compare_exchange(
+            0,
+            DONE | SENDER_GONE | value_bit,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        match unseen {
+            Ok(_) => None,
+            // SAFETY: the caller's promise.
+            Err(_) => unsafe { Self::complete_seen(pointer, value_bit) },
+        }
+    }
+
+    /// The receiver has stored a waker, or is gone.
+    ///
+    /// # Safety
+    /// As [`Sender::complete`].
+    unsafe fn complete_seen(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
+        // SAFETY: rule 3: this side is not gone.
+        let slot = unsafe { pointer.as_ref() };
+        // Ordering: AcqRel: releases the value, acquires the receiver's waker.
+        let before = slot.state.fetch_or(DONE | value_bit, Ordering::AcqRel);
+        if before & RECEIVER_GONE != 0 {
+            // SAFETY: rule 1: the receiver was gone before DONE, so what is there is ours; rule 3.
+            return unsafe {
+                let value = (value_bit != 0).then(|| slot.take_value());
+                Slot::free(pointer);
+                value
+            };
+        }
+        // SAFETY: rule 2: DONE over WAKER makes the waker ours.
+        let waker = (before & WAKER != 0).then(|| unsafe { slot.take_waker() });
+        // Ordering: AcqRel: our accesses come before the receiver's freeing, or its accesses before ours.
+        let before = slot.state.fetch_or(SENDER_GONE, Ordering::AcqRel);
+        if before & RECEIVER_GONE != 0 {
+            // SAFETY: rule 3: the receiver has taken what was there, and is gone.
+            unsafe { Slot::free(pointer) };
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        None
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // SAFETY: `send` has not completed it: it keeps the sender from being dropped.
+        let value = unsafe { Self::complete(self.0, 0) };
+        debug_assert!(value.is_none(), "no value was sent");
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The value, or `None` if the sender was dropped without one. While neither has happened, `waker` is
+    /// woken when it does; a waker of an earlier poll is forgotten.
+    ///
+    /// # Panics
+    /// If polled again after it was ready.
+    #[inline]
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let pointer = self.0.expect("not polled after it was ready");
+        // SAFETY: rule 3: this side is not gone.
+        let slot = unsafe { pointer.as_ref() };
+        // Ordering: Acquire pairs with the sender's Release: the value is there.
+        let state = slot.state.load(Ordering::Acquire);
+        if state & DONE == 0 && self.register(slot, state, context.waker()) {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take())
+    }
+
+    /// The value if it is there; `Err` while the sender has neither sent nor been dropped.
+    ///
+    /// # Panics
+    /// If called after it gave a value.
+    #[expect(clippy::result_unit_err, reason = "there is one reason")]
+    pub fn try_recv(&mut self) -> Result<Option<T>, ()> {
+        let pointer = self.0.expect("not received twice");
+        // SAFETY: rule 3: this side is not gone.
+        // Ordering: Acquire, as in `poll_recv`.
+        let state = unsafe { pointer.as_ref() }.state.load(Ordering::Acquire);
+        if state & DONE == 0 {
+            return Err(());
+        }
+        Ok(self.take())
+    }
+
+    /// Stores the waker. `false` if the sender is done.
+    fn register(&self, slot: &Slot<T>, state: u32, waker: &Waker) -> bool {
+        if state & WAKER != 0 {
+            // SAFETY: rule 2: nobody writes a waker that was stored; the comparison follows no pointer.
+            let is_same = slot
+                .waker
+                .with(|known| unsafe { (*known).assume_init_ref().will_wake(waker) });
+            if is_same {
+                return true;
+            }
+            if !self.unregister(slot) {
+                return false;
+            }
+        }
+        // Cloned first: it may panic, and then nothing has changed.
+        let waker = waker.clone();
+        // SAFETY: rule 2: WAKER is clear.
+        slot.waker
+            .with_mut(|place| unsafe { (*place).write(waker) });
+        // Ordering: AcqRel: releases the waker, acquires the value if it was sent meanwhile.
+        let before = slot.state.fetch_or(WAKER, Ordering::AcqRel);
+        if before & DONE == 0 {
+            return true;
+        }
+        // SAFETY: rule 2: DONE came before WAKER, so the waker stayed ours.
+        drop(unsafe { slot.take_waker() });
+        false
+    }
+
+    /// Takes the stored waker back and drops it. `false` if the sender is done, and has it.
+    fn unregister(&self, slot: &Slot<T>) -> bool {
+        // Ordering: AcqRel: our later writes come after it, and the value is there if DONE is.
+        let before = slot.state.fetch_and(!WAKER, Ordering::AcqRel);
+        if before & DONE != 0 {
+            return false;
+        }
+        // SAFETY: rule 2: WAKER is clear again, without DONE.
+        drop(unsafe { slot.take_waker() });
+        true
+    }
+
+    /// Takes what the sender left, after DONE was seen, and ends this side.
+    fn take(&mut self) -> Option<T> {
+        let pointer = self.0.take()?;
+        // SAFETY: rule 3: this side is not gone.
+        let slot = unsafe { pointer.as_ref() };
+        // Ordering: Acquire, as in `poll_recv`; and if SENDER_GONE is there, so are the sender's accesses.
+        let state = slot.state.load(Ordering::Acquire);
+        // SAFETY: rule 1: DONE with VALUE makes it ours.
+        let value = (state & VALUE != 0).then(|| unsafe { slot.take_value() });
+        let is_alone = state & SENDER_GONE != 0
+            // Ordering: AcqRel, as the sender's SENDER_GONE.
+            || slot.state.fetch_or(RECEIVER_GONE, Ordering::AcqRel) & SENDER_GONE != 0;
+        if is_alone {
+            // SAFETY: rule 3: both sides are gone, the value and the waker were taken.
+            unsafe { Slot::free(pointer) };
+        }
+        value
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let Some(pointer) = self.0 else { return };
+        // SAFETY: rule 3: this side is not gone.
+        let slot = unsafe { pointer.as_ref() };
+        // Ordering: Acquire, as in `poll_recv`.
+        let mut state = slot.state.load(Ordering::Acquire);
+        if state & (DONE | WAKER) == WAKER {
+            // A sender that comes much later must not keep the receiver's task until then.
+            self.unregister(slot);
+            // Ordering: as above.
+            state = slot.state.load(Ordering::Acquire);
+        }
+        while state & DONE == 0 {
+            // Ordering: AcqRel: our accesses come before the sender's freeing. Acquire on failure, as above.
+            match slot.state.compare_exchange(
+                state,
+                state | RECEIVER_GONE,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return,
+                Err(seen) => state = seen,
+            }
+        }
+        drop(self.take());
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Sender")
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Receiver")
+    }
+}
