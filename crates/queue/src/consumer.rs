@@ -6,7 +6,7 @@ use std::{mem::MaybeUninit, ptr::NonNull};
 use crate::{
     Lane,
     block::{Block, EMPTY, HOLE, Slot},
-    lane::{Consumer, GATE_OPEN, GATE_SHUT, NARROW_BOUND_MAX},
+    lane::{Consumer, NARROW_BOUND_MAX, SHUT},
     prefetch,
     sync::Ordering,
 };
@@ -218,9 +218,8 @@ impl<T> Lane<T> {
         self.published.head.store(head, Ordering::Release);
         let depth = self.end().saturating_sub(head);
         // Ordering: Relaxed, a hint.
-        if depth < self.published.bound && self.published.gate.load(Ordering::Relaxed) == GATE_SHUT
-        {
-            self.published.gate.store(GATE_OPEN, Ordering::Relaxed);
+        if depth < self.published.bound && self.published.gate.load(Ordering::Relaxed) & SHUT != 0 {
+            self.published.gate.fetch_and(!SHUT, Ordering::Relaxed);
         }
         depth.min(self.published.bound)
     }

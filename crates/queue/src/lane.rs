@@ -20,6 +20,8 @@
 //! as there are producers under way. Without pressure nobody reads the tail before drawing from it,
 //! which would move its cache line twice.
 //!
+//! **Barriers** are bits beside the gate's, in the same byte: a producer tests all with one load.
+//!
 //! **Closing** sets the tail's top bit. Whoever draws an index from a closed tail takes the value
 //! back; whoever drew one before has been accepted, and the consumer drains exactly those.
 //!
@@ -47,7 +49,7 @@ use std::{
 };
 
 use crate::{
-    PLAIN_MARK, Place, Popped, Refused,
+    Barrier, PLAIN_MARK, Place, Popped, Refused, barrier,
     block::Block,
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
@@ -61,8 +63,13 @@ const OPEN: u64 = u64::MAX;
 /// would be a good part of the lane.
 pub(crate) const NARROW_BOUND_MAX: u64 = 255;
 
-pub(crate) const GATE_OPEN: u8 = 0;
-pub(crate) const GATE_SHUT: u8 = 1;
+/// Bit of the gate beside the barriers: the bound was reached.
+pub(crate) const SHUT: u8 = 1 << 7;
+const _: () = assert!(SHUT & barrier::ALL == 0, "the gate's bits differ");
+/// The bits that stop a newcomer: all.
+const FOR_NEWCOMERS: u8 = u8::MAX;
+/// The bits that stop a sender that was let in from the waiters.
+const FOR_WAITERS: u8 = SHUT | Barrier::Pause.bit();
 
 /// What producers write.
 #[repr(C)]
@@ -83,6 +90,7 @@ pub(crate) struct Published<T> {
     pub(crate) bound: u64,
     pub(crate) closed_at: AtomicU64,
     pub(crate) block_head: AtomicPtr<Block<T>>,
+    /// [`SHUT`] and the raised barriers.
     pub(crate) gate: AtomicU8,
 }
 
@@ -140,7 +148,7 @@ impl<T> Lane<T> {
                 bound,
                 closed_at: AtomicU64::new(OPEN),
                 block_head: AtomicPtr::new(ptr::null_mut()),
-                gate: AtomicU8::new(GATE_OPEN),
+                gate: AtomicU8::new(0),
             },
             consumer: UnsafeCell::new(Consumer {
                 head: 0,
@@ -153,7 +161,7 @@ impl<T> Lane<T> {
     /// Appends a value; see [`Lane::push_with`].
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
+    /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Lane::close`].
     pub fn push(&self, value: T) -> Result<u64, Refused<T>> {
         self.push_with(value, |_| PLAIN_MARK)
     }
@@ -163,10 +171,34 @@ impl<T> Lane<T> {
     /// least as new as what the consumer wrote before it found the lane [`Popped::Empty`].
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Lane::close`].
+    /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Lane::close`].
     #[inline]
     pub fn push_with(&self, value: T, mark: impl FnOnce(u64) -> u64) -> Result<u64, Refused<T>> {
-        match self.reserve() {
+        self.push_unless(FOR_NEWCOMERS, value, mark)
+    }
+
+    /// As [`Lane::push_with`], for a sender that was let in from a queue of waiters: it passes
+    /// [`Barrier::Waiters`]. The bound holds for it as for all.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised, [`Refused::Closed`] after
+    /// [`Lane::close`].
+    pub fn push_past_waiters(
+        &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Refused<T>> {
+        self.push_unless(FOR_WAITERS, value, mark)
+    }
+
+    #[inline(always)]
+    fn push_unless(
+        &self,
+        stops: u8,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Refused<T>> {
+        match self.reserve_unless(stops) {
             Ok(place) => {
                 let index = place.index();
                 // SAFETY: `write` initialises the value.
@@ -186,15 +218,17 @@ impl<T> Lane<T> {
     /// As [`Lane::push_with`], without a value.
     #[inline]
     pub fn reserve(&self) -> Result<Place<'_, T>, Refused<()>> {
+        self.reserve_unless(FOR_NEWCOMERS)
+    }
+
+    #[inline(always)]
+    fn reserve_unless(&self, stops: u8) -> Result<Place<'_, T>, Refused<()>> {
         // Ordering: Relaxed, the gate is a hint; the bound itself is kept below.
-        if self.published.gate.load(Ordering::Relaxed) == GATE_SHUT
-            && self.depth() >= self.published.bound
+        let gate = self.published.gate.load(Ordering::Relaxed) & stops;
+        if gate != 0
+            && let Some(refused) = self.refuse_at_gate(gate)
         {
-            return Err(if self.is_closed() {
-                Refused::Closed(())
-            } else {
-                Refused::Full(())
-            });
+            return Err(refused);
         }
         // Ordering: SeqCst, the drawing of rules 1 and 2, and the producer's half of "publish, then
         // look at the consumer's state" which the caller builds on.
@@ -211,10 +245,22 @@ impl<T> Lane<T> {
         Ok(self.find(index))
     }
 
+    /// `None` if the gate was shut at the bound and there is capacity again.
+    #[cold]
+    fn refuse_at_gate(&self, gate: u8) -> Option<Refused<()>> {
+        if gate == SHUT && self.depth() < self.published.bound {
+            None
+        } else if self.is_closed() {
+            Some(Refused::Closed(()))
+        } else {
+            Some(Refused::Full(()))
+        }
+    }
+
     #[cold]
     fn leave_hole(&self, index: u64) -> Refused<()> {
         // Ordering: Relaxed, a hint.
-        self.published.gate.store(GATE_SHUT, Ordering::Relaxed);
+        self.published.gate.fetch_or(SHUT, Ordering::Relaxed);
         drop(self.find(index));
         Refused::Full(())
     }
@@ -352,6 +398,28 @@ impl<T> Lane<T> {
             // Ordering: Release pairs with the Acquire in `reclaim`.
             unsafe { (*block).header.retire_at.store(tail, Ordering::Release) };
         }
+    }
+
+    /// Raises a barrier, if it is not raised.
+    pub fn raise(&self, barrier: Barrier) {
+        // Ordering: Relaxed, a hint. Pushes that happen after this call see it by coherence.
+        self.published
+            .gate
+            .fetch_or(barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Lowers a barrier, if it is raised.
+    pub fn lower(&self, barrier: Barrier) {
+        // Ordering: Relaxed, as in `raise`.
+        self.published
+            .gate
+            .fetch_and(!barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Whether a barrier is raised.
+    pub fn is_raised(&self, barrier: Barrier) -> bool {
+        // Ordering: Relaxed, as in `raise`.
+        self.published.gate.load(Ordering::Relaxed) & barrier.bit() != 0
     }
 
     /// Refuses all further values. `true` for the call that closed the lane.

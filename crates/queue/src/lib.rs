@@ -6,6 +6,8 @@
 //! remove, which a single-consumer queue cannot give. An actor on a thread of its own may have a
 //! [`Ring`] in a lane's place: the same contract over a fixed array.
 //!
+//! An owner can make a queue refuse senders although it has capacity, by a [`Barrier`].
+//!
 //! The queue knows nothing of actors, threads or time. A producer hands over a value and a *mark*,
 //! one word that travels with the value and comes back at the consumer; the actor floor puts the
 //! enqueue time of sampled messages there.
@@ -13,6 +15,7 @@
 //! Sources: Tokio's `mpsc` block list (positions by fetch-add, blocks released against an observed
 //! tail position), Vyukov's node-based MPSC queue (publication apart from reservation).
 
+mod barrier;
 mod block;
 mod consumer;
 mod lane;
@@ -29,6 +32,7 @@ mod ring_consumer;
 mod ring_place;
 mod sync;
 
+pub use barrier::Barrier;
 pub use consumer::Popped;
 pub use lane::Lane;
 pub use locked::LockedLane;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    PLAIN_MARK, Popped, Refused,
+    Barrier, PLAIN_MARK, Popped, Refused, barrier,
     sync::{AtomicU64, Ordering},
 };
 
@@ -32,6 +32,8 @@ struct State<T, K> {
     /// Index of the entry that holds each key.
     keys: HashMap<K, u64>,
     accepted: u64,
+    /// Bits of the raised barriers.
+    barriers: u8,
     is_closed: bool,
 }
 
@@ -58,6 +60,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
                 held: 0,
                 keys: HashMap::new(),
                 accepted: 0,
+                barriers: 0,
                 is_closed: false,
             }),
             held: AtomicU64::new(0),
@@ -85,9 +88,11 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         (held, self.accepted.load(Ordering::Relaxed))
     }
 
-    /// Appends a value; when the lane is full the oldest one makes room and is returned.
+    /// Appends a value; when the lane is full the oldest one makes room and is returned. While a
+    /// [`Barrier`] is raised the lane counts as full, whatever its depth.
     ///
     /// # Errors
+    /// [`Refused::Full`] if a barrier is raised and nothing is queued that could make room,
     /// [`Refused::Closed`] after [`LockedLane::close`].
     pub fn push_evicting(
         &self,
@@ -98,8 +103,11 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         if state.is_closed {
             return Err(Refused::Closed(value));
         }
-        let evicted = if state.held == self.bound {
-            state.pop().map(|(oldest, _)| oldest)
+        let evicted = if state.barriers != 0 || state.held == self.bound {
+            let Some((oldest, _)) = state.pop() else {
+                return Err(Refused::Full(value));
+            };
+            Some(oldest)
         } else {
             None
         };
@@ -112,10 +120,36 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     /// one, appends. A key of `None` never matches.
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound when no key matches, [`Refused::Closed`] after
-    /// [`LockedLane::close`].
+    /// [`Refused::Full`] at the bound or at a [`Barrier`] when no key matches, [`Refused::Closed`]
+    /// after [`LockedLane::close`].
     pub fn push_coalescing(
         &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+        key: Option<K>,
+    ) -> Result<Option<T>, Refused<T>> {
+        self.push_unless(barrier::ALL, value, mark, key)
+    }
+
+    /// As [`LockedLane::push_coalescing`], for a sender that was let in from a queue of waiters: it
+    /// passes [`Barrier::Waiters`]. It evicts nothing: the bound holds for it as for all.
+    ///
+    /// # Errors
+    /// When no key matches, [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised;
+    /// [`Refused::Closed`] after [`LockedLane::close`].
+    pub fn push_past_waiters(
+        &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+        key: Option<K>,
+    ) -> Result<Option<T>, Refused<T>> {
+        self.push_unless(Barrier::Pause.bit(), value, mark, key)
+    }
+
+    #[inline(always)]
+    fn push_unless(
+        &self,
+        stops: u8,
         value: T,
         mark: impl FnOnce(u64) -> u64,
         key: Option<K>,
@@ -134,7 +168,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             self.show(&state);
             return Ok(Some(replaced));
         }
-        if state.held >= self.bound {
+        if state.barriers & stops != 0 || state.held >= self.bound {
             return Err(Refused::Full(value));
         }
         state.append(value, mark, key);
@@ -172,6 +206,21 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         }
         self.show(&state);
         Some(entry.value)
+    }
+
+    /// Raises a barrier, if it is not raised.
+    pub fn raise(&self, barrier: Barrier) {
+        self.lock().barriers |= barrier.bit();
+    }
+
+    /// Lowers a barrier, if it is raised.
+    pub fn lower(&self, barrier: Barrier) {
+        self.lock().barriers &= !barrier.bit();
+    }
+
+    /// Whether a barrier is raised.
+    pub fn is_raised(&self, barrier: Barrier) -> bool {
+        self.lock().barriers & barrier.bit() != 0
     }
 
     /// Refuses all further values. `true` for the call that closed the lane.

@@ -19,7 +19,9 @@
 //! only when the ring looks full against the copy, once per lap while the consumer keeps up.
 //!
 //! **Closing** sets the tail's top bit, and no claim succeeds from then on: the tail stays where it
-//! was, so what lies below it has been accepted, and the consumer drains exactly that.
+//! was, so what lies below it has been accepted, and the consumer drains exactly that. The next two
+//! bits are the barriers'. A tail with any of these bits is larger than `head + bound`, so producers
+//! need no test for them unless the ring looks full.
 //!
 //! # Why reusing slots is sound
 //!
@@ -64,13 +66,22 @@ use std::{fmt, mem::MaybeUninit, ops::Deref};
 #[cfg(not(loom))]
 use crate::lane;
 use crate::{
-    PLAIN_MARK, Popped, Refused, RingPlace,
+    Barrier, PLAIN_MARK, Popped, Refused, RingPlace, barrier,
     block::{EMPTY, Slot},
     sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, spin_loop},
 };
 
 /// Top bit of the tail: no further value is accepted.
 const CLOSED: u64 = 1 << 63;
+/// The bits of the tail that are not part of the index. All of them stop a newcomer.
+const FLAGS: u64 = CLOSED | tail_bits(barrier::ALL);
+/// The flags that stop a sender that was let in from the waiters.
+const FOR_WAITERS: u64 = CLOSED | tail_bits(Barrier::Pause.bit());
+
+/// Where the barriers' bits are in the tail.
+const fn tail_bits(barriers: u8) -> u64 {
+    (barriers as u64) << 61
+}
 
 /// The largest bound; beyond it a slip of the pen is more likely than a need.
 const BOUND_MAX: u64 = 1 << 30;
@@ -186,7 +197,7 @@ impl<T> Ring<T> {
     /// Appends a value; see [`Ring::push_with`].
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Ring::close`].
+    /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Ring::close`].
     pub fn push(&self, value: T) -> Result<u64, Refused<T>> {
         self.push_with(value, |_| PLAIN_MARK)
     }
@@ -196,10 +207,34 @@ impl<T> Ring<T> {
     /// least as new as what the consumer wrote before it found the ring [`Popped::Empty`].
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound, [`Refused::Closed`] after [`Ring::close`].
+    /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Ring::close`].
     #[inline]
     pub fn push_with(&self, value: T, mark: impl FnOnce(u64) -> u64) -> Result<u64, Refused<T>> {
-        match self.reserve() {
+        self.push_unless(FLAGS, value, mark)
+    }
+
+    /// As [`Ring::push_with`], for a sender that was let in from a queue of waiters: it passes
+    /// [`Barrier::Waiters`]. The bound holds for it as for all.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised, [`Refused::Closed`] after
+    /// [`Ring::close`].
+    pub fn push_past_waiters(
+        &self,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Refused<T>> {
+        self.push_unless(FOR_WAITERS, value, mark)
+    }
+
+    #[inline(always)]
+    fn push_unless(
+        &self,
+        stops: u64,
+        value: T,
+        mark: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Refused<T>> {
+        match self.reserve_unless(stops) {
             Ok(place) => {
                 let index = place.index();
                 // SAFETY: `write` initialises the value.
@@ -219,15 +254,25 @@ impl<T> Ring<T> {
     /// As [`Ring::push_with`], without a value.
     #[inline]
     pub fn reserve(&self) -> Result<RingPlace<'_, T>, Refused<()>> {
+        self.reserve_unless(FLAGS)
+    }
+
+    #[inline(always)]
+    fn reserve_unless(&self, stops: u64) -> Result<RingPlace<'_, T>, Refused<()>> {
         let mut spins = 1;
         loop {
-            // Ordering: Acquire: who is refused sees what was done before the ring was closed.
+            // Ordering: Acquire: who is refused sees what was done before the ring was closed, or a
+            // barrier raised.
             let tail = self.producers.tail.load(Ordering::Acquire);
-            if tail & CLOSED != 0 {
-                return Err(Refused::Closed(()));
-            }
-            if !self.has_room_for(tail) {
-                return Err(Refused::Full(()));
+            // A flag that stops it makes the index larger than any head plus bound: one comparison
+            // tests the flags and the bound.
+            let index = tail & !(FLAGS & !stops);
+            if !self.has_room_for(index) {
+                return Err(if tail & CLOSED == 0 {
+                    Refused::Full(())
+                } else {
+                    Refused::Closed(())
+                });
             }
             // Ordering: SeqCst, the claim: the producer's half of "publish, then look at the
             // consumer's state" which the caller builds on. Relaxed on failure: it is loaded again.
@@ -238,10 +283,7 @@ impl<T> Ring<T> {
                 Ordering::Relaxed,
             );
             if claim.is_ok() {
-                return Ok(RingPlace {
-                    ring: self,
-                    index: tail,
-                });
+                return Ok(RingPlace { ring: self, index });
             }
             for _ in 0..spins {
                 spin_loop();
@@ -269,6 +311,28 @@ impl<T> Ring<T> {
         index < head + self.bound
     }
 
+    /// Raises a barrier, if it is not raised.
+    pub fn raise(&self, barrier: Barrier) {
+        // Ordering: SeqCst, in one order with the claims; Release pairs with the Acquire of `reserve`.
+        self.producers
+            .tail
+            .fetch_or(tail_bits(barrier.bit()), Ordering::SeqCst);
+    }
+
+    /// Lowers a barrier, if it is raised.
+    pub fn lower(&self, barrier: Barrier) {
+        // Ordering: SeqCst, as in `raise`.
+        self.producers
+            .tail
+            .fetch_and(!tail_bits(barrier.bit()), Ordering::SeqCst);
+    }
+
+    /// Whether a barrier is raised.
+    pub fn is_raised(&self, barrier: Barrier) -> bool {
+        // Ordering: SeqCst, as in `raise`.
+        self.producers.tail.load(Ordering::SeqCst) & tail_bits(barrier.bit()) != 0
+    }
+
     /// Refuses all further values. `true` for the call that closed the ring.
     pub fn close(&self) -> bool {
         // Ordering: SeqCst, one order of all claims: those before are accepted, later ones not.
@@ -286,7 +350,7 @@ impl<T> Ring<T> {
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         // Ordering: SeqCst, the consumer's half of the wake-up protocol.
-        self.producers.tail.load(Ordering::SeqCst) & !CLOSED
+        self.producers.tail.load(Ordering::SeqCst) & !FLAGS
     }
 
     /// Values accepted and not yet taken, as of the consumer's last [`Ring::publish`]; never above

@@ -1,7 +1,7 @@
 //! The lane and the ring under loom: every interleaving of small cases, with blocks of two slots.
 #![cfg(loom)]
 
-use freeboard_queue::{Lane, Popped, Refused, Ring};
+use freeboard_queue::{Barrier, Lane, PLAIN_MARK, Popped, Refused, Ring};
 use loom::{sync::Arc, thread};
 
 /// All interleavings of two preemptions, or of as many as LOOM_MAX_PREEMPTIONS says.
@@ -340,3 +340,109 @@ fn a_value_popped_in_place_is_not_overwritten() {
         assert_eq!(drain_ring(&ring, 1), [2]);
     });
 }
+
+/// What a lane and a ring have in common, for the tests of both.
+macro_rules! barrier_tests {
+    ($queue:ident, $barriers_and_pushes:ident, $closing:ident) => {
+        /// Barriers go up and down while two producers push, one of them past the waiters. What was
+        /// accepted arrives, the counts are exact, and the barriers are as their owner left them.
+        #[test]
+        fn $barriers_and_pushes() {
+            check(|| {
+                let queue = Arc::new($queue::new(2));
+                let newcomer = {
+                    let queue = queue.clone();
+                    thread::spawn(move || u64::from(queue.push(Box::new(1)).is_ok()))
+                };
+                let let_in = {
+                    let queue = queue.clone();
+                    thread::spawn(move || {
+                        let pushed = queue.push_past_waiters(Box::new(2), |_| PLAIN_MARK);
+                        u64::from(pushed.is_ok())
+                    })
+                };
+                queue.raise(Barrier::Waiters);
+                queue.raise(Barrier::Pause);
+                // They happen after the barriers were raised.
+                let refused = queue.push(Box::new(3)).is_err();
+                let refused_past = queue.push_past_waiters(Box::new(4), |_| PLAIN_MARK);
+                assert!(refused && refused_past.is_err());
+                queue.lower(Barrier::Pause);
+                let accepted = newcomer.join().unwrap() + let_in.join().unwrap();
+                assert!(queue.is_raised(Barrier::Waiters) && !queue.is_raised(Barrier::Pause));
+                assert_eq!((queue.depth(), queue.accepted()), (accepted, accepted));
+                assert!(queue.push(Box::new(5)).is_err());
+                for _ in 0..accepted {
+                    // SAFETY: the test's main thread is the only consumer.
+                    assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
+                }
+                // SAFETY: as above.
+                unsafe {
+                    assert_eq!(queue.pop(), Popped::Empty);
+                    assert!(queue.is_drained());
+                    queue.publish();
+                }
+                queue.lower(Barrier::Waiters);
+                queue.push(Box::new(6)).unwrap();
+            });
+        }
+
+        /// Closing, a barrier and a push at once, with a lane whose bound is reached: the bits of
+        /// one do not undo those of another.
+        #[test]
+        fn $closing() {
+            check(|| {
+                let queue = Arc::new($queue::new(1));
+                let producer = {
+                    let queue = queue.clone();
+                    thread::spawn(move || {
+                        (0..2)
+                            .filter(|value| queue.push(Box::new(*value)).is_ok())
+                            .count() as u64
+                    })
+                };
+                let closer = {
+                    let queue = queue.clone();
+                    thread::spawn(move || assert!(queue.close()))
+                };
+                queue.raise(Barrier::Pause);
+                // SAFETY: the test's main thread is the only consumer.
+                let early = match unsafe { queue.pop() } {
+                    Popped::Value(..) => 1,
+                    Popped::Empty | Popped::Pending => 0,
+                };
+                // SAFETY: as above.
+                unsafe { queue.publish() };
+                let accepted = producer.join().unwrap();
+                assert!(queue.is_raised(Barrier::Pause));
+                closer.join().unwrap();
+                assert!(matches!(queue.push(Box::new(3)), Err(Refused::Closed(_))));
+                assert!(!queue.close());
+                queue.lower(Barrier::Pause);
+                assert!(matches!(queue.push(Box::new(4)), Err(Refused::Closed(_))));
+                assert_eq!(queue.accepted(), accepted);
+                for _ in early..accepted {
+                    // SAFETY: as above.
+                    assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
+                }
+                // SAFETY: as above.
+                unsafe {
+                    assert_eq!(queue.pop(), Popped::Empty);
+                    assert!(queue.is_drained());
+                    assert_eq!(queue.publish(), 0);
+                }
+            });
+        }
+    };
+}
+
+barrier_tests!(
+    Lane,
+    a_lanes_barriers_against_pushes,
+    a_lanes_barriers_against_its_closing
+);
+barrier_tests!(
+    Ring,
+    a_rings_barriers_against_pushes,
+    a_rings_barriers_against_its_closing
+);

@@ -1,0 +1,37 @@
+//! Barriers: an owner's means to make a queue refuse senders although it has capacity.
+//!
+//! | raised    | `push`, `push_with`, `reserve` | `push_past_waiters`          |
+//! |-----------|--------------------------------|------------------------------|
+//! | none      | up to the bound                | up to the bound              |
+//! | `Waiters` | [`Full`](crate::Refused::Full) | up to the bound              |
+//! | `Pause`   | `Full`                         | `Full`                       |
+//!
+//! A closed queue answers `Closed`, whatever is raised. A refusal at a barrier reserves nothing, so
+//! the depth and the count of accepted values stay exact.
+//!
+//! A barrier is a hint for newcomers. A push that happens after `raise` (in the sense of the memory
+//! model: the same thread, or a lock or channel between the two) and before `lower` is refused. A
+//! producer that passed the check before the barrier was raised may still push afterwards. `raise` and
+//! `lower` may be called by any thread at any time; calls that may disagree need a lock of their owner.
+
+/// One of the two barriers of a queue. They are independent of each other.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Barrier {
+    /// Senders wait in line for capacity: a newcomer must not overtake them.
+    Waiters,
+    /// The owner takes no values for now: nobody is let in.
+    Pause,
+}
+
+impl Barrier {
+    /// The barrier's bit among [`ALL`].
+    pub(crate) const fn bit(self) -> u8 {
+        match self {
+            Self::Waiters => 1,
+            Self::Pause => 2,
+        }
+    }
+}
+
+/// The bits of all barriers.
+pub(crate) const ALL: u8 = Barrier::Waiters.bit() | Barrier::Pause.bit();
