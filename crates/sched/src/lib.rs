@@ -6,6 +6,7 @@
 //! - [`Scheduler`]: threads, run queues, stealing; `sleep/README.md` proves the sleep protocol.
 //! - [`RunState`]: the state word, and why no message is left behind.
 //! - [`Budget`]: how long a task runs before others have their turn.
+//! - [`enter_blocking`]: a thread may block from here on, if another one is left to run tasks.
 //! - [`Timers`]: calls at a later time.
 //! - [`Driver`]: what makes tasks ready besides tasks, such as the network.
 //! - [`StackTarget`]: the call stack of a thread that is stuck, with the feature `stacks`.
@@ -14,6 +15,7 @@
 //! slot), rayon's sleep protocol (announce, look once more, then sleep).
 
 mod accounting;
+mod blocking;
 mod budget;
 mod doze;
 mod driver;
@@ -21,6 +23,7 @@ mod fault;
 mod gauges;
 mod injector;
 mod label;
+mod limits;
 mod living;
 mod local;
 mod monitor;
@@ -46,16 +49,16 @@ mod worker;
 #[cfg(all(loom, test))]
 mod loom_tests;
 
+pub use blocking::{BlockingSection, NoThread, enter_blocking};
 pub use budget::{Budget, BudgetLimits};
 pub use driver::{Cadence, Driver, Look, Looker, finding};
 pub use fault::Fault;
 pub use label::{RunLabel, TypeNamer};
+pub use limits::{THREADS_DEFAULT, threads_max_default};
 pub use pinned::{Blocking, BusySpin, Idle, Pinned, Sleeping, WaitStrategy, Yielding};
 pub use run_context::RunContext;
 pub use scheduler::{OnlineError, Scheduler, StartError};
-pub use settings::{
-    Collapse, Observer, SPARE_THREADS_DEFAULT, SchedulerSettings, THREADS_MAX, WORKERS_MAX,
-};
+pub use settings::{Collapse, HOLDERS_MAX, Observer, SchedulerSettings, THREADS_MAX, WORKERS_MAX};
 pub use stack::{StackError, StackTarget};
 pub use state::{Phase, Rest, RunState, Signals, Wake};
 pub use task::{After, Header, Task, Vtable};

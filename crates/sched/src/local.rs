@@ -7,7 +7,7 @@
 //! Source: Tokio's `runtime/scheduler/multi_thread/queue.rs`, which follows Go's `runqgrab`.
 
 use crate::{
-    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, yield_now},
     task::{Header, Task},
 };
 
@@ -157,6 +157,20 @@ impl LocalQueue {
                 .store(into_tail.wrapping_add(kept), Ordering::Release);
         }
         Task::from_raw(raw)
+    }
+
+    /// Any other worker: takes all that is queued, by way of `scratch`, its own and empty queue.
+    pub(crate) fn take_all(&self, scratch: &LocalQueue, mut take: impl FnMut(Task)) {
+        while self.len() > 0 {
+            match self.steal_into(scratch) {
+                Some(task) => {
+                    take(task);
+                    std::iter::from_fn(|| scratch.pop()).for_each(&mut take);
+                }
+                // A thief has claimed some and copies them.
+                None => yield_now(),
+            }
+        }
     }
 
     /// First position and number of the tasks claimed.

@@ -20,8 +20,8 @@ use crate::{
     injector::Injector,
     local::LocalQueue,
     places::{HandOver, Places, Rested, Standing, Stuck},
+    seat::Seats,
     sleep::Sleep,
-    tally::Tally,
 };
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -186,6 +186,12 @@ fn loom_ring_loses_and_doubles_nothing() {
     });
 }
 
+fn seats(count: usize) -> std::sync::Arc<Seats> {
+    let seats = Seats::new(count);
+    (0..count).for_each(|seat| seats.make(seat));
+    std::sync::Arc::new(seats)
+}
+
 /// Two workers that search, take and sleep until as many tasks as `left` says are taken.
 fn workers(
     sleep: &Arc<Sleep>,
@@ -227,7 +233,7 @@ fn workers(
 fn loom_no_task_waits_while_workers_sleep() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(2, None, None));
+        let sleep = Arc::new(Sleep::new(seats(2), None, None));
         (0..2).for_each(|_| sleep.join());
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
@@ -249,14 +255,14 @@ fn loom_no_task_waits_while_workers_sleep() {
 fn loom_a_place_changes_hands_and_no_task_waits() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(2, None, None));
-        let places = Arc::new(Places::new(1, 2));
+        let seats = std::sync::Arc::new(Seats::new(2));
+        let sleep = Arc::new(Sleep::new(seats.clone(), None, None));
+        let places = Arc::new(Places::new(1, seats));
         let injector = Arc::new(Injector::new());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
-        let live = |_: usize| Tally::default();
         let threads: Vec<_> = (0..2)
-            .map(|_| places.take_seat(|_| ()).unwrap())
-            .inspect(|_| places.arrive())
+            .map(|_| places.take_seat().unwrap())
+            .inspect(|&seat| places.add_thread(seat, &sleep))
             .map(|seat| {
                 let (sleep, places) = (sleep.clone(), places.clone());
                 let (injector, left) = (injector.clone(), left.clone());
@@ -268,13 +274,16 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
                         }
                     };
                     let is_seated = || matches!(places.standing(seat), Standing::Seated(_));
-                    let mut is_searching = false;
+                    if places.wait(seat) == Rested::Ended {
+                        return;
+                    }
+                    let mut is_searching = true;
                     while !is_over() {
                         if !is_seated() {
                             if is_searching {
                                 leave_search();
                             }
-                            if places.rest(seat, &sleep, &live) == Rested::Ended {
+                            if places.rest(seat, &sleep) == Rested::Ended {
                                 return;
                             }
                             is_searching = true;
@@ -302,7 +311,7 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
             })
             .collect();
         for (seat, task) in tasks.into_iter().enumerate() {
-            if places.hand_over(seat, Stuck::Announced, &sleep, &live) != HandOver::NotSeated {
+            if places.hand_over(seat, Stuck::Announced, &sleep, || false) == HandOver::ToSpare {
                 sleep.wake_seat(seat);
             }
             injector.push(task);
@@ -399,7 +408,7 @@ fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
             changed: loom::sync::Condvar::new(),
             injector: injector.clone(),
         });
-        let sleep = Arc::new(Sleep::new(2, Some(event.clone()), None));
+        let sleep = Arc::new(Sleep::new(seats(2), Some(event.clone()), None));
         (0..2).for_each(|_| sleep.join());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
         let workers = workers(&sleep, &injector, &left);

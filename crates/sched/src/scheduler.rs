@@ -77,10 +77,12 @@ impl Scheduler {
     /// # Errors
     /// [`StartError`] for settings out of range or a thread that cannot be started.
     pub fn start(
-        settings: SchedulerSettings,
+        mut settings: SchedulerSettings,
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Self, StartError> {
         let (workers, threads) = (settings.workers, settings.threads_max());
+        // The default is read from the system, once.
+        settings.threads_max = Some(threads);
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(StartError::Workers(workers));
         }
@@ -121,9 +123,15 @@ impl Scheduler {
     }
 
     /// Calls `block`, which may block the thread for long. On a worker that is in a run, the worker's
-    /// place and its queue first go to a spare thread, if one can be had; elsewhere it is just called.
+    /// place and its queue first go to another thread, if one can be had; elsewhere it is just called.
+    /// [`enter_blocking`](crate::enter_blocking) fails instead if none can be had.
     pub fn blocking<R>(&self, block: impl FnOnce() -> R) -> R {
-        Worker::with_current(&self.shared, Worker::announce_blocking);
+        Worker::with_current(&self.shared, |worker| {
+            worker.count_blocking_call();
+            if !worker.give_place_away() {
+                worker.give_queue_away();
+            }
+        });
         block()
     }
 
@@ -177,7 +185,7 @@ impl Scheduler {
     /// Each worker's queue, counters and times as of now.
     pub fn workers_snapshot(&self) -> Vec<WorkerSnapshot> {
         let seats = &self.shared.seats;
-        let places = self.shared.places.read(&|seat| seats.get(seat).tally());
+        let places = self.shared.places.read();
         let snapshot = |(index, place): (usize, PlaceReading)| {
             let seat = place.occupant.map(|seat| seats.get(seat));
             let state = match seat {

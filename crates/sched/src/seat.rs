@@ -14,6 +14,9 @@ use crate::{
     accounting::Accounting,
     label::RunLabel,
     local::LocalQueue,
+    parker::Parker,
+    places::StandingWord,
+    settings::THREADS_MAX,
     stack::StackTarget,
     sync::{AtomicPtr, AtomicUsize, Ordering},
     tally::Tally,
@@ -33,6 +36,9 @@ struct Thread {
 // A seat of its own cache lines, so that neighbours' counters do not share one.
 #[repr(align(128))]
 pub(crate) struct Seat {
+    pub(crate) standing: StandingWord,
+    /// Where the thread waits, as a sleeping worker or as a spare: never as both at once.
+    pub(crate) parker: Parker,
     pub(crate) queue: LocalQueue,
     pub(crate) next_slot: NextSlot,
     pub(crate) label: RunLabel,
@@ -49,6 +55,8 @@ pub(crate) struct Seat {
 impl Seat {
     fn new() -> Self {
         Self {
+            standing: StandingWord::new(),
+            parker: Parker::new(),
             queue: LocalQueue::new(),
             next_slot: NextSlot::new(),
             label: RunLabel::new(),
@@ -114,18 +122,33 @@ impl Seat {
     }
 }
 
-/// All seats, made one after the other as threads start.
+/// Seats of the first block; each further one is twice as large as the one before.
+const FIRST_BLOCK: usize = 16;
+/// Blocks for [`THREADS_MAX`] seats.
+const BLOCKS: usize = (THREADS_MAX / FIRST_BLOCK).ilog2() as usize + 1;
+
+type Block = Box<[OnceLock<Box<Seat>>]>;
+
+/// All seats, made one after the other as threads start. A seat stays where it was made.
 pub(crate) struct Seats {
-    seats: Box<[OnceLock<Box<Seat>>]>,
+    blocks: [OnceLock<Block>; BLOCKS],
+    seats_max: usize,
     used: AtomicUsize,
 }
 
 impl Seats {
+    /// For up to `seats_max` seats, at most [`THREADS_MAX`].
     pub(crate) fn new(seats_max: usize) -> Self {
         Self {
-            seats: (0..seats_max).map(|_| OnceLock::new()).collect(),
+            blocks: [const { OnceLock::new() }; BLOCKS],
+            seats_max,
             used: AtomicUsize::new(0),
         }
+    }
+
+    /// The most seats there may be.
+    pub(crate) fn max(&self) -> usize {
+        self.seats_max
     }
 
     /// Seats that were ever taken.
@@ -136,7 +159,10 @@ impl Seats {
 
     /// Makes the seat with the next number, which the caller, under its lock, has drawn.
     pub(crate) fn make(&self, index: usize) {
-        self.seats[index].get_or_init(|| Box::new(Seat::new()));
+        let (block, offset) = block_of(index);
+        let block = self.blocks[block]
+            .get_or_init(|| (0..FIRST_BLOCK << block).map(|_| OnceLock::new()).collect());
+        block[offset].get_or_init(|| Box::new(Seat::new()));
         // Ordering: Release, as in `used`.
         self.used.store(index + 1, Ordering::Release);
     }
@@ -145,15 +171,17 @@ impl Seats {
     /// If the seat was never taken.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> &Seat {
-        self.seats[index].get().expect("a seat in use was made")
+        let (block, offset) = block_of(index);
+        let seat = self.blocks[block].get().and_then(|it| it[offset].get());
+        seat.expect("a seat in use was made")
     }
+}
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat> {
-        self.seats[..self.used()]
-            .iter()
-            .filter_map(OnceLock::get)
-            .map(Box::as_ref)
-    }
+/// The block of a seat, and where in it the seat is.
+fn block_of(index: usize) -> (usize, usize) {
+    let position = index + FIRST_BLOCK;
+    let block = (position / FIRST_BLOCK).ilog2() as usize;
+    (block, position - (FIRST_BLOCK << block))
 }
 
 /// One task, put by the owner, taken by anybody.
@@ -171,8 +199,9 @@ impl NextSlot {
 
     #[inline]
     pub(crate) fn replace(&self, task: Task) -> Option<Task> {
-        // Ordering: AcqRel, the taker sees what the waker of the task wrote.
-        Task::from_raw(self.0.swap(task.into_raw(), Ordering::AcqRel))
+        // Ordering: SeqCst, before the owner's look at its standing (P2'). The taker sees what the
+        // waker of the task wrote.
+        Task::from_raw(self.0.swap(task.into_raw(), Ordering::SeqCst))
     }
 
     #[inline]

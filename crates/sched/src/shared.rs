@@ -13,11 +13,11 @@ use crate::{
     living::Living,
     local::LocalQueue,
     pinned::Post,
-    places::{HandOver, Places, Rested, Stuck},
+    places::{HandOver, Places, Stuck},
     seat::Seats,
     settings::SchedulerSettings,
     sleep::Sleep,
-    sync::{AtomicBool, AtomicUsize, Ordering},
+    sync::{AtomicBool, AtomicUsize, Ordering, fence},
     task::Task,
     tick::Tick,
     worker::Worker,
@@ -25,7 +25,7 @@ use crate::{
 
 pub(crate) struct Shared {
     pub(crate) settings: SchedulerSettings,
-    pub(crate) seats: Seats,
+    pub(crate) seats: Arc<Seats>,
     pub(crate) places: Places,
     pub(crate) injector: Injector,
     /// What the driver has found, but for what an idle worker found and takes itself.
@@ -54,13 +54,13 @@ struct PinnedPosts {
 
 impl Shared {
     pub(crate) fn new(settings: SchedulerSettings, on_end: impl FnOnce() + Send + 'static) -> Self {
-        let threads_max = settings.threads_max();
+        let seats = Arc::new(Seats::new(settings.threads_max()));
         Self {
-            seats: Seats::new(threads_max),
-            places: Places::new(settings.workers, threads_max),
+            places: Places::new(settings.workers, seats.clone()),
             injector: Injector::new(),
             found: Injector::new(),
-            sleep: Sleep::new(threads_max, settings.driver.clone(), settings.fault),
+            sleep: Sleep::new(seats.clone(), settings.driver.clone(), settings.fault),
+            seats,
             gauges: Gauges::new(),
             tick: Tick::new(),
             doze: Doze::new(),
@@ -115,7 +115,8 @@ impl Shared {
 
     /// Tasks in counted queues.
     pub(crate) fn queued(&self) -> u64 {
-        let rings = self.seats.iter().map(|seat| u64::from(seat.queue.len()));
+        let occupants = self.places.occupants();
+        let rings = occupants.map(|seat| u64::from(self.seats.get(seat).queue.len()));
         (self.injector.len() + self.found.len()) as u64 + rings.sum::<u64>()
     }
 
@@ -137,21 +138,19 @@ impl Shared {
         }
     }
 
-    /// Takes the place from the thread of `seat`; starts a thread if no spare is there.
-    pub(crate) fn hand_over(&self, seat: usize, why: Stuck) -> HandOver {
-        let live = |seat| self.seats.get(seat).tally();
-        self.places.hand_over(seat, why, &self.sleep, &live)
+    /// Takes the place from the thread of `seat` and gives it to a spare, or to a thread that is
+    /// started for it.
+    pub(crate) fn hand_over(self: &Arc<Self>, seat: usize, why: Stuck) -> HandOver {
+        let start = || matches!(self.start_thread(), Ok(true));
+        self.places.hand_over(seat, why, &self.sleep, start)
     }
 
-    /// Waits for a place for the thread of `seat`.
-    pub(crate) fn rest(&self, seat: usize) -> Rested {
-        let live = |seat| self.seats.get(seat).tally();
-        self.places.rest(seat, &self.sleep, &live)
-    }
-
-    pub(crate) fn set_online(self: &Arc<Self>, online: usize) {
-        let live = |seat| self.seats.get(seat).tally();
-        for seat in self.places.set_online(online, &self.sleep, &live) {
+    pub(crate) fn set_online(&self, online: usize) {
+        let scratch = LocalQueue::new();
+        for seat in self.places.set_online(online, &self.sleep) {
+            if self.drain(seat, &scratch) > 0 {
+                self.sleep.wake_one();
+            }
             self.sleep.wake_seat(seat);
         }
         // Places that found no spare are left to the threads that are just losing theirs, and to the
@@ -159,27 +158,28 @@ impl Shared {
         self.doze.rouse();
     }
 
-    /// Starts threads for vacant places that none is on its way to. Should one not start, the
-    /// monitor tries again.
+    /// Starts threads for vacant places. Should one not start, the monitor tries again.
     pub(crate) fn fill_vacancies(self: &Arc<Self>) {
-        loop {
-            let census = self.places.census();
-            if census.vacant <= census.starting || !matches!(self.start_thread(), Ok(true)) {
+        let census = self.places.census();
+        for _ in census.starting..census.vacant {
+            if !matches!(self.start_thread(), Ok(true)) {
                 return;
             }
         }
     }
 
     /// Moves what is queued in a seat to the global queue, by the thieves' end of its ring. `scratch`
-    /// is the caller's own and empty. Returns the number of tasks.
+    /// is the caller's own and empty. Returns the number of tasks. The caller acts as a producer then.
+    ///
+    /// After H1 nothing is left behind: what the thread pushes later it moves itself.
     pub(crate) fn drain(&self, seat: usize, scratch: &LocalQueue) -> u64 {
+        // Ordering: SeqCst, H1 before the look at the queue; its partner is the thread's push, a fence
+        // or a SeqCst swap, and then its look at its standing (P2').
+        fence(Ordering::SeqCst);
         let seat = self.seats.get(seat);
         let mut moved = Vec::new();
         moved.extend(seat.next_slot.take());
-        while let Some(task) = seat.queue.steal_into(scratch) {
-            moved.push(task);
-            moved.extend(std::iter::from_fn(|| scratch.pop()));
-        }
+        seat.queue.take_all(scratch, |task| moved.push(task));
         if !moved.is_empty() {
             self.injector.push_batch(&moved);
         }
@@ -189,26 +189,28 @@ impl Shared {
     /// Starts one more thread, which takes a vacant place or becomes a spare. `false` if no further
     /// one is allowed.
     pub(crate) fn start_thread(self: &Arc<Self>) -> io::Result<bool> {
-        let Some(seat) = self.places.take_seat(|seat| self.seats.make(seat)) else {
+        let Some(seat) = self.places.take_seat() else {
             return Ok(false);
         };
         self.enter(seat);
         let shared = self.clone();
-        let started = thread::Builder::new()
-            .name(format!("{}-{seat}", self.settings.name))
-            .spawn(move || {
-                // A task must not panic, and the actor floor's do not; should one all the same, the
-                // others still learn that this thread has ended.
-                let _leaving = Leaving::seated(&shared, seat);
-                shared.seats.get(seat).take();
-                shared.places.arrive();
-                Worker::new(seat, shared.clone()).work();
-            });
+        let mut builder = thread::Builder::new().name(format!("{}-{seat}", self.settings.name));
+        if let Some(bytes) = self.settings.stack_bytes {
+            builder = builder.stack_size(bytes);
+        }
+        let started = builder.spawn(move || {
+            // A task must not panic, and the actor floor's do not; should one all the same, the
+            // others still learn that this thread has ended.
+            let _leaving = Leaving::seated(&shared, seat);
+            shared.seats.get(seat).take();
+            Worker::new(seat, shared.clone()).work();
+        });
         if let Err(error) = started {
-            self.places.arrive();
-            self.leave_seat(seat);
+            self.places.forget_thread(seat);
+            self.leave(seat);
             return Err(error);
         }
+        self.places.add_thread(seat, &self.sleep);
         Ok(true)
     }
 
@@ -216,11 +218,6 @@ impl Shared {
         // Ordering: Relaxed: a thread that is about to start has not ended.
         self.running.fetch_add(1, Ordering::Relaxed);
         self.living.enter(number);
-    }
-
-    fn leave_seat(&self, seat: usize) {
-        self.places.leave_seat(seat);
-        self.leave(seat);
     }
 
     /// A thread is about to end, or could not be started.
@@ -272,9 +269,8 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if self.has_seat {
             self.shared.seats.get(self.number).leave();
-            self.shared.leave_seat(self.number);
-        } else {
-            self.shared.leave(self.number);
+            self.shared.places.leave_seat(self.number);
         }
+        self.shared.leave(self.number);
     }
 }

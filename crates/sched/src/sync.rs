@@ -12,6 +12,11 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
+
 /// Stands between two SeqCst accesses whose order a proof needs. The language orders them already;
 /// loom treats SeqCst loads and stores as acquire and release and models only fences, so it gets
 /// one here.

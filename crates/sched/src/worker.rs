@@ -28,6 +28,7 @@ use crate::{
     run_context::RunContext,
     seat::Seat,
     shared::Shared,
+    sync::{Ordering, fence, fence_for_loom},
     task::{After, Task},
 };
 
@@ -154,10 +155,7 @@ impl Worker {
 
     #[inline]
     pub(crate) fn is_seated(&self) -> bool {
-        matches!(
-            self.shared.places.standing(self.number),
-            Standing::Seated(_)
-        )
+        matches!(self.seat().standing.get(), Standing::Seated(_))
     }
 
     fn enter_state(&self, state: WorkerState, now_ns: u64) {
@@ -167,22 +165,30 @@ impl Worker {
         self.seat().accounting.enter(state, now_ns);
     }
 
+    /// Calls `use_worker` with the worker that this thread is, of any scheduler, if it is one.
+    #[inline]
+    pub(crate) fn with_any<R>(use_worker: impl FnOnce(&Worker) -> R) -> Option<R> {
+        let worker = CURRENT.with(Cell::get);
+        // SAFETY: the pointer is set only while `work` holds the worker, on this thread.
+        unsafe { worker.as_ref() }.map(use_worker)
+    }
+
     /// Calls `use_worker` with the worker of `shared` that this thread is, if it is one.
     #[inline]
     pub(crate) fn with_current<R>(
         shared: &Arc<Shared>,
         use_worker: impl FnOnce(&Worker) -> R,
     ) -> Option<R> {
-        let worker = CURRENT.with(Cell::get);
-        // SAFETY: the pointer is set only while `work` holds the worker, on this thread.
-        let worker = unsafe { worker.as_ref() }?;
-        Arc::ptr_eq(&worker.shared, shared).then(|| use_worker(worker))
+        Self::with_any(|worker| Arc::ptr_eq(&worker.shared, shared).then(|| use_worker(worker)))?
     }
 
     /// The thread's life: until it is retired or the scheduler shuts down.
     pub(crate) fn work(&self) {
         let _current = Current::enter(self);
-        let mut is_searching = false;
+        if !self.take_up(self.shared.places.wait(self.number)) {
+            return;
+        }
+        let mut is_searching = true;
         while !self.shared.is_shut_down() {
             if !self.is_seated() {
                 if is_searching {
@@ -216,10 +222,15 @@ impl Worker {
     fn wait_for_place(&self) -> bool {
         self.give_queue_away();
         self.enter_state(WorkerState::Park, clock::now_ns());
-        match self.shared.rest(self.number) {
+        let shared = &self.shared;
+        self.take_up(shared.places.rest(self.number, &shared.sleep))
+    }
+
+    fn take_up(&self, rested: Rested) -> bool {
+        match rested {
             Rested::Ended => false,
             Rested::Seated { stuck_since_ns } => {
-                if let Standing::Seated(index) = self.shared.places.standing(self.number) {
+                if let Standing::Seated(index) = self.seat().standing.get() {
                     self.index.set(index);
                 }
                 if let Some(since_ns) = stuck_since_ns {
@@ -231,7 +242,12 @@ impl Worker {
         }
     }
 
-    fn give_queue_away(&self) {
+    /// The task that runs here has said that it will block.
+    pub(crate) fn count_blocking_call(&self) {
+        self.shared.gauges.blocking_calls.add(1);
+    }
+
+    pub(crate) fn give_queue_away(&self) {
         let next = self.seat().next_slot.take();
         self.give_away(next.into_iter());
     }
@@ -246,19 +262,20 @@ impl Worker {
         }
     }
 
-    /// The run that is under way is about to block: the place and the queue go to a spare.
-    pub(crate) fn announce_blocking(&self) {
-        let shared = &self.shared;
-        shared.gauges.blocking_calls.add(1);
-        if !self.is_seated() {
-            return;
+    /// If a run is under way here: the place and the queue go to another thread. `false` if there is
+    /// none, and the thread keeps both.
+    pub(crate) fn give_place_away(&self) -> bool {
+        if self.state.get() != WorkerState::Run {
+            return true;
         }
-        match shared.hand_over(self.number, Stuck::Announced) {
-            HandOver::ToSpare | HandOver::NotSeated => {}
-            HandOver::Vacated => shared.fill_vacancies(),
-            HandOver::Exhausted => shared.gauges.spares_exhausted.add(1),
+        if self.is_seated()
+            && self.shared.hand_over(self.number, Stuck::Announced) == HandOver::NoSpare
+        {
+            self.shared.gauges.spares_exhausted.add(1);
+            return false;
         }
         self.give_queue_away();
+        true
     }
 
     fn rest(&self, was_searching: bool) {
@@ -274,7 +291,11 @@ impl Worker {
 
     /// F1 and F2 of the sleep protocol.
     fn leave_search(&self) {
-        if self.shared.sleep.stop_searching() && self.shared.has_work() {
+        let is_last = self.shared.sleep.stop_searching();
+        // Ordering: SeqCst, P2 of what was stolen.
+        fence(Ordering::SeqCst);
+        self.keep_only_as_worker();
+        if is_last && self.shared.has_work() {
             self.shared.wake_one(self.number);
         }
     }
@@ -392,8 +413,9 @@ impl Worker {
             Lead::None if self.was_long.get() => return self.shared.inject_found(task),
             Lead::None => return self.push_local(task),
         }
-        if let Some(displaced) = self.seat().next_slot.replace(task) {
-            self.push_local(displaced);
+        match self.seat().next_slot.replace(task) {
+            Some(displaced) => self.push_local(displaced),
+            None => self.keep_only_as_worker(),
         }
     }
 
@@ -402,5 +424,15 @@ impl Worker {
         own.queue
             .push(task, |overflow| self.shared.injector.push_batch(overflow));
         self.shared.wake_one(self.number);
+        self.keep_only_as_worker();
+    }
+
+    /// P2' of the sleep protocol, after a push: whoever took the place meanwhile may not have seen it.
+    #[inline]
+    fn keep_only_as_worker(&self) {
+        fence_for_loom();
+        if !self.is_seated() {
+            self.give_queue_away();
+        }
     }
 }

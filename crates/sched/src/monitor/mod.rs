@@ -123,7 +123,7 @@ impl Monitor {
             let _ = shared.start_thread();
         } else if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
             self.retired_ns = now_ns;
-            shared.places.retire_one(SPARES_KEPT);
+            shared.places.retire(SPARES_KEPT);
         }
         self.looked_ns = now_ns;
     }
@@ -199,12 +199,13 @@ impl Monitor {
         match shared.hand_over(number, Stuck::Blocked { since_ns }) {
             HandOver::NotSeated => return,
             HandOver::ToSpare => {}
-            HandOver::Vacated => shared.fill_vacancies(),
-            HandOver::Exhausted => {
+            HandOver::NoSpare => {
                 self.note_exhausted(shared, number);
                 return;
             }
         }
+        // What was pushed until H1.
+        self.rescue_queue(shared, number);
         shared.gauges.rescues.add(1);
         // O2: the run may have ended since the look.
         shared.sleep.wake_seat(number);
@@ -223,9 +224,8 @@ impl Monitor {
         if waiting == 0 || self.runs.iter().any(RunWatch::is_relieved) {
             return;
         }
-        let occupants = shared.places.occupants();
         let mut longest: Option<(u64, usize)> = None;
-        for number in occupants.into_iter().flatten() {
+        for number in shared.places.occupants() {
             let since_ns = self.runs.get(number).and_then(RunWatch::computing_since_ns);
             match since_ns {
                 Some(since_ns) if now_ns - since_ns >= RELIEF_AFTER_NS => {
@@ -238,13 +238,13 @@ impl Monitor {
         let Some((_, number)) = longest else { return };
         match shared.hand_over(number, Stuck::Computing) {
             HandOver::NotSeated => return,
-            HandOver::Exhausted => {
+            HandOver::NoSpare => {
                 self.note_exhausted(shared, number);
                 return;
             }
-            HandOver::Vacated => shared.fill_vacancies(),
             HandOver::ToSpare => {}
         }
+        self.rescue_queue(shared, number);
         shared.gauges.reliefs.add(1);
         self.runs[number].relieve();
         // O2, as above.

@@ -5,15 +5,17 @@
 mod place;
 mod standing;
 
+use std::sync::Arc;
+
 use crate::{
-    parker::Parker,
+    seat::Seats,
     sleep::Sleep,
-    sync::{Mutex, MutexGuard},
+    sync::{AtomicU32, Mutex, MutexGuard, Ordering},
     tally::Tally,
 };
 use place::Place;
 pub(crate) use place::PlaceReading;
-pub(crate) use standing::{Standing, StandingTable};
+pub(crate) use standing::{Standing, StandingWord};
 
 /// What became of a place that was to be handed over.
 #[must_use]
@@ -21,10 +23,8 @@ pub(crate) use standing::{Standing, StandingTable};
 pub(crate) enum HandOver {
     /// A spare has it, and is on its way.
     ToSpare,
-    /// It is vacant: a thread that is started now will take it.
-    Vacated,
-    /// No spare, and no further thread is allowed: the thread keeps its place.
-    Exhausted,
+    /// There is no spare: the thread keeps its place.
+    NoSpare,
     /// The thread had no place any more.
     NotSeated,
 }
@@ -52,17 +52,25 @@ pub(crate) enum Stuck {
 
 struct State {
     places: Vec<Place>,
-    /// Seats of parked threads without a place, the latest last.
+    /// Seats of threads without a place that wait for their token, the latest last.
     spares: Vec<usize>,
+    /// The fewest spares since the last [`Places::retire`].
+    spares_low: usize,
     /// Seats whose thread has ended.
     free: Vec<usize>,
-    /// Seats that were ever taken.
-    seats_used: usize,
     /// Threads, started or about to be.
     threads: usize,
-    /// Those of them that have not come to their first rest.
+    /// Those of them that are about to be started.
     starting: usize,
     is_closed: bool,
+}
+
+impl State {
+    fn take_spare(&mut self) -> Option<usize> {
+        let spare = self.spares.pop();
+        self.spares_low = self.spares_low.min(self.spares.len());
+        spare
+    }
 }
 
 /// Numbers of threads and workers.
@@ -73,37 +81,37 @@ pub(crate) struct Census {
     pub(crate) spares: usize,
     /// In a run, without a place.
     pub(crate) displaced: usize,
-    /// Threads on their way to their first rest.
+    /// Threads that are about to be started.
     pub(crate) starting: usize,
     /// On-line places that wait for a thread.
     pub(crate) vacant: usize,
 }
 
+/// The place has no thread.
+const NOBODY: u32 = u32::MAX;
+
 pub(crate) struct Places {
     state: Mutex<State>,
-    standings: StandingTable,
-    /// By seat, for spares.
-    parkers: Box<[Parker]>,
+    seats: Arc<Seats>,
+    /// The seat of the thread in each place. Written under the lock.
+    occupants: Box<[AtomicU32]>,
 }
 
-/// The tally of a seat, as of now.
-type LiveTally<'a> = &'a dyn Fn(usize) -> Tally;
-
 impl Places {
-    /// `workers` places, on-line and vacant, for up to `seats_max` threads.
-    pub(crate) fn new(workers: usize, seats_max: usize) -> Self {
+    /// `workers` places, on-line and vacant, for the threads of `seats`.
+    pub(crate) fn new(workers: usize, seats: Arc<Seats>) -> Self {
         Self {
             state: Mutex::new(State {
                 places: (0..workers).map(|_| Place::new()).collect(),
                 spares: Vec::new(),
+                spares_low: 0,
                 free: Vec::new(),
-                seats_used: 0,
                 threads: 0,
                 starting: 0,
                 is_closed: false,
             }),
-            standings: StandingTable::new(seats_max),
-            parkers: (0..seats_max).map(|_| Parker::new()).collect(),
+            seats,
+            occupants: (0..workers).map(|_| AtomicU32::new(NOBODY)).collect(),
         }
     }
 
@@ -111,95 +119,140 @@ impl Places {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Where the thread of this seat stands; for each run of a worker's loop.
-    #[inline]
+    /// Where the thread of this seat stands.
     pub(crate) fn standing(&self, seat: usize) -> Standing {
-        self.standings.get(seat)
+        self.seats.get(seat).standing.get()
     }
 
-    /// A seat for a thread to be started; `None` at the limit or after [`Places::close`]. `make` is
-    /// called with a seat that was never taken before.
-    pub(crate) fn take_seat(&self, make: impl FnOnce(usize)) -> Option<usize> {
+    fn set_standing(&self, seat: usize, standing: Standing) {
+        self.seats.get(seat).standing.set(standing);
+    }
+
+    fn unpark(&self, seat: usize) {
+        self.seats.get(seat).parker.unpark();
+    }
+
+    fn live(&self, seat: usize) -> Tally {
+        self.seats.get(seat).tally()
+    }
+
+    /// The seat of the thread in this place, if it has one.
+    #[inline]
+    pub(crate) fn occupant(&self, place: usize) -> Option<usize> {
+        // Ordering: SeqCst, as in `set_occupant`: the look at all queues of S3 and F2 begins here.
+        let seat = self.occupants[place].load(Ordering::SeqCst);
+        (seat != NOBODY).then_some(seat as usize)
+    }
+
+    /// The seats of the threads that have a place.
+    pub(crate) fn occupants(&self) -> impl Iterator<Item = usize> {
+        (0..self.occupants.len()).filter_map(|place| self.occupant(place))
+    }
+
+    fn set_occupant(&self, place: usize, seat: Option<usize>) {
+        let seat = seat.map_or(NOBODY, |seat| seat as u32);
+        // Ordering: SeqCst, between the standings before and the look at the ring behind it.
+        self.occupants[place].store(seat, Ordering::SeqCst);
+    }
+
+    /// A seat for a thread to be started; `None` at the limit or after [`Places::close`].
+    /// [`Places::add_thread`] or [`Places::forget_thread`] follows.
+    pub(crate) fn take_seat(&self) -> Option<usize> {
         let mut state = self.lock();
-        if state.is_closed {
+        if state.is_closed || state.threads == self.seats.max() {
             return None;
         }
-        let seat = match state.free.pop() {
-            Some(seat) => seat,
-            None if state.seats_used < self.parkers.len() => {
-                let seat = state.seats_used;
-                make(seat);
-                state.seats_used += 1;
-                seat
-            }
-            None => return None,
-        };
+        let seat = state.free.pop().unwrap_or_else(|| {
+            let seat = self.seats.used();
+            self.seats.make(seat);
+            seat
+        });
         state.threads += 1;
         state.starting += 1;
-        self.standings.set(seat, Standing::Displaced);
+        self.set_standing(seat, Standing::Displaced);
         Some(seat)
     }
 
-    /// A thread is there, or could not be started: nobody waits for it any more.
-    pub(crate) fn arrive(&self) {
+    /// The thread of this seat could not be started.
+    pub(crate) fn forget_thread(&self, seat: usize) {
         self.lock().starting -= 1;
+        self.leave_seat(seat);
     }
 
-    /// The thread of this seat has ended, or could not be started.
+    /// The thread of this seat was started. It has a vacant place, or is a spare; it waits for its
+    /// token first ([`Places::wait`]).
+    pub(crate) fn add_thread(&self, seat: usize, sleep: &Sleep) {
+        {
+            let mut state = self.lock();
+            state.starting -= 1;
+            if state.is_closed {
+                self.set_standing(seat, Standing::Retired);
+            } else if let Some(index) = state.places.iter().position(Place::is_vacant) {
+                self.seat(&mut state.places[index], index, seat, sleep);
+            } else {
+                state.spares.push(seat);
+                return;
+            }
+        }
+        self.unpark(seat);
+    }
+
+    /// The thread of this seat has ended.
     pub(crate) fn leave_seat(&self, seat: usize) {
         let mut state = self.lock();
         state.threads -= 1;
         state.free.push(seat);
     }
 
-    /// H1 to H3: takes the place from the thread of `seat`, and gives it to a spare.
+    /// H1 to H3: takes the place from the thread of `seat`, and gives it to a spare. Without one,
+    /// calls `start`, which says whether it started a thread.
     pub(crate) fn hand_over(
         &self,
         seat: usize,
         why: Stuck,
         sleep: &Sleep,
-        live: LiveTally<'_>,
+        mut start: impl FnMut() -> bool,
     ) -> HandOver {
+        loop {
+            match self.hand_to_spare(seat, why, sleep) {
+                // Another one may be quicker to take the new spare; then it has used up a thread, and
+                // there are only so many.
+                HandOver::NoSpare if start() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn hand_to_spare(&self, seat: usize, why: Stuck, sleep: &Sleep) -> HandOver {
         let spare = {
             let mut state = self.lock();
-            let Standing::Seated(index) = self.standings.get(seat) else {
+            let Standing::Seated(index) = self.standing(seat) else {
                 return HandOver::NotSeated;
             };
-            let spare = state.spares.pop();
-            let may_grow = state.threads < self.parkers.len() && !state.is_closed;
-            if spare.is_none() && !may_grow {
-                return HandOver::Exhausted;
-            }
-            self.standings.set(seat, Standing::Displaced);
-            let place = &mut state.places[index];
-            place.leave(live(seat), why);
-            let Some(spare) = spare else {
-                return HandOver::Vacated;
+            let Some(spare) = state.take_spare() else {
+                return HandOver::NoSpare;
             };
-            self.seat(place, index, spare, sleep, live);
+            self.set_standing(seat, Standing::Displaced);
+            let place = &mut state.places[index];
+            place.leave(self.live(seat), why);
+            self.seat(place, index, spare, sleep);
             spare
         };
-        self.parkers[spare].unpark();
+        self.unpark(spare);
         HandOver::ToSpare
     }
 
     /// H2: from here on the thread of `seat` is the worker, and counts as a searcher.
-    fn seat(
-        &self,
-        place: &mut Place,
-        index: usize,
-        seat: usize,
-        sleep: &Sleep,
-        live: LiveTally<'_>,
-    ) {
-        place.enter(seat, live(seat));
-        self.standings.set(seat, Standing::Seated(index));
+    fn seat(&self, place: &mut Place, index: usize, seat: usize, sleep: &Sleep) {
+        place.enter(seat, self.live(seat));
+        self.set_standing(seat, Standing::Seated(index));
+        self.set_occupant(index, Some(seat));
         sleep.join();
     }
 
-    /// R1 to R4: the thread of `seat` has no place. Takes a vacant one, or parks as a spare until it
+    /// R2 to R4: the thread of `seat` has no place. Takes a vacant one, or waits as a spare until it
     /// gets one.
-    pub(crate) fn rest(&self, seat: usize, sleep: &Sleep, live: LiveTally<'_>) -> Rested {
+    pub(crate) fn rest(&self, seat: usize, sleep: &Sleep) -> Rested {
         {
             let mut state = self.lock();
             if state.is_closed {
@@ -209,15 +262,20 @@ impl Places {
             match vacant {
                 Some(index) => {
                     let place = &mut state.places[index];
-                    self.seat(place, index, seat, sleep, live);
+                    self.seat(place, index, seat, sleep);
                     let stuck_since_ns = place.take_stuck();
                     return Rested::Seated { stuck_since_ns };
                 }
                 None => state.spares.push(seat),
             }
         }
-        self.parkers[seat].park();
-        match self.standings.get(seat) {
+        self.wait(seat)
+    }
+
+    /// Waits for the token of a spare, or of a thread that was just started.
+    pub(crate) fn wait(&self, seat: usize) -> Rested {
+        self.seats.get(seat).parker.park();
+        match self.standing(seat) {
             Standing::Seated(index) => {
                 let stuck_since_ns = self.lock().places[index].take_stuck();
                 Rested::Seated { stuck_since_ns }
@@ -231,53 +289,55 @@ impl Places {
     }
 
     /// Makes the first `online` places the on-line ones. Returns the seats that lost their place,
-    /// for the caller to wake.
-    pub(crate) fn set_online(
-        &self,
-        online: usize,
-        sleep: &Sleep,
-        live: LiveTally<'_>,
-    ) -> Vec<usize> {
+    /// for the caller to drain and wake.
+    pub(crate) fn set_online(&self, online: usize, sleep: &Sleep) -> Vec<usize> {
         let mut displaced = Vec::new();
         let mut seated = Vec::new();
         {
             let mut state = self.lock();
-            let State { places, spares, .. } = &mut *state;
-            for (index, place) in places.iter_mut().enumerate() {
+            for index in 0..state.places.len() {
                 let is_wanted = index < online;
-                if is_wanted == place.is_online() {
+                if is_wanted == state.places[index].is_online() {
                     continue;
                 }
                 if is_wanted {
-                    place.go_online();
-                    if let Some(spare) = spares.pop() {
-                        self.seat(place, index, spare, sleep, live);
+                    state.places[index].go_online();
+                    if let Some(spare) = state.take_spare() {
+                        self.seat(&mut state.places[index], index, spare, sleep);
                         seated.push(spare);
                     }
-                } else if let Some(seat) = place.go_offline(live) {
-                    self.standings.set(seat, Standing::Displaced);
+                } else if let Some(seat) = state.places[index].go_offline(|seat| self.live(seat)) {
+                    self.set_standing(seat, Standing::Displaced);
+                    self.set_occupant(index, None);
                     displaced.push(seat);
                 }
             }
         }
         for spare in seated {
-            self.parkers[spare].unpark();
+            self.unpark(spare);
         }
         displaced
     }
 
-    /// Ends the spare that has waited longest, if more than `keep` wait.
-    pub(crate) fn retire_one(&self, keep: usize) {
-        let retired = {
+    /// Of the spares beyond `keep` that nobody has needed since the last call, ends half, those that
+    /// have waited longest.
+    pub(crate) fn retire(&self, keep: usize) {
+        let retired: Vec<usize> = {
             let mut state = self.lock();
-            if state.spares.len() <= keep {
-                return;
-            }
-            let retired = state.spares.remove(0);
-            self.standings.set(retired, Standing::Retired);
+            let count = state.spares_low.saturating_sub(keep).div_ceil(2);
+            let retired = state.spares.drain(..count).collect();
+            state.spares_low = state.spares.len();
             retired
         };
-        self.parkers[retired].unpark();
+        for seat in retired {
+            self.end(seat);
+        }
+    }
+
+    /// Ends a thread that was taken off the spares.
+    fn end(&self, seat: usize) {
+        self.set_standing(seat, Standing::Retired);
+        self.unpark(seat);
     }
 
     /// No thread gets a place or a seat any more; spares end.
@@ -285,14 +345,10 @@ impl Places {
         let spares = {
             let mut state = self.lock();
             state.is_closed = true;
-            let spares = std::mem::take(&mut state.spares);
-            for &seat in &spares {
-                self.standings.set(seat, Standing::Retired);
-            }
-            spares
+            std::mem::take(&mut state.spares)
         };
         for seat in spares {
-            self.parkers[seat].unpark();
+            self.end(seat);
         }
     }
 
@@ -314,16 +370,13 @@ impl Places {
         }
     }
 
-    /// The thread in each place, `None` for one that is off-line or vacant.
-    pub(crate) fn occupants(&self) -> Vec<Option<usize>> {
-        self.lock().places.iter().map(Place::occupant).collect()
-    }
-
     /// Each place as of now.
-    pub(crate) fn read(&self, live: LiveTally<'_>) -> Vec<PlaceReading> {
+    pub(crate) fn read(&self) -> Vec<PlaceReading> {
         let mut state = self.lock();
         let places = state.places.iter_mut();
-        places.map(|place| place.read(live)).collect()
+        places
+            .map(|place| place.read(|seat| self.live(seat)))
+            .collect()
     }
 
     /// The run in the place of `seat` blocks: so much of its time was that, and not running.
@@ -338,7 +391,7 @@ impl Places {
 
     fn with_place(&self, seat: usize, change: impl FnOnce(&mut Place)) {
         let mut state = self.lock();
-        if let Standing::Seated(index) = self.standings.get(seat) {
+        if let Standing::Seated(index) = self.standing(seat) {
             change(&mut state.places[index]);
         }
     }

@@ -111,7 +111,7 @@ impl Place {
     }
 
     /// Returns the seat of the thread that lost it.
-    pub(super) fn go_offline(&mut self, live: &dyn Fn(usize) -> Tally) -> Option<usize> {
+    pub(super) fn go_offline(&mut self, live: impl Fn(usize) -> Tally) -> Option<usize> {
         let seat = self.occupant();
         match seat {
             Some(seat) => self.leave(live(seat), Stuck::Announced),
@@ -139,7 +139,7 @@ impl Place {
         }
     }
 
-    pub(super) fn read(&mut self, live: &dyn Fn(usize) -> Tally) -> PlaceReading {
+    pub(super) fn read(&mut self, live: impl Fn(usize) -> Tally) -> PlaceReading {
         let mut tally = self.past;
         match &self.occupant {
             Some(occupant) => tally.add(&occupant.tally(&live(occupant.seat))),

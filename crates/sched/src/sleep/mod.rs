@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     driver::{Driver, Look},
     fault::Fault,
-    parker::Parker,
+    seat::Seats,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
 };
 
@@ -38,8 +38,7 @@ struct Sleepers {
 pub(crate) struct Sleep {
     counts: AtomicU64,
     sleepers: Mutex<Sleepers>,
-    /// By seat.
-    parkers: Box<[Parker]>,
+    seats: Arc<Seats>,
     /// Where one idle worker waits, if there is something to wait for.
     driver: Option<Arc<dyn Driver>>,
     drops_wakes: bool,
@@ -55,12 +54,16 @@ pub(crate) struct SleepReading {
 }
 
 impl Sleep {
-    /// For threads in up to `seats` seats; each comes in as a searcher, see [`Sleep::join`].
-    pub(crate) fn new(seats: usize, driver: Option<Arc<dyn Driver>>, fault: Option<Fault>) -> Self {
+    /// For the threads of `seats`; each comes in as a searcher, see [`Sleep::join`].
+    pub(crate) fn new(
+        seats: Arc<Seats>,
+        driver: Option<Arc<dyn Driver>>,
+        fault: Option<Fault>,
+    ) -> Self {
         Self {
             counts: AtomicU64::new(0),
             sleepers: Mutex::new(Sleepers::default()),
-            parkers: (0..seats).map(|_| Parker::new()).collect(),
+            seats,
             driver,
             drops_wakes: fault == Some(Fault::DropWakes),
         }
@@ -149,7 +152,7 @@ impl Sleep {
 
     /// Gives the token, wherever it is waited for.
     fn unpark(&self, seat: usize) {
-        self.parkers[seat].unpark_outside(|| {
+        self.seats.get(seat).parker.unpark_outside(|| {
             if let Some(driver) = &self.driver {
                 driver.wake();
             }
@@ -223,13 +226,13 @@ impl Sleep {
         }
         match &self.driver {
             Some(driver) if driver.is_watching() => self.wait_in(&**driver, seat, worker),
-            _ => self.parkers[seat].park(),
+            _ => self.seats.get(seat).parker.park(),
         }
     }
 
     /// S4 in the driver, unless somebody else waits there.
     fn wait_in(&self, driver: &dyn Driver, seat: usize, worker: usize) {
-        let parker = &self.parkers[seat];
+        let parker = &self.seats.get(seat).parker;
         loop {
             let mut has_left = false;
             let mut look = Look::Nothing;

@@ -100,6 +100,7 @@ impl Worker {
         }
         if share > 0 && task.is_some() {
             self.shared.wake_one(self.number);
+            self.keep_only_as_worker();
         }
         task
     }
@@ -113,8 +114,8 @@ impl Worker {
         if let Some(task) = own.next_slot.take().or_else(|| own.queue.pop()) {
             return Some(task);
         }
-        let seats = &self.shared.seats;
-        let settings = &self.shared.settings;
+        let shared = &*self.shared;
+        let (settings, workers) = (&shared.settings, shared.settings.workers);
         // Where a driver is watching, the kernel would be spun against: what it has to bring comes by
         // work that this very processor could do.
         let is_watching = settings.driver.as_ref().is_some_and(|it| it.is_watching());
@@ -124,12 +125,11 @@ impl Worker {
             if let Some(task) = found.or_else(|| self.take_injected(INJECTOR_BATCH_MAX)) {
                 return Some(task);
             }
-            let used = seats.used();
-            let first = self.next_random() as usize % used;
-            for offset in 0..used {
-                let victim = (first + offset) % used;
-                if victim != self.number
-                    && let Some(task) = self.steal_from(&seats.get(victim).queue)
+            let first = self.next_random() as usize % workers;
+            for offset in 0..workers {
+                if let Some(victim) = shared.places.occupant((first + offset) % workers)
+                    && victim != self.number
+                    && let Some(task) = self.steal_from(&shared.seats.get(victim).queue)
                 {
                     return Some(task);
                 }
