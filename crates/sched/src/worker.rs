@@ -28,7 +28,7 @@ use crate::{
     run_context::RunContext,
     seat::Seat,
     shared::Shared,
-    sync::{Ordering, fence, fence_for_loom},
+    sync::fence_for_loom,
     task::{After, Task},
 };
 
@@ -292,8 +292,6 @@ impl Worker {
     /// F1 and F2 of the sleep protocol.
     fn leave_search(&self) {
         let is_last = self.shared.sleep.stop_searching();
-        // Ordering: SeqCst, P2 of what was stolen.
-        fence(Ordering::SeqCst);
         self.keep_only_as_worker();
         if is_last && self.shared.has_work() {
             self.shared.wake_one(self.number);

@@ -325,19 +325,16 @@ impl Places {
         let retired: Vec<usize> = {
             let mut state = self.lock();
             let count = state.spares_low.saturating_sub(keep).div_ceil(2);
-            let retired = state.spares.drain(..count).collect();
+            let retired = state.spares.drain(..count);
+            let retired = retired
+                .inspect(|&seat| self.set_standing(seat, Standing::Retired))
+                .collect();
             state.spares_low = state.spares.len();
             retired
         };
         for seat in retired {
-            self.end(seat);
+            self.unpark(seat);
         }
-    }
-
-    /// Ends a thread that was taken off the spares.
-    fn end(&self, seat: usize) {
-        self.set_standing(seat, Standing::Retired);
-        self.unpark(seat);
     }
 
     /// No thread gets a place or a seat any more; spares end.
@@ -345,10 +342,14 @@ impl Places {
         let spares = {
             let mut state = self.lock();
             state.is_closed = true;
-            std::mem::take(&mut state.spares)
+            let spares = std::mem::take(&mut state.spares);
+            for &seat in &spares {
+                self.set_standing(seat, Standing::Retired);
+            }
+            spares
         };
         for seat in spares {
-            self.end(seat);
+            self.unpark(seat);
         }
     }
 

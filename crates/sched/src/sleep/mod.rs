@@ -195,6 +195,9 @@ impl Sleep {
         // Ordering: SeqCst, F1.
         let before = Counts(self.counts.fetch_sub(SEARCHING_ONE, Ordering::SeqCst));
         debug_assert!(before.searching() > 0, "only a searcher stops searching");
+        // Ordering: SeqCst, F1 before F2's look at the rings, and before the look at the own standing
+        // behind what was stolen (P2').
+        fence(Ordering::SeqCst);
         before.searching() == 1
     }
 
