@@ -3,7 +3,6 @@
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::Arc,
     time::Instant,
 };
 
@@ -14,6 +13,8 @@ use crate::{
     actor::{Actor, Message},
     arrival::arrival_mark,
     ask::Ask,
+    block::{NO_DEADLINE_NS, deadline_after},
+    catch_panic,
     cell::{self, Unaccepted},
     cell_ref::{CellRef, WeakCell},
     current,
@@ -24,11 +25,9 @@ use crate::{
     outbox,
     receives::Receives,
     recipient::Recipient,
-    relations::OnEnd,
+    relations::{OnEnd, Watcher},
     reply::{NoReply, ReplyPort},
-    room::is_room_soon,
-    send::Send as SendFuture,
-    waiters::{ThreadGate, Waiter},
+    send::{Delivery, SendFuture},
 };
 
 /// A reference to an actor: cheap to clone, usable from any thread and any async runtime. It does
@@ -64,13 +63,14 @@ impl<A: Actor> Hash for ActorRef<A> {
     }
 }
 
-/// How long a sender may block at a full lane.
+/// What a sender does at a full lane whose policy is to wait.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
-    Endless,
-    None,
-    /// Blocks the thread, also in a handler, whose outbox would not leave before it returns.
-    Block(Option<Instant>),
+pub(crate) enum OnFull {
+    /// A handler's message goes into its actor's outbox; elsewhere the thread blocks.
+    Wait,
+    GiveBack,
+    /// Blocks the thread, also in a handler.
+    Block,
 }
 
 impl<A: Actor> ActorRef<A> {
@@ -85,13 +85,20 @@ impl<A: Actor> ActorRef<A> {
     /// Sends a message on the first lane, without waiting for it to be handled.
     ///
     /// When the lane is full, its policy decides. Under [`freeboard_flow::Overload::Wait`] a thread
-    /// blocks until there is room; an actor's handler goes on, its messages are kept in order in its
-    /// outbox, and the actor is muted afterwards until they are through. In async code use
+    /// blocks until there is capacity. An actor's handler goes on: its messages are kept in order in its
+    /// outbox, and the actor is muted afterwards until they are through. What is accepted into the outbox is
+    /// delivered, also when the actor stops, panics or is restarted. In async code use
     /// [`ActorRef::send`], which does not block the executor.
     ///
+    /// In a handler, an error means that the receiver is gone, refuses by its policy, or that this handler told
+    /// more than its outbox holds. Where none of them needs an answer, use [`ActorRef::tell_or_log`].
+    ///
+    /// An actor that tells itself something while it stops gets `Ok`, and the message is a dead letter: nobody is
+    /// left to act on the error.
+    ///
     /// # Errors
-    /// [`TellError::Full`] if the lane refuses it, or an actor's outbox is full too;
-    /// [`TellError::Closed`] if the actor takes no further messages. Both return the message. A
+    /// [`TellError::Full`] if the lane refuses it; [`TellError::OutboxFull`] if the sending actor's outbox is
+    /// full; [`TellError::Closed`] if the actor takes no further messages. Each returns the message. A
     /// message that the policy sheds silently is no error.
     #[inline]
     pub fn tell<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
@@ -99,6 +106,31 @@ impl<A: Actor> ActorRef<A> {
         A: Receives<M, K>,
     {
         self.tell_lane(0, msg)
+    }
+
+    /// [`ActorRef::tell`] for a sender that has no use for the error: a message that is not accepted becomes a
+    /// dead letter ([`crate::SystemBuilder::on_dead_letter`] gets it) and a `tracing` warning.
+    pub fn tell_or_log<M: Message, K>(&self, msg: M)
+    where
+        A: Receives<M, K>,
+    {
+        let Err(error) = self.tell(msg) else { return };
+        let core = self.cell.core();
+        let reason = match error {
+            TellError::OutboxFull(_) => ShedReason::OutboxFull,
+            TellError::Full(_) => ShedReason::Full,
+            _ => ShedReason::Stopped,
+        };
+        catch_panic::call(|| {
+            tracing::warn!(
+                actor = core.id().get(),
+                actor_type = core.type_name(),
+                message_type = std::any::type_name::<M>(),
+                "a message was not accepted: {error}"
+            );
+        });
+        let envelope = Envelope::new::<A, M, K, NoReply>(error.into_inner(), NoReply);
+        core.system.dead_letters.bury(core, envelope, reason);
     }
 
     /// [`ActorRef::tell`] on another lane; 0 is the most urgent.
@@ -110,7 +142,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M, K>,
     {
-        self.offer(lane, msg, NoReply, Patience::Endless)
+        self.offer(lane, msg, NoReply, OnFull::Wait)
     }
 
     /// [`ActorRef::tell`] that never waits: a full lane refuses, also under
@@ -135,15 +167,17 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M, K>,
     {
-        self.offer(lane, msg, NoReply, Patience::None)
+        self.offer(lane, msg, NoReply, OnFull::GiveBack)
     }
 
     /// [`ActorRef::tell`] that blocks the thread while the lane is full and its policy is to wait,
     /// also in a handler, where [`ActorRef::tell`] would put the message into the actor's outbox. What
-    /// the handler's actor has in its outbox may be overtaken by it.
+    /// the handler's actor has in its outbox may be overtaken by it. In a handler the worker's other actors go to
+    /// another thread meanwhile.
     ///
     /// # Errors
-    /// As [`ActorRef::tell`].
+    /// As [`ActorRef::tell`]; in a handler [`TellError::NoThread`], at once, if no thread would be left to run
+    /// others.
     #[inline]
     pub fn tell_blocking<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
     where
@@ -161,7 +195,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M, K>,
     {
-        self.offer(lane, msg, NoReply, Patience::Block(None))
+        self.offer(lane, msg, NoReply, OnFull::Block)
     }
 
     /// Sends a message; the future waits while the lane is full and its policy is to wait. Dropped
@@ -187,7 +221,7 @@ impl<A: Actor> ActorRef<A> {
 
     /// Asks: sends a message and gets what its handler returns. `.await` it, or
     /// [`Ask::wait`] for it; see [`Ask`] for a deadline.
-    pub fn ask<M: Message, K>(&self, msg: M) -> Ask<A, M, K>
+    pub fn ask<M: Message, K>(&self, msg: M) -> Ask<A, M, A::Reply>
     where
         A: Receives<M, K>,
     {
@@ -200,36 +234,49 @@ impl<A: Actor> ActorRef<A> {
         lane: usize,
         msg: M,
         reply: P,
-        patience: Patience,
+        on_full: OnFull,
     ) -> Result<(), TellError<M>>
     where
         A: Receives<M, K>,
     {
-        let core = self.cell.core();
-        if !current::has_outbox()
-            && let Some(place) = core.mailbox.reserve(lane)
-        {
-            let mark = arrival_mark(place.index());
-            // SAFETY: `write` makes the envelope, and only a failing allocation could keep it from
-            // it, which ends the process.
-            unsafe {
-                place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply));
-            }
-            core.announce();
-            return Ok(());
+        if current::has_outbox() {
+            return self.offer_slowly(lane, msg, reply, on_full);
         }
-        if !current::has_outbox()
-            && let Some(place) = core.mailbox.reserve_in_ring(lane)
-        {
+        match self.place(lane, msg, reply) {
+            Ok(()) => Ok(()),
+            Err((msg, reply)) => self.offer_slowly(lane, msg, reply, on_full),
+        }
+    }
+
+    /// The fast path: makes the envelope in its slot, if nothing speaks against the message.
+    #[inline]
+    pub(crate) fn place<M: Message, K, P: ReplyPort<A::Reply>>(
+        &self,
+        lane: usize,
+        msg: M,
+        reply: P,
+    ) -> Result<(), (M, P)>
+    where
+        A: Receives<M, K>,
+    {
+        let core = self.cell.core();
+        let Some(lane) = core.mailbox.get(lane) else {
+            return Err((msg, reply));
+        };
+        // SAFETY: `write` makes the envelope, and only a failing allocation could keep it from it, which ends the
+        // process.
+        if let Some(place) = lane.reserve() {
+            let mark = arrival_mark(place.index());
+            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply)) };
+        } else if let Some(place) = lane.reserve_in_ring() {
             let mark = arrival_mark(place.index());
             // SAFETY: as above.
-            unsafe {
-                place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply));
-            }
-            core.announce();
-            return Ok(());
+            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply)) };
+        } else {
+            return Err((msg, reply));
         }
-        self.offer_slowly(lane, msg, reply, patience)
+        core.announce();
+        Ok(())
     }
 
     #[cold]
@@ -238,7 +285,7 @@ impl<A: Actor> ActorRef<A> {
         lane: usize,
         msg: M,
         reply: P,
-        patience: Patience,
+        on_full: OnFull,
     ) -> Result<(), TellError<M>>
     where
         A: Receives<M, K>,
@@ -247,106 +294,74 @@ impl<A: Actor> ActorRef<A> {
             return Err(TellError::NoLane(msg));
         }
         let envelope = Envelope::new::<A, M, K, P>(msg, reply);
-        let outcome = if current::has_outbox() && !matches!(patience, Patience::Block(_)) {
-            self.offer_behind_outbox(lane, envelope)
-        } else {
-            self.cell.core().offer(lane, envelope)
-        };
-        let Err(unaccepted) = outcome else {
-            return Ok(());
-        };
-        self.persist(lane, unaccepted, patience).map_err(|refused| {
+        self.deliver(lane, envelope, on_full).map_err(|refused| {
             // SAFETY: made above with these types.
-            let open = |it: Envelope| unsafe { it.open::<M, P>() }.message;
-            match refused {
-                Unaccepted::Wait(it) | Unaccepted::Full(it) => TellError::Full(open(it)),
-                Unaccepted::Closed(it) => TellError::Closed(open(it)),
-            }
+            refused.map(|envelope| unsafe { envelope.open::<M, P>() }.message)
         })
     }
 
-    /// What this actor told before and waits in its outbox goes first.
-    #[cold]
-    fn offer_behind_outbox(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
+    /// Puts an envelope into a lane below the lane count, or does what its policy asks of the sender.
+    fn deliver(
+        &self,
+        lane: usize,
+        envelope: Envelope,
+        on_full: OnFull,
+    ) -> Result<(), TellError<Envelope>> {
         let core = self.cell.core();
-        let must_queue = current::with(|sender| outbox::has_letters_for(sender, core, lane));
-        if must_queue == Some(true) {
-            Err(Unaccepted::Wait(envelope))
+        // What this actor told before and waits in its outbox goes first.
+        let is_behind_outbox = !matches!(on_full, OnFull::Block)
+            && current::has_outbox()
+            && current::with(|sender| outbox::has_letters_for(sender, core, lane)) == Some(true);
+        let envelope = if is_behind_outbox {
+            envelope
         } else {
-            core.offer(lane, envelope)
-        }
-    }
-
-    /// A lane did not accept: does what its policy asks of the sender.
-    #[cold]
-    fn persist(
-        &self,
-        lane: usize,
-        unaccepted: Unaccepted,
-        patience: Patience,
-    ) -> Result<(), Unaccepted> {
-        let envelope = match (unaccepted, patience) {
-            (Unaccepted::Wait(envelope), Patience::None) => {
-                self.cell.core().count_shed(lane, ShedReason::Full);
-                return Err(Unaccepted::Full(envelope));
-            }
-            (Unaccepted::Wait(envelope), _) => envelope,
-            (refused, _) => return Err(refused),
-        };
-        if let Patience::Block(deadline) = patience {
-            return self.block_until_accepted(lane, envelope, deadline);
-        }
-        let mut envelope = Some(envelope);
-        let kept = current::with(|sender| {
-            let envelope = envelope.take().expect("called once");
-            outbox::keep(sender, self.cell.core(), lane, envelope)
-        });
-        match kept {
-            Some(Ok(())) => Ok(()),
-            Some(Err(envelope)) => {
-                self.cell.core().count_shed(lane, ShedReason::OutboxFull);
-                Err(Unaccepted::Full(envelope))
-            }
-            None => {
-                let envelope = envelope.take().expect("nobody took it");
-                self.block_until_accepted(lane, envelope, None)
-            }
-        }
-    }
-
-    fn block_until_accepted(
-        &self,
-        lane: usize,
-        mut envelope: Envelope,
-        deadline: Option<Instant>,
-    ) -> Result<(), Unaccepted> {
-        let core = self.cell.core();
-        loop {
-            if is_room_soon(core, lane) {
-                match core.offer(lane, envelope) {
-                    Err(Unaccepted::Wait(refused)) => envelope = refused,
-                    outcome => return outcome,
-                }
-            }
-            let gate = Arc::new(ThreadGate::default());
-            let waiter = Waiter::Thread(gate.clone());
-            // If it cannot be registered the actor has just ended, and the next offer says so.
-            if let Some(key) = core.waiters.register(core, lane, waiter) {
-                core.signal(cell::WAITERS);
-                if !gate.wait_until(deadline) {
-                    if !core.waiters.unregister(key) {
-                        // Let go at the last moment: another one may have our place.
-                        core.signal(cell::WAITERS);
-                    }
-                    core.count_shed(lane, ShedReason::Full);
-                    return Err(Unaccepted::Full(envelope));
-                }
-            }
             match core.offer(lane, envelope) {
-                Err(Unaccepted::Wait(refused)) => envelope = refused,
-                outcome => return outcome,
+                Ok(()) => return Ok(()),
+                Err(Unaccepted::Wait(envelope)) => envelope,
+                Err(Unaccepted::Full(envelope)) => return Err(TellError::Full(envelope)),
+                Err(Unaccepted::Closed(envelope)) => return self.refuse_closed(lane, envelope),
+            }
+        };
+        match on_full {
+            OnFull::GiveBack => {
+                core.count_shed(lane, ShedReason::Full);
+                Err(TellError::Full(envelope))
+            }
+            OnFull::Block => self.block(lane, envelope),
+            OnFull::Wait => {
+                let mut envelope = Some(envelope);
+                let kept = current::with(|sender| {
+                    let envelope = envelope.take().expect("called once");
+                    outbox::keep(sender, core, lane, envelope)
+                });
+                match kept {
+                    Some(Ok(())) => Ok(()),
+                    Some(Err(envelope)) => {
+                        core.count_shed(lane, ShedReason::OutboxFull);
+                        Err(TellError::OutboxFull(envelope))
+                    }
+                    None => self.block(lane, envelope.take().expect("nobody took it")),
+                }
             }
         }
+    }
+
+    fn block(&self, lane: usize, envelope: Envelope) -> Result<(), TellError<Envelope>> {
+        let Ok(_section) = freeboard_sched::enter_blocking() else {
+            return Err(TellError::NoThread(envelope));
+        };
+        Delivery::new(self.clone(), lane, envelope, true).block()
+    }
+
+    /// The actor takes no further message. Its own message to itself has nobody to be given back to: it is shed
+    /// silently.
+    fn refuse_closed(&self, lane: usize, envelope: Envelope) -> Result<(), TellError<Envelope>> {
+        let core = self.cell.core();
+        if current::with(|sender| sender.id() == core.id()) == Some(true) {
+            core.shed(lane, envelope, ShedReason::Stopped);
+            return Ok(());
+        }
+        Err(TellError::Closed(envelope))
     }
 
     /// A timer's delivery: never waits, and nobody is there to take a refused message back.
@@ -361,10 +376,19 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
-    pub(crate) fn forget_timer(&self, key: TimerKey) {
-        if let Some(relations) = self.cell.core().lock_relations().as_mut() {
-            relations.timers.remove(&key);
-        }
+    /// `false` if the timer was cancelled, or belongs to the actor's life before a restart.
+    pub(crate) fn forget_timer(&self, key: TimerKey) -> bool {
+        let mut relations = self.cell.core().lock_relations();
+        relations
+            .as_mut()
+            .is_some_and(|relations| relations.timers.remove(&key))
+    }
+
+    pub(crate) fn has_timer(&self, key: TimerKey) -> bool {
+        let relations = self.cell.core().lock_relations();
+        relations
+            .as_ref()
+            .is_some_and(|relations| relations.timers.contains(&key))
     }
 
     /// Ends the actor after the message it is handling; what is queued is shed as stopped.
@@ -386,37 +410,27 @@ impl<A: Actor> ActorRef<A> {
     /// Blocks until the actor has ended. Not for handlers: in an actor, use
     /// [`crate::Context::watch`].
     pub fn wait_ended(&self) -> Ended {
-        let (sender, receiver) = oneshot::channel();
-        self.on_end(None, Box::new(move |ended| drop(sender.send(ended))));
-        receiver.recv().expect("each actor's end is told")
+        let ended = self.block_until_ended(NO_DEADLINE_NS);
+        ended.expect("each actor's end is told")
     }
 
     /// Blocks until the actor has ended or the deadline has come.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Ended> {
-        let (sender, receiver) = oneshot::channel();
-        self.on_end(None, Box::new(move |ended| drop(sender.send(ended))));
-        receiver.recv_deadline(deadline).ok()
+        self.block_until_ended(deadline_after(Some(
+            deadline.saturating_duration_since(Instant::now()),
+        )))
     }
 
-    pub(crate) fn on_end(&self, watcher: Option<ActorId>, on_end: OnEnd) {
-        let core = self.cell.core();
-        let mut relations = core.lock_relations();
-        match core.end_reason() {
-            None => {
-                let relations = relations.get_or_insert_default();
-                relations.watchers.push((watcher, on_end));
-            }
-            Some(reason) => {
-                drop(relations);
-                on_end(core.ended(reason));
-            }
-        }
+    fn block_until_ended(&self, deadline_ns: u64) -> Option<Ended> {
+        self.cell.core().block_until_ended(deadline_ns)
     }
 
-    pub(crate) fn forget_watcher(&self, watcher: ActorId) {
-        if let Some(relations) = self.cell.core().lock_relations().as_mut() {
-            relations.watchers.retain(|(id, _)| *id != Some(watcher));
-        }
+    pub(crate) fn on_end(&self, watcher: Watcher, on_end: OnEnd) {
+        self.cell.core().on_end(watcher, on_end);
+    }
+
+    pub(crate) fn forget_watcher(&self, watcher: Watcher) {
+        self.cell.core().forget_watcher(watcher);
     }
 
     /// Messages queued in all lanes. While the actor is handling a batch, what it has handled of it

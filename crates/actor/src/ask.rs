@@ -5,52 +5,75 @@ use std::{
     future::{Future, IntoFuture},
     marker::PhantomData,
     pin::Pin,
-    task::{Context, Poll},
-    time::{Duration, Instant},
+    task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use freeboard_meter::clock;
+use freeboard_queue::oneshot;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::Message,
-    actor_ref::{ActorRef, Patience},
+    actor::{Actor, Message},
+    actor_ref::ActorRef,
+    block::{self, NO_DEADLINE_NS, deadline_after},
+    current,
     envelope::Envelope,
     error::AskError,
     receives::Receives,
     reply::ReplySlot,
     send::Delivery,
-    supervision::saturating_ns,
 };
+
+/// How a message of type `M` and its reply's slot get to an actor, whichever kind of handler it has.
+struct AskRoute<A: Actor, M, R> {
+    place: PlaceFn<A, M, R>,
+    envelope: fn(M, ReplySlot<R>) -> Envelope,
+}
+
+type PlaceFn<A, M, R> = fn(&ActorRef<A>, usize, M, ReplySlot<R>) -> Result<(), (M, ReplySlot<R>)>;
+
+struct AskRouteOf<A, M, K>(PhantomData<fn(A, M, K)>);
+
+impl<A: Receives<M, K>, M: Message, K> AskRouteOf<A, M, K> {
+    const ROUTE: AskRoute<A, M, A::Reply> = AskRoute {
+        place: ActorRef::place::<M, K, ReplySlot<A::Reply>>,
+        envelope: Envelope::new::<A, M, K, ReplySlot<A::Reply>>,
+    };
+}
 
 /// A question that has not been sent yet: `.await` it, or [`Ask::wait`] for it.
 ///
-/// Without a deadline it waits for as long as the actor lives; if that ends, or sheds the message,
-/// the asker is told at once. A message whose asker has gone, or whose deadline has passed, is not
+/// Without a deadline it waits for as long as the actor lives; if that terminates, or sheds the message,
+/// the asker is told at once. A message whose asker is gone, or whose deadline has passed, is not
 /// handled.
 #[must_use = "nothing is asked before it is awaited"]
-pub struct Ask<A: Receives<M, K>, M: Message, K> {
+pub struct Ask<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     msg: M,
     lane: usize,
     timeout: Option<Duration>,
-    kind: PhantomData<fn(K)>,
+    route: &'static AskRoute<A, M, R>,
 }
 
-impl<A: Receives<M, K>, M: Message, K> fmt::Debug for Ask<A, M, K> {
+impl<A: Actor, M, R> fmt::Debug for Ask<A, M, R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Ask({:?})", self.to)
     }
 }
 
-impl<A: Receives<M, K>, M: Message, K> Ask<A, M, K> {
-    pub(crate) fn new(to: ActorRef<A>, msg: M) -> Self {
+impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
+    #[inline]
+    pub(crate) fn new<K>(to: ActorRef<A>, msg: M) -> Self
+    where
+        A: Receives<M, K, Reply = R>,
+    {
         Self {
             to,
             msg,
             lane: 0,
             timeout: None,
-            kind: PhantomData,
+            route: const { &AskRouteOf::<A, M, K>::ROUTE },
         }
     }
 
@@ -66,161 +89,222 @@ impl<A: Receives<M, K>, M: Message, K> Ask<A, M, K> {
         self
     }
 
-    /// Blocks this thread until the reply is there. In a handler this blocks a worker, and for ever
-    /// if the actor that is asked waits for this one: prefer an async handler there.
+    /// Blocks this thread until the reply is there. In a handler the worker's other actors go to another thread
+    /// meanwhile; an actor that asks one which waits for it waits until its deadline: prefer an async handler
+    /// there.
     ///
     /// # Errors
-    /// [`AskError`]; a message that was not accepted comes back in it.
-    pub fn wait(self) -> Result<A::Reply, AskError<M>> {
-        let deadline = self.timeout.and_then(deadline_after);
-        let (slot, receiver) = reply_slot(self.timeout);
-        self.to
-            .offer(self.lane, self.msg, slot, Patience::Block(deadline))?;
-        match deadline {
-            None => receiver.recv().map_err(|_| AskError::Shed),
-            Some(deadline) => receiver.recv_deadline(deadline).map_err(|error| {
-                // The actor may have seen the deadline pass a moment earlier than we did.
-                if error == oneshot::RecvTimeoutError::Disconnected && Instant::now() < deadline {
-                    AskError::Shed
-                } else {
-                    AskError::Expired
-                }
-            }),
+    /// [`AskError`]; a message that was not accepted comes back in it. In a handler it is
+    /// [`AskError::NoThread`], at once, if no thread would be left to run others: see
+    /// [`crate::SystemBuilder::threads_max`].
+    pub fn wait(self) -> Result<R, AskError<M>> {
+        let Ok(_section) = freeboard_sched::enter_blocking() else {
+            return Err(AskError::NoThread(self.msg));
+        };
+        let deadline_ns = deadline_after(self.timeout);
+        let mut asking = self.begin(deadline_ns, true);
+        let reply = block::until(deadline_ns, |context| asking.poll_reply(context));
+        reply.unwrap_or_else(|| Err(asking.give_up()))
+    }
+
+    fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
+        let (sender, receiver) = oneshot::channel();
+        let slot = ReplySlot {
+            sender,
+            deadline_ns,
+        };
+        AskFuture {
+            stage: Stage::Unsent(self.msg, slot, self.route, self.lane),
+            to: self.to,
+            receiver,
+            deadline_ns,
+            alarm: None,
+            is_blocking,
+            is_noted: false,
         }
     }
 }
 
-/// `None` for a time beyond what the clock can tell: that is no deadline.
-fn deadline_after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
-}
-
-fn reply_slot<R>(timeout: Option<Duration>) -> (ReplySlot<R>, oneshot::Receiver<R>) {
-    let (sender, receiver) = oneshot::channel();
-    let deadline_ns = timeout.map_or(u64::MAX, |timeout| {
-        clock::now_ns().saturating_add(saturating_ns(timeout))
-    });
-    let slot = ReplySlot {
-        sender,
-        deadline_ns,
-    };
-    (slot, receiver)
-}
-
-impl<A: Receives<M, K>, M: Message, K> IntoFuture for Ask<A, M, K> {
-    type Output = Result<A::Reply, AskError<M>>;
-    type IntoFuture = Asking<A, M, A::Reply>;
+impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
+    type Output = Result<R, AskError<M>>;
+    type IntoFuture = AskFuture<A, M, R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        // Before the slot's: the asker must not be more patient than the one it asks.
-        let deadline = self.timeout.and_then(deadline_after);
-        let (slot, receiver) = reply_slot(self.timeout);
-        let envelope = Envelope::new::<A, M, K, _>(self.msg, slot);
-        Asking {
-            delivery: Some(Delivery::new(self.to.clone(), self.lane, envelope)),
-            to: self.to,
-            receiver: receiver.into_future(),
-            deadline,
-            alarm: None,
-            message: PhantomData,
-        }
+        let deadline_ns = deadline_after(self.timeout);
+        self.begin(deadline_ns, false)
     }
+}
+
+/// How far a question has come.
+enum Stage<A: Actor, M: 'static, R: 'static> {
+    Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
+    /// It waits for capacity.
+    Waiting(Delivery<A>),
+    /// The mailbox has accepted or refused it.
+    Settled,
 }
 
 /// The future of an [`Ask`].
 #[must_use = "nothing is asked before the future is polled"]
-pub struct Asking<A: crate::Actor, M, R> {
+pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
-    /// `None` once the message is accepted.
-    delivery: Option<Delivery<A>>,
-    receiver: oneshot::AsyncReceiver<R>,
-    deadline: Option<Instant>,
-    alarm: Option<TimerKey>,
-    message: PhantomData<fn() -> M>,
+    stage: Stage<A, M, R>,
+    receiver: oneshot::Receiver<R>,
+    deadline_ns: u64,
+    /// Set when it first has to wait, and again only for another waker.
+    alarm: Option<(TimerKey, Waker)>,
+    is_blocking: bool,
+    /// The actor that polls it is noted as one that waits for the reply.
+    is_noted: bool,
 }
 
-impl<A: crate::Actor, M, R> fmt::Debug for Asking<A, M, R> {
+// Nothing in it is pinned: the stages are moved out of their place.
+impl<A: Actor, M, R> Unpin for AskFuture<A, M, R> {}
+
+impl<A: Actor, M, R> fmt::Debug for AskFuture<A, M, R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Asking({:?})", self.to)
+        write!(formatter, "AskFuture({:?})", self.to)
     }
 }
 
-impl<A: crate::Actor, M: Message, R: Send + 'static> Future for Asking<A, M, R> {
+impl<A: Actor, M: Message, R: Send + 'static> Future for AskFuture<A, M, R> {
     type Output = Result<R, AskError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let Some(delivery) = this.delivery.as_mut() {
-            match delivery.poll(context) {
-                Poll::Ready(outcome) => {
-                    this.delivery = None;
-                    if let Err(refused) = outcome {
-                        // SAFETY: `into_future` made the envelope with these types.
-                        let refused =
-                            refused.map(|it| unsafe { it.open::<M, ReplySlot<R>>() }.message);
-                        return Poll::Ready(Err(refused.into()));
-                    }
-                }
-                Poll::Pending => return this.poll_deadline(context),
-            }
-        }
-        match Pin::new(&mut this.receiver).poll(context) {
-            Poll::Ready(reply) => Poll::Ready(reply.map_err(|_| {
-                // The actor may have seen the deadline pass a moment earlier than we did.
-                if this
-                    .deadline
-                    .is_some_and(|deadline| Instant::now() >= deadline)
-                {
-                    AskError::Expired
-                } else {
-                    AskError::Shed
-                }
-            })),
-            Poll::Pending => this.poll_deadline(context),
+        match self.poll_reply(context) {
+            Poll::Ready(reply) => Poll::Ready(reply),
+            Poll::Pending if self.deadline_ns == NO_DEADLINE_NS => Poll::Pending,
+            Poll::Pending => self.poll_deadline(context.waker()),
         }
     }
 }
 
-impl<A: crate::Actor, M, R> Asking<A, M, R> {
+impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     /// Whether the mailbox has accepted or refused the message.
     pub(crate) fn is_settled(&self) -> bool {
-        self.delivery.is_none()
+        matches!(self.stage, Stage::Settled)
     }
 
-    fn poll_deadline<T>(&mut self, context: &Context<'_>) -> Poll<Result<T, AskError<M>>> {
-        let Some(deadline) = self.deadline else {
-            return Poll::Pending;
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
+        match self.poll_delivery(context) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(refused)) => return Poll::Ready(Err(refused)),
+            Poll::Pending => {
+                self.note();
+                return Poll::Pending;
+            }
+        }
+        match self.receiver.poll_recv(context) {
+            Poll::Ready(Some(reply)) => Poll::Ready(Ok(reply)),
+            // The actor may have seen the deadline pass a moment earlier than we did.
+            Poll::Ready(None) if self.is_expired() => Poll::Ready(Err(AskError::Expired)),
+            Poll::Ready(None) => Poll::Ready(Err(AskError::Shed)),
+            Poll::Pending => {
+                self.note();
+                Poll::Pending
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_delivery(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AskError<M>>> {
+        match std::mem::replace(&mut self.stage, Stage::Settled) {
+            Stage::Settled => return Poll::Ready(Ok(())),
+            Stage::Unsent(msg, slot, route, lane) => {
+                // What this actor told before and waits in its outbox goes first.
+                let placed = if current::has_outbox() {
+                    Err((msg, slot))
+                } else {
+                    (route.place)(&self.to, lane, msg, slot)
+                };
+                match placed {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err((msg, slot)) => {
+                        let envelope = (route.envelope)(msg, slot);
+                        let to = self.to.clone();
+                        let delivery = Delivery::new(to, lane, envelope, self.is_blocking);
+                        self.stage = Stage::Waiting(delivery);
+                    }
+                }
+            }
+            waiting @ Stage::Waiting(_) => self.stage = waiting,
+        }
+        let Stage::Waiting(delivery) = &mut self.stage else {
+            return Poll::Ready(Ok(()));
         };
-        self.cancel_alarm();
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        delivery.poll(context).map(|outcome| {
+            self.stage = Stage::Settled;
+            outcome.map_err(|refused| {
+                // SAFETY: the route made the envelope with these types.
+                let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
+                refused.map(open).into()
+            })
+        })
+    }
+
+    /// The deadline has passed: a message that found no capacity comes back.
+    fn give_up(&mut self) -> AskError<M> {
+        match std::mem::replace(&mut self.stage, Stage::Settled) {
+            Stage::Waiting(delivery) => {
+                let envelope = delivery.give_up();
+                // SAFETY: the route made the envelope with these types.
+                AskError::Full(unsafe { envelope.open::<M, ReplySlot<R>>() }.message)
+            }
+            Stage::Unsent(..) | Stage::Settled => AskError::Expired,
+        }
+    }
+
+    fn is_expired(&self) -> bool {
+        self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns
+    }
+
+    fn poll_deadline(&mut self, waker: &Waker) -> Poll<Result<R, AskError<M>>> {
+        let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 {
             return Poll::Ready(Err(AskError::Expired));
         }
-        let waker = context.waker().clone();
+        if matches!(&self.alarm, Some((_, known)) if known.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        self.cancel_alarm();
         let timers = &self.to.cell().core().system.timers;
-        let set = timers.after(left, move |_| {
-            waker.wake_by_ref();
+        let woken = waker.clone();
+        let set = timers.after(Duration::from_nanos(left_ns), move |_| {
+            woken.wake_by_ref();
             None
         });
         match set {
             Ok(key) => {
-                self.alarm = Some(key);
+                self.alarm = Some((key, waker.clone()));
                 Poll::Pending
             }
             // Without a timer nobody would wake us at the deadline.
             Err(_) => Poll::Ready(Err(AskError::Expired)),
         }
     }
+}
+
+impl<A: Actor, M, R> AskFuture<A, M, R> {
+    /// Notes whom the actor that polls this waits for, so that a circle of asks is found.
+    fn note(&mut self) {
+        if !self.is_noted {
+            let target = self.to.id();
+            self.is_noted = current::with(|asker| asker.set_asking(Some(target))).is_some();
+        }
+    }
 
     fn cancel_alarm(&mut self) {
-        if let Some(alarm) = self.alarm.take() {
+        if let Some((alarm, _)) = self.alarm.take() {
             self.to.cell().core().system.timers.cancel(alarm);
         }
     }
 }
 
-impl<A: crate::Actor, M, R> Drop for Asking<A, M, R> {
+impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
         self.cancel_alarm();
+        if self.is_noted {
+            current::with(|asker| asker.set_asking(None));
+        }
     }
 }

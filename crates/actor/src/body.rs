@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin};
 
 use freeboard_flow::{RestartHistory, WeightedRounds};
 
-use crate::{actor::Actor, cell::Core, ended::EndReason, quiet, span::HandleSpan};
+use crate::{actor::Actor, catch_panic, cell::Core, ended::EndReason, span::HandleSpan};
 
 pub(crate) type HeldFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -21,6 +21,8 @@ pub(crate) enum Life {
     /// Waits for its back-off and for its children to end.
     Restarting,
     Stopping(EndReason),
+    /// It has terminated, and sends what is left in its outbox.
+    Delivering,
 }
 
 /// What is seldom needed, off the idle actor's cell.
@@ -78,6 +80,8 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) has_started: bool,
     /// The back-off of a restart is not over.
     pub(crate) is_backing_off: bool,
+    /// The shutdown's deadline has passed: the outbox is not sent any more.
+    pub(crate) abandons_outbox: bool,
 }
 
 impl<A: Actor> Body<A> {
@@ -94,6 +98,7 @@ impl<A: Actor> Body<A> {
             has_waiters: false,
             has_started: false,
             is_backing_off: false,
+            abandons_outbox: false,
         }
     }
 
@@ -102,12 +107,12 @@ impl<A: Actor> Body<A> {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        matches!(self.life, Life::Stopping(_))
+        matches!(self.life, Life::Stopping(_) | Life::Delivering)
     }
 
-    /// Lets senders see the room that was made, and those who wait for it come in.
+    /// Lets senders see the capacity that was made, and those who wait for it come in.
     pub(crate) fn publish(&mut self, core: &Core) {
-        for lane in core.mailbox.used_lanes() {
+        for lane in core.mailbox.lanes() {
             // SAFETY: whoever has the body runs the actor.
             let depth = unsafe { lane.publish() };
             lane.gauges.high_water.raise(depth);
@@ -119,7 +124,7 @@ impl<A: Actor> Body<A> {
 
     /// Drops the future at its present await; a panic of its drop is swallowed.
     pub(crate) fn drop_held(&mut self) {
-        quiet::drop(self.held.take());
+        catch_panic::drop(self.held.take());
         self.held_span = HandleSpan::none();
     }
 }

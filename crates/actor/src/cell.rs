@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   Cell<A>
-//!   ┌ Core  (the same for every actor type)
+//!   ┌ Head  (never dropped, only freed)
 //!   │   header      the scheduler's handle                     read only
 //!   │   counts      references                                 everybody
+//!   │ Core  (the same for every actor type)
+//!   │   own         the allocation's pointer, to be copied     read only
 //!   │   state       who may run it, and its signals            senders, worker
 //!   │   mailbox     lanes; the first one begins here           senders | worker
 //!   │   waiters, relations, gauges                             under their locks
@@ -16,6 +18,9 @@
 //! "Worker" is the one that moved the state word to running: it alone touches those fields. The
 //! registry holds each living cell, so run queues may hold bare pointers to it; the last thing that
 //! the worker does with an actor that ends is to take it from the registry.
+//!
+//! References and tasks are copies of `own`, the pointer that the allocation gave: it may reach the whole
+//! cell, which a pointer made from a `&Core` may not.
 
 use std::{
     cell::UnsafeCell,
@@ -23,15 +28,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use freeboard_flow::{MailboxConfig, ShedReason};
+use freeboard_flow::{LaneConfig, MailboxConfig, ShedReason};
 use freeboard_meter::{ActorSnapshot, Histogram};
+use freeboard_queue::oneshot;
 use freeboard_sched::{Header, Phase, RunState, Signals, Task, Wake};
 
 use once_cell::race::OnceBox;
 
 use crate::{
     actor::Actor,
+    block,
     body::{Body, Factory},
+    catch_panic,
     cell_ref::{CoreRef, Counts},
     context::Context,
     ended::{EndReason, Ended},
@@ -41,9 +49,9 @@ use crate::{
     options::SpawnOptions,
     outbox::Outbox,
     registry::Place,
-    relations::Relations,
+    relations::{OnEnd, Relations, Watcher},
     supervision::Failure,
-    sync::{AtomicBool, AtomicU8, AtomicU32, Ordering},
+    sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     system::SystemInner,
     waiters::Waiters,
 };
@@ -66,15 +74,27 @@ pub(crate) const CHILDREN_ENDED: Signals = Signals::bit(7);
 pub(crate) const RESUME: Signals = Signals::bit(8);
 /// A child gave its failure on.
 pub(crate) const ESCALATED: Signals = Signals::bit(9);
+/// The shutdown deadline has passed: a terminated actor sends no more of its outbox.
+pub(crate) const ABANDON: Signals = Signals::bit(10);
+
+static NEXT_WATCHER: AtomicU64 = AtomicU64::new(0);
+
+/// The part of a cell that outlives its contents: weak references read the counts while the rest is dropped.
+#[repr(C)]
+pub(crate) struct Head {
+    header: Header,
+    pub(crate) counts: Counts,
+}
+
+const _: () = assert!(!std::mem::needs_drop::<Head>());
 
 #[repr(C)]
 pub(crate) struct Core {
-    header: Header,
-    counts: Counts,
+    own: NonNull<Head>,
     pub(crate) state: RunState,
-    restarts: AtomicU32,
+    /// In the registry's shard of this id.
+    slot: AtomicU32,
     id: ActorId,
-    place: Place,
     pub(crate) system: Arc<SystemInner>,
     /// Begins a cache line: all above is read by senders, and seldom written.
     pub(crate) mailbox: Mailbox,
@@ -88,19 +108,21 @@ pub(crate) struct Core {
     takes_no_children: AtomicBool,
     /// 0 while the actor lives, then its [`EndReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
+    restarts: AtomicU32,
+    /// Whose reply the actor waits for, 0 for nobody's.
+    asking: AtomicU64,
     handling: OnceBox<Histogram>,
     outbox: UnsafeCell<Option<Box<Outbox>>>,
 }
 
 const _: () = assert!(
-    std::mem::offset_of!(Core, mailbox) == 64,
+    size_of::<Head>() + std::mem::offset_of!(Core, mailbox) == 64,
     "the first lane begins a cache line"
 );
 
 /// Everything a cell is made of but its actor.
 pub(crate) struct Birth {
     pub(crate) id: ActorId,
-    pub(crate) place: Place,
     pub(crate) system: Arc<SystemInner>,
     pub(crate) options: Option<Box<SpawnOptions>>,
     pub(crate) parent: Option<CoreRef>,
@@ -108,14 +130,17 @@ pub(crate) struct Birth {
 
 #[repr(C, align(64))]
 pub(crate) struct Cell<A: Actor> {
+    head: Head,
     core: Core,
     body: UnsafeCell<Body<A>>,
     context: UnsafeCell<Context<A>>,
     actor: UnsafeCell<Option<A>>,
 }
 
-// SAFETY: all is `Sync` but the outbox, which only the thread that runs the actor touches.
+// SAFETY: all is `Sync` but the outbox, which only the thread that runs the actor touches; `own` is only copied.
 unsafe impl Sync for Core {}
+// SAFETY: as above; the outbox holds only what is `Send`.
+unsafe impl Send for Core {}
 
 // SAFETY: the body and the outbox are touched only by the thread that moved the state word to
 // running, one at a time, and hold only what is `Send` (`A` is); the rest is `Sync`.
@@ -125,6 +150,7 @@ unsafe impl<A: Actor> Send for Cell<A> {}
 
 impl<A: Actor> Cell<A> {
     pub(crate) fn new(birth: Birth, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
+        const { CoreFollowsHead::<A>::CHECKED };
         let options = birth.options.as_deref();
         let is_pinned = options.is_some_and(|options| options.pinned.is_some());
         let (vtable, make_mailbox): (_, fn(&MailboxConfig) -> Mailbox) = if is_pinned {
@@ -135,14 +161,18 @@ impl<A: Actor> Cell<A> {
         let options = options.unwrap_or(&birth.system.default_options);
         let mailbox = make_mailbox(&options.mailbox);
         Self {
-            core: Core {
+            head: Head {
                 header: Header::new(vtable),
                 counts: Counts::new::<A>(),
+            },
+            core: Core {
+                own: NonNull::dangling(),
                 state: RunState::new_queued(),
+                slot: AtomicU32::new(u32::MAX),
                 restarts: AtomicU32::new(0),
+                asking: AtomicU64::new(0),
                 mailbox,
                 id: birth.id,
-                place: birth.place,
                 system: birth.system,
                 options: birth.options,
                 type_name: std::any::type_name::<A>,
@@ -165,8 +195,35 @@ impl<A: Actor> Cell<A> {
     /// # Safety
     /// The task came from [`Core::task`] of a living `Cell<A>`.
     pub(crate) unsafe fn from_task<'a>(task: Task) -> &'a Self {
-        // SAFETY: header, core and cell are `repr(C)` and begin at the same address.
+        // SAFETY: header, head and cell are `repr(C)` and begin at the same address; the task is a copy of `own`.
         unsafe { task.header().cast::<Self>().as_ref() }
+    }
+
+    /// Moves a cell to where it will stay, and lets it know its place.
+    ///
+    /// # Safety
+    /// The place is large enough, aligned and nobody else's.
+    pub(crate) unsafe fn settle_in(mut self, place: NonNull<Self>) -> NonNull<Head> {
+        self.core.own = place.cast();
+        // SAFETY: the caller's promise.
+        unsafe { place.write(self) };
+        place.cast()
+    }
+
+    /// Drops all but the head, the held future first: it borrows the actor and the context.
+    ///
+    /// # Safety
+    /// The head is that of a `Cell<A>`, and nobody refers to its contents any more.
+    pub(crate) unsafe fn drop_contents(head: NonNull<Head>) {
+        let cell = head.cast::<Self>().as_ptr();
+        // SAFETY: the caller's promise; each field is dropped once, and the head not at all.
+        unsafe {
+            catch_panic::call(|| (*cell).body.get_mut().drop_held());
+            catch_panic::call(|| (&raw mut (*cell).actor).drop_in_place());
+            catch_panic::call(|| (&raw mut (*cell).context).drop_in_place());
+            catch_panic::call(|| (&raw mut (*cell).body).drop_in_place());
+            catch_panic::call(|| (&raw mut (*cell).core).drop_in_place());
+        }
     }
 
     /// Whoever runs the actor may use it.
@@ -206,33 +263,42 @@ impl<A: Actor> Cell<A> {
     }
 }
 
-impl<A: Actor> Drop for Cell<A> {
-    fn drop(&mut self) {
-        // The future borrows the actor and the context, and may use the core: it goes first.
-        self.body.get_mut().drop_held();
-    }
-}
-
 impl Core {
-    pub(crate) fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    /// Where a core's counts are, also when its contents have been dropped.
+    /// The core of the cell with this head.
     ///
     /// # Safety
-    /// The memory of the cell has not been freed.
-    pub(crate) unsafe fn counts_of(core: NonNull<Self>) -> *const Counts {
-        // SAFETY: within the cell's memory.
-        unsafe { &raw const (*core.as_ptr()).counts }
+    /// The head is a copy of some cell's `own`, and the contents have not been dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn of_head<'a>(head: NonNull<Head>) -> &'a Self {
+        // SAFETY: the core follows the head without a gap, whatever the actor type: see the assertion below.
+        unsafe { head.add(1).cast::<Self>().as_ref() }
+    }
+
+    /// The pointer that references to this cell are copies of.
+    #[inline(always)]
+    pub(crate) fn own(&self) -> NonNull<Head> {
+        self.own
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the head lives as long as the core.
+        unsafe { &self.own.as_ref().header }
     }
 
     pub(crate) fn id(&self) -> ActorId {
         self.id
     }
 
+    /// Where the registry keeps the cell.
     pub(crate) fn place(&self) -> Place {
-        self.place
+        // Ordering: Relaxed: written once, under the shard's lock, before the actor is scheduled.
+        Place::new(self.id, self.slot.load(Ordering::Relaxed))
+    }
+
+    /// Call once, under the shard's lock.
+    pub(crate) fn set_slot(&self, slot: u32) {
+        // Ordering: Relaxed, as in `place`.
+        self.slot.store(slot, Ordering::Relaxed);
     }
 
     pub(crate) fn type_name(&self) -> &'static str {
@@ -250,6 +316,11 @@ impl Core {
         &self.options().mailbox
     }
 
+    /// Call with a lane below the lane count.
+    pub(crate) fn lane_config(&self, lane: usize) -> &LaneConfig {
+        &self.config().as_slice()[lane]
+    }
+
     pub(crate) fn parent(&self) -> Option<&CoreRef> {
         self.parent.as_ref()
     }
@@ -258,13 +329,13 @@ impl Core {
     pub(crate) fn task(&self) -> Task {
         // SAFETY: the header is the first field of the cell, which the registry keeps alive until it
         // has ended; the state word keeps it from being scheduled twice.
-        unsafe { Task::from_header(NonNull::from(&self.header)) }
+        unsafe { Task::from_header(self.own.cast()) }
     }
 
     /// Puts the task, whose state word was just moved to queued, where it will be run.
     #[inline]
     pub(crate) fn enqueue(&self) {
-        if self.header.is_pinned() {
+        if self.header().is_pinned() {
             self.enqueue_pinned();
         } else {
             self.system.scheduler.schedule(self.task());
@@ -295,7 +366,10 @@ impl Core {
     /// Puts an envelope into a lane below the lane count, by its policy; schedules the actor if it
     /// is idle. Counts what is refused or shed, and buries the latter.
     pub(crate) fn offer(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
-        let offer = self.mailbox.offer(lane, envelope, || self.config());
+        let offer = self
+            .mailbox
+            .lane(lane)
+            .offer(envelope, || self.lane_config(lane));
         if let Offer::Accepted = offer {
             self.announce();
             return Ok(());
@@ -303,10 +377,22 @@ impl Core {
         self.offered(lane, offer)
     }
 
+    /// As [`Core::offer`], for a sender that was let in from among the waiting ones.
+    pub(crate) fn offer_granted(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
+        let offer = self
+            .mailbox
+            .lane(lane)
+            .offer_past_waiters(envelope, || self.lane_config(lane));
+        self.offered(lane, offer)
+    }
+
     #[cold]
     fn offered(&self, lane: usize, offer: Offer) -> Result<(), Unaccepted> {
         match offer {
-            Offer::Accepted => Ok(()),
+            Offer::Accepted => {
+                self.announce();
+                Ok(())
+            }
             Offer::AcceptedShedding(shed, reason) => {
                 self.announce();
                 self.shed(lane, shed, reason);
@@ -326,9 +412,7 @@ impl Core {
     }
 
     pub(crate) fn count_shed(&self, lane: usize, reason: ShedReason) {
-        if let Some(lane) = self.mailbox.used_lane(lane) {
-            lane.gauges.count_shed(reason);
-        }
+        self.mailbox.lane(lane).gauges.count_shed(reason);
     }
 
     /// Counts a message of this mailbox that nobody will handle, and buries it.
@@ -390,6 +474,14 @@ impl Core {
         true
     }
 
+    /// Children that have not ended.
+    pub(crate) fn children(&self) -> Vec<CoreRef> {
+        self.lock_relations()
+            .as_ref()
+            .map(|relations| relations.children.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
     /// Call with the relations locked.
     pub(crate) fn set_ended(&self, reason: EndReason) {
         let index = EndReason::ALL.iter().position(|each| *each == reason);
@@ -408,7 +500,7 @@ impl Core {
 
     /// Takes no further message.
     pub(crate) fn close_mailbox(&self) {
-        self.mailbox.close(self.config());
+        self.mailbox.close();
     }
 
     /// Takes no further message, and ends once those it has are handled.
@@ -417,22 +509,86 @@ impl Core {
         self.signal(DRAIN);
     }
 
-    /// Something to be handled next, past the mailbox. The caller answers for its being bounded.
+    /// Something to be handled next, past the mailbox; dropped if the actor has terminated. The caller answers
+    /// for its being bounded.
     pub(crate) fn notify(&self, notice: Envelope) {
-        self.lock_relations()
-            .get_or_insert_default()
-            .notices
-            .push_back(notice);
-        self.signal(NOTICE);
+        // Declared before the lock, so that it is dropped after: its drop may run what it likes.
+        let mut notice = Some(notice);
+        {
+            let mut relations = self.lock_relations();
+            if self.end_reason().is_none() {
+                let notices = &mut relations.get_or_insert_default().notices;
+                notices.extend(notice.take());
+            }
+        }
+        if notice.is_none() {
+            self.signal(NOTICE);
+        }
+        catch_panic::drop(notice);
     }
 
     /// A child's failure that its supervisor gave on.
     pub(crate) fn escalate(&self, failure: Failure) {
-        self.lock_relations()
-            .get_or_insert_default()
-            .escalated
-            .push(failure);
+        {
+            let mut relations = self.lock_relations();
+            if self.end_reason().is_some() {
+                return;
+            }
+            relations.get_or_insert_default().escalated.push(failure);
+        }
         self.signal(ESCALATED);
+    }
+
+    /// Whose reply the actor waits for.
+    pub(crate) fn asking(&self) -> Option<ActorId> {
+        // Ordering: Relaxed, a hint for the search for circles, which looks twice.
+        match self.asking.load(Ordering::Relaxed) {
+            0 => None,
+            id => Some(ActorId(id)),
+        }
+    }
+
+    pub(crate) fn set_asking(&self, target: Option<ActorId>) {
+        // Ordering: Relaxed, as in `asking`.
+        self.asking
+            .store(target.map_or(0, ActorId::get), Ordering::Relaxed);
+    }
+
+    /// Has `on_end` called once the actor has ended, which may be now.
+    pub(crate) fn on_end(&self, watcher: Watcher, on_end: OnEnd) {
+        let mut relations = self.lock_relations();
+        match self.end_reason() {
+            None => {
+                let relations = relations.get_or_insert_default();
+                relations.watchers.push((watcher, on_end));
+            }
+            Some(reason) => {
+                drop(relations);
+                on_end(self.ended(reason));
+            }
+        }
+    }
+
+    pub(crate) fn forget_watcher(&self, watcher: Watcher) {
+        // Dropped without the lock: what a watcher owns may run what it likes.
+        let mut forgotten = Vec::new();
+        if let Some(relations) = self.lock_relations().as_mut() {
+            let is_forgotten = |known: &mut (Watcher, OnEnd)| known.0 == watcher;
+            forgotten.extend(relations.watchers.extract_if(.., is_forgotten));
+        }
+    }
+
+    /// Blocks this thread until the actor has ended. `None` if `deadline_ns` comes first.
+    pub(crate) fn block_until_ended(&self, deadline_ns: u64) -> Option<Ended> {
+        // Ordering: Relaxed, each caller gets its own number.
+        let watcher = Watcher::Thread(NEXT_WATCHER.fetch_add(1, Ordering::Relaxed));
+        let (sender, mut receiver) = oneshot::channel();
+        self.on_end(watcher, Box::new(move |ended| drop(sender.send(ended))));
+        let ended = block::until(deadline_ns, |context| receiver.poll_recv(context));
+        if ended.is_none() {
+            self.forget_watcher(watcher);
+        }
+        ended.flatten()
     }
 
     pub(crate) fn restarts(&self) -> u32 {
@@ -471,6 +627,13 @@ impl Core {
     pub(crate) fn handling(&self) -> Option<&Histogram> {
         self.handling.get()
     }
+}
+
+/// The core of a cell, whatever its actor type, follows the head: [`Core::of_head`] builds on it.
+struct CoreFollowsHead<A>(std::marker::PhantomData<A>);
+
+impl<A: Actor> CoreFollowsHead<A> {
+    const CHECKED: () = assert!(std::mem::offset_of!(Cell<A>, core) == size_of::<Head>());
 }
 
 /// The word for it in snapshots.

@@ -8,6 +8,9 @@
 //! The protocol is that of the standard library's `Arc`: `strong` counts references; all of them
 //! together hold one of `weak`, which keeps the memory. The last strong one drops the contents, the
 //! last weak one frees the memory.
+//!
+//! Every reference is a copy of the pointer that the allocation gave ([`Core::own`]). The counts lie in the
+//! cell's [`Head`], which is never dropped: weak references read them while the contents are being dropped.
 
 use std::{
     alloc::{Layout, handle_alloc_error},
@@ -23,8 +26,8 @@ use freeboard_queue::memory::{self, CELL_ALIGN_BYTES, IS_POOLED, Kind};
 
 use crate::{
     actor::Actor,
-    cell::{self, Cell, Core},
-    life, quiet,
+    cell::{self, Cell, Core, Head},
+    life,
     sync::{AtomicU32, Ordering, fence},
 };
 
@@ -35,10 +38,10 @@ const REFERENCES_MAX: u32 = i32::MAX as u32;
 pub(crate) struct Disposal {
     /// # Safety
     /// As [`life::abandon`].
-    abandon: unsafe fn(&Core),
+    abandon: unsafe fn(NonNull<Head>),
     /// # Safety
     /// Nobody refers to the contents any more.
-    drop_contents: unsafe fn(NonNull<Core>),
+    drop_contents: unsafe fn(NonNull<Head>),
     layout: Layout,
     kind: Option<Kind>,
 }
@@ -66,7 +69,7 @@ struct DisposalOf<A>(PhantomData<fn(A)>);
 impl<A: Actor> DisposalOf<A> {
     const DISPOSAL: Disposal = Disposal {
         abandon: Self::abandon,
-        drop_contents: Self::drop_contents,
+        drop_contents: Cell::<A>::drop_contents,
         layout: Layout::new::<Cell<A>>(),
         kind: if IS_POOLED && align_of::<Cell<A>>() <= CELL_ALIGN_BYTES {
             Kind::cell(size_of::<Cell<A>>())
@@ -76,22 +79,15 @@ impl<A: Actor> DisposalOf<A> {
     };
 
     /// # Safety
-    /// As [`life::abandon`]; the core is a `Cell<A>`'s.
-    unsafe fn abandon(core: &Core) {
-        // SAFETY: core and cell begin at the same address (`repr(C)`); the caller's promise.
-        unsafe { life::abandon(NonNull::from(core).cast::<Cell<A>>().as_ref()) };
-    }
-
-    /// # Safety
-    /// As [`Disposal::drop_contents`]; the core is a `Cell<A>`'s.
-    unsafe fn drop_contents(core: NonNull<Core>) {
-        // SAFETY: core and cell begin at the same address (`repr(C)`).
-        unsafe { core.cast::<Cell<A>>().drop_in_place() };
+    /// As [`life::abandon`]; the head is a `Cell<A>`'s.
+    unsafe fn abandon(head: NonNull<Head>) {
+        // SAFETY: head and cell begin at the same address (`repr(C)`); the caller's promise.
+        unsafe { life::abandon(head.cast::<Cell<A>>().as_ref()) };
     }
 }
 
 /// A strong reference to a cell of any actor type.
-pub(crate) struct CoreRef(NonNull<Core>);
+pub(crate) struct CoreRef(NonNull<Head>);
 
 // SAFETY: cells are `Send` and `Sync` (see `cell`), and the counts are atomic.
 unsafe impl Send for CoreRef {}
@@ -102,12 +98,19 @@ impl CoreRef {
     /// One more reference to a cell that somebody holds.
     #[inline]
     pub(crate) fn of(core: &Core) -> Self {
+        let head = core.own();
+        // SAFETY: somebody holds the cell, and with it the head.
+        let counts = unsafe { &head.as_ref().counts };
         // Ordering: Relaxed: a new reference is made from one that exists.
-        let before = core.counts().strong.fetch_add(1, Ordering::Relaxed);
-        if before > REFERENCES_MAX {
+        if counts.strong.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
             std::process::abort();
         }
-        Self(NonNull::from(core))
+        Self(head)
+    }
+
+    fn counts(&self) -> &Counts {
+        // SAFETY: we hold a strong reference.
+        unsafe { &self.0.as_ref().counts }
     }
 
     /// Ends an actor that no worker will run any more.
@@ -116,10 +119,10 @@ impl CoreRef {
     /// As [`life::abandon`].
     pub(crate) unsafe fn abandon(&self) {
         // SAFETY: the caller's promise.
-        unsafe { (self.counts().disposal.abandon)(self) };
+        unsafe { (self.counts().disposal.abandon)(self.0) };
     }
 
-    fn into_raw(self) -> NonNull<Core> {
+    fn into_raw(self) -> NonNull<Head> {
         ManuallyDrop::new(self).0
     }
 
@@ -136,8 +139,8 @@ impl Deref for CoreRef {
 
     #[inline]
     fn deref(&self) -> &Core {
-        // SAFETY: we hold a strong reference.
-        unsafe { self.0.as_ref() }
+        // SAFETY: we hold a strong reference, made from a copy of `own`.
+        unsafe { Core::of_head(self.0) }
     }
 }
 
@@ -160,7 +163,7 @@ impl Drop for CoreRef {
         // SAFETY: that was the last strong reference; the weak one of all strong ones, given back
         // below, keeps the memory until then.
         unsafe {
-            quiet::call(|| (disposal.drop_contents)(self.0));
+            (disposal.drop_contents)(self.0);
             release_weak(self.0);
         }
     }
@@ -168,10 +171,9 @@ impl Drop for CoreRef {
 
 /// # Safety
 /// The caller owns one weak reference, and gives it up.
-unsafe fn release_weak(core: NonNull<Core>) {
-    // SAFETY: the caller's weak reference keeps the memory; the counts have nothing to drop, so they
-    // are readable after the contents were dropped.
-    let counts = unsafe { &*Core::counts_of(core) };
+unsafe fn release_weak(head: NonNull<Head>) {
+    // SAFETY: the caller's weak reference keeps the memory, and the head is never dropped.
+    let counts = unsafe { &head.as_ref().counts };
     // Ordering: Release/Acquire, as for strong ones.
     if counts.weak.fetch_sub(1, Ordering::Release) != 1 {
         return;
@@ -180,9 +182,9 @@ unsafe fn release_weak(core: NonNull<Core>) {
     let disposal = counts.disposal;
     match disposal.kind {
         // SAFETY: it was taken with this kind, and nobody refers to it any more.
-        Some(kind) => unsafe { memory::put(core.cast(), kind) },
+        Some(kind) => unsafe { memory::put(head.cast(), kind) },
         // SAFETY: it was allocated with this layout, and nobody refers to it any more.
-        None => unsafe { std::alloc::dealloc(core.as_ptr().cast(), disposal.layout) },
+        None => unsafe { std::alloc::dealloc(head.as_ptr().cast(), disposal.layout) },
     }
 }
 
@@ -242,9 +244,9 @@ impl<A: Actor> CellRef<A> {
             }
         };
         // SAFETY: the place is large enough, aligned and nobody else's.
-        unsafe { place.write(cell) };
+        let head = unsafe { cell.settle_in(place) };
         Self {
-            core: CoreRef(place.cast()),
+            core: CoreRef(head),
             actor: PhantomData,
         }
     }
@@ -284,7 +286,7 @@ impl<A: Actor> Deref for CellRef<A> {
 
     #[inline]
     fn deref(&self) -> &Cell<A> {
-        // SAFETY: we hold a strong reference, and made it as one to a `Cell<A>`; core and cell begin
+        // SAFETY: we hold a strong reference, and made it as one to a `Cell<A>`; head and cell begin
         // at the same address.
         unsafe { self.core.0.cast::<Cell<A>>().as_ref() }
     }
@@ -302,7 +304,7 @@ impl<A: Actor> Clone for CellRef<A> {
 
 /// A reference that keeps a cell's memory, but not its contents.
 pub(crate) struct WeakCell<A: Actor> {
-    core: NonNull<Core>,
+    core: NonNull<Head>,
     actor: PhantomData<fn() -> A>,
 }
 
@@ -313,8 +315,8 @@ unsafe impl<A: Actor> Sync for WeakCell<A> {}
 
 impl<A: Actor> WeakCell<A> {
     fn counts(&self) -> &Counts {
-        // SAFETY: our weak reference keeps the memory, and the counts outlive the contents.
-        unsafe { &*Core::counts_of(self.core) }
+        // SAFETY: our weak reference keeps the memory, and the head is never dropped.
+        unsafe { &self.core.as_ref().counts }
     }
 
     /// A strong reference, unless the last one is gone.

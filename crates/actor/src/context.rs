@@ -2,20 +2,24 @@
 
 use std::{future::Future, io, ptr::NonNull, time::Duration};
 
-use freeboard_flow::ShedReason;
+use freeboard_flow::{MAX_LANES, ShedReason};
+use freeboard_queue::Barrier;
 use freeboard_sched::TimerKey;
 
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
     body::HeldFuture,
-    cell::Cell,
+    cell::{self, Cell},
     cell_ref::{CellRef, CoreRef},
     ended::Ended,
     envelope::Envelope,
+    error::TellError,
     id::ActorId,
     options::SpawnOptions,
+    outbox,
     receives::Receives,
+    relations::Watcher,
     reply::NoReply,
     system::System,
 };
@@ -40,8 +44,8 @@ pub struct Context<A: Actor> {
     cell: Option<NonNull<Cell<A>>>,
     pub(crate) held: Option<HeldFuture>,
     pub(crate) stop: Option<StopRequest>,
-    /// Handle notices, but no messages.
-    pub(crate) is_paused: bool,
+    /// Lanes whose messages are not handled for now, a bit each.
+    pub(crate) paused_lanes: u8,
     /// The actor has accepted messages that it has not passed on: it is not drained yet.
     pub(crate) keeps_back: bool,
 }
@@ -67,7 +71,7 @@ impl<A: Actor> Context<A> {
             cell: None,
             held: None,
             stop: None,
-            is_paused: false,
+            paused_lanes: 0,
             keeps_back: false,
         }
     }
@@ -104,8 +108,10 @@ impl<A: Actor> Context<A> {
     /// Forgets what a failed handler asked for; the future is the caller's to drop.
     pub(crate) fn clear_requests(&mut self) -> Option<HeldFuture> {
         self.stop = None;
-        self.is_paused = false;
         self.keeps_back = false;
+        for lane in 0..self.lane_count() {
+            self.resume_lane(lane);
+        }
         self.held.take()
     }
 
@@ -141,13 +147,108 @@ impl<A: Actor> Context<A> {
     pub fn depth(&mut self) -> u64 {
         let mailbox = &self.cell().core().mailbox;
         // SAFETY: whoever has the context exclusively runs the actor.
-        mailbox
-            .used_lanes()
-            .map(|lane| unsafe { lane.publish() })
-            .sum()
+        mailbox.lanes().map(|lane| unsafe { lane.publish() }).sum()
     }
 
-    /// Ends the actor after the present message; what is queued is shed as stopped.
+    fn lane_count(&self) -> usize {
+        // Not attached before the first run: nothing is paused then.
+        self.cell
+            .map_or(0, |_| self.cell().core().mailbox.lane_count())
+    }
+
+    /// Handles no messages of this lane until [`Context::resume_lane`]; other lanes go on. Senders see the lane as
+    /// full at once: they wait, are muted, or are shed as its policy says. What is queued stays queued, and the
+    /// actor is not drained before it is handled. A message whose sender passed the check just before may still
+    /// arrive. A restart resumes all lanes.
+    ///
+    /// For an actor that writes to something slow, as Pony's `apply_pressure`.
+    ///
+    /// # Panics
+    /// If the mailbox has no such lane.
+    pub fn pause_lane(&mut self, lane: usize) {
+        assert!(lane < self.lane_count(), "the mailbox has no lane {lane}");
+        self.paused_lanes |= 1 << lane;
+        self.cell().core().mailbox.lane(lane).raise(Barrier::Pause);
+    }
+
+    /// Handles messages of this lane again. Nothing happens if it was not paused.
+    ///
+    /// # Panics
+    /// If the mailbox has no such lane.
+    pub fn resume_lane(&mut self, lane: usize) {
+        assert!(lane < self.lane_count(), "the mailbox has no lane {lane}");
+        if self.paused_lanes & 1 << lane != 0 {
+            self.paused_lanes &= !(1 << lane);
+            self.cell().core().mailbox.lane(lane).lower(Barrier::Pause);
+            // Senders that wait are let in after this run, also if nothing was queued.
+            let core = self.cell().core();
+            core.signal(cell::WAITERS);
+        }
+    }
+
+    /// Whether this lane was paused by [`Context::pause_lane`].
+    pub fn is_lane_paused(&self, lane: usize) -> bool {
+        lane < MAX_LANES && self.paused_lanes & 1 << lane != 0
+    }
+
+    /// Sends all items to `to`, in order, from when the present handler has returned. The actor is muted until the
+    /// iterator is exhausted: it handles no messages, but for an actor on which others wait in a circle. Items are
+    /// pulled when the lane has capacity, so memory stays bounded however many there are. They come after what the
+    /// actor told that lane before. On a lane whose policy is not to wait, items are told at once, and the policy
+    /// sheds.
+    ///
+    /// The iterator runs on a worker. If it panics, the actor has failed as by a panic of its handler. When the actor
+    /// stops, fails or is restarted, items that were not pulled are not sent: to send all of them before it ends, use
+    /// [`Context::stop_when_drained`]. When the receiver ends, the iterator is dropped.
+    ///
+    /// # Errors
+    /// [`TellError::OutboxFull`] with the iterator: an iterator counts as one message of the outbox.
+    pub fn send_all<B, M, K, I>(
+        &mut self,
+        to: &ActorRef<B>,
+        items: I,
+    ) -> Result<(), TellError<I::IntoIter>>
+    where
+        B: Receives<M, K>,
+        M: Message,
+        I: IntoIterator<Item = M>,
+        I::IntoIter: Send + 'static,
+    {
+        self.send_all_lane(to, 0, items)
+    }
+
+    /// [`Context::send_all`] to another lane; 0 is the most urgent.
+    ///
+    /// # Errors
+    /// As [`Context::send_all`], and [`TellError::NoLane`] if the mailbox has no such lane.
+    pub fn send_all_lane<B, M, K, I>(
+        &mut self,
+        to: &ActorRef<B>,
+        lane: usize,
+        items: I,
+    ) -> Result<(), TellError<I::IntoIter>>
+    where
+        B: Receives<M, K>,
+        M: Message,
+        I: IntoIterator<Item = M>,
+        I::IntoIter: Send + 'static,
+    {
+        let items = items.into_iter();
+        let target = to.cell().core();
+        if lane >= target.mailbox.lane_count() {
+            return Err(TellError::NoLane(items));
+        }
+        let sender = self.cell().core();
+        if !outbox::may_keep(sender) {
+            return Err(TellError::OutboxFull(items));
+        }
+        let mut items = items;
+        let source = move || Some(Envelope::new::<B, M, K, NoReply>(items.next()?, NoReply));
+        outbox::keep_source(sender, target, lane, Box::new(source));
+        Ok(())
+    }
+
+    /// Ends the actor after the present message; what is queued is shed as stopped. What it has told is delivered.
     pub fn stop(&mut self) {
         self.stop = Some(StopRequest::Now);
     }
@@ -206,12 +307,12 @@ impl<A: Actor> Context<A> {
                 watcher.core().notify(notice);
             }
         };
-        other.on_end(Some(self.id()), Box::new(notify));
+        other.on_end(Watcher::Actor(self.id()), Box::new(notify));
     }
 
     /// Takes back every [`Context::watch`] of `other` that has not been answered yet.
     pub fn unwatch<B: Actor>(&self, other: &ActorRef<B>) {
-        other.forget_watcher(self.id());
+        other.forget_watcher(Watcher::Actor(self.id()));
     }
 
     /// Sends itself `msg` after `delay`. It is delivered as a tell that never waits: a full lane
@@ -267,11 +368,12 @@ impl<A: Actor> Context<A> {
         let mut relations = core.lock_relations();
         let key = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
-            if repeats == Repeats::No {
-                // Before its message is there: who cancels it then is too late, and is told so.
-                to.forget_timer(key);
-            }
-            fire(&to)
+            // Before its message is there: who cancels it then is too late, and is told so.
+            let is_wanted = match repeats {
+                Repeats::No => to.forget_timer(key),
+                Repeats::Yes => to.has_timer(key),
+            };
+            if is_wanted { fire(&to) } else { None }
         })?;
         relations.get_or_insert_default().timers.insert(key);
         Ok(key)
@@ -329,9 +431,7 @@ impl<A: Actor> Context<A> {
         let is_match = |envelope: &Envelope| envelope.message_ref::<M>().is_some_and(&mut matches);
         // SAFETY: whoever has the context exclusively runs the actor.
         let (lane, envelope) = unsafe { mailbox.take_first(is_match) }?;
-        if let Some(lane) = mailbox.used_lane(lane) {
-            lane.gauges.handled.bump(1);
-        }
+        mailbox.lane(lane).gauges.handled.bump(1);
         envelope.into_message().downcast::<M>().ok().map(|it| *it)
     }
 }

@@ -9,6 +9,8 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
     /// Whether that actor has told anything to a full lane.
     static HAS_OUTBOX: Cell<bool> = const { Cell::new(false) };
+    /// Whether its async handler's future is being polled.
+    static POLLS_FUTURE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the thread as running an actor, until it is dropped.
@@ -49,4 +51,25 @@ pub(crate) fn has_outbox() -> bool {
 
 pub(crate) fn set_has_outbox(has_outbox: bool) {
     HAS_OUTBOX.with(|flag| flag.set(has_outbox));
+}
+
+/// Marks the thread as polling the future of the actor that it runs, until it is dropped.
+pub(crate) struct Polling(());
+
+impl Polling {
+    pub(crate) fn enter() -> Self {
+        POLLS_FUTURE.set(true);
+        Self(())
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        POLLS_FUTURE.set(false);
+    }
+}
+
+/// Whether the future of the actor that this thread runs is being polled.
+pub(crate) fn polls_future() -> bool {
+    POLLS_FUTURE.get()
 }

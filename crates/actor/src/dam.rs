@@ -296,8 +296,15 @@ impl<M: Message> Dam<M> {
                 Ok(())
             }
             Err(TellError::Full(msg)) => Err((msg, Passage::Refused)),
-            Err(TellError::Closed(msg) | TellError::NoLane(msg)) => Err((msg, Passage::Gone)),
+            // `try_tell` neither blocks nor uses the outbox.
+            Err(refused) => Err((refused.into_inner(), Passage::Gone)),
         }
+    }
+
+    /// Takes no message from its own lane while the reservoir is full: that lane fills up, and its policy decides.
+    fn pause_if_full(&self, cx: &mut Context<Self>) {
+        let is_paused = self.overload == Overload::Wait && self.is_full();
+        cx.paused_lanes = if is_paused { u8::MAX } else { 0 };
     }
 
     fn keep(&mut self, msg: M, cx: &mut Context<Self>) {
@@ -314,7 +321,7 @@ impl<M: Message> Dam<M> {
             self.reservoir.push_back(msg);
             self.gauge.0.high_water.raise(self.reservoir.len() as u64);
             cx.keeps_back = true;
-            cx.is_paused = self.overload == Overload::Wait && self.is_full();
+            self.pause_if_full(cx);
         } else {
             self.count_shed(cx, ShedReason::DroppedNewest);
         }
@@ -360,7 +367,7 @@ impl<M: Message> Dam<M> {
         // Ordering: Relaxed, a gauge.
         self.gauge.0.depth.store(depth, Ordering::Relaxed);
         cx.keeps_back = depth > 0;
-        cx.is_paused = self.overload == Overload::Wait && self.is_full();
+        self.pause_if_full(cx);
     }
 
     /// A timer or a refill says that there may be room.

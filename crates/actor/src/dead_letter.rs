@@ -6,8 +6,8 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, ReasonCount};
 
 use crate::{
-    cell::Core, envelope::Envelope, gauges::reason_counts, id::ActorId, mailbox::ShedCounters,
-    quiet,
+    catch_panic, cell::Core, envelope::Envelope, gauges::reason_counts, id::ActorId,
+    mailbox::ShedCounters,
 };
 
 /// A message that was shed, or was left in the mailbox of an actor that ended.
@@ -58,16 +58,21 @@ impl DeadLetters {
         reason_counts(&self.counters)
     }
 
+    /// How many there were for this reason.
+    pub(crate) fn count(&self, reason: ShedReason) -> u64 {
+        self.counters[reason.index()].get()
+    }
+
     /// An envelope that will not be handled.
     pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
         self.counters[reason.index()].add(1);
         let Some(observer) = &self.observer else {
-            quiet::drop(envelope);
+            catch_panic::drop(envelope);
             return;
         };
         let message_type = envelope.message_type_name();
         // It drops the reply port, which wakes an asker.
-        let message = quiet::call(|| envelope.into_message());
+        let message = catch_panic::call(|| envelope.into_message());
         self.show(observer, core, message_type, message, reason);
     }
 
@@ -94,8 +99,8 @@ impl DeadLetters {
             reason,
             message,
         };
-        if quiet::call(|| observer(letter)).is_none() {
-            tracing::error!("the observer of dead letters panicked");
+        if catch_panic::call(|| observer(letter)).is_none() {
+            catch_panic::call(|| tracing::error!("the observer of dead letters panicked"));
         }
     }
 }

@@ -9,19 +9,42 @@ pub enum TellError<M> {
     /// The lane is full and refuses.
     #[error("the mailbox is full")]
     Full(M),
-    /// The actor has ended, or takes no further messages before it ends.
+    /// The actor has terminated, or takes no further messages before it does.
     #[error("the actor has stopped")]
     Closed(M),
     /// The mailbox has no lane of that number.
     #[error("the mailbox has no such lane")]
     NoLane(M),
+    /// A handler told more messages to full lanes than its actor's outbox holds. For many messages see
+    /// [`crate::Context::send_all`]; for the bound see [`crate::SpawnOptions::outbox`].
+    #[error("the outbox of the sending actor is full")]
+    OutboxFull(M),
+    /// A handler wanted to block, and no thread would have been left to run others: see
+    /// [`crate::SystemBuilder::threads_max`].
+    #[error("no thread would be left to run other actors")]
+    NoThread(M),
 }
 
 impl<M> TellError<M> {
     /// The message that was not accepted.
     pub fn into_inner(self) -> M {
         match self {
-            Self::Full(msg) | Self::Closed(msg) | Self::NoLane(msg) => msg,
+            Self::Full(msg)
+            | Self::Closed(msg)
+            | Self::NoLane(msg)
+            | Self::OutboxFull(msg)
+            | Self::NoThread(msg) => msg,
+        }
+    }
+
+    /// The same error of another message.
+    pub(crate) fn map<N>(self, change: impl FnOnce(M) -> N) -> TellError<N> {
+        match self {
+            Self::Full(msg) => TellError::Full(change(msg)),
+            Self::Closed(msg) => TellError::Closed(change(msg)),
+            Self::NoLane(msg) => TellError::NoLane(change(msg)),
+            Self::OutboxFull(msg) => TellError::OutboxFull(change(msg)),
+            Self::NoThread(msg) => TellError::NoThread(change(msg)),
         }
     }
 }
@@ -33,6 +56,8 @@ impl<M> fmt::Debug for TellError<M> {
             Self::Full(_) => "Full(..)",
             Self::Closed(_) => "Closed(..)",
             Self::NoLane(_) => "NoLane(..)",
+            Self::OutboxFull(_) => "OutboxFull(..)",
+            Self::NoThread(_) => "NoThread(..)",
         })
     }
 }
@@ -44,12 +69,16 @@ pub enum AskError<M> {
     /// The lane is full and refuses.
     #[error("the mailbox is full")]
     Full(M),
-    /// The actor has ended, or takes no further messages before it ends.
+    /// The actor has terminated, or takes no further messages before it does.
     #[error("the actor has stopped")]
     Closed(M),
     /// The mailbox has no lane of that number.
     #[error("the mailbox has no such lane")]
     NoLane(M),
+    /// [`crate::Ask::wait`] in a handler would have blocked the last thread that could run others: see
+    /// [`crate::SystemBuilder::threads_max`].
+    #[error("no thread would be left to run other actors")]
+    NoThread(M),
     /// The deadline came first. If the handler had not begun, it will not.
     #[error("no reply before the deadline")]
     Expired,
@@ -63,7 +92,9 @@ impl<M> AskError<M> {
     /// The message, if it was not accepted.
     pub fn into_inner(self) -> Option<M> {
         match self {
-            Self::Full(msg) | Self::Closed(msg) | Self::NoLane(msg) => Some(msg),
+            Self::Full(msg) | Self::Closed(msg) | Self::NoLane(msg) | Self::NoThread(msg) => {
+                Some(msg)
+            }
             Self::Expired | Self::Shed => None,
         }
     }
@@ -75,6 +106,7 @@ impl<M> fmt::Debug for AskError<M> {
             Self::Full(_) => "Full(..)",
             Self::Closed(_) => "Closed(..)",
             Self::NoLane(_) => "NoLane(..)",
+            Self::NoThread(_) => "NoThread(..)",
             Self::Expired => "Expired",
             Self::Shed => "Shed",
         })
@@ -84,9 +116,11 @@ impl<M> fmt::Debug for AskError<M> {
 impl<M> From<TellError<M>> for AskError<M> {
     fn from(error: TellError<M>) -> Self {
         match error {
-            TellError::Full(msg) => Self::Full(msg),
+            // An ask never goes into an outbox.
+            TellError::Full(msg) | TellError::OutboxFull(msg) => Self::Full(msg),
             TellError::Closed(msg) => Self::Closed(msg),
             TellError::NoLane(msg) => Self::NoLane(msg),
+            TellError::NoThread(msg) => Self::NoThread(msg),
         }
     }
 }

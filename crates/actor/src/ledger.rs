@@ -38,10 +38,8 @@ impl Ledger {
         let account = self.0.entry(core.type_name()).or_default();
         account.ended += 1;
         account.restarts += u64::from(core.restarts());
-        for index in 0..core.mailbox.lane_count() {
-            if let Some(lane) = core.mailbox.used_lane(index) {
-                account.enter(index, lane);
-            }
+        for (index, lane) in core.mailbox.lanes().enumerate() {
+            account.enter(index, lane);
         }
         if let Some(times) = core.handling() {
             enter_times(&mut account.handling, times);

@@ -13,14 +13,15 @@ use freeboard_sched::{After, Rest};
 use crate::{
     actor::Actor,
     body::{Body, Life},
+    catch_panic,
     cell::{self, Cell, Core},
     cell_ref::CoreRef,
     ended::EndReason,
-    funeral,
     messages::shed_consumed,
-    outbox, quiet,
+    outbox::{self, Settled},
     run::Step,
     supervision::{Directive, Failure, panic_text},
+    termination,
 };
 
 impl<A: Actor> Body<A> {
@@ -47,7 +48,7 @@ impl<A: Actor> Body<A> {
             }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
-                quiet::forget(panic);
+                catch_panic::forget(panic);
             }
         }
     }
@@ -73,11 +74,12 @@ impl<A: Actor> Body<A> {
         self.has_started = false;
         // SAFETY: this thread runs the actor, and no handler or future borrows the context now.
         let unheld = unsafe { (*cell.context()).clear_requests() };
-        quiet::drop(unheld);
+        catch_panic::drop(unheld);
         if self.is_stopping() {
+            core.system.count_failed_actor();
             return;
         }
-        let directive = quiet::call(|| core.options().supervision.directive(&failure));
+        let directive = catch_panic::call(|| core.options().supervision.directive(&failure));
         match directive.unwrap_or(Directive::Stop) {
             Directive::Restart if self.factory.is_some() => self.restart(cell),
             Directive::Escalate => {
@@ -106,8 +108,10 @@ impl<A: Actor> Body<A> {
         let delay_ns = supervision.backoff.delay_ns(attempt);
         self.drop_actor(cell);
         self.has_notices = false;
-        funeral::forget_timers(core);
-        for child in children(core) {
+        // SAFETY: this thread runs the actor.
+        unsafe { outbox::drop_sources(core) };
+        termination::forget_timers(core);
+        for child in core.children() {
             child.signal(cell::STOP);
         }
         core.count_restart();
@@ -127,8 +131,10 @@ impl<A: Actor> Body<A> {
     }
 
     /// One step of an actor that is to be made anew.
-    pub(crate) fn restart_further(&mut self, core: &Core) -> Step {
+    pub(crate) fn restart_further(&mut self, cell: &Cell<A>) -> Step {
+        let core = cell.core();
         self.publish(core);
+        self.send_outbox(core);
         if self.is_backing_off || await_children(core) {
             return Step::Rest(Rest::Held);
         }
@@ -140,10 +146,10 @@ impl<A: Actor> Body<A> {
         // The future borrows the actor and the context: it goes first.
         self.drop_held();
         // SAFETY: this thread runs the actor, and no handler borrows the context now.
-        quiet::drop(unsafe { (*cell.context()).clear_requests() });
+        catch_panic::drop(unsafe { (*cell.context()).clear_requests() });
         // SAFETY: this thread runs the actor, and nothing borrows it any more.
         let actor = unsafe { (*cell.actor()).take() };
-        quiet::drop(actor);
+        catch_panic::drop(actor);
     }
 
     /// No further message is handled.
@@ -152,11 +158,16 @@ impl<A: Actor> Body<A> {
             return;
         }
         self.life = Life::Stopping(reason);
+        if !matches!(reason, EndReason::Stopped | EndReason::Drained) {
+            core.system.count_failed_actor();
+        }
         core.take_no_children();
         core.close_mailbox();
         self.drop_held();
+        // SAFETY: this thread runs the actor.
+        unsafe { outbox::drop_sources(core) };
         self.shed_handling(core);
-        for child in children(core) {
+        for child in core.children() {
             if reason == EndReason::Drained {
                 child.drain();
             } else {
@@ -182,8 +193,7 @@ impl<A: Actor> Body<A> {
             return Step::Again(After::Yield);
         }
         self.publish(core);
-        // SAFETY: this thread runs the actor.
-        unsafe { outbox::abandon(core) };
+        self.send_outbox(core);
         if await_children(core) {
             return Step::Rest(Rest::Held);
         }
@@ -191,12 +201,46 @@ impl<A: Actor> Body<A> {
             self.call_stopped(cell);
         }
         self.drop_actor(cell);
-        quiet::drop(self.factory.take());
-        // What `stopped` and the actor's own drop told to full lanes.
-        // SAFETY: this thread runs the actor.
-        unsafe { outbox::abandon(core) };
-        funeral::end(core, reason);
-        Step::Ended(core.system.registry.remove(core.place()))
+        catch_panic::drop(self.factory.take());
+        // With what `stopped` and the actor's own drop told to full lanes.
+        let settled = self.send_outbox(core);
+        if settled == Settled::Empty {
+            termination::announce(core, reason);
+            core.state.end();
+            return Step::Ended(core.system.registry.remove(core));
+        }
+        // First, so that a shutdown that begins once the end is known waits for the delivery.
+        core.system.registry.keep_delivering(core);
+        termination::announce(core, reason);
+        self.life = Life::Delivering;
+        Step::Continue
+    }
+
+    /// One step of an actor that has terminated and has something left to send.
+    pub(crate) fn deliver_further(&mut self, core: &Core) -> Step {
+        match self.send_outbox(core) {
+            Settled::Empty => {
+                core.state.end();
+                Step::Ended(core.system.registry.end_delivering(core))
+            }
+            Settled::Muted | Settled::Circular => Step::Rest(Rest::Held),
+            Settled::More => Step::Again(After::BudgetSpent),
+        }
+    }
+
+    /// Sends what the outbox of an actor without iterators has, as far as there is capacity.
+    fn send_outbox(&self, core: &Core) -> Settled {
+        if self.abandons_outbox {
+            // SAFETY: this thread runs the actor.
+            unsafe { outbox::abandon(core) };
+            return Settled::Empty;
+        }
+        // SAFETY: as above.
+        unsafe { outbox::settle(core) }.unwrap_or_else(|panic| {
+            // Its iterators were dropped when it stopped: what panics here is foreign to it.
+            catch_panic::forget(panic);
+            Settled::Muted
+        })
     }
 
     fn call_stopped(&mut self, cell: &Cell<A>) {
@@ -208,7 +252,7 @@ impl<A: Actor> Body<A> {
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| actor.stopped(context))) {
             self.fail(cell, panic_text(&*panic));
-            quiet::forget(panic);
+            catch_panic::forget(panic);
         }
     }
 }
@@ -219,6 +263,13 @@ impl<A: Actor> Body<A> {
 /// No worker of the system runs any more, and the caller is the only one who abandons this actor.
 pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     let core = cell.core();
+    if core.end_reason().is_some() {
+        // It has terminated before, and had something left to send.
+        // SAFETY: the caller's promise makes this thread the one that runs the actor.
+        unsafe { outbox::abandon(core) };
+        core.state.end();
+        return;
+    }
     core.close_mailbox();
     // SAFETY: the caller's promise makes this thread the one that runs the actor.
     unsafe {
@@ -228,10 +279,11 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         }
         (*cell.body()).shed_handling(core);
         (*cell.body()).drop_actor(cell);
-        quiet::drop((*cell.body()).factory.take());
+        catch_panic::drop((*cell.body()).factory.take());
         outbox::abandon(core);
     }
-    funeral::end(core, EndReason::Stopped);
+    termination::announce(core, EndReason::Stopped);
+    core.state.end();
 }
 
 /// Sheds all that is queued; `false` if a sender is between its two steps.
@@ -239,10 +291,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
 /// # Safety
 /// The caller runs the actor.
 unsafe fn shed_mailbox(core: &Core) -> bool {
-    for index in 0..core.mailbox.lane_count() {
-        let Some(lane) = core.mailbox.used_lane(index) else {
-            continue;
-        };
+    for (index, lane) in core.mailbox.lanes().enumerate() {
         loop {
             // SAFETY: the caller's promise.
             match unsafe { lane.pop() } {
@@ -253,13 +302,6 @@ unsafe fn shed_mailbox(core: &Core) -> bool {
         }
     }
     true
-}
-
-fn children(core: &Core) -> Vec<CoreRef> {
-    core.lock_relations()
-        .as_ref()
-        .map(|relations| relations.children.values().cloned().collect())
-        .unwrap_or_default()
 }
 
 /// Whether children are left; the last one will signal then.

@@ -1,16 +1,14 @@
 //! The mailbox: up to eight lanes, each with its bound, its policy and its gauges.
 //!
-//! The first lane lives in the actor's cell; the others are made when they are first used. Lanes
-//! whose policy takes from the queue (drop oldest, coalesce) are locked ones, all others are linked
-//! blocks; an actor with a thread of its own has rings in their place. Which message comes next among several lanes is `flow`'s to say.
+//! The first lane lives in the actor's cell, the others in one array beside it. Lanes whose policy takes from the
+//! queue (drop oldest, coalesce) are locked ones, all others are linked blocks; an actor with a thread of its own
+//! has rings in their place. Which message comes next among several lanes is `flow`'s to say.
 
-mod glance;
-
-use std::{ptr::NonNull, sync::OnceLock};
+use std::ptr::NonNull;
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Counter, Histogram, LaneSnapshot};
-use freeboard_queue::{Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
+use freeboard_queue::{Barrier, Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
 
 use crate::{
     arrival::arrival_mark,
@@ -92,8 +90,13 @@ impl MailboxLane {
         }
     }
 
+    /// `config` is asked only off the fast path.
     #[inline]
-    fn offer<'a>(&self, envelope: Envelope, config: impl FnOnce() -> &'a LaneConfig) -> Offer {
+    pub(crate) fn offer<'a>(
+        &self,
+        envelope: Envelope,
+        config: impl FnOnce() -> &'a LaneConfig,
+    ) -> Offer {
         if self.accepts_by_bound() {
             return match self.lane.push_with(envelope, arrival_mark) {
                 Ok(_) => Offer::Accepted,
@@ -102,6 +105,60 @@ impl MailboxLane {
             };
         }
         self.offer_by_policy(config(), envelope)
+    }
+
+    /// As [`MailboxLane::offer`], for a sender that was let in from among the waiting ones.
+    pub(crate) fn offer_past_waiters<'a>(
+        &self,
+        envelope: Envelope,
+        config: impl FnOnce() -> &'a LaneConfig,
+    ) -> Offer {
+        let pushed = match self.special.as_deref() {
+            None => self.lane.push_past_waiters(envelope, arrival_mark),
+            Some(Special::Ring(ring)) => ring.push_past_waiters(envelope, arrival_mark),
+            // Nobody waits for a lane whose policy removes.
+            Some(Special::Locked(_)) => return self.offer_by_policy(config(), envelope),
+        };
+        match pushed {
+            Ok(_) => Offer::Accepted,
+            Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
+            Err(Refused::Full(envelope)) => refuse(config(), envelope),
+        }
+    }
+
+    /// Senders see it from now on as the barrier says.
+    pub(crate) fn raise(&self, barrier: Barrier) {
+        match self.special.as_deref() {
+            None => self.lane.raise(barrier),
+            Some(Special::Locked(lane)) => lane.raise(barrier),
+            Some(Special::Ring(ring)) => ring.raise(barrier),
+        }
+    }
+
+    pub(crate) fn lower(&self, barrier: Barrier) {
+        match self.special.as_deref() {
+            None => self.lane.lower(barrier),
+            Some(Special::Locked(lane)) => lane.lower(barrier),
+            Some(Special::Ring(ring)) => ring.lower(barrier),
+        }
+    }
+
+    pub(crate) fn is_raised(&self, barrier: Barrier) -> bool {
+        match self.special.as_deref() {
+            None => self.lane.is_raised(barrier),
+            Some(Special::Locked(lane)) => lane.is_raised(barrier),
+            Some(Special::Ring(ring)) => ring.is_raised(barrier),
+        }
+    }
+
+    /// Whether a newcomer's message would be accepted now.
+    pub(crate) fn has_capacity(&self) -> bool {
+        let bound = match self.special.as_deref() {
+            None => self.lane.bound(),
+            Some(Special::Locked(lane)) => lane.bound(),
+            Some(Special::Ring(ring)) => ring.bound(),
+        };
+        self.depth() < bound && !self.is_raised(Barrier::Waiters) && !self.is_raised(Barrier::Pause)
     }
 
     /// Whether nothing but the bound speaks against a message.
@@ -164,7 +221,7 @@ impl MailboxLane {
 
     /// A place in a lane that accepts by its bound alone; `None` if policy has a say.
     #[inline]
-    fn reserve(&self) -> Option<Place<'_, Envelope>> {
+    pub(crate) fn reserve(&self) -> Option<Place<'_, Envelope>> {
         if self.accepts_by_bound() {
             self.lane.reserve().ok()
         } else {
@@ -174,18 +231,10 @@ impl MailboxLane {
 
     /// As [`MailboxLane::reserve`], of a ring.
     #[inline]
-    fn reserve_in_ring(&self) -> Option<RingPlace<'_, Envelope>> {
+    pub(crate) fn reserve_in_ring(&self) -> Option<RingPlace<'_, Envelope>> {
         match self.special.as_deref() {
             Some(Special::Ring(ring)) if !self.is_sampling => ring.reserve().ok(),
             _ => None,
-        }
-    }
-
-    /// Whether it is a ring, and has room or takes no further message: nothing to wait for.
-    pub(crate) fn is_open_ring(&self) -> bool {
-        match self.special.as_deref() {
-            Some(Special::Ring(ring)) => ring.depth() < ring.bound() || ring.is_closed(),
-            _ => false,
         }
     }
 
@@ -224,7 +273,7 @@ impl MailboxLane {
         }
     }
 
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         match self.special.as_deref() {
             None => self.lane.is_closed(),
             Some(Special::Locked(lane)) => lane.is_closed(),
@@ -285,7 +334,7 @@ impl MailboxLane {
     /// # Safety
     /// The caller runs the actor.
     #[inline]
-    unsafe fn is_ready(&self) -> bool {
+    pub(crate) unsafe fn is_ready(&self) -> bool {
         match self.special.as_deref() {
             // SAFETY: whoever runs the actor is the only consumer.
             None => unsafe { self.lane.is_ready() },
@@ -322,6 +371,20 @@ impl MailboxLane {
         }
     }
 
+    /// Messages queued and accepted a moment ago: waits for nobody, not even for a lock.
+    pub(crate) fn depth_and_accepted(&self) -> (u64, u64) {
+        match self.special.as_deref() {
+            Some(Special::Locked(lane)) => lane.glance(),
+            _ => (self.depth(), self.accepted()),
+        }
+    }
+
+    /// The most it has held. `is_running`: `depth` may count what the present batch has handled already.
+    pub(crate) fn high_water(&self, depth: u64, is_running: bool) -> u64 {
+        let seen = if is_running { 0 } else { depth };
+        self.gauges.high_water.get().max(seen)
+    }
+
     fn snapshot(&self, lane: usize, config: &LaneConfig, is_running: bool) -> LaneSnapshot {
         let depth = self.depth();
         LaneSnapshot {
@@ -349,26 +412,24 @@ fn refuse(config: &LaneConfig, envelope: Envelope) -> Offer {
 #[repr(C)]
 pub(crate) struct Mailbox {
     first: MailboxLane,
-    /// Lanes 1 and on, made on first use.
-    others: Box<[OnceLock<Box<MailboxLane>>]>,
+    others: Box<[MailboxLane]>,
 }
 
 impl Mailbox {
     pub(crate) fn new(config: &MailboxConfig) -> Self {
-        let lanes = config.as_slice();
-        Self {
-            first: MailboxLane::new(&lanes[0]),
-            others: lanes[1..].iter().map(|_| OnceLock::new()).collect(),
-        }
+        Self::of(config, MailboxLane::new)
     }
 
-    /// For an actor with a thread of its own: all lanes are there from the beginning.
+    /// For an actor with a thread of its own.
     pub(crate) fn ringed(config: &MailboxConfig) -> Self {
+        Self::of(config, MailboxLane::ringed)
+    }
+
+    fn of(config: &MailboxConfig, make: fn(&LaneConfig) -> MailboxLane) -> Self {
         let lanes = config.as_slice();
-        let other = |lane| OnceLock::from(Box::new(MailboxLane::ringed(lane)));
         Self {
-            first: MailboxLane::ringed(&lanes[0]),
-            others: lanes[1..].iter().map(other).collect(),
+            first: make(&lanes[0]),
+            others: lanes[1..].iter().map(make).collect(),
         }
     }
 
@@ -380,61 +441,31 @@ impl Mailbox {
         self.others.is_empty()
     }
 
-    pub(crate) fn first(&self) -> &MailboxLane {
-        &self.first
-    }
-
-    /// The lane, if it has been used.
+    /// The lane of this rank, if there is one.
     #[inline]
-    pub(crate) fn used_lane(&self, lane: usize) -> Option<&MailboxLane> {
+    pub(crate) fn get(&self, lane: usize) -> Option<&MailboxLane> {
         match lane.checked_sub(1) {
             None => Some(&self.first),
-            Some(other) => self.others.get(other)?.get().map(Box::as_ref),
+            Some(other) => self.others.get(other),
         }
     }
 
-    /// Lane 1 or above, below the lane count; made if this is its first use.
-    fn other_lane(&self, lane: usize, config: &LaneConfig) -> &MailboxLane {
-        let slot = &self.others[lane - 1];
-        slot.get_or_init(|| Box::new(MailboxLane::new(config)))
-    }
-
-    /// The fast path of [`Mailbox::offer`]: a place for a message that nothing speaks against.
+    /// A lane below the lane count.
     #[inline]
-    pub(crate) fn reserve(&self, lane: usize) -> Option<Place<'_, Envelope>> {
-        self.used_lane(lane)?.reserve()
-    }
-
-    /// As [`Mailbox::reserve`], in a ring.
-    #[inline]
-    pub(crate) fn reserve_in_ring(&self, lane: usize) -> Option<RingPlace<'_, Envelope>> {
-        self.used_lane(lane)?.reserve_in_ring()
-    }
-
-    /// `config` is asked only off the fast path.
-    #[inline]
-    pub(crate) fn offer<'a>(
-        &self,
-        lane: usize,
-        envelope: Envelope,
-        config: impl Fn() -> &'a MailboxConfig,
-    ) -> Offer {
-        let lane_config = || &config().as_slice()[lane];
-        if lane == 0 {
-            self.first.offer(envelope, lane_config)
-        } else {
-            self.other_lane(lane, lane_config())
-                .offer(envelope, lane_config)
+    pub(crate) fn lane(&self, lane: usize) -> &MailboxLane {
+        match lane.checked_sub(1) {
+            None => &self.first,
+            Some(other) => &self.others[other],
         }
     }
 
-    /// Takes no further messages; what was accepted stays. Lanes that were never used are made, so
-    /// that whoever uses them first finds them closed.
-    pub(crate) fn close(&self, config: &MailboxConfig) {
-        self.first.close();
-        for (lane, lane_config) in config.as_slice().iter().enumerate().skip(1) {
-            self.other_lane(lane, lane_config).close();
-        }
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &MailboxLane> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Takes no further messages; what was accepted stays.
+    pub(crate) fn close(&self) {
+        self.lanes().for_each(MailboxLane::close);
     }
 
     /// Whether it takes no further messages.
@@ -442,22 +473,9 @@ impl Mailbox {
         self.first.is_closed()
     }
 
-    pub(crate) fn used_lanes(&self) -> impl Iterator<Item = &MailboxLane> {
-        (0..self.lane_count()).filter_map(|lane| self.used_lane(lane))
-    }
-
     /// Messages queued in all lanes.
     pub(crate) fn depth(&self) -> u64 {
-        self.used_lanes().map(MailboxLane::depth).sum()
-    }
-
-    /// # Safety
-    /// The caller runs the actor.
-    #[inline]
-    pub(crate) unsafe fn is_lane_ready(&self, lane: usize) -> bool {
-        self.used_lane(lane)
-            // SAFETY: the caller's promise.
-            .is_some_and(|lane| unsafe { lane.is_ready() })
+        self.lanes().map(MailboxLane::depth).sum()
     }
 
     /// # Safety
@@ -466,27 +484,17 @@ impl Mailbox {
         &self,
         mut matches: impl FnMut(&Envelope) -> bool,
     ) -> Option<(usize, Envelope)> {
-        (0..self.lane_count()).find_map(|lane| {
-            let used = self.used_lane(lane)?;
+        self.lanes().enumerate().find_map(|(index, lane)| {
             // SAFETY: the caller's promise.
-            let envelope = unsafe { used.take_first(&mut matches) }?;
-            Some((lane, envelope))
+            let envelope = unsafe { lane.take_first(&mut matches) }?;
+            Some((index, envelope))
         })
     }
 
     pub(crate) fn snapshot(&self, config: &MailboxConfig, is_running: bool) -> Vec<LaneSnapshot> {
-        config
-            .as_slice()
-            .iter()
-            .enumerate()
-            .map(|(index, lane_config)| match self.used_lane(index) {
-                Some(lane) => lane.snapshot(index, lane_config, is_running),
-                None => LaneSnapshot {
-                    lane: index,
-                    bound: lane_config.bound(),
-                    ..LaneSnapshot::default()
-                },
-            })
+        let lanes = self.lanes().zip(config.as_slice()).enumerate();
+        lanes
+            .map(|(index, (lane, config))| lane.snapshot(index, config, is_running))
             .collect()
     }
 }

@@ -14,10 +14,10 @@ use crate::{
     actor::Actor,
     arrival::arrived_ns,
     body::{Body, Handling},
+    catch_panic,
     cell::{self, Cell, Core},
     envelope::{Envelope, Handled},
     mailbox::{MailboxLane, Taken},
-    quiet,
     span::HandleSpan,
     supervision::panic_text,
 };
@@ -43,9 +43,10 @@ impl<A: Actor> Body<A> {
             if is_called_besides(cell, cell::NOTICE) {
                 return Pause::Look;
             }
-            let pause = if is_paused(cell) {
+            let mailbox = &cell.core().mailbox;
+            let pause = if (0..mailbox.lane_count()).all(|lane| is_paused(cell, lane)) {
                 Pause::Paused
-            } else if cell.core().mailbox.has_one_lane() {
+            } else if mailbox.has_one_lane() {
                 self.handle_one_lane(cell, budget)
             } else {
                 self.handle_lanes(cell, budget)
@@ -66,14 +67,14 @@ impl<A: Actor> Body<A> {
             }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
-                quiet::forget(panic);
+                catch_panic::forget(panic);
                 Pause::Look
             }
         }
     }
 
     fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
-        let mut batch = Batch::new(cell.core().mailbox.first());
+        let mut batch = Batch::new(cell.core().mailbox.lane(0));
         let mut is_first = true;
         loop {
             // SAFETY: this thread runs the actor.
@@ -92,7 +93,7 @@ impl<A: Actor> Body<A> {
                         batch.lane.gauges.high_water.raise(queued);
                     }
                     let goes_on = budget.spend();
-                    if must_look(cell) || is_paused(cell) {
+                    if must_look(cell) || is_paused(cell, 0) {
                         return Pause::Look;
                     }
                     if !goes_on {
@@ -112,19 +113,20 @@ impl<A: Actor> Body<A> {
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
         let pause = 'rounds: loop {
             // SAFETY: this thread runs the actor.
-            let ready = |lane| unsafe { core.mailbox.is_lane_ready(lane) };
-            let Some((index, lane)) = rounds
-                .next(ready)
-                .and_then(|index| Some((index, core.mailbox.used_lane(index)?)))
-            else {
-                let mut lanes = core.mailbox.used_lanes();
+            let ready = |lane| unsafe { is_lane_ready(cell, lane) };
+            let Some(index) = rounds.next(ready) else {
+                let mut lanes = core.mailbox.lanes().enumerate();
                 // SAFETY: as above.
-                break if lanes.any(|lane| unsafe { lane.publish() } > 0) {
+                let has_more = |(index, lane): (usize, &MailboxLane)| unsafe {
+                    lane.publish() > 0 && !is_paused(cell, index)
+                };
+                break if lanes.any(has_more) {
                     Pause::Pending
                 } else {
                     Pause::Empty
                 };
             };
+            let lane = core.mailbox.lane(index);
             let mut batch = Batch::resumed(lane);
             loop {
                 // SAFETY: as above.
@@ -138,7 +140,7 @@ impl<A: Actor> Body<A> {
                     raise_high_water(core);
                 }
                 let goes_on = budget.spend();
-                if must_look(cell) || is_paused(cell) {
+                if must_look(cell) {
                     break 'rounds Pause::Look;
                 }
                 if !goes_on {
@@ -177,7 +179,9 @@ impl<A: Actor> Body<A> {
         let type_name = unsafe { envelope.as_ref() }.type_namer();
         label.handling(type_name);
         self.handling = Some(Handling::message(type_name, index));
-        let span = HandleSpan::new(cell.core(), type_name, Some(index));
+        // A subscriber that panics must not lose the message.
+        let span = catch_panic::call(|| HandleSpan::new(cell.core(), type_name, Some(index)));
+        let span = span.unwrap_or_else(HandleSpan::none);
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
             let waited_ns = now_ns.saturating_sub(arrived_ns);
@@ -223,7 +227,9 @@ impl<A: Actor> Body<A> {
             };
             budget.label().handling(notice.type_namer());
             self.handling = Some(Handling::notice(notice.type_namer()));
-            let span = HandleSpan::new(cell.core(), notice.type_namer(), None);
+            let namer = notice.type_namer();
+            let span = catch_panic::call(|| HandleSpan::new(cell.core(), namer, None));
+            let span = span.unwrap_or_else(HandleSpan::none);
             {
                 let _entered = span.enter();
                 // SAFETY: as in `handle`; a notice is always wanted.
@@ -244,7 +250,7 @@ impl<A: Actor> Body<A> {
 
 /// Call while running the actor.
 fn raise_high_water(core: &Core) {
-    for lane in core.mailbox.used_lanes() {
+    for lane in core.mailbox.lanes() {
         // SAFETY: the caller runs the actor.
         lane.gauges.high_water.raise(unsafe { lane.queued() });
     }
@@ -285,10 +291,21 @@ fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
     has_requests || cell.core().state.has_signals_besides(signal)
 }
 
+/// Whether the lane's messages are not to be handled for now.
 #[inline]
-fn is_paused<A: Actor>(cell: &Cell<A>) -> bool {
+fn is_paused<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
     // SAFETY: as in `must_look`.
-    unsafe { (*cell.context()).is_paused }
+    unsafe { (*cell.context()).paused_lanes & 1 << lane != 0 }
+}
+
+/// Whether the lane has a message to handle now.
+///
+/// # Safety
+/// The caller runs the actor, and nothing borrows its context now.
+#[inline]
+pub(crate) unsafe fn is_lane_ready<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
+    // SAFETY: the caller's promise.
+    !is_paused(cell, lane) && unsafe { cell.core().mailbox.lane(lane).is_ready() }
 }
 
 /// Counts what was handled from a lane, also when a later handler panics.

@@ -57,11 +57,6 @@ impl Names {
         }
     }
 
-    /// Frees every name of an actor.
-    pub(crate) fn release_all(&self, id: ActorId) {
-        self.lock().retain(|_, named| named.id != id);
-    }
-
     pub(crate) fn find<R: Any + Clone>(&self, name: &str) -> Option<R> {
         self.lock().get(name)?.actor.downcast_ref::<R>().cloned()
     }

@@ -3,7 +3,7 @@
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{Collapse, Observer};
 
-use crate::quiet;
+use crate::catch_panic;
 
 type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
 
@@ -51,7 +51,7 @@ impl Observer for Observers {
 
 fn tell<T>(observer: Option<&Told<T>>, what: &T) {
     if let Some(observer) = observer
-        && quiet::call(|| observer(what)).is_none()
+        && catch_panic::call(|| observer(what)).is_none()
     {
         tracing::error!("an observer of the scheduler panicked");
     }

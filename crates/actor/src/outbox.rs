@@ -5,45 +5,71 @@
 //! empty, and so it presses back on those who send to it. Pony mutes too, but lets the message into
 //! the receiver's queue; here the receiver's bound stays hard.
 //!
-//! Actors that wait for each other in a circle would wait for ever. Muting therefore keeps the
-//! wait-for graph of a system, in which every actor waits for at most one other, and refuses the
-//! edge that would close a circle: that actor goes on handling, which makes room.
+//! Actors that wait for each other in a circle would wait for ever. The edge that would close a circle is refused
+//! (`wait_graph`): that actor goes on handling messages, which makes capacity, and its outbox is sent when the
+//! receiver lets it in.
+//!
+//! An outbox outlives its actor: what was told with `Ok` is delivered after the actor has terminated, as in
+//! Erlang. What [`crate::Context::send_all`] has not pulled by then is not.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, PoisonError},
+    any::Any,
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     task::Waker,
 };
 
-use freeboard_flow::ShedReason;
+use freeboard_flow::{Overload, ShedReason};
 
 use crate::{
+    catch_panic,
     cell::{self, Core, Unaccepted},
     cell_ref::CoreRef,
     current,
     envelope::Envelope,
     id::ActorId,
-    quiet,
-    waiters::Waiter,
+    wait_graph,
+    waiters::{Wait, WaitKey, Waiter},
 };
 
-/// Letters for one lane, in order.
+/// Items that one settling pulls from iterators, before others have their turn.
+const PULLS_MAX: u32 = 4_096;
+
+/// Capacity that an iterator asks for at once.
+const SOURCE_WANTED: u64 = 64;
+
+/// Gives one message after the other, already in its envelope.
+pub(crate) type Source = Box<dyn FnMut() -> Option<Envelope> + Send>;
+
+/// Messages for one lane, in order.
 struct Bundle {
     target: CoreRef,
     lane: usize,
-    letters: VecDeque<Envelope>,
+    parts: VecDeque<Part>,
 }
 
-/// Letters that wait for room elsewhere.
+enum Part {
+    Letter(Envelope),
+    Source(Source),
+}
+
+/// The actor waits in the line of its first bundle's lane.
+struct Waiting {
+    target: CoreRef,
+    key: WaitKey,
+    /// Its edge is in the graph: it handles no messages.
+    is_muted: bool,
+    /// It was let in, or the target has terminated.
+    is_granted: bool,
+}
+
+/// Messages that wait for capacity elsewhere.
 #[derive(Default)]
 pub(crate) struct Outbox {
     /// One bundle per lane that was full, none of them empty.
     bundles: Vec<Bundle>,
-    /// Letters in all bundles.
-    length: usize,
-    /// Whom the actor waits for, and its key among that one's waiters.
-    muted_on: Option<(CoreRef, u64)>,
-    /// Of the actor's own futures that send behind these letters.
+    waiting: Option<Waiting>,
+    /// Of the actor's own futures that send behind these messages.
     wakers: Vec<Waker>,
 }
 
@@ -54,8 +80,18 @@ pub(crate) enum Settled {
     Empty,
     /// The actor waits, and [`cell::UNMUTE`] will come.
     Muted,
-    /// It must not wait, for others wait for it: it goes on handling messages.
+    /// It must not wait, for others wait for it: it goes on handling messages. [`cell::UNMUTE`] will come.
     Circular,
+    /// There is more to pull; others have their turn first.
+    More,
+}
+
+type Panic = Box<dyn Any + Send>;
+
+enum Flow {
+    Goes,
+    IsFull,
+    OutOfPulls,
 }
 
 /// Keeps an envelope for a full lane in the outbox of the actor `sender`, which this thread runs;
@@ -70,11 +106,29 @@ pub(crate) fn keep(
     // that could come back here.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
     current::set_has_outbox(true);
-    if outbox.length >= sender.options().outbox_bound {
+    if outbox.len() >= sender.options().outbox_bound {
         return Err(envelope);
     }
-    outbox.push(target, lane, envelope);
+    outbox
+        .bundle_for(target, lane)
+        .parts
+        .push_back(Part::Letter(envelope));
     Ok(())
+}
+
+/// Whether the outbox of the actor `sender`, which this thread runs, has a place left.
+pub(crate) fn may_keep(sender: &Core) -> bool {
+    // SAFETY: as in `keep`.
+    unsafe { len(sender) < sender.options().outbox_bound }
+}
+
+/// Has `source` send to a lane of `target` after what is in the outbox of `sender`, which this thread runs.
+pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Source) {
+    // SAFETY: as in `keep`.
+    let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
+    current::set_has_outbox(true);
+    let parts = &mut outbox.bundle_for(target, lane).parts;
+    parts.push_back(Part::Source(source));
 }
 
 /// Wakes a future of the actor `sender`, which this thread runs, once its outbox is empty.
@@ -89,189 +143,370 @@ pub(crate) fn wake_when_settled(sender: &Core, waker: &Waker) {
     }
 }
 
-/// Whether the actor has letters for this lane, which a further one must not overtake.
+/// Whether the actor has messages for this lane, which a further one must not overtake.
 pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
     let outbox = unsafe { &*sender.outbox() };
     outbox
         .as_ref()
-        .is_some_and(|outbox| outbox.bundle(target.id(), lane).is_some())
+        .is_some_and(|outbox| outbox.position(target.id(), lane).is_some())
 }
 
-/// Sends what there is room for; if something is left, mutes the actor.
+/// Whether the actor stands in a lane's line, so that [`cell::UNMUTE`] will come.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
-pub(crate) unsafe fn settle(core: &Core) -> Settled {
+pub(crate) unsafe fn is_waiting(core: &Core) -> bool {
+    // SAFETY: the caller's promise; the borrow ends here.
+    let outbox = unsafe { &*core.outbox() };
+    outbox.as_ref().is_some_and(|it| it.waiting.is_some())
+}
+
+/// Messages in the actor's outbox; an iterator counts for one.
+///
+/// # Safety
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn len(core: &Core) -> usize {
+    // SAFETY: the caller's promise; the borrow ends here.
+    let outbox = unsafe { &*core.outbox() };
+    outbox.as_ref().map_or(0, |outbox| outbox.len())
+}
+
+/// Sends what there is capacity for. If something is left, the actor waits for it.
+///
+/// # Errors
+/// The panic of an iterator of [`crate::Context::send_all`], which is dropped then.
+///
+/// # Safety
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
+    let mut pulls = PULLS_MAX;
     loop {
         // SAFETY: the caller's promise; no handler runs while we hold the box.
         let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
-            return Settled::Empty;
+            return Ok(Settled::Empty);
         };
-        if outbox.muted_on.is_none() {
-            outbox.flush();
+        if outbox.waiting.as_ref().is_some_and(|it| !it.is_granted) {
+            let settled = outbox.wait_on(core);
+            // SAFETY: as above.
+            unsafe { *core.outbox() = Some(outbox) };
+            return Ok(settled);
         }
-        let Some(first) = outbox.bundles.first() else {
-            // SAFETY: as above. Unless something was told during the flush.
-            if let Some(told_meanwhile) = unsafe { (*core.outbox()).as_mut() } {
-                told_meanwhile.wakers.append(&mut outbox.wakers);
-                continue;
+        let flushed = outbox.flush(&mut pulls);
+        // SAFETY: as above.
+        if let Some(told_meanwhile) = unsafe { (*core.outbox()).take() } {
+            // By an observer of dead letters, or an iterator.
+            outbox.append(*told_meanwhile);
+        }
+        let outcome = match flushed {
+            Err(panic) => Some(Err(panic)),
+            Ok(()) if outbox.bundles.is_empty() => {
+                current::set_has_outbox(false);
+                outbox.wake();
+                return Ok(Settled::Empty);
             }
-            current::set_has_outbox(false);
-            outbox.wake();
-            return Settled::Empty;
-        };
-        let settled = if outbox.muted_on.is_some() {
-            Some(Settled::Muted)
-        } else if !try_mute(core.id(), first.target.id()) {
-            Some(Settled::Circular)
-        } else {
-            let target = first.target.clone();
-            let waiter = Waiter::Actor(CoreRef::of(core));
-            match target.waiters.register(&target, first.lane, waiter) {
-                Some(key) => {
-                    target.signal(cell::WAITERS);
-                    outbox.muted_on = Some((target, key));
-                    Some(Settled::Muted)
-                }
-                None => {
-                    // It has ended: the next flush finds its lanes closed.
-                    unmute(core.id());
-                    None
-                }
-            }
+            Ok(()) if pulls == 0 => Some(Ok(Settled::More)),
+            // `None`: the target has terminated, and the next flush finds its lane closed.
+            Ok(()) => outbox.wait_for_first(core).map(Ok),
         };
         // SAFETY: as above.
-        let place = unsafe { &mut *core.outbox() };
-        if let Some(told_meanwhile) = place.take() {
-            // By an observer of dead letters, during the flush.
-            outbox.wakers.extend(told_meanwhile.wakers);
-            for mut bundle in told_meanwhile.bundles {
-                for letter in bundle.letters.drain(..) {
-                    outbox.push(&bundle.target, bundle.lane, letter);
-                }
-            }
-        }
-        *place = Some(outbox);
-        if let Some(settled) = settled {
-            return settled;
+        unsafe { *core.outbox() = Some(outbox) };
+        if let Some(outcome) = outcome {
+            return outcome;
         }
     }
 }
 
-/// The actor was let go by the one it waited for.
+/// The actor was let in, or the one that it waited for has terminated.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
 pub(crate) unsafe fn unmuted(core: &Core) {
     // SAFETY: the caller's promise.
-    if let Some(outbox) = unsafe { (*core.outbox()).as_mut() } {
-        outbox.muted_on = None;
+    if let Some(waiting) = unsafe { (*core.outbox()).as_mut() }.and_then(|it| it.waiting.as_mut()) {
+        // A signal of an earlier line may come late.
+        waiting.is_granted = waiting.target.waiters.poll(waiting.key, None) != Wait::Waiting;
+        if waiting.is_granted {
+            wait_graph::remove(core.id());
+        }
     }
 }
 
-/// The actor ends: sends what there is room for and buries the rest.
+/// Takes `waiting` out of the graph of muted actors, by whoever lets it in.
+pub(crate) fn forget_edge(waiting: ActorId) {
+    wait_graph::remove(waiting);
+}
+
+/// The actor ends or is made anew: it pulls no more from iterators.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
-pub(crate) unsafe fn abandon(core: &Core) {
-    // SAFETY: the caller's promise.
-    let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+pub(crate) unsafe fn drop_sources(core: &Core) {
+    // SAFETY: the caller's promise; the borrow ends before a source is dropped.
+    let Some(outbox) = (unsafe { (*core.outbox()).as_mut() }) else {
         return;
     };
-    current::set_has_outbox(false);
-    if let Some((target, key)) = outbox.muted_on.take() {
-        unmute(core.id());
-        if !target.waiters.unregister(key) {
-            // We had been let go: another one may have our place.
-            target.signal(cell::WAITERS);
-        }
-    }
-    outbox.flush();
-    outbox.wake();
-    for bundle in outbox.bundles {
-        for letter in bundle.letters {
-            bundle
-                .target
-                .shed(bundle.lane, letter, ShedReason::OutboxFull);
-        }
+    let bundles = outbox.bundles.iter_mut();
+    let sources: Vec<_> = bundles
+        .flat_map(|bundle| {
+            let (sources, letters) = bundle
+                .parts
+                .drain(..)
+                .partition(|part| matches!(part, Part::Source(_)));
+            bundle.parts = letters;
+            let sources: VecDeque<Part> = sources;
+            sources
+        })
+        .collect();
+    for source in sources {
+        catch_panic::drop(source);
     }
 }
 
+/// Gives up: sends what there is capacity for and makes dead letters of the rest. Returns how many those are.
+///
+/// # Safety
+/// The caller runs the actor `core`.
+pub(crate) unsafe fn abandon(core: &Core) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { drop_sources(core) };
+    // SAFETY: as above.
+    let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+        return 0;
+    };
+    current::set_has_outbox(false);
+    let mut left = 0;
+    // Without sources nothing is pulled, and nothing panics.
+    let _ = outbox.flush(&mut 0);
+    outbox.leave_line();
+    wait_graph::remove(core.id());
+    outbox.wake();
+    for bundle in outbox.bundles {
+        for part in bundle.parts {
+            if let Part::Letter(letter) = part {
+                left += 1;
+                bundle
+                    .target
+                    .shed(bundle.lane, letter, ShedReason::SenderStopped);
+            }
+        }
+    }
+    left
+}
+
 impl Outbox {
-    fn bundle(&self, target: ActorId, lane: usize) -> Option<usize> {
+    fn len(&self) -> usize {
+        self.bundles.iter().map(|it| it.parts.len()).sum()
+    }
+
+    fn position(&self, target: ActorId, lane: usize) -> Option<usize> {
         self.bundles
             .iter()
             .position(|bundle| bundle.lane == lane && bundle.target.id() == target)
     }
 
-    fn push(&mut self, target: &Core, lane: usize, letter: Envelope) {
-        self.length += 1;
-        match self.bundle(target.id(), lane) {
-            Some(known) => self.bundles[known].letters.push_back(letter),
-            None => self.bundles.push(Bundle {
+    fn bundle_for(&mut self, target: &Core, lane: usize) -> &mut Bundle {
+        let index = self.position(target.id(), lane).unwrap_or_else(|| {
+            self.bundles.push(Bundle {
                 target: CoreRef::of(target),
                 lane,
-                letters: VecDeque::from([letter]),
-            }),
+                parts: VecDeque::new(),
+            });
+            self.bundles.len() - 1
+        });
+        &mut self.bundles[index]
+    }
+
+    fn append(&mut self, other: Self) {
+        self.wakers.extend(other.wakers);
+        for mut bundle in other.bundles {
+            let own = self.bundle_for(&bundle.target, bundle.lane);
+            own.parts.append(&mut bundle.parts);
         }
     }
 
     fn wake(&mut self) {
         for waker in self.wakers.drain(..) {
-            quiet::call(|| waker.wake());
+            catch_panic::call(|| waker.wake());
         }
     }
 
-    /// Sends each bundle's letters in order, as far as its lane has room.
-    fn flush(&mut self) {
+    /// Sends each bundle's messages in order, as far as its lane has capacity.
+    fn flush(&mut self, pulls: &mut u32) -> Result<(), Panic> {
+        // The first bundle is the one that was waited for.
+        let mut granted = match &self.waiting {
+            Some(waiting) => match waiting.target.waiters.poll(waiting.key, None) {
+                Wait::Granted(messages) => messages,
+                Wait::Waiting => 0,
+            },
+            None => 0,
+        };
+        let mut outcome = Ok(());
         for bundle in &mut self.bundles {
-            bundle.flush();
+            match bundle.flush(granted, pulls) {
+                Ok(Flow::Goes | Flow::IsFull) => {}
+                Ok(Flow::OutOfPulls) => break,
+                Err(panic) => {
+                    outcome = Err(panic);
+                    break;
+                }
+            }
+            granted = 0;
         }
-        self.bundles.retain(|bundle| !bundle.letters.is_empty());
-        self.length = self.bundles.iter().map(|it| it.letters.len()).sum();
+        let is_first_sent = self.bundles.first().is_some_and(Bundle::is_empty);
+        self.bundles.retain(|bundle| !bundle.is_empty());
+        if is_first_sent {
+            self.leave_line();
+        }
+        outcome
+    }
+
+    /// Gives up the place in the line, or what was granted and not used.
+    fn leave_line(&mut self) {
+        if let Some(waiting) = self.waiting.take()
+            && waiting.target.waiters.finish(&waiting.target, waiting.key)
+        {
+            waiting.target.signal(cell::WAITERS);
+        }
+    }
+
+    /// Waits for the first bundle's lane. `None` if its actor has terminated.
+    fn wait_for_first(&mut self, core: &Core) -> Option<Settled> {
+        let first = self.bundles.first()?;
+        let waiters = &first.target.waiters;
+        let waiter = Waiter::Actor(CoreRef::of(core));
+        let (lane, wanted) = (first.lane, first.wanted());
+        let target = first.target.clone();
+        // The edge first: who lets the actor in takes it out.
+        let is_muted = wait_graph::insert(core.id(), target.id());
+        let key = match self.waiting.take() {
+            Some(old) => waiters
+                .requeue(&target, old.key, waiter, wanted)
+                .map(|()| old.key),
+            None => waiters.register(&target, lane, waiter, wanted),
+        };
+        let Some(key) = key else {
+            wait_graph::remove(core.id());
+            return None;
+        };
+        target.signal(cell::WAITERS);
+        self.waiting = Some(Waiting {
+            target,
+            key,
+            is_muted,
+            is_granted: false,
+        });
+        Some(if is_muted {
+            Settled::Muted
+        } else {
+            Settled::Circular
+        })
+    }
+
+    /// It still waits; if it was not muted, for it would have closed a circle, it may be by now.
+    fn wait_on(&mut self, core: &Core) -> Settled {
+        let Some(waiting) = self.waiting.as_mut() else {
+            return Settled::Muted;
+        };
+        if !waiting.is_muted {
+            waiting.is_muted = wait_graph::insert(core.id(), waiting.target.id());
+        }
+        if waiting.is_muted {
+            Settled::Muted
+        } else {
+            Settled::Circular
+        }
     }
 }
 
 impl Bundle {
-    fn flush(&mut self) {
-        let core: &Core = &self.target;
-        while let Some(letter) = self.letters.pop_front() {
-            match core.offer(self.lane, letter) {
-                Ok(()) => {}
-                Err(Unaccepted::Wait(letter)) => {
-                    self.letters.push_front(letter);
-                    return;
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Messages that it would send at once.
+    fn wanted(&self) -> u64 {
+        let wanted = |part: &Part| match part {
+            Part::Letter(_) => 1,
+            Part::Source(_) => SOURCE_WANTED,
+        };
+        self.parts.iter().map(wanted).sum()
+    }
+
+    /// Sends what there is capacity for, `granted` messages of it past those that wait in the lane's line.
+    fn flush(&mut self, mut granted: u64, pulls: &mut u32) -> Result<Flow, Panic> {
+        while let Some(part) = self.parts.pop_front() {
+            match part {
+                Part::Letter(letter) => {
+                    if let Err(letter) = self.offer(letter, &mut granted) {
+                        self.parts.push_front(Part::Letter(letter));
+                        return Ok(Flow::IsFull);
+                    }
                 }
-                Err(refused) => core.shed_refused(self.lane, refused),
+                Part::Source(mut source) => match self.pull(&mut source, &mut granted, pulls) {
+                    Ok(None) => catch_panic::drop(source),
+                    Ok(Some((unsent, flow))) => {
+                        self.parts.push_front(Part::Source(source));
+                        if let Some(unsent) = unsent {
+                            self.parts.push_front(unsent);
+                        }
+                        return Ok(flow);
+                    }
+                    Err(panic) => {
+                        catch_panic::drop(source);
+                        return Err(panic);
+                    }
+                },
+            }
+        }
+        Ok(Flow::Goes)
+    }
+
+    /// Sends from an iterator while there is capacity. `None` when it is exhausted, or nobody takes its items.
+    fn pull(
+        &self,
+        source: &mut Source,
+        granted: &mut u64,
+        pulls: &mut u32,
+    ) -> Result<Option<(Option<Part>, Flow)>, Panic> {
+        let lane = self.target.mailbox.lane(self.lane);
+        let waits = self.target.lane_config(self.lane).overload_policy() == Overload::Wait;
+        loop {
+            if lane.is_closed() {
+                return Ok(None);
+            }
+            if *pulls == 0 {
+                return Ok(Some((None, Flow::OutOfPulls)));
+            }
+            if waits && *granted == 0 && !lane.has_capacity() {
+                return Ok(Some((None, Flow::IsFull)));
+            }
+            *pulls -= 1;
+            let Some(letter) = catch_unwind(AssertUnwindSafe(&mut *source))? else {
+                return Ok(None);
+            };
+            if let Err(letter) = self.offer(letter, granted) {
+                return Ok(Some((Some(Part::Letter(letter)), Flow::IsFull)));
             }
         }
     }
-}
 
-/// Who is muted on whom, in all systems of the process: an actor may send to another system's.
-static WAITS_FOR: Mutex<BTreeMap<ActorId, ActorId>> = Mutex::new(BTreeMap::new());
-
-/// Notes that `muted` waits for `target`, unless that closes a circle.
-fn try_mute(muted: ActorId, target: ActorId) -> bool {
-    let mut waits_for = WAITS_FOR.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut at = target;
-    while at != muted {
-        match waits_for.get(&at) {
-            Some(next) => at = *next,
-            None => {
-                waits_for.insert(muted, target);
-                return true;
+    /// Offers one message; gives it back if it has to wait.
+    fn offer(&self, letter: Envelope, granted: &mut u64) -> Result<(), Envelope> {
+        let core: &Core = &self.target;
+        let offered = if *granted > 0 {
+            *granted -= 1;
+            core.offer_granted(self.lane, letter)
+        } else {
+            core.offer(self.lane, letter)
+        };
+        match offered {
+            Ok(()) => Ok(()),
+            Err(Unaccepted::Wait(letter)) => Err(letter),
+            Err(refused) => {
+                core.shed_refused(self.lane, refused);
+                Ok(())
             }
         }
     }
-    false
-}
-
-/// `muted` waits for nobody any more.
-pub(crate) fn unmute(muted: ActorId) {
-    WAITS_FOR
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&muted);
 }

@@ -4,19 +4,19 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 
 use crate::{
     actor::{Actor, Message},
-    actor_ref::{ActorRef, Patience},
+    actor_ref::{ActorRef, OnFull},
     credit::Receipt,
     error::TellError,
     id::ActorId,
     receives::Receives,
-    send::Sending,
+    send::RecipientSendFuture,
 };
 
 trait Receiver<M: Message>: Send + Sync {
     fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>>;
     fn try_tell(&self, msg: M) -> Result<(), TellError<M>>;
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>>;
-    fn send(&self, msg: M) -> Sending<M>;
+    fn send(&self, msg: M) -> RecipientSendFuture<M>;
     fn depth(&self) -> u64;
     fn is_alive(&self) -> bool;
     fn id(&self) -> ActorId;
@@ -37,10 +37,10 @@ impl<M: Message, K, A: Receives<M, K>> Receiver<M> for Via<A, K> {
     }
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
-        self.actor.offer(0, msg, receipt, Patience::None)
+        self.actor.offer(0, msg, receipt, OnFull::GiveBack)
     }
 
-    fn send(&self, msg: M) -> Sending<M> {
+    fn send(&self, msg: M) -> RecipientSendFuture<M> {
         Box::pin(self.actor.send(msg))
     }
 
@@ -106,7 +106,7 @@ impl<M: Message> Recipient<M> {
     }
 
     /// As [`ActorRef::send`], in a box.
-    pub fn send(&self, msg: M) -> Sending<M> {
+    pub fn send(&self, msg: M) -> RecipientSendFuture<M> {
         self.receiver.send(msg)
     }
 

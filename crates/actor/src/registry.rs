@@ -1,10 +1,11 @@
 //! All living actors of a system, in sixteen shards in turn, so that those who spawn and those who
 //! end rarely meet.
 //!
-//! The registry's reference keeps a cell alive while it may be in a run queue.
+//! The registry's reference keeps a cell alive while it may be in a run queue. A terminated actor whose outbox is
+//! not empty yet is kept apart: nobody sees it as alive.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     ops::Range,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -14,10 +15,11 @@ use slab::Slab;
 
 use crate::{
     actor::Actor,
-    cell::{Cell, Core},
+    cell::Core,
     cell_ref::{CellRef, CoreRef},
     id::ActorId,
     ledger::Ledger,
+    sync::{AtomicUsize, Ordering},
 };
 
 pub(crate) const SHARDS: usize = 16;
@@ -29,21 +31,36 @@ pub(crate) struct Place {
     pub(crate) slot: u32,
 }
 
+impl Place {
+    /// The place of the actor `id` in this slot of its shard.
+    pub(crate) fn new(id: ActorId, slot: u32) -> Self {
+        Self {
+            shard: (id.get() % SHARDS as u64) as u32,
+            slot,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Shard {
     cells: Slab<CoreRef>,
+    /// Terminated actors that still send what they told.
+    delivering: HashMap<ActorId, CoreRef>,
     ended: Ledger,
     is_closed: bool,
 }
 
 pub(crate) struct Registry {
     shards: [Mutex<Shard>; SHARDS],
+    /// Cells in all shards' `delivering`.
+    delivering: AtomicUsize,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::new(Shard::default())),
+            delivering: AtomicUsize::new(0),
         }
     }
 
@@ -53,34 +70,60 @@ impl Registry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the cell that `make` makes for its place. `false` if the registry is closed: then
-    /// nobody will run the cell.
-    pub(crate) fn insert<A: Actor>(
-        &self,
-        id: ActorId,
-        make: impl FnOnce(Place) -> Cell<A>,
-    ) -> (CellRef<A>, bool) {
-        let shard_index = id.get() as usize % SHARDS;
-        let mut shard = self.lock(shard_index);
-        let is_open = !shard.is_closed;
-        let entry = shard.cells.vacant_entry();
-        let slot = u32::try_from(entry.key()).expect("fewer than 2^32 actors per shard");
-        let cell = CellRef::new(make(Place {
-            shard: shard_index as u32,
-            slot,
-        }));
-        if is_open {
-            entry.insert(cell.to_core_ref());
+    /// Keeps the cell. `false` if the registry is closed: then nobody will run the cell.
+    pub(crate) fn insert<A: Actor>(&self, cell: &CellRef<A>) -> bool {
+        let core = cell.core();
+        let mut shard = self.lock(core.place().shard as usize);
+        if shard.is_closed {
+            return false;
         }
-        (cell, is_open)
+        let slot = shard.cells.insert(cell.to_core_ref());
+        core.set_slot(u32::try_from(slot).expect("fewer than 2^32 actors per shard"));
+        true
     }
 
-    /// Takes out an actor that has ended.
-    pub(crate) fn remove(&self, place: Place) -> CoreRef {
+    /// Takes out an actor that has terminated.
+    pub(crate) fn remove(&self, core: &Core) -> CoreRef {
+        let place = core.place();
         let mut shard = self.lock(place.shard as usize);
         let cell = shard.cells.remove(place.slot as usize);
         shard.ended.enter(&cell);
         cell
+    }
+
+    /// The same for an actor that has something left to send: it is kept, but is none of the living ones.
+    pub(crate) fn keep_delivering(&self, core: &Core) {
+        let place = core.place();
+        let mut shard = self.lock(place.shard as usize);
+        let cell = shard.cells.remove(place.slot as usize);
+        shard.ended.enter(&cell);
+        shard.delivering.insert(core.id(), cell);
+        // Ordering: Relaxed, a gauge; who acts on it looks again.
+        self.delivering.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes out a terminated actor that has sent everything.
+    pub(crate) fn end_delivering(&self, core: &Core) -> CoreRef {
+        let mut shard = self.lock(core.place().shard as usize);
+        let cell = shard.delivering.remove(&core.id());
+        // Ordering: Relaxed, as above.
+        self.delivering.fetch_sub(1, Ordering::Relaxed);
+        cell.expect("kept since its termination")
+    }
+
+    /// Terminated actors that still send.
+    pub(crate) fn delivering(&self) -> Vec<CoreRef> {
+        let mut cells = Vec::new();
+        for shard in 0..SHARDS {
+            cells.extend(self.lock(shard).delivering.values().cloned());
+        }
+        cells
+    }
+
+    /// How many there are of them.
+    pub(crate) fn delivering_len(&self) -> usize {
+        // Ordering: Relaxed, as above.
+        self.delivering.load(Ordering::Relaxed)
     }
 
     /// Living actors.
@@ -143,10 +186,11 @@ impl Registry {
     /// # Safety
     /// No worker of the system runs any more.
     pub(crate) unsafe fn close(&self) {
-        let mut left = Vec::new();
+        let (mut left, mut delivering) = (Vec::new(), Vec::new());
         for shard in 0..SHARDS {
             let mut shard = self.lock(shard);
             shard.is_closed = true;
+            delivering.extend(std::mem::take(&mut shard.delivering).into_values());
             left.extend(
                 std::mem::take(&mut shard.cells)
                     .into_iter()
@@ -162,6 +206,10 @@ impl Registry {
             // SAFETY: the caller's promise; the registry gives each cell out once.
             unsafe { cell.abandon() };
             self.lock(cell.place().shard as usize).ended.enter(&cell);
+        }
+        for cell in delivering {
+            // SAFETY: as above.
+            unsafe { cell.abandon() };
         }
     }
 }

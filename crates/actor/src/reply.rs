@@ -5,6 +5,9 @@
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
+use freeboard_queue::oneshot;
+
+use crate::block::NO_DEADLINE_NS;
 
 /// Takes a handler's result.
 pub trait ReplyPort<R>: Send + 'static {
@@ -41,7 +44,7 @@ impl<R> ReplyPort<R> for NoReply {
 /// An ask's: a one-shot slot, and the time after which the asker does not wait any more.
 pub struct ReplySlot<R> {
     pub(crate) sender: oneshot::Sender<R>,
-    /// On the [`clock`]; `u64::MAX` without a deadline.
+    /// On the [`clock`], or [`NO_DEADLINE_NS`].
     pub(crate) deadline_ns: u64,
 }
 
@@ -57,7 +60,7 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     fn unwanted(&self) -> Option<ShedReason> {
         if self.sender.is_closed() {
             Some(ShedReason::AskerGone)
-        } else if self.deadline_ns != u64::MAX && clock::now_ns() >= self.deadline_ns {
+        } else if self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns {
             Some(ShedReason::Expired)
         } else {
             None

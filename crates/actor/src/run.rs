@@ -24,14 +24,14 @@ use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task, Vtable};
 use crate::{
     actor::Actor,
     body::{Body, Life},
+    catch_panic,
     cell::{self, Cell, Core},
     cell_ref::CoreRef,
     context::StopRequest,
-    current::Running,
+    current::{Polling, Running},
     ended::EndReason,
-    messages::Pause,
+    messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
-    quiet,
     supervision::panic_text,
 };
 
@@ -71,7 +71,7 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
         // SAFETY: the state word is ours since `start`, and with it the body.
         match unsafe { step(cell, &mut *cell.body(), signals, &mut budget) } {
             Step::Continue => signals = core.state.take_signals(),
-            Step::Rest(Rest::Idle) if run_context.wait(|| is_wanted(core)) => {
+            Step::Rest(Rest::Idle) if run_context.wait(|| is_wanted(cell)) => {
                 signals = pending_signals(core);
             }
             // Given to rest, the cell may be freed at once: nothing touches it any more.
@@ -111,11 +111,12 @@ fn pending_signals(core: &Core) -> Signals {
     }
 }
 
-/// Whether the actor that this thread runs has a message, or a signal other than that of one.
+/// Whether the actor that this thread runs has a message to handle, or a signal other than that of one.
 #[inline]
-fn is_wanted(core: &Core) -> bool {
-    // SAFETY: this thread runs the actor.
-    let is_ready = |lane| unsafe { core.mailbox.is_lane_ready(lane) };
+fn is_wanted<A: Actor>(cell: &Cell<A>) -> bool {
+    let core = cell.core();
+    // SAFETY: this thread runs the actor, and nothing borrows its context now.
+    let is_ready = |lane| unsafe { is_lane_ready(cell, lane) };
     (0..core.mailbox.lane_count()).any(is_ready) || core.state.has_signals()
 }
 
@@ -135,8 +136,9 @@ unsafe fn step<A: Actor>(
     }
     match body.life {
         Life::New => body.begin(cell),
-        Life::Restarting => return body.restart_further(core),
+        Life::Restarting => return body.restart_further(cell),
         Life::Stopping(reason) => return body.stop_further(cell, reason),
+        Life::Delivering => return body.deliver_further(core),
         Life::Active => {}
     }
     if body.life != Life::Active {
@@ -161,11 +163,16 @@ unsafe fn step<A: Actor>(
         Pause::Paused => Step::Rest(Rest::Held),
         // SAFETY: this thread runs the actor.
         Pause::Empty if unsafe { (*core.outbox()).is_some() } => {
-            // It could not be muted, for others waited for it; they have been let in just now.
-            Step::Again(After::Yield)
+            // It could not be muted, for others wait for it: it rests until it is let in. What a notice told just
+            // now is settled first.
+            // SAFETY: as above.
+            if unsafe { outbox::is_waiting(core) } {
+                Step::Rest(Rest::Idle)
+            } else {
+                Step::Continue
+            }
         }
-        // SAFETY: this thread runs the actor, and holds no other reference to its context.
-        Pause::Empty if body.is_draining && unsafe { !(*cell.context()).keeps_back } => {
+        Pause::Empty if body.is_draining && body.has_handled_all(cell) => {
             body.stop(core, EndReason::Drained);
             Step::Continue
         }
@@ -209,6 +216,30 @@ impl<A: Actor> Body<A> {
         if signals.contains(cell::NOTICE) {
             self.has_notices = true;
         }
+        if signals.contains(cell::ABANDON) {
+            self.abandons_outbox = true;
+        }
+    }
+
+    /// Whether no message is kept back: not by the actor, and not in a paused lane.
+    fn has_handled_all(&self, cell: &Cell<A>) -> bool {
+        // SAFETY: this thread runs the actor, and holds no other reference to its context.
+        let (keeps_back, paused_lanes) = unsafe {
+            let context = &*cell.context();
+            (context.keeps_back, context.paused_lanes)
+        };
+        !keeps_back && (paused_lanes == 0 || cell.core().mailbox.depth() == 0)
+    }
+
+    /// Sends what the outbox has and the lanes have capacity for. A panic of an iterator fails the actor.
+    fn settle(&mut self, cell: &Cell<A>) -> Settled {
+        // SAFETY: this thread runs the actor.
+        unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
+            self.drop_held();
+            self.fail(cell, panic_text(&*panic));
+            catch_panic::forget(panic);
+            Settled::Empty
+        })
     }
 
     /// Takes over the future of an async handler that has just returned it.
@@ -237,8 +268,10 @@ impl<A: Actor> Body<A> {
     fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
         // First the outbox: what the future sends next must not overtake what was told before.
-        // SAFETY: this thread runs the actor.
-        let mut settled = unsafe { outbox::settle(core) };
+        let mut settled = self.settle(cell);
+        if self.life != Life::Active {
+            return None;
+        }
         if self.held.is_some() {
             match self.poll_held(cell) {
                 Ok(true) => {
@@ -254,11 +287,14 @@ impl<A: Actor> Body<A> {
                         return None;
                     }
                     self.publish(core);
-                    // SAFETY: this thread runs the actor.
-                    let _ = unsafe { outbox::settle(core) };
+                    let settled = self.settle(cell);
+                    if self.life != Life::Active {
+                        return None;
+                    }
                     // A future that wakes itself at once must not keep the worker to itself.
                     let is_spent = !budget.spend();
-                    return Some(if is_spent && core.state.has_signals() {
+                    let is_called = is_spent && core.state.has_signals();
+                    return Some(if is_called || settled == Settled::More {
                         Step::Again(After::BudgetSpent)
                     } else {
                         Step::Rest(Rest::Held)
@@ -267,17 +303,20 @@ impl<A: Actor> Body<A> {
                 Err(panic) => {
                     self.drop_held();
                     self.fail(cell, panic_text(&*panic));
-                    quiet::forget(panic);
+                    catch_panic::forget(panic);
                     return None;
                 }
             }
-            // SAFETY: this thread runs the actor.
-            settled = unsafe { outbox::settle(core) };
+            settled = self.settle(cell);
         }
         match settled {
             Settled::Muted => {
                 self.publish(core);
                 Some(Step::Rest(Rest::Held))
+            }
+            Settled::More => {
+                self.publish(core);
+                Some(Step::Again(After::BudgetSpent))
             }
             Settled::Empty | Settled::Circular => None,
         }
@@ -293,6 +332,7 @@ impl<A: Actor> Body<A> {
         catch_unwind(AssertUnwindSafe(|| {
             let _runtime = cell.core().system.enter_runtime();
             let _entered = self.held_span.enter();
+            let _polling = Polling::enter();
             future.as_mut().poll(&mut task_context).is_ready()
         }))
     }
@@ -301,8 +341,8 @@ impl<A: Actor> Body<A> {
     fn end_held(&mut self, core: &Core) {
         self.drop_held();
         let lane = self.handling.take().and_then(|handling| handling.lane());
-        if let Some(lane) = lane.and_then(|lane| core.mailbox.used_lane(lane)) {
-            lane.gauges.handled.bump(1);
+        if let Some(lane) = lane {
+            core.mailbox.lane(lane).gauges.handled.bump(1);
         }
     }
 }

@@ -1,50 +1,55 @@
-//! Sending from async code: a future that waits for room.
+//! Sending to a lane that may be full: a future, and a thread that blocks, wait for capacity.
 
 use std::{
     future::Future,
+    hint,
     marker::PhantomData,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
+    thread,
 };
+
+use freeboard_flow::ShedReason;
 
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    cell::{self, Unaccepted},
+    block::{self, NO_DEADLINE_NS},
+    cell::{self, Core, Unaccepted},
     current,
     envelope::Envelope,
     error::TellError,
     outbox,
     reply::NoReply,
-    waiters::Waiter,
+    waiters::{Wait, WaitKey, Waiter},
 };
 
-/// What [`crate::Recipient::send`] returns.
-pub type Sending<M> = Pin<Box<dyn Future<Output = Result<(), TellError<M>>> + std::marker::Send>>;
+/// The future of [`crate::Recipient::send`].
+pub type RecipientSendFuture<M> = Pin<Box<dyn Future<Output = Result<(), TellError<M>>> + Send>>;
 
 /// The future of [`ActorRef::send`].
 #[must_use = "nothing is sent before the future is polled"]
-pub struct Send<A: Actor, M> {
+pub struct SendFuture<A: Actor, M> {
     delivery: Delivery<A>,
     message: PhantomData<fn() -> M>,
 }
 
-impl<A: Actor, M> std::fmt::Debug for Send<A, M> {
+impl<A: Actor, M> std::fmt::Debug for SendFuture<A, M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Send({:?})", self.delivery.to)
+        write!(formatter, "SendFuture({:?})", self.delivery.to)
     }
 }
 
-impl<A: Actor, M> Send<A, M> {
+impl<A: Actor, M> SendFuture<A, M> {
     pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope) -> Self {
         Self {
-            delivery: Delivery::new(to, lane, envelope),
+            delivery: Delivery::new(to, lane, envelope, false),
             message: PhantomData,
         }
     }
 }
 
-impl<A: Actor, M: Message> Future for Send<A, M> {
+impl<A: Actor, M: Message> Future for SendFuture<A, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -63,26 +68,20 @@ pub(crate) struct Delivery<A: Actor> {
     lane: usize,
     envelope: Option<Envelope>,
     /// Our key among the actor's waiters.
-    waiting: Option<u64>,
-}
-
-impl<M> TellError<M> {
-    pub(crate) fn map<N>(self, change: impl FnOnce(M) -> N) -> TellError<N> {
-        match self {
-            Self::Full(msg) => TellError::Full(change(msg)),
-            Self::Closed(msg) => TellError::Closed(change(msg)),
-            Self::NoLane(msg) => TellError::NoLane(change(msg)),
-        }
-    }
+    waiting: Option<WaitKey>,
+    /// A thread blocks for it, which always comes back.
+    is_blocking: bool,
 }
 
 impl<A: Actor> Delivery<A> {
-    pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope) -> Self {
+    /// `is_blocking` says that a thread blocks until it is done, or drops it.
+    pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope, is_blocking: bool) -> Self {
         Self {
             to,
             lane,
             envelope: Some(envelope),
             waiting: None,
+            is_blocking,
         }
     }
 
@@ -95,56 +94,126 @@ impl<A: Actor> Delivery<A> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), TellError<Envelope>>> {
         let core = self.to.cell().core();
-        if let Some(key) = self.waiting {
-            if core.waiters.renew(key, context.waker()) {
-                return Poll::Pending;
-            }
-            self.waiting = None;
+        if let Some(key) = self.waiting
+            && core.waiters.poll(key, Some(context.waker())) == Wait::Waiting
+        {
+            return Poll::Pending;
+        }
+        if !self.is_blocking && is_behind_outbox(core, self.lane, context.waker()) {
+            return Poll::Pending;
         }
         let mut envelope = self.envelope.take().expect("polled after it was ready");
         if self.lane >= core.mailbox.lane_count() {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
         }
-        let is_behind_outbox = current::has_outbox()
-            && current::with(|sender| {
-                let is_behind = outbox::has_letters_for(sender, core, self.lane);
-                if is_behind {
-                    outbox::wake_when_settled(sender, context.waker());
-                }
-                is_behind
-            }) == Some(true);
-        if is_behind_outbox {
-            // What this actor told before goes first.
-            self.envelope = Some(envelope);
-            return Poll::Pending;
-        }
         loop {
-            envelope = match core.offer(self.lane, envelope) {
-                Ok(()) => return Poll::Ready(Ok(())),
-                Err(Unaccepted::Full(it)) => return Poll::Ready(Err(TellError::Full(it))),
-                Err(Unaccepted::Closed(it)) => return Poll::Ready(Err(TellError::Closed(it))),
-                Err(Unaccepted::Wait(it)) => it,
+            let offered = match self.waiting {
+                Some(_) => core.offer_granted(self.lane, envelope),
+                None => core.offer(self.lane, envelope),
             };
-            let waiter = Waiter::Task(context.waker().clone());
-            // If it cannot be registered the actor has just ended, and the next offer says so.
-            if let Some(key) = core.waiters.register(core, self.lane, waiter) {
-                self.waiting = Some(key);
-                self.envelope = Some(envelope);
-                // The signal makes the actor look at its waiters, however little room it made since.
+            let outcome = match offered {
+                Ok(()) => Ok(()),
+                Err(Unaccepted::Full(it)) => Err(TellError::Full(it)),
+                Err(Unaccepted::Closed(it)) => Err(TellError::Closed(it)),
+                Err(Unaccepted::Wait(it)) => {
+                    envelope = it;
+                    let waiter = self.waiter(context.waker());
+                    let waiting = match self.waiting.take() {
+                        Some(key) => core.waiters.requeue(core, key, waiter, 1).map(|()| key),
+                        None => core.waiters.register(core, self.lane, waiter, 1),
+                    };
+                    if waiting.is_none() {
+                        // The actor has just terminated, and the next offer says so.
+                        continue;
+                    }
+                    self.waiting = waiting;
+                    self.envelope = Some(envelope);
+                    // The signal makes the actor look at its waiters, however little capacity it made since.
+                    core.signal(cell::WAITERS);
+                    return Poll::Pending;
+                }
+            };
+            if let Some(key) = self.waiting.take()
+                && core.waiters.finish(core, key)
+                && outcome.is_err()
+            {
+                // What was granted is the next one's.
                 core.signal(cell::WAITERS);
-                return Poll::Pending;
             }
+            return Poll::Ready(outcome);
         }
     }
+
+    fn waiter(&self, waker: &Waker) -> Waiter {
+        if self.is_blocking {
+            Waiter::Thread(waker.clone())
+        } else {
+            Waiter::Future(waker.clone())
+        }
+    }
+
+    /// The envelope, which found no capacity in time.
+    pub(crate) fn give_up(mut self) -> Envelope {
+        let core = self.to.cell().core();
+        core.count_shed(self.lane, ShedReason::Full);
+        self.envelope.take().expect("not accepted yet")
+    }
+
+    /// Blocks this thread until the lane has accepted the envelope or refused it for good.
+    pub(crate) fn block(mut self) -> Result<(), TellError<Envelope>> {
+        spin_for_capacity(self.to.cell().core(), self.lane);
+        let outcome = block::until(NO_DEADLINE_NS, |context| self.poll(context));
+        outcome.expect("there is no deadline")
+    }
+}
+
+/// Whether the actor whose future is polled here has told this lane something that waits in its outbox: that
+/// goes first. Others do not wait for an outbox: it settles only after their handler has returned.
+fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
+    if !current::has_outbox() || !current::polls_future() {
+        return false;
+    }
+    let is_behind = current::with(|sender| {
+        let is_behind = outbox::has_letters_for(sender, target, lane);
+        if is_behind {
+            outbox::wake_when_settled(sender, waker);
+        }
+        is_behind
+    });
+    is_behind == Some(true)
 }
 
 impl<A: Actor> Drop for Delivery<A> {
     fn drop(&mut self) {
+        let core = self.to.cell().core();
         if let Some(key) = self.waiting
-            && !self.to.cell().core().waiters.unregister(key)
+            && core.waiters.finish(core, key)
         {
-            // We had been let go: another one may have our place.
-            self.to.cell().core().signal(cell::WAITERS);
+            // What was granted is the next one's.
+            core.signal(cell::WAITERS);
+        }
+    }
+}
+
+/// Looks at a full ring before its sender is put to sleep: the first of them at short distances, the
+/// others after a yield. A ring is emptied in some tens of microseconds, and to wake a thread takes as
+/// long.
+const CAPACITY_SPINS: u32 = 100;
+const CAPACITY_YIELDS: u32 = 20;
+
+/// Waits a moment for capacity in a ring; for other lanes it does not.
+fn spin_for_capacity(core: &Core, lane: usize) {
+    let Some(lane) = core.mailbox.get(lane).filter(|lane| lane.is_ring()) else {
+        return;
+    };
+    for look in 0..CAPACITY_SPINS + CAPACITY_YIELDS {
+        if lane.has_capacity() || lane.is_closed() {
+            return;
+        }
+        if look < CAPACITY_SPINS {
+            (0..16).for_each(|_| hint::spin_loop());
+        } else {
+            thread::yield_now();
         }
     }
 }

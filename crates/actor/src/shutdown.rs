@@ -1,15 +1,22 @@
 //! Shutting a system down, in the order of an OTP supervisor: last spawned first.
 
 use std::{
+    sync::PoisonError,
     thread,
     time::{Duration, Instant},
 };
 
+use freeboard_flow::ShedReason;
+use freeboard_meter::clock;
+
 use crate::{
+    block::deadline_after,
     cell::{self, Core},
     cell_ref::CoreRef,
     id::ActorId,
+    supervision::{Failure, saturating_ns},
     system::SystemInner,
+    wait_graph,
 };
 
 /// What is left to actors that were stopped at the deadline, at the most.
@@ -21,6 +28,13 @@ const YIELD_MAX: Duration = Duration::from_millis(1);
 
 /// How long idle workers may take to end.
 const WORKERS_END_MAX: Duration = Duration::from_secs(30);
+
+/// Between two looks at an actor that is waited for.
+const SLICE_MIN_NS: u64 = 1_000_000;
+const SLICE_MAX_NS: u64 = 50_000_000;
+
+/// Between two looks at terminated actors that still deliver.
+const DELIVERING_LOOK: Duration = Duration::from_micros(200);
 
 /// What a longer timeout is taken for: a hundred years.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -51,42 +65,53 @@ pub struct ShutdownReport {
     pub unfinished: Vec<Unfinished>,
     /// Worker threads that have not ended: in a handler, or for want of a processor late by more than 100 ms.
     pub stuck_workers: Vec<usize>,
+    /// Messages that actors had told and that found no capacity before the deadline. They are dead letters with
+    /// the reason `sender_stopped`.
+    pub undelivered: u64,
+    /// Panics of actors since the shutdown began.
+    pub panics: u64,
+    /// The first of those panics, 16 at most.
+    pub failures: Vec<Failure>,
+    /// Actors that such a panic has ended: what they had queued was shed. Those that were restarted are none of
+    /// them.
+    pub actors_failed: u64,
 }
 
 impl ShutdownReport {
-    /// Whether every actor handled all it had and ended.
+    /// Whether every actor handled all it had, delivered what it had told, and was not ended by a panic.
     pub fn is_clean(&self) -> bool {
-        self.stopped_at_deadline == 0 && self.unfinished.is_empty() && self.stuck_workers.is_empty()
+        self.stopped_at_deadline == 0
+            && self.unfinished.is_empty()
+            && self.stuck_workers.is_empty()
+            && self.undelivered == 0
+            && self.actors_failed == 0
     }
 }
 
 pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownReport {
     system.begin_shutdown();
-    let now = Instant::now();
-    let deadline = now.checked_add(timeout).unwrap_or(now + TIMEOUT_MAX);
+    let undelivered_before = system.dead_letters.count(ShedReason::SenderStopped);
+    let deadline_ns = deadline_after(Some(timeout.min(TIMEOUT_MAX)));
     let mut cells = system.registry.cells();
     cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
-    let mut ends = Ends::default();
+    let mut waits = Waits::new(system, timeout);
+    let mut slow = Vec::new();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
+        waits.until_delivered(deadline_ns);
         cell.drain();
-        if !ends.wait(cell, deadline) {
-            break;
+        match waits.until_ended(cell, deadline_ns) {
+            Wait::Ended => {}
+            Wait::Stalled => slow.push(cell),
+            Wait::TimedOut => break,
         }
     }
+    for cell in slow {
+        cell.block_until_ended(deadline_ns);
+    }
+    waits.until_delivered(deadline_ns);
     drop(cells);
-    // Whoever is left: out of time, or a child whose parent is.
-    let left = living(system);
-    for cell in &left {
-        cell.close_mailbox();
-        cell.signal(cell::STOP);
-    }
-    let grace = (Instant::now() + GRACE_MAX.min(timeout)).max(deadline);
-    for cell in &left {
-        ends.wait(cell, grace);
-    }
+    let stopped_at_deadline = stop_those_left(system, GRACE_MAX.min(timeout));
     let unfinished: Vec<_> = living(system).iter().map(describe).collect();
-    let stopped_at_deadline = left.len();
-    drop(left);
     // With every actor ended no handler can hold a worker: only the machine's load can.
     let patience = if unfinished.is_empty() {
         WORKERS_END_MAX
@@ -95,11 +120,53 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     };
     let stuck_workers = system.scheduler.shutdown(patience);
     system.timers.shutdown();
+    let failures = system.shutdown_failures.lock();
+    let failures = std::mem::take(&mut *failures.unwrap_or_else(PoisonError::into_inner));
     ShutdownReport {
         stopped_at_deadline,
         unfinished,
         stuck_workers,
+        undelivered: system.dead_letters.count(ShedReason::SenderStopped) - undelivered_before,
+        panics: failures.count,
+        failures: failures.first,
+        actors_failed: failures.actors_ended,
     }
+}
+
+/// After the deadline: who had no turn yet and has nothing to do ends as it would have; all others are stopped.
+/// Returns how many those are.
+fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
+    let (idle, late): (Vec<_>, Vec<_>) = living(system)
+        .into_iter()
+        .partition(|cell| !cell.mailbox.is_closed() && cell.mailbox.depth() == 0);
+    for cell in &late {
+        cell.close_mailbox();
+        cell.signal(cell::STOP);
+    }
+    for cell in &idle {
+        cell.drain();
+    }
+    for cell in system.registry.delivering().iter().chain(&late) {
+        cell.signal(cell::ABANDON);
+    }
+    // Half of it for those that were told to end by themselves.
+    let half_ns = deadline_after(Some(grace / 2));
+    for cell in &idle {
+        cell.block_until_ended(half_ns);
+    }
+    let mut stopped = late.len();
+    for cell in idle.iter().filter(|cell| cell.end_reason().is_none()) {
+        stopped += 1;
+        cell.signal(cell::STOP.with(cell::ABANDON));
+    }
+    let grace_ns = half_ns.max(deadline_after(Some(grace / 2)));
+    for cell in late.iter().chain(&idle) {
+        cell.block_until_ended(grace_ns);
+    }
+    while system.registry.delivering_len() > 0 && clock::now_ns() < grace_ns {
+        thread::sleep(DELIVERING_LOOK);
+    }
+    stopped
 }
 
 /// Actors that have not ended; one that just has may still be on its way out of the registry.
@@ -120,20 +187,37 @@ fn describe(cell: &CoreRef) -> Unfinished {
     }
 }
 
+/// How the waiting for an actor's end went.
+enum Wait {
+    Ended,
+    /// It makes no progress, and those spawned before it have waited long enough.
+    Stalled,
+    TimedOut,
+}
+
 /// Waits for actors' ends. Most come within microseconds, far sooner than a thread is put to sleep and
 /// woken: it yields for a while, then sleeps. Where others compute on all processors, a yield lasts as
 /// long as they like: then it only sleeps.
-#[derive(Default)]
-struct Ends {
+struct Waits<'a> {
+    system: &'a SystemInner,
     is_machine_busy: bool,
+    /// How long an actor without progress is waited for.
+    patience_ns: u64,
 }
 
-impl Ends {
-    /// Whether it has ended by then.
-    fn wait(&mut self, core: &Core, deadline: Instant) -> bool {
+impl<'a> Waits<'a> {
+    fn new(system: &'a SystemInner, timeout: Duration) -> Self {
+        Self {
+            system,
+            is_machine_busy: false,
+            patience_ns: saturating_ns(timeout) / 4,
+        }
+    }
+
+    fn until_ended(&mut self, core: &Core, deadline_ns: u64) -> Wait {
         for _ in 0..YIELDS {
             if core.end_reason().is_some() {
-                return true;
+                return Wait::Ended;
             }
             if self.is_machine_busy {
                 break;
@@ -142,16 +226,88 @@ impl Ends {
             thread::yield_now();
             self.is_machine_busy = before.elapsed() > YIELD_MAX;
         }
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut relations = core.lock_relations();
-            if core.end_reason().is_some() {
-                return true;
-            }
-            let relations = relations.get_or_insert_default();
-            let on_end = Box::new(move |_| drop(sender.send(())));
-            relations.watchers.push((None, on_end));
+        let is_ended = |until_ns| core.block_until_ended(until_ns).is_some();
+        let wait = self.wait(deadline_ns, is_ended, || self.progress(core));
+        if matches!(wait, Wait::Stalled) {
+            self.patience_ns /= 2;
         }
-        receiver.recv_deadline(deadline).is_ok()
+        wait
+    }
+
+    /// Waits until terminated actors have delivered what they had told: those who are to get it are alive still.
+    fn until_delivered(&mut self, deadline_ns: u64) {
+        let registry = &self.system.registry;
+        if registry.delivering_len() == 0 {
+            return;
+        }
+        let is_delivered = |until_ns| {
+            while registry.delivering_len() > 0 {
+                if clock::now_ns() >= until_ns {
+                    return false;
+                }
+                thread::sleep(DELIVERING_LOOK);
+            }
+            true
+        };
+        let progress = || {
+            let cells = registry.delivering();
+            cells.iter().map(|cell| self.progress(cell)).sum::<u64>() + cells.len() as u64
+        };
+        if matches!(
+            self.wait(deadline_ns, is_delivered, progress),
+            Wait::Stalled
+        ) {
+            self.patience_ns /= 2;
+        }
+    }
+
+    /// Waits while there is progress, and for as long as the patience lasts without.
+    fn wait(
+        &self,
+        deadline_ns: u64,
+        is_over: impl Fn(u64) -> bool,
+        progress: impl Fn() -> u64,
+    ) -> Wait {
+        let slice_ns = (self.patience_ns / 8).clamp(SLICE_MIN_NS, SLICE_MAX_NS);
+        let mut seen = progress();
+        let mut seen_ns = clock::now_ns();
+        loop {
+            let now_ns = clock::now_ns();
+            if is_over(deadline_ns.min(now_ns.saturating_add(slice_ns))) {
+                return Wait::Ended;
+            }
+            let now_ns = clock::now_ns();
+            if now_ns >= deadline_ns {
+                return Wait::TimedOut;
+            }
+            let present = progress();
+            if present != seen {
+                (seen, seen_ns) = (present, now_ns);
+            } else if now_ns - seen_ns >= self.patience_ns {
+                return Wait::Stalled;
+            }
+        }
+    }
+
+    /// Changes while the actor, one of its descendants, or the one that it is muted for, handles messages.
+    fn progress(&self, core: &Core) -> u64 {
+        let handled = |core: &Core| -> u64 {
+            let lanes = core.mailbox.lanes();
+            lanes
+                .map(|lane| lane.gauges.handled.get() + lane.gauges.shed_total())
+                .sum()
+        };
+        let mut progress = handled(core);
+        let mut descendants = core.children();
+        while let Some(child) = descendants.pop() {
+            progress += handled(&child) + 1;
+            descendants.extend(child.children());
+        }
+        if let Some(last) = wait_graph::end_of_chain(core.id()) {
+            let cells = self.system.registry.cells();
+            let target = cells.iter().find(|cell| cell.id() == last);
+            progress += target.map_or(0, |target| handled(target));
+        }
+        progress
     }
 }

@@ -22,7 +22,7 @@ pub enum Directive {
 }
 
 /// One panic, as supervisors and observers see it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The actor that panicked.

@@ -169,7 +169,7 @@ impl System {
         let core = self.find(at)?;
         let time_in_queue = (0..core.mailbox.lane_count())
             .map(|lane| {
-                let lane = core.mailbox.used_lane(lane)?;
+                let lane = core.mailbox.lane(lane);
                 lane.gauges.time_in_queue().map(Histogram::snapshot)
             })
             .collect();
@@ -212,8 +212,8 @@ fn read(core: &Core, what: Survey) -> ActorReading {
         restarts: core.restarts(),
         times: (what == Survey::Times).then(|| times(core)),
     };
-    for lane in core.mailbox.used_lanes() {
-        let (depth, accepted) = lane.glance();
+    for lane in core.mailbox.lanes() {
+        let (depth, accepted) = lane.depth_and_accepted();
         reading.depth += depth;
         reading.high_water += lane.high_water(depth, phase == Phase::Running);
         reading.accepted += accepted;
@@ -225,7 +225,7 @@ fn read(core: &Core, what: Survey) -> ActorReading {
 
 fn times(core: &Core) -> ActorTimes {
     let mut times = ActorTimes::default();
-    let in_queue = core.mailbox.used_lanes();
+    let in_queue = core.mailbox.lanes();
     for waited in in_queue.filter_map(|lane| lane.gauges.time_in_queue()) {
         if let Some([p50, p99]) = waited.values_at([0.5, 0.99]) {
             times.queue_p50_ns = times.queue_p50_ns.max(Some(p50));

@@ -1,7 +1,7 @@
 //! The system: what actors live in.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -16,16 +16,17 @@ use crate::{
     actor_ref::ActorRef,
     body::Factory,
     builder::SystemBuilder,
+    catch_panic,
     cell::{Birth, Cell},
-    cell_ref::CoreRef,
+    cell_ref::{CellRef, CoreRef},
     dead_letter::DeadLetters,
     group::Groups,
     id::ActorId,
     life,
     names::Names,
     options::SpawnOptions,
-    quiet,
     registry::Registry,
+    relations::Watcher,
     shutdown::{self, ShutdownReport},
     supervision::Failure,
     sync::{AtomicBool, AtomicU64, Ordering},
@@ -52,8 +53,22 @@ pub(crate) struct SystemInner {
     ended: Counter,
     restarted: Counter,
     is_shutting_down: AtomicBool,
+    pub(crate) shutdown_failures: Mutex<ShutdownFailures>,
     started_ns: u64,
 }
+
+/// Panics of actors since the shutdown began.
+#[derive(Default)]
+pub(crate) struct ShutdownFailures {
+    pub(crate) count: u64,
+    /// Actors that one of them ended.
+    pub(crate) actors_ended: u64,
+    /// The first of them.
+    pub(crate) first: Vec<Failure>,
+}
+
+/// Failures that a shutdown's report has in full.
+const SHUTDOWN_FAILURES_MAX: usize = 16;
 
 /// Parts that the builder makes.
 pub(crate) struct Foundation {
@@ -120,6 +135,7 @@ impl SystemInner {
             ended: Counter::new(),
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),
+            shutdown_failures: Mutex::default(),
             started_ns: clock::now_ns(),
         }
     }
@@ -145,16 +161,15 @@ impl SystemInner {
     ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
         let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
-        let (cell, is_kept) = self.registry.insert(id, |place| {
-            let birth = Birth {
-                id,
-                place,
-                system: self.clone(),
-                options,
-                parent,
-            };
-            Cell::new(birth, actor, factory)
-        });
+        let birth = Birth {
+            id,
+            system: self.clone(),
+            options,
+            parent,
+        };
+        // Made before the registry is locked: large rings take their memory here.
+        let cell = CellRef::new(Cell::new(birth, actor, factory));
+        let is_kept = self.registry.insert(&cell);
         let actor_ref = ActorRef::new(cell);
         make_known(&actor_ref);
         let cell = actor_ref.cell();
@@ -222,18 +237,39 @@ impl SystemInner {
         !self.is_shutting_down.swap(true, Ordering::SeqCst)
     }
 
+    /// Has `note` enter something into the report of the shutdown, if one is under way.
+    fn note_for_shutdown(&self, note: impl FnOnce(&mut ShutdownFailures)) {
+        if self.is_shutting_down() {
+            let failures = self.shutdown_failures.lock();
+            note(&mut failures.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// A panic has ended an actor.
+    pub(crate) fn count_failed_actor(&self) {
+        self.note_for_shutdown(|failures| failures.actors_ended += 1);
+    }
+
     /// Shows a failure to the observer and the log.
     pub(crate) fn report(&self, failure: &Failure) {
-        tracing::error!(
-            actor = failure.actor.get(),
-            actor_type = failure.actor_type,
-            message_type = failure.message_type,
-            "{failure}"
-        );
+        self.note_for_shutdown(|failures| {
+            failures.count += 1;
+            if failures.first.len() < SHUTDOWN_FAILURES_MAX {
+                failures.first.push(failure.clone());
+            }
+        });
+        catch_panic::call(|| {
+            tracing::error!(
+                actor = failure.actor.get(),
+                actor_type = failure.actor_type,
+                message_type = failure.message_type,
+                "{failure}"
+            );
+        });
         if let Some(observer) = self.on_failure.get()
-            && quiet::call(|| observer(failure)).is_none()
+            && catch_panic::call(|| observer(failure)).is_none()
         {
-            tracing::error!("the observer of failures panicked");
+            catch_panic::call(|| tracing::error!("the observer of failures panicked"));
         }
     }
 
@@ -384,10 +420,10 @@ impl System {
         let names = Arc::downgrade(&self.inner.names);
         let id = actor.id();
         actor.on_end(
-            None,
+            Watcher::System,
             Box::new(move |_| {
                 if let Some(names) = names.upgrade() {
-                    names.release_all(id);
+                    names.release(&name, id);
                 }
             }),
         );
@@ -452,8 +488,12 @@ impl System {
     }
 
     /// Ends the system in order: top-level actors in the reverse order of their spawning (those who
-    /// send usually came last), each once it has handled what it has. What is left at the deadline
-    /// is stopped at once; what has not ended shortly after is reported. Then the threads end.
+    /// send usually came last), each once it has handled what it has and its outbox is empty. What is left at the
+    /// deadline is stopped at once; what has not ended shortly after is reported, and so are messages in
+    /// outboxes that found no capacity, and panics. Then the threads end.
+    ///
+    /// An actor that makes no progress (it awaits something, or blocks) keeps those spawned before it waiting for
+    /// a quarter of the timeout at most, further ones for half as long each. It has until the deadline itself.
     ///
     /// Not for handlers: it waits for the actor that calls it.
     pub fn shutdown(&self, timeout: Duration) -> ShutdownReport {

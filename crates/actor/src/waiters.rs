@@ -1,101 +1,250 @@
-//! Who waits for room in a full lane: blocked threads, async senders, muted actors.
+//! Senders that wait for capacity in a full lane: blocked threads, futures, muted actors.
 //!
-//! A sender that finds a lane full registers here and signals the receiver
-//! ([`crate::cell::WAITERS`]). The receiver, after each batch, lets as many go as
-//! there is room for once the lane is at or below its low watermark. Because the signal is part of
-//! the receiver's state word, a receiver that goes to rest cannot miss it; and a receiver at rest
-//! runs once, sees that there is room, and lets them go.
+//! ```text
+//!   sender:    full ──> register ──> signal ──> waits ──> granted ──> pushes past the barrier ──> finish
+//!                                                            ▲                │ still full
+//!                                              requeue at the old position <──┘
+//!   receiver:  publish ──> release: grants what the lane has capacity for, in order of arrival
+//! ```
+//!
+//! A sender that finds a lane full registers here and signals the receiver ([`crate::cell::WAITERS`]). The
+//! receiver, after each batch, lets as many senders in as there is capacity for once the lane is at or
+//! below its low watermark. The signal is part of the receiver's state word, so a receiver that goes to
+//! rest cannot miss it; a receiver at rest runs once, sees the capacity, and lets them in.
+//!
+//! Each step costs O(1), however many senders wait: waiting entries are a linked list per lane, in a slab.
+//!
+//! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers see the lane as full,
+//! and queue up behind. A sender that was let in and finds the lane full all the same goes back to its old
+//! position.
+//!
+//! **Grants.** A granted sender has not pushed yet, so what was granted counts against the capacity, and the
+//! barrier stays raised. Threads and actors always come to push or give their grant back. A future may never be
+//! polled again: its grant lapses when the lane runs empty, so that it withholds nothing for ever.
 
 use std::{
-    collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::Instant,
 };
 
 use freeboard_flow::MailboxConfig;
+use freeboard_queue::Barrier;
+use slab::Slab;
 
 use crate::{
+    catch_panic,
     cell::{self, Core},
     cell_ref::CoreRef,
-    mailbox::{Mailbox, MailboxLane},
-    outbox, quiet,
+    mailbox::Mailbox,
+    outbox,
 };
 
+/// Who waits.
 pub(crate) enum Waiter {
-    Thread(Arc<ThreadGate>),
-    Task(Waker),
+    /// A thread that blocks.
+    Thread(Waker),
+    /// A future, which may be dropped or never polled again.
+    Future(Waker),
     /// A muted actor.
     Actor(CoreRef),
 }
 
 impl Waiter {
-    fn release(self) {
+    fn wake(self) {
         match self {
-            Self::Thread(gate) => gate.open(),
-            Self::Task(waker) => {
-                quiet::call(|| waker.wake());
+            Self::Thread(waker) | Self::Future(waker) => {
+                catch_panic::call(|| waker.wake());
             }
             Self::Actor(core) => {
                 // Before the signal: from here on it waits for nobody.
-                outbox::unmute(core.id());
+                outbox::forget_edge(core.id());
                 core.signal(cell::UNMUTE);
             }
         }
     }
 }
 
-/// What a blocked thread waits at.
-#[derive(Default)]
-pub(crate) struct ThreadGate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
+/// Names one registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitKey {
+    slot: usize,
+    /// Its position among all registrations of the mailbox; never used twice.
+    number: u64,
 }
 
-impl ThreadGate {
-    fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_one();
-    }
+enum State {
+    /// In its lane's list.
+    Waiting {
+        waiter: Waiter,
+        /// Messages that it would send at once.
+        wanted: u64,
+        previous: Option<usize>,
+        next: Option<usize>,
+    },
+    /// It may send so many messages past the barrier.
+    Granted { messages: u64, kind: GrantKind },
+}
 
-    /// Waits until it is opened; `false` if the deadline came first.
-    pub(crate) fn wait_until(&self, deadline: Option<Instant>) -> bool {
-        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_open {
-            is_open = match deadline {
-                None => self
-                    .opened
-                    .wait(is_open)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return false;
-                    }
-                    self.opened
-                        .wait_timeout(is_open, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
-        }
-        true
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GrantKind {
+    /// Kept until its holder has sent or given it back.
+    Firm,
+    /// Lapses when the lane runs empty; given in this period of the lane.
+    Lapsing { period: u64 },
 }
 
 struct Entry {
-    key: u64,
+    number: u64,
     lane: usize,
-    waiter: Waiter,
+    state: State,
 }
 
+/// The waiting senders of one lane, and what was granted.
 #[derive(Default)]
-struct WaitList {
-    entries: VecDeque<Entry>,
-    next_key: u64,
+struct LaneQueue {
+    first: Option<usize>,
+    last: Option<usize>,
+    granted_firm: u64,
+    granted_lapsing: u64,
+    /// Counts how often lapsing grants have lapsed.
+    period: u64,
 }
 
-/// The waiters of one mailbox. Empty, and without an allocation, until somebody waits.
+impl LaneQueue {
+    fn is_idle(&self) -> bool {
+        self.first.is_none() && self.granted() == 0
+    }
+
+    fn granted(&self) -> u64 {
+        self.granted_firm + self.granted_lapsing
+    }
+
+    fn return_grant(&mut self, messages: u64, kind: GrantKind) {
+        match kind {
+            GrantKind::Firm => self.granted_firm -= messages,
+            GrantKind::Lapsing { period } if period == self.period => {
+                self.granted_lapsing -= messages;
+            }
+            GrantKind::Lapsing { .. } => {}
+        }
+    }
+}
+
+struct WaitList {
+    entries: Slab<Entry>,
+    lanes: Vec<LaneQueue>,
+    next_number: u64,
+}
+
+impl WaitList {
+    fn new(lanes: usize) -> Self {
+        Self {
+            entries: Slab::new(),
+            lanes: (0..lanes).map(|_| LaneQueue::default()).collect(),
+            next_number: 0,
+        }
+    }
+
+    fn find(&mut self, key: WaitKey) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(key.slot)?;
+        (entry.number == key.number).then_some(entry)
+    }
+
+    fn links(&mut self, slot: usize) -> (&mut Option<usize>, &mut Option<usize>) {
+        match &mut self.entries[slot].state {
+            State::Waiting { previous, next, .. } => (previous, next),
+            State::Granted { .. } => unreachable!("only waiting entries are linked"),
+        }
+    }
+
+    /// Puts a waiting entry into its lane's list, before the entries with higher numbers. A new one goes last;
+    /// one that comes back passes only those that came back before it.
+    fn link(&mut self, slot: usize) {
+        let (lane, number) = (self.entries[slot].lane, self.entries[slot].number);
+        let is_newest = self.lanes[lane]
+            .last
+            .is_none_or(|last| self.entries[last].number < number);
+        let (before, after) = if is_newest {
+            (self.lanes[lane].last, None)
+        } else {
+            let mut after = self.lanes[lane].first.expect("a list with a last entry");
+            let mut before = None;
+            while self.entries[after].number < number {
+                before = Some(after);
+                after = self.links(after).1.expect("the last entry is newer");
+            }
+            (before, Some(after))
+        };
+        *self.links(slot).0 = before;
+        *self.links(slot).1 = after;
+        match before {
+            Some(before) => *self.links(before).1 = Some(slot),
+            None => self.lanes[lane].first = Some(slot),
+        }
+        match after {
+            Some(after) => *self.links(after).0 = Some(slot),
+            None => self.lanes[lane].last = Some(slot),
+        }
+    }
+
+    fn unlink(&mut self, slot: usize) {
+        let lane = self.entries[slot].lane;
+        let (previous, next) = self.links(slot);
+        let (previous, next) = (previous.take(), next.take());
+        match previous {
+            Some(previous) => *self.links(previous).1 = next,
+            None => self.lanes[lane].first = next,
+        }
+        match next {
+            Some(next) => *self.links(next).0 = previous,
+            None => self.lanes[lane].last = previous,
+        }
+    }
+
+    /// Grants the longest waiting sender of the lane up to `messages`. Returns how many it takes.
+    fn grant_first(&mut self, lane: usize, messages: u64, woken: &mut Vec<Waiter>) -> u64 {
+        let slot = self.lanes[lane].first.expect("somebody waits");
+        self.unlink(slot);
+        let queue = &mut self.lanes[lane];
+        let State::Waiting { waiter, wanted, .. } = &self.entries[slot].state else {
+            unreachable!("only waiting entries are linked");
+        };
+        let granted = (*wanted).min(messages);
+        let kind = match waiter {
+            Waiter::Thread(_) | Waiter::Actor(_) => {
+                queue.granted_firm += granted;
+                GrantKind::Firm
+            }
+            Waiter::Future(_) => {
+                queue.granted_lapsing += granted;
+                GrantKind::Lapsing {
+                    period: queue.period,
+                }
+            }
+        };
+        let state = State::Granted {
+            messages: granted,
+            kind,
+        };
+        if let State::Waiting { waiter, .. } =
+            std::mem::replace(&mut self.entries[slot].state, state)
+        {
+            woken.push(waiter);
+        }
+        granted
+    }
+}
+
+/// What became of a sender that waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It still waits.
+    Waiting,
+    /// It may send so many messages past the barrier.
+    Granted(u64),
+}
+
+/// The waiting senders of one mailbox. Without an allocation until somebody waits.
 #[derive(Default)]
 pub(crate) struct Waiters(Mutex<Option<Box<WaitList>>>);
 
@@ -104,98 +253,183 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers; the key takes it out again. `None` if the actor, whose waiters these are, has ended.
-    /// The caller signals the actor afterwards.
-    pub(crate) fn register(&self, core: &Core, lane: usize, waiter: Waiter) -> Option<u64> {
+    /// Registers a sender of `wanted` messages. `None` if the actor `core`, whose waiters these are, has
+    /// terminated. The caller signals the actor afterwards.
+    pub(crate) fn register(
+        &self,
+        core: &Core,
+        lane: usize,
+        waiter: Waiter,
+        wanted: u64,
+    ) -> Option<WaitKey> {
         let mut list = self.lock();
         // Under the lock: whoever ends the actor says so first, then lets everybody go.
         if core.end_reason().is_some() {
             return None;
         }
-        let list = list.get_or_insert_default();
-        let key = list.next_key;
-        list.next_key += 1;
-        list.entries.push_back(Entry { key, lane, waiter });
-        Some(key)
+        let list = list.get_or_insert_with(|| Box::new(WaitList::new(core.mailbox.lane_count())));
+        let number = list.next_number;
+        list.next_number += 1;
+        let state = State::Waiting {
+            waiter,
+            wanted,
+            previous: None,
+            next: None,
+        };
+        let slot = list.entries.insert(Entry {
+            number,
+            lane,
+            state,
+        });
+        list.link(slot);
+        core.mailbox.lane(lane).raise(Barrier::Waiters);
+        Some(WaitKey { slot, number })
     }
 
-    /// Takes a waiter out. `false` if it has been let go already, so that its place in the lane must
-    /// be offered to the next one.
-    pub(crate) fn unregister(&self, key: u64) -> bool {
+    /// How a sender's waiting stands; a new waker takes the place of a future's old one. A registration that
+    /// the actor's termination has ended is granted: its next offer says so.
+    pub(crate) fn poll(&self, key: WaitKey, waker: Option<&Waker>) -> Wait {
+        // Cloned and dropped without the lock: a waker may run what it likes.
+        let fresh = waker.cloned();
+        let (wait, _old) = {
+            let mut list = self.lock();
+            match list.as_mut().and_then(|list| list.find(key)) {
+                None => (Wait::Granted(0), None),
+                Some(entry) => match &mut entry.state {
+                    State::Granted { messages, .. } => (Wait::Granted(*messages), None),
+                    State::Waiting { waiter, .. } => {
+                        let old = match (waiter, fresh) {
+                            (Waiter::Thread(old) | Waiter::Future(old), Some(fresh)) => {
+                                Some(std::mem::replace(old, fresh))
+                            }
+                            (_, fresh) => fresh,
+                        };
+                        (Wait::Waiting, old)
+                    }
+                },
+            }
+        };
+        wait
+    }
+
+    /// A granted sender found the lane full all the same, or has more to send: it waits on, where it was.
+    /// `None` as with [`Waiters::register`].
+    pub(crate) fn requeue(
+        &self,
+        core: &Core,
+        key: WaitKey,
+        waiter: Waiter,
+        wanted: u64,
+    ) -> Option<()> {
+        let mut list = self.lock();
+        let list = list.as_mut()?;
+        let entry = list.find(key)?;
+        let lane = entry.lane;
+        let waiting = State::Waiting {
+            waiter,
+            wanted,
+            previous: None,
+            next: None,
+        };
+        if let State::Granted { messages, kind } = std::mem::replace(&mut entry.state, waiting) {
+            list.lanes[lane].return_grant(messages, kind);
+        }
+        list.link(key.slot);
+        core.mailbox.lane(lane).raise(Barrier::Waiters);
+        Some(())
+    }
+
+    /// A sender goes: it has sent, or waits no longer. `true` if it had been let in; if it has not sent, what was
+    /// granted must be offered to the next one: the caller signals the actor.
+    pub(crate) fn finish(&self, core: &Core, key: WaitKey) -> bool {
         // Dropped without the lock: a waker's drop may run what it likes.
-        let removed = {
-            let mut list = self.lock();
-            list.as_mut().and_then(|list| {
-                let place = list.entries.iter().position(|entry| entry.key == key)?;
-                list.entries.remove(place)
-            })
+        let (was_granted, _waiter) = {
+            let mut guard = self.lock();
+            let Some(list) = guard.as_mut().filter(|list| {
+                let entry = list.entries.get(key.slot);
+                entry.is_some_and(|entry| entry.number == key.number)
+            }) else {
+                return true;
+            };
+            if matches!(list.entries[key.slot].state, State::Waiting { .. }) {
+                list.unlink(key.slot);
+            }
+            let entry = list.entries.remove(key.slot);
+            let queue = &mut list.lanes[entry.lane];
+            let waiter = match entry.state {
+                State::Waiting { waiter, .. } => Some(waiter),
+                State::Granted { messages, kind } => {
+                    queue.return_grant(messages, kind);
+                    None
+                }
+            };
+            if queue.is_idle() {
+                core.mailbox.lane(entry.lane).lower(Barrier::Waiters);
+            }
+            (waiter.is_none(), waiter)
         };
-        removed.is_some()
+        was_granted
     }
 
-    /// Puts a new waker in the place of an async sender's old one. `false` if it has been let go.
-    pub(crate) fn renew(&self, key: u64, waker: &Waker) -> bool {
-        let renewed = Waiter::Task(waker.clone());
-        // Dropped without the lock, as above.
-        let replaced = {
-            let mut list = self.lock();
-            list.as_mut().and_then(|list| {
-                let entry = list.entries.iter_mut().find(|entry| entry.key == key)?;
-                Some(std::mem::replace(&mut entry.waiter, renewed))
-            })
-        };
-        replaced.is_some()
-    }
-
-    /// Lets go as many as there is room for in lanes at or below their low watermark. Returns
-    /// whether any are left.
+    /// Lets in as many as there is capacity for in lanes at or below their low watermark. Returns whether the
+    /// actor must call this again after its next batch.
     pub(crate) fn release(&self, mailbox: &Mailbox, config: &MailboxConfig) -> bool {
-        let (released, is_waited_for) = {
-            let mut list = self.lock();
-            let Some(list) = list.as_mut() else {
+        let mut woken = Vec::new();
+        let mut is_active = false;
+        {
+            let mut guard = self.lock();
+            let Some(list) = guard.as_mut() else {
                 return false;
             };
-            let mut room = room_in(mailbox, config);
-            let (mut released, mut kept) = (Vec::new(), VecDeque::new());
-            for entry in list.entries.drain(..) {
-                match room[entry.lane].checked_sub(1) {
-                    Some(left) => {
-                        room[entry.lane] = left;
-                        released.push(entry.waiter);
+            for (lane, lane_config) in config.as_slice().iter().enumerate() {
+                if list.lanes[lane].is_idle() {
+                    continue;
+                }
+                let mailbox_lane = mailbox.lane(lane);
+                if mailbox_lane.is_closed() {
+                    // Their next offer says so.
+                    while list.lanes[lane].first.is_some() {
+                        list.grant_first(lane, u64::MAX, &mut woken);
                     }
-                    None => kept.push_back(entry),
+                } else if !mailbox_lane.is_raised(Barrier::Pause) {
+                    let depth = mailbox_lane.depth();
+                    if depth == 0 {
+                        let queue = &mut list.lanes[lane];
+                        queue.period += 1;
+                        queue.granted_lapsing = 0;
+                    }
+                    let mut capacity = if lane_config.releases_at(depth) {
+                        let taken = depth + list.lanes[lane].granted();
+                        lane_config.bound().saturating_sub(taken)
+                    } else {
+                        0
+                    };
+                    while capacity > 0 && list.lanes[lane].first.is_some() {
+                        capacity -= list.grant_first(lane, capacity, &mut woken);
+                    }
+                }
+                if list.lanes[lane].is_idle() {
+                    mailbox_lane.lower(Barrier::Waiters);
+                } else {
+                    is_active = true;
                 }
             }
-            list.entries = kept;
-            (released, !list.entries.is_empty())
-        };
-        // Without the lock: a waker may run what it likes.
-        for waiter in released {
-            waiter.release();
         }
-        is_waited_for
+        // Without the lock: a waker may run what it likes.
+        for waiter in woken {
+            waiter.wake();
+        }
+        is_active
     }
 
-    /// The actor has ended: lets everybody go.
+    /// The actor has terminated: lets everybody go.
     pub(crate) fn close(&self) {
         let list = self.lock().take();
-        for entry in list.into_iter().flat_map(|list| list.entries) {
-            entry.waiter.release();
+        let entries = list.into_iter().flat_map(|list| list.entries);
+        for (_, entry) in entries {
+            if let State::Waiting { waiter, .. } = entry.state {
+                waiter.wake();
+            }
         }
     }
-}
-
-/// Per lane, how many may come in now: none before it has fallen to its low watermark.
-fn room_in(mailbox: &Mailbox, config: &MailboxConfig) -> Vec<u64> {
-    let lanes = config.as_slice().iter().enumerate();
-    lanes
-        .map(|(index, lane)| {
-            let depth = mailbox.used_lane(index).map_or(0, MailboxLane::depth);
-            if lane.releases_at(depth) {
-                lane.bound() - depth
-            } else {
-                0
-            }
-        })
-        .collect()
 }

@@ -17,6 +17,7 @@ use freeboard_actor::{
     Actor, ActorRef, AskError, AsyncHandler, Context, SpawnOptions, System, TellError,
 };
 use freeboard_flow::LaneConfig;
+use tokio::sync::oneshot;
 
 /// Runs `waiting` on a thread and gives its result, or fails at the limit.
 struct Waiting<T>(mpsc::Receiver<T>);
@@ -95,7 +96,7 @@ impl AsyncHandler<Token> for Owner {
 impl AsyncHandler<Ping> for Owner {
     type Reply = ();
     async fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {
-        let (_sender, receiver) = oneshot::async_channel::<()>();
+        let (_sender, receiver) = oneshot::channel::<()>();
         let _ = receiver.await;
     }
 }

@@ -11,6 +11,7 @@ use freeboard_actor::{
     System,
 };
 use freeboard_flow::LaneConfig;
+use tokio::sync::oneshot;
 
 #[derive(Default)]
 struct Waiter {
@@ -18,13 +19,13 @@ struct Waiter {
 }
 
 /// Waits for the channel, then notes the number.
-struct Await(u64, oneshot::AsyncReceiver<()>);
+struct Await(u64, oneshot::Receiver<()>);
 
 /// Sleeps on tokio's clock, then answers.
 struct Nap(u64);
 
 /// Pipes the channel's value, then notes it.
-struct Pipe(oneshot::AsyncReceiver<u64>);
+struct Pipe(oneshot::Receiver<u64>);
 
 struct PipePanic;
 
@@ -104,7 +105,7 @@ fn wait_held(actor: &ActorRef<Waiter>) {
 fn no_message_overtakes_a_waiting_handler() {
     let system = system();
     let (actor, notes) = spawn(&system);
-    let (sender, receiver) = oneshot::async_channel();
+    let (sender, receiver) = oneshot::channel();
     actor.tell(1_u64).expect("alive");
     actor.tell(Await(2, receiver)).expect("alive");
     actor.tell(3_u64).expect("alive");
@@ -122,7 +123,7 @@ fn an_async_handler_answers() {
     let system = system();
     let (actor, _) = spawn(&system);
     for number in 0..200 {
-        let (sender, receiver) = oneshot::async_channel();
+        let (sender, receiver) = oneshot::channel();
         let asking = std::thread::spawn({
             let actor = actor.clone();
             move || actor.ask(Await(number, receiver)).timeout(LIMIT).wait()
@@ -138,7 +139,7 @@ fn an_async_handler_answers() {
 fn a_stop_drops_the_waiting_future() {
     let system = system();
     let (actor, notes) = spawn(&system);
-    let (sender, receiver) = oneshot::async_channel();
+    let (sender, receiver) = oneshot::channel();
     let asking = std::thread::spawn({
         let actor = actor.clone();
         move || actor.ask(Await(1, receiver)).wait()
@@ -198,7 +199,7 @@ fn a_system_built_inside_a_runtime_is_attached() {
 fn a_pipe_needs_a_runtime() {
     let system = system();
     let (actor, _) = spawn(&system);
-    let (_sender, receiver) = oneshot::async_channel();
+    let (_sender, receiver) = oneshot::channel();
     let piped = actor.ask(Pipe(receiver)).wait().expect("a reply");
     assert_eq!(piped, Err(NoRuntime));
     finish(&system);
@@ -209,7 +210,7 @@ fn messages_are_handled_while_a_pipe_waits() {
     let runtime = runtime();
     let system = attached(&runtime);
     let (actor, notes) = spawn(&system);
-    let (sender, receiver) = oneshot::async_channel();
+    let (sender, receiver) = oneshot::channel();
     actor
         .ask(Pipe(receiver))
         .wait()
@@ -236,7 +237,7 @@ fn a_pipe_waits_for_room() {
         .expect("valid options");
     let senders: Vec<_> = (0..50)
         .map(|_| {
-            let (sender, receiver) = oneshot::async_channel();
+            let (sender, receiver) = oneshot::channel();
             let piped = actor.ask(Pipe(receiver)).wait().expect("a reply");
             piped.expect("a runtime");
             sender
@@ -256,7 +257,7 @@ fn a_pipe_into_an_ended_actor_is_a_dead_letter() {
     let runtime = runtime();
     let system = attached(&runtime);
     let (actor, _) = spawn(&system);
-    let (sender, receiver) = oneshot::async_channel();
+    let (sender, receiver) = oneshot::channel();
     actor
         .ask(Pipe(receiver))
         .wait()

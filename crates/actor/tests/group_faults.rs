@@ -303,6 +303,7 @@ fn end_members(bench: &Bench, random: &mut Random) {
     handled(1_000 + random.below(500) as usize);
     // Not through the group: it is none of the messages that are counted.
     members[(first + 1) % 4].tell(FATAL).expect("alive");
+    ended(&members[(first + 1) % 4]);
     handled(2_000 + random.below(500) as usize);
     members[(first + 2) % 4].stop_when_drained();
     handled(3_000 + random.below(500) as usize);

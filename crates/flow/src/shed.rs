@@ -34,10 +34,12 @@ pub enum ShedReason {
     Stopped,
     /// Its handler panicked.
     HandlerPanicked,
-    /// The sending actor's outbox of messages held for muted receivers was full.
+    /// The sending actor's outbox was full.
     OutboxFull,
     /// Nobody was registered to receive it: an unknown name, an empty router.
     NoReceiver,
+    /// The actor that had told it terminated, and its receiver had no capacity before the shutdown's deadline.
+    SenderStopped,
 }
 
 impl ShedReason {
@@ -54,10 +56,11 @@ impl ShedReason {
         Self::HandlerPanicked,
         Self::OutboxFull,
         Self::NoReceiver,
+        Self::SenderStopped,
     ];
 
     /// How many reasons there are.
-    pub const COUNT: usize = Self::NoReceiver as usize + 1;
+    pub const COUNT: usize = Self::SenderStopped as usize + 1;
 
     /// The reason's place in [`ALL`](Self::ALL), for counters kept in an array.
     #[must_use]
@@ -80,6 +83,7 @@ impl ShedReason {
             Self::HandlerPanicked => "handler_panicked",
             Self::OutboxFull => "outbox_full",
             Self::NoReceiver => "no_receiver",
+            Self::SenderStopped => "sender_stopped",
         }
     }
 }

@@ -12,18 +12,18 @@ use std::{
 use super::{route::Route, way::Way};
 use crate::{
     actor::Message,
-    ask::{Ask, Asking},
+    ask::{Ask, AskFuture},
     error::AskError,
     receives::Receives,
 };
 
-/// A question to a member of a group that has not been sent yet: `.await` it, or [`RoutedAsk::wait`]
+/// A question to a member of a group that has not been sent yet: `.await` it, or [`GroupAsk::wait`]
 /// for it. Otherwise as [`Ask`].
 ///
 /// It goes on to the next member only while none has accepted it: a member that ends with the
 /// question in its mailbox answers [`AskError::Shed`].
 #[must_use = "nothing is asked before it is awaited"]
-pub struct RoutedAsk<'g, A: Receives<M, K>, M: Message, K> {
+pub struct GroupAsk<'g, A: Receives<M, K>, M: Message, K> {
     route: Route<'g, A>,
     msg: M,
     terms: Terms,
@@ -44,7 +44,7 @@ impl Terms {
         way: &Way<'_, A>,
         msg: M,
         started: Instant,
-    ) -> Ask<A, M, K> {
+    ) -> Ask<A, M, A::Reply> {
         let ask = way.member().ask(msg).lane(self.lane);
         match self.timeout {
             None => ask,
@@ -53,13 +53,13 @@ impl Terms {
     }
 }
 
-impl<A: Receives<M, K>, M: Message, K> fmt::Debug for RoutedAsk<'_, A, M, K> {
+impl<A: Receives<M, K>, M: Message, K> fmt::Debug for GroupAsk<'_, A, M, K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "RoutedAsk({:?})", self.route)
+        write!(formatter, "GroupAsk({:?})", self.route)
     }
 }
 
-impl<'g, A: Receives<M, K>, M: Message, K> RoutedAsk<'g, A, M, K> {
+impl<'g, A: Receives<M, K>, M: Message, K> GroupAsk<'g, A, M, K> {
     pub(super) fn new(route: Route<'g, A>, msg: M) -> Self {
         Self {
             route,
@@ -105,19 +105,19 @@ impl<'g, A: Receives<M, K>, M: Message, K> RoutedAsk<'g, A, M, K> {
 fn is_refusal<R, M>(outcome: &Result<R, AskError<M>>) -> bool {
     matches!(
         outcome,
-        Err(AskError::Full(_) | AskError::Closed(_) | AskError::NoLane(_))
+        Err(AskError::Full(_) | AskError::Closed(_) | AskError::NoLane(_) | AskError::NoThread(_))
     )
 }
 
-impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for RoutedAsk<'g, A, M, K> {
+impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for GroupAsk<'g, A, M, K> {
     type Output = Result<A::Reply, AskError<M>>;
-    type IntoFuture = RoutedAsking<'g, A, M, K>;
+    type IntoFuture = GroupAskFuture<'g, A, M, K>;
 
     fn into_future(self) -> Self::IntoFuture {
         let started = Instant::now();
         let way = self.route.begin();
         let asking = self.terms.ask(&way, self.msg, started).into_future();
-        RoutedAsking {
+        GroupAskFuture {
             asking,
             way,
             terms: self.terms,
@@ -126,22 +126,22 @@ impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for RoutedAsk<'g, A, M, K>
     }
 }
 
-/// The future of a [`RoutedAsk`].
+/// The future of a [`GroupAsk`].
 #[must_use = "nothing is asked before the future is polled"]
-pub struct RoutedAsking<'g, A: Receives<M, K>, M: Message, K> {
-    asking: Asking<A, M, A::Reply>,
+pub struct GroupAskFuture<'g, A: Receives<M, K>, M: Message, K> {
+    asking: AskFuture<A, M, A::Reply>,
     way: Way<'g, A>,
     terms: Terms,
     started: Instant,
 }
 
-impl<A: Receives<M, K>, M: Message, K> fmt::Debug for RoutedAsking<'_, A, M, K> {
+impl<A: Receives<M, K>, M: Message, K> fmt::Debug for GroupAskFuture<'_, A, M, K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "RoutedAsking({:?})", self.asking)
+        write!(formatter, "GroupAskFuture({:?})", self.asking)
     }
 }
 
-impl<A: Receives<M, K>, M: Message, K> Future for RoutedAsking<'_, A, M, K> {
+impl<A: Receives<M, K>, M: Message, K> Future for GroupAskFuture<'_, A, M, K> {
     type Output = Result<A::Reply, AskError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -45,7 +45,7 @@ use crate::{
 use gauges::{MemberGauges, Turns};
 use registry::Gauged;
 
-pub use ask::{RoutedAsk, RoutedAsking};
+pub use ask::{GroupAsk, GroupAskFuture};
 pub use options::{GROUP_MEMBERS_MAX, GroupError, GroupOptions};
 pub(crate) use registry::Groups;
 pub use route::Route;

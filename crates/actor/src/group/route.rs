@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{GroupInner, ask::RoutedAsk, way::Way};
+use super::{GroupInner, ask::GroupAsk, way::Way};
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
@@ -115,11 +115,11 @@ impl<'g, A: Actor> Route<'g, A> {
         }
     }
 
-    /// [`ActorRef::ask`] to the chosen member. `.await` it, or [`RoutedAsk::wait`] for it.
-    pub fn ask<M: Message, K>(self, msg: M) -> RoutedAsk<'g, A, M, K>
+    /// [`ActorRef::ask`] to the chosen member. `.await` it, or [`GroupAsk::wait`] for it.
+    pub fn ask<M: Message, K>(self, msg: M) -> GroupAsk<'g, A, M, K>
     where
         A: Receives<M, K>,
     {
-        RoutedAsk::new(self, msg)
+        GroupAsk::new(self, msg)
     }
 }

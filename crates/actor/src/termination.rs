@@ -1,18 +1,19 @@
-//! The end of an actor: everybody who has to know is told, once, in this order: those who wait for
-//! room, the parent, the watchers.
+//! The termination of an actor: everybody who has to know is told, once, in this order: those who wait for
+//! capacity, the parent, the watchers.
 
 use std::collections::HashSet;
 
 use freeboard_sched::TimerKey;
 
 use crate::{
+    catch_panic,
     cell::{CHILDREN_ENDED, Core},
     ended::EndReason,
-    quiet,
 };
 
-/// Ends the actor that this thread runs; only the registry's reference is left to give up.
-pub(crate) fn end(core: &Core, reason: EndReason) {
+/// Tells that the actor, which this thread runs, has terminated. Left to do: what is in its outbox, its state word,
+/// and the registry's reference.
+pub(crate) fn announce(core: &Core, reason: EndReason) {
     let relations = {
         let mut relations = core.lock_relations();
         // Under the lock: who finds the actor alive there has its watcher called below.
@@ -38,11 +39,10 @@ pub(crate) fn end(core: &Core, reason: EndReason) {
     if let Some(relations) = relations {
         cancel(core, relations.timers);
         for (_, on_end) in relations.watchers {
-            quiet::call(|| on_end(core.ended(reason)));
+            catch_panic::call(|| on_end(core.ended(reason)));
         }
-        quiet::drop(relations.notices);
+        catch_panic::drop(relations.notices);
     }
-    core.state.end();
     core.system.count_end();
 }
 
@@ -54,13 +54,13 @@ pub(crate) fn forget_timers(core: &Core) {
     });
     if let Some((timers, notices)) = forgotten {
         cancel(core, timers);
-        quiet::drop(notices);
+        catch_panic::drop(notices);
     }
 }
 
 fn cancel(core: &Core, timers: HashSet<TimerKey>) {
     for timer in timers {
         // It drops the message.
-        quiet::call(|| core.system.timers.cancel(timer));
+        catch_panic::call(|| core.system.timers.cancel(timer));
     }
 }
