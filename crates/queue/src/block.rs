@@ -22,7 +22,7 @@ use std::{
 
 use crate::{
     memory::{self, BLOCK_ALIGN_BYTES, IS_POOLED, Kind},
-    sync::{AtomicPtr, AtomicU64, UnsafeCell},
+    sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell},
 };
 
 /// Slots of the first block of a lane: small, because most actors never hold more than a few
@@ -40,7 +40,7 @@ pub(crate) const LENGTH: u64 = 2;
 
 /// `Slot::mark` of a slot that no producer has published yet.
 pub(crate) const EMPTY: u64 = 0;
-/// `Slot::mark` of a slot that was reserved in vain (the bound was reached) or emptied out of turn.
+/// `Slot::mark` of a slot that was reserved and never filled, or emptied out of turn.
 pub(crate) const HOLE: u64 = u64::MAX;
 /// `Block::retire_at` while the lane's hint has not left the block.
 pub(crate) const NOT_RETIRED: u64 = u64::MAX;
@@ -49,6 +49,43 @@ pub(crate) const NOT_RETIRED: u64 = u64::MAX;
 pub(crate) struct Slot<T> {
     pub(crate) mark: AtomicU64,
     pub(crate) value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// What moves from slot to slot when a value is taken out of turn.
+pub(crate) struct Content<T> {
+    mark: u64,
+    value: MaybeUninit<T>,
+}
+
+impl<T> Content<T> {
+    pub(crate) const fn hole() -> Self {
+        Self {
+            mark: HOLE,
+            value: MaybeUninit::uninit(),
+        }
+    }
+
+    /// Exchanges it for what the slot holds.
+    ///
+    /// # Safety
+    /// The slot is published, and the caller is the only consumer.
+    pub(crate) unsafe fn swap(&mut self, slot: &Slot<T>) {
+        // Ordering: Relaxed: from its publication on only the consumer touches the mark.
+        let mark = slot.mark.load(Ordering::Relaxed);
+        slot.mark.store(self.mark, Ordering::Relaxed);
+        self.mark = mark;
+        slot.value.with_mut(|value| {
+            // SAFETY: the caller's promise: nobody else touches the value.
+            std::mem::swap(unsafe { &mut *value }, &mut self.value);
+        });
+    }
+
+    /// # Safety
+    /// It came from a slot that held a value.
+    pub(crate) unsafe fn into_value(self) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { self.value.assume_init() }
+    }
 }
 
 // A cache line of its own, so that 64-byte slots behind it never straddle two.

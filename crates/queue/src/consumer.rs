@@ -1,11 +1,11 @@
 //! The consumer's side of a [`Lane`]: taking values, freeing the blocks behind them, and letting
 //! producers see how far it has come. Why that is sound is said in `lane`.
 
-use std::{mem::MaybeUninit, ptr::NonNull};
+use std::ptr::NonNull;
 
 use crate::{
     Lane,
-    block::{Block, EMPTY, HOLE, Slot},
+    block::{Block, Content, EMPTY, HOLE, Slot},
     lane::{Consumer, NARROW_BOUND_MAX, SHUT},
     prefetch,
     sync::Ordering,
@@ -205,18 +205,45 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Lets producers see how far the consumer has come, and opens the gate if there is room.
-    /// Returns the depth that is left.
+    /// Lets producers see how far the consumer has come, and opens the gate if there is capacity.
+    /// Returns the depth that is left. Holes at the head count no longer.
     ///
     /// # Safety
     /// As [`Lane::pop`].
     #[inline]
     pub unsafe fn publish(&self) -> u64 {
-        // SAFETY: the caller is the only consumer.
-        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: the caller is the only consumer.
+            unsafe { self.publish_head(&mut *consumer) }
+        })
+    }
+
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline]
+    unsafe fn publish_head(&self, consumer: &mut Consumer<T>) -> u64 {
+        let end = self.end();
+        if end == consumer.head {
+            return self.show_head(consumer.head, end);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.publish_behind_holes(consumer) }
+    }
+
+    /// # Safety
+    /// As [`Lane::pop`].
+    #[inline(never)]
+    unsafe fn publish_behind_holes(&self, consumer: &mut Consumer<T>) -> u64 {
+        // SAFETY: the caller's promise.
+        let _ = unsafe { self.slot_at_head(consumer) };
+        self.show_head(consumer.head, self.end())
+    }
+
+    #[inline(always)]
+    fn show_head(&self, head: u64, end: u64) -> u64 {
         // Ordering: Release pairs with the Acquire loads of the head.
         self.published.head.store(head, Ordering::Release);
-        let depth = self.end().saturating_sub(head);
+        let depth = end.saturating_sub(head);
         // Ordering: Relaxed, a hint.
         if depth < self.published.bound && self.published.gate.load(Ordering::Relaxed) & SHUT != 0 {
             self.published.gate.fetch_and(!SHUT, Ordering::Relaxed);
@@ -224,53 +251,123 @@ impl<T> Lane<T> {
         depth.min(self.published.bound)
     }
 
-    /// Takes the first published value that `matches`, wherever it is queued. This is Erlang's
-    /// selective receive, and its cost: it looks at each value from the head on, so it takes time
-    /// proportional to the depth.
+    /// Takes the first published value that `matches`, wherever it is queued, and publishes the head.
+    /// This is Erlang's selective receive, and its cost: it looks at each value from the head on, so it
+    /// takes time proportional to the depth.
+    ///
+    /// The values before the one that was taken move up by one slot, so that the hole comes to the
+    /// head, where it counts no longer. A hole behind a reserved slot that is not filled yet stays, and
+    /// takes up capacity until a later call looks past it or the head reaches it.
     ///
     /// # Safety
     /// As [`Lane::pop`].
-    pub unsafe fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+    pub unsafe fn take_first(&self, matches: impl FnMut(&T) -> bool) -> Option<T> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
             let consumer = unsafe { &mut *consumer };
-            let mut block = consumer.block;
-            if block.is_null() {
-                // Ordering: Acquire: the first block's header must be visible.
-                block = self.published.block_head.load(Ordering::Acquire);
-                consumer.block = block;
-                consumer.oldest = block;
+            // SAFETY: as above; the first call makes sure that there is a block.
+            unsafe {
+                let _ = self.slot_at_head(consumer);
+                let taken = Cursor::at_head(consumer)?.take_first(matches);
+                self.publish_head(consumer);
+                taken
             }
-            let mut index = consumer.head;
-            // SAFETY: blocks from the consumer's own on are freed only by the consumer.
-            while let Some(current) = unsafe { block.as_ref() } {
-                while index - current.start < current.length {
-                    // SAFETY: in bounds.
-                    let slot = unsafe { &*Block::slot(block, index - current.start) };
-                    // Ordering: Acquire pairs with the Release in `Place::fill`.
-                    let mark = slot.mark.load(Ordering::Acquire);
-                    if mark != EMPTY && mark != HOLE {
-                        let is_match = slot
-                            .value
-                            // SAFETY: published, and still there: its mark is not a hole.
-                            .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
-                        if is_match {
-                            // Ordering: Relaxed: from here on only the consumer reads this mark.
-                            slot.mark.store(HOLE, Ordering::Relaxed);
-                            // SAFETY: as above; the hole keeps it from being taken again.
-                            let value = slot
-                                .value
-                                .with(|cell| unsafe { MaybeUninit::assume_init_read(&*cell) });
-                            return Some(value);
-                        }
-                    }
-                    index += 1;
-                }
-                // Ordering: Acquire: the next block's header must be visible.
-                block = current.next.load(Ordering::Acquire);
-            }
-            None
         })
+    }
+}
+
+/// A position in the list of blocks, at the consumer's head or behind it.
+struct Cursor<T> {
+    block: NonNull<Block<T>>,
+    offset: u64,
+}
+
+impl<T> Clone for Cursor<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Cursor<T> {}
+
+impl<T> Cursor<T> {
+    /// `None` if there is no block yet.
+    fn at_head(consumer: &Consumer<T>) -> Option<Self> {
+        let block = NonNull::new(consumer.block)?;
+        // SAFETY: the consumer's own block is never freed, but by itself.
+        let offset = consumer.head - unsafe { block.as_ref() }.start;
+        Some(Self { block, offset })
+    }
+
+    /// The slot here, and one step on. `None` behind the last block.
+    ///
+    /// # Safety
+    /// The caller is the only consumer, and has made no other consumer call since `at_head`.
+    unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
+        // SAFETY: blocks from the consumer's own on are freed only by the consumer.
+        let block = unsafe { self.block.as_ref() };
+        if self.offset == block.length {
+            // Ordering: Acquire: the next block's header must be visible.
+            self.block = NonNull::new(block.next.load(Ordering::Acquire))?;
+            self.offset = 0;
+        }
+        // SAFETY: in bounds: a block has at least one slot.
+        let slot = unsafe { NonNull::new_unchecked(Block::slot(self.block.as_ptr(), self.offset)) };
+        self.offset += 1;
+        Some(slot)
+    }
+
+    /// # Safety
+    /// As [`Cursor::next`].
+    unsafe fn take_first(mut self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut movable = self;
+        let found = loop {
+            // SAFETY: the caller's promise.
+            let found = unsafe { self.next() }?;
+            // SAFETY: a slot of a block that only the consumer frees.
+            let slot = unsafe { found.as_ref() };
+            // Ordering: Acquire pairs with the Release in `Place::fill`.
+            match slot.mark.load(Ordering::Acquire) {
+                // Its producer is about to fill it: nothing can move into it.
+                EMPTY => movable = self,
+                HOLE => {
+                    // SAFETY: the caller's promise; the slots from `movable` on are published.
+                    unsafe {
+                        let _ = movable.move_up_to(found);
+                        movable.next();
+                    }
+                }
+                _ => {
+                    let is_match = slot
+                        .value
+                        // SAFETY: published, and still there: its mark is not a hole.
+                        .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
+                    if is_match {
+                        break found;
+                    }
+                }
+            }
+        };
+        // SAFETY: as above; the content of `found` is a value.
+        Some(unsafe { movable.move_up_to(found).into_value() })
+    }
+
+    /// Moves the contents from here on up by one slot, as far as `last`, and returns what `last` held.
+    /// A hole is left here.
+    ///
+    /// # Safety
+    /// As [`Cursor::next`]; the slots from here to `last` are published.
+    unsafe fn move_up_to(mut self, last: NonNull<Slot<T>>) -> Content<T> {
+        let mut content = Content::hole();
+        // SAFETY: the caller's promise.
+        while let Some(slot) = unsafe { self.next() } {
+            // SAFETY: as above.
+            unsafe { content.swap(slot.as_ref()) };
+            if slot == last {
+                break;
+            }
+        }
+        content
     }
 }
 

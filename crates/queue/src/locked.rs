@@ -23,7 +23,7 @@ struct Entry<T, K> {
 }
 
 struct State<T, K> {
-    /// `None` where a value was taken out of turn.
+    /// `None` where a value was taken out of turn; at most about half of them, see `drop_holes`.
     queue: VecDeque<Option<Entry<T, K>>>,
     /// Index of the queue's first entry.
     head: u64,
@@ -200,10 +200,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         if let Some(key) = entry.key {
             state.keys.remove(&key);
         }
-        while let Some(None) = state.queue.front() {
-            state.queue.pop_front();
-            state.head += 1;
-        }
+        state.drop_holes();
         self.show(&state);
         Some(entry.value)
     }
@@ -259,6 +256,23 @@ impl<T, K: Clone + Eq + Hash> State<T, K> {
         self.queue.push_back(Some(Entry { value, mark, key }));
         self.held += 1;
         self.accepted += 1;
+    }
+
+    /// Drops the holes at the front, and all of them once they are more than half of the queue.
+    fn drop_holes(&mut self) {
+        while let Some(None) = self.queue.front() {
+            self.queue.pop_front();
+            self.head += 1;
+        }
+        if self.queue.len() as u64 <= 2 * self.held {
+            return;
+        }
+        self.queue.retain(Option::is_some);
+        for (index, entry) in (self.head..).zip(self.queue.iter().flatten()) {
+            if let Some(place) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+                *place = index;
+            }
+        }
     }
 
     fn pop(&mut self) -> Option<(T, u64)> {

@@ -36,7 +36,8 @@
 //! 3. The tail only grows, so that no other producer claims *i*; the slot is the claimer's own until
 //!    it stores the mark with Release.
 //! 4. The consumer loads the mark with Acquire. It has stored EMPTY itself since the lap before, and
-//!    cannot see an older mark again: what it finds there is *i*'s mark or EMPTY.
+//!    cannot see an older mark again: what it finds there is *i*'s mark, EMPTY, or the mark that it
+//!    stored itself when it moved a queued value up (`take_first`).
 //! 5. A value that was popped in place stays in its slot until the next consumer call. A wide ring
 //!    publishes no head before that call; a narrow one does, but has more slots than its bound, so
 //!    that the slot behind the published head is not claimed.

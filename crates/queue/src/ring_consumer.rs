@@ -1,11 +1,11 @@
 //! The consumer's side of a [`Ring`]: taking values, and letting producers see how far it has come.
 //! Why that is sound is said in `ring`.
 
-use std::{mem::MaybeUninit, ptr::NonNull};
+use std::ptr::NonNull;
 
 use crate::{
     Popped, Ring,
-    block::{EMPTY, HOLE, Slot},
+    block::{Content, EMPTY, HOLE, Slot},
     ring::NARROW_BOUND_MAX,
     sync::Ordering,
 };
@@ -110,49 +110,98 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Lets producers see how far the consumer has come. Returns the depth that is left.
+    /// Lets producers see how far the consumer has come. Returns the depth that is left. Holes at the
+    /// head count no longer.
     ///
     /// # Safety
     /// As [`Ring::pop`].
     #[inline]
     pub unsafe fn publish(&self) -> u64 {
         // SAFETY: the caller is the only consumer.
-        let head = self.head.with(|head| unsafe { *head });
-        // Ordering: Release pairs with the Acquire loads of the head, rule 2.
-        self.head_published.store(head, Ordering::Release);
-        self.end() - head
+        self.head
+            .with_mut(|head| self.publish_head(unsafe { &mut *head }))
     }
 
-    /// Takes the first published value that `matches`, wherever it is queued. This is Erlang's
-    /// selective receive, and its cost: it looks at each value from the head on, so it takes time
-    /// proportional to the depth.
+    #[inline]
+    fn publish_head(&self, head: &mut u64) -> u64 {
+        let depth = self.end() - *head;
+        if depth != 0 {
+            return self.publish_behind_holes(head);
+        }
+        // Ordering: Release pairs with the Acquire loads of the head, rule 2.
+        self.head_published.store(*head, Ordering::Release);
+        depth
+    }
+
+    #[inline(never)]
+    fn publish_behind_holes(&self, head: &mut u64) -> u64 {
+        let _ = self.slot_at_head(head);
+        // Ordering: Release, as above.
+        self.head_published.store(*head, Ordering::Release);
+        self.end() - *head
+    }
+
+    /// Takes the first published value that `matches`, wherever it is queued, and publishes the head.
+    /// This is Erlang's selective receive, and its cost: it looks at each value from the head on, so it
+    /// takes time proportional to the depth.
+    ///
+    /// The values before the one that was taken move up by one slot, so that the hole comes to the
+    /// head, where it counts no longer. A hole behind a claimed slot that is not filled yet stays, and
+    /// takes up capacity until a later call looks past it or the head reaches it.
     ///
     /// # Safety
     /// As [`Ring::pop`].
-    pub unsafe fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
-        // SAFETY: the caller is the only consumer.
-        let head = self.head.with(|head| unsafe { *head });
-        for index in head..self.end() {
+    pub unsafe fn take_first(&self, matches: impl FnMut(&T) -> bool) -> Option<T> {
+        self.head.with_mut(|head| {
+            // SAFETY: the caller is the only consumer.
+            let head = unsafe { &mut *head };
+            // SAFETY: as above.
+            let taken = unsafe { self.take_behind(*head, matches) };
+            self.publish_head(head);
+            taken
+        })
+    }
+
+    /// # Safety
+    /// As [`Ring::pop`].
+    unsafe fn take_behind(&self, head: u64, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut movable = head;
+        let found = (head..self.end()).find(|&index| {
             let slot = self.slot(index);
             // Ordering: Acquire pairs with the Release in `RingPlace::fill`.
-            let mark = slot.mark.load(Ordering::Acquire);
-            if mark == EMPTY || mark == HOLE {
-                continue;
-            }
-            let is_match = slot
-                .value
-                // SAFETY: published, and still there: its mark is not a hole.
-                .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
-            if is_match {
-                // Ordering: Relaxed: from here on only the consumer reads this mark.
-                slot.mark.store(HOLE, Ordering::Relaxed);
-                // SAFETY: as above; the hole keeps it from being taken again.
-                let value = slot
+            match slot.mark.load(Ordering::Acquire) {
+                EMPTY => {
+                    // Its producer is about to fill it: nothing can move into it.
+                    movable = index + 1;
+                    false
+                }
+                HOLE => {
+                    // SAFETY: the slots from `movable` on are published.
+                    let _ = unsafe { self.move_up(movable, index) };
+                    movable += 1;
+                    false
+                }
+                _ => slot
                     .value
-                    .with(|cell| unsafe { MaybeUninit::assume_init_read(&*cell) });
-                return Some(value);
+                    // SAFETY: published, and still there: its mark is not a hole.
+                    .with(|cell| matches(unsafe { (*cell).assume_init_ref() })),
             }
+        })?;
+        // SAFETY: as above; the content of `found` is a value.
+        Some(unsafe { self.move_up(movable, found).into_value() })
+    }
+
+    /// Moves the contents from `first` on up by one slot, as far as `last`, and returns what `last`
+    /// held. A hole is left at `first`.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`]; the slots from `first` to `last` are published.
+    unsafe fn move_up(&self, first: u64, last: u64) -> Content<T> {
+        let mut content = Content::hole();
+        for index in first..=last {
+            // SAFETY: the caller's promise.
+            unsafe { content.swap(self.slot(index)) };
         }
-        None
+        content
     }
 }

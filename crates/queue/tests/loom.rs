@@ -301,27 +301,6 @@ fn a_place_given_up_is_a_hole() {
     });
 }
 
-/// A value is taken out of turn while a producer appends behind it; the hole is stepped over.
-#[test]
-fn taking_out_of_turn_leaves_a_hole() {
-    check(|| {
-        let ring = Arc::new(Ring::new(2));
-        ring.push(Box::new(1)).unwrap();
-        let producer = {
-            let ring = ring.clone();
-            thread::spawn(move || (2..4).for_each(|value| push_waiting(&ring, value)))
-        };
-        // SAFETY: the test's main thread is the only consumer.
-        let taken = unsafe { ring.take_first(|value| **value == 2) };
-        let rest = drain_ring(&ring, if taken.is_some() { 2 } else { 3 });
-        match taken {
-            Some(value) => assert_eq!((*value, rest), (2, vec![1, 3])),
-            None => assert_eq!(rest, [1, 2, 3]),
-        }
-        producer.join().unwrap();
-    });
-}
-
 /// A narrow ring tells its producers of a pop while the value still lies in its slot.
 #[test]
 fn a_value_popped_in_place_is_not_overwritten() {
@@ -342,8 +321,8 @@ fn a_value_popped_in_place_is_not_overwritten() {
 }
 
 /// What a lane and a ring have in common, for the tests of both.
-macro_rules! barrier_tests {
-    ($queue:ident, $barriers_and_pushes:ident, $closing:ident) => {
+macro_rules! shared_tests {
+    ($queue:ident, $barriers_and_pushes:ident, $closing:ident, $taking:ident) => {
         /// Barriers go up and down while two producers push, one of them past the waiters. What was
         /// accepted arrives, the counts are exact, and the barriers are as their owner left them.
         #[test]
@@ -384,6 +363,49 @@ macro_rules! barrier_tests {
                 }
                 queue.lower(Barrier::Waiters);
                 queue.push(Box::new(6)).unwrap();
+            });
+        }
+
+        /// A value is taken out of turn while producers append behind an older one, across a block's
+        /// border. The older one moves up, into a slot whose producer is done with it; what was
+        /// taken makes room at once.
+        #[test]
+        fn $taking() {
+            check(|| {
+                let queue = Arc::new($queue::new(3));
+                queue.push(Box::new(1)).unwrap();
+                let producers = [2, 3].map(|value| {
+                    let queue = queue.clone();
+                    thread::spawn(move || queue.push(Box::new(value)).map(drop).unwrap())
+                });
+                // SAFETY: the test's main thread is the only consumer.
+                let mut taken = unsafe { queue.take_first(|value| **value == 3) };
+                for producer in producers {
+                    producer.join().unwrap();
+                }
+                if taken.is_none() {
+                    assert!(queue.push(Box::new(4)).is_err(), "three are queued");
+                    // SAFETY: as above.
+                    taken = unsafe { queue.take_first(|value| **value == 3) };
+                }
+                assert_eq!(taken, Some(Box::new(3)));
+                // SAFETY: as above.
+                let middle = unsafe { queue.take_first(|value| **value == 2) };
+                assert_eq!(middle, Some(Box::new(2)));
+                // Where a hole was left behind a producer, this call finds it.
+                // SAFETY: as above.
+                assert_eq!(unsafe { queue.take_first(|_| false) }, None);
+                assert_eq!((queue.depth(), queue.accepted()), (1, 3));
+                for value in [5, 6] {
+                    queue.push(Box::new(value)).unwrap();
+                }
+                for value in [1, 5, 6] {
+                    // SAFETY: as above.
+                    let popped = unsafe { queue.pop() };
+                    assert_eq!(popped, Popped::Value(Box::new(value), PLAIN_MARK));
+                }
+                // SAFETY: as above.
+                assert_eq!(unsafe { queue.pop() }, Popped::Empty);
             });
         }
 
@@ -436,13 +458,15 @@ macro_rules! barrier_tests {
     };
 }
 
-barrier_tests!(
+shared_tests!(
     Lane,
     a_lanes_barriers_against_pushes,
-    a_lanes_barriers_against_its_closing
+    a_lanes_barriers_against_its_closing,
+    taking_from_a_lane_out_of_turn
 );
-barrier_tests!(
+shared_tests!(
     Ring,
     a_rings_barriers_against_pushes,
-    a_rings_barriers_against_its_closing
+    a_rings_barriers_against_its_closing,
+    taking_from_a_ring_out_of_turn
 );

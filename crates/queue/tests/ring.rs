@@ -37,7 +37,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// What a ring of `bound` values has to do. A place is `None` if it is a hole.
 struct Model {
-    places: VecDeque<Option<u64>>,
+    /// Values and their marks.
+    places: VecDeque<Option<(u64, u64)>>,
     bound: u64,
     head: u64,
     published: u64,
@@ -57,7 +58,8 @@ impl Model {
         if self.end() == self.published + self.bound {
             return Err(Refused::Full(()));
         }
-        self.places.push_back(place);
+        let mark = mark(self.end());
+        self.places.push_back(place.map(|value| (value, mark)));
         self.accepted += u64::from(place.is_some());
         Ok(self.end() - 1)
     }
@@ -69,7 +71,7 @@ impl Model {
         }
     }
 
-    fn pop(&mut self) -> Option<u64> {
+    fn pop(&mut self) -> Option<(u64, u64)> {
         self.pass_holes();
         let value = self.places.pop_front()?;
         self.head += 1;
@@ -81,10 +83,24 @@ impl Model {
     }
 
     fn take_first(&mut self, wanted: impl Fn(&u64) -> bool) -> Option<u64> {
-        let mut places = self.places.iter_mut();
-        places
-            .find(|place| place.as_ref().is_some_and(&wanted))?
-            .take()
+        let is_wanted = |place: &Option<(u64, u64)>| place.is_some_and(|(value, _)| wanted(&value));
+        let at = self.places.iter().position(is_wanted);
+        let behind = self
+            .places
+            .split_off(at.map_or(self.places.len(), |at| at + 1));
+        let taken = at.and_then(|_| self.places.pop_back()).flatten();
+        // All holes that it looked past come to the head, with the one that it leaves.
+        let end = self.end() + u64::from(taken.is_some());
+        self.places.retain(Option::is_some);
+        self.head = end - self.places.len() as u64;
+        self.places.extend(behind);
+        self.publish();
+        taken.map(|(value, _)| value)
+    }
+
+    fn publish(&mut self) {
+        self.pass_holes();
+        self.published = self.head;
     }
 }
 
@@ -128,7 +144,7 @@ proptest! {
                     // SAFETY: this thread is the only consumer.
                     let popped = unsafe { ring.pop() };
                     let expected = match model.pop() {
-                        Some(value) => Popped::Value(Box::new(value), mark(model.head - 1)),
+                        Some((value, mark)) => Popped::Value(Box::new(value), mark),
                         None => Popped::Empty,
                     };
                     prop_assert_eq!(popped, expected);
@@ -136,7 +152,7 @@ proptest! {
                 Step::PopInPlace => {
                     // SAFETY: as above.
                     let popped = unsafe { ring.pop_in_place() };
-                    let expected = model.pop().map(|value| (value, mark(model.head - 1)));
+                    let expected = model.pop();
                     // The place of a value that is still there is nobody else's.
                     if expected.is_some() && ring.push_with(Box::new(number), mark).is_ok() {
                         prop_assert!(model.push(Some(number)).is_ok());
@@ -148,7 +164,7 @@ proptest! {
                 Step::Publish => {
                     // SAFETY: as above.
                     let depth = unsafe { ring.publish() };
-                    model.published = model.head;
+                    model.publish();
                     prop_assert_eq!(depth, model.places.len() as u64);
                 }
                 Step::TakeFirst(modulus) => {
