@@ -193,7 +193,7 @@ impl<T> Lane<T> {
                 return;
             }
             // Ordering: SeqCst, rule 2; it also acquires the laggards' Release.
-            if self.producers.walkers.load(Ordering::SeqCst) != 0 {
+            if self.published.walkers.load(Ordering::SeqCst) != 0 {
                 return;
             }
             // Ordering: Relaxed: read with Acquire when the head passed it.

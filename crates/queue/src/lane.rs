@@ -77,9 +77,7 @@ pub(crate) struct Producers<T> {
     pub(crate) tail: AtomicU64,
     pub(crate) hint: AtomicPtr<Block<T>>,
     /// Indices that were drawn but hold nothing, because the bound was reached.
-    pub(crate) holes: AtomicU32,
-    /// Laggards under way, see the module's rule 2.
-    pub(crate) walkers: AtomicU32,
+    pub(crate) holes: AtomicU64,
 }
 
 /// What the consumer publishes, once per batch, and producers read. It lies beside what they write,
@@ -92,6 +90,9 @@ pub(crate) struct Published<T> {
     pub(crate) block_head: AtomicPtr<Block<T>>,
     /// [`SHUT`] and the raised barriers.
     pub(crate) gate: AtomicU8,
+    /// Laggards under way, see the module's rule 2. Producers write it, but there is space for it only
+    /// beside the gate.
+    pub(crate) walkers: AtomicU32,
 }
 
 /// What only the consumer touches.
@@ -127,21 +128,24 @@ unsafe impl<T: Send> Send for Lane<T> {}
 unsafe impl<T: Send> Sync for Lane<T> {}
 
 impl<T> Lane<T> {
+    /// The largest bound.
+    pub const BOUND_MAX: u64 = 1 << 48;
+
     /// An empty lane that holds at most `bound` values. Allocates nothing before the first push.
     ///
     /// # Panics
-    /// If `bound` is 0 or above 2^48.
+    /// If `bound` is 0 or above [`Lane::BOUND_MAX`].
     pub fn new(bound: u64) -> Self {
         assert!(
-            (1..=1 << 48).contains(&bound),
-            "a lane's bound is 1..=2^48, not {bound}"
+            (1..=Self::BOUND_MAX).contains(&bound),
+            "a lane's bound is 1..={}, not {bound}",
+            Self::BOUND_MAX
         );
         Self {
             producers: Producers {
                 tail: AtomicU64::new(0),
                 hint: AtomicPtr::new(ptr::null_mut()),
-                walkers: AtomicU32::new(0),
-                holes: AtomicU32::new(0),
+                holes: AtomicU64::new(0),
             },
             published: Published {
                 head: AtomicU64::new(0),
@@ -149,6 +153,7 @@ impl<T> Lane<T> {
                 closed_at: AtomicU64::new(OPEN),
                 block_head: AtomicPtr::new(ptr::null_mut()),
                 gate: AtomicU8::new(0),
+                walkers: AtomicU32::new(0),
             },
             consumer: UnsafeCell::new(Consumer {
                 head: 0,
@@ -299,7 +304,7 @@ impl<T> Lane<T> {
         let is_laggard = unsafe { (*block).header.start } > index;
         if is_laggard {
             // Ordering: SeqCst, rule 2: announce, then read `block_head`.
-            self.producers.walkers.fetch_add(1, Ordering::SeqCst);
+            self.published.walkers.fetch_add(1, Ordering::SeqCst);
             block = self.published.block_head.load(Ordering::SeqCst);
         }
         loop {
@@ -479,7 +484,7 @@ impl<T> Lane<T> {
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
         let holes = self.producers.holes.load(Ordering::Relaxed);
-        self.end().saturating_sub(u64::from(holes))
+        self.end().saturating_sub(holes)
     }
 }
 

@@ -48,7 +48,7 @@ impl<T> Place<'_, T> {
         slot.mark.store(mark, Ordering::Release);
         if self.is_laggard {
             // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
-            self.lane.producers.walkers.fetch_sub(1, Ordering::Release);
+            self.lane.published.walkers.fetch_sub(1, Ordering::Release);
         }
     }
 }

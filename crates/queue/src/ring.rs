@@ -69,7 +69,7 @@ use crate::lane;
 use crate::{
     Barrier, PLAIN_MARK, Popped, Refused, RingPlace, barrier,
     block::{EMPTY, Slot},
-    sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, spin_loop},
+    sync::{AtomicU64, Ordering, UnsafeCell, spin_loop},
 };
 
 /// Top bit of the tail: no further value is accepted.
@@ -83,9 +83,6 @@ const FOR_WAITERS: u64 = CLOSED | tail_bits(Barrier::Pause.bit());
 const fn tail_bits(barriers: u8) -> u64 {
     (barriers as u64) << 61
 }
-
-/// The largest bound; beyond it a slip of the pen is more likely than a need.
-const BOUND_MAX: u64 = 1 << 30;
 
 /// Up to this bound each pop publishes the head, as in a lane.
 #[cfg(not(loom))]
@@ -127,7 +124,7 @@ pub(crate) struct Producers {
     /// A head that one of them read, see the module's rule 1.
     head_seen: AtomicU64,
     /// Indices that were claimed but hold nothing, because their place was given up.
-    pub(crate) holes: AtomicU32,
+    pub(crate) holes: AtomicU64,
 }
 
 /// A bounded queue over a fixed array with many producers and one consumer.
@@ -149,15 +146,19 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
+    /// The largest bound; beyond it a slip of the pen is more likely than a need.
+    pub const BOUND_MAX: u64 = 1 << 30;
+
     /// An empty ring that holds at most `bound` values, exactly. The number of its slots, allocated
     /// here, is the next power of two: not below the bound, and above it if the bound is at most 255.
     ///
     /// # Panics
-    /// If `bound` is 0 or above 2^30.
+    /// If `bound` is 0 or above [`Ring::BOUND_MAX`].
     pub fn new(bound: u64) -> Self {
         assert!(
-            (1..=BOUND_MAX).contains(&bound),
-            "a ring's bound is 1..=2^30, not {bound}"
+            (1..=Self::BOUND_MAX).contains(&bound),
+            "a ring's bound is 1..={}, not {bound}",
+            Self::BOUND_MAX
         );
         // Rule 5: one slot more for the value that the consumer has popped in place.
         let spare = u64::from(bound <= NARROW_BOUND_MAX);
@@ -174,7 +175,7 @@ impl<T> Ring<T> {
             producers: CacheLinePair(Producers {
                 tail: AtomicU64::new(0),
                 head_seen: AtomicU64::new(0),
-                holes: AtomicU32::new(0),
+                holes: AtomicU64::new(0),
             }),
             head_published: CacheLinePair(AtomicU64::new(0)),
             head: CacheLinePair(UnsafeCell::new(0)),
@@ -369,7 +370,7 @@ impl<T> Ring<T> {
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
         let holes = self.producers.holes.load(Ordering::Relaxed);
-        self.end().saturating_sub(u64::from(holes))
+        self.end().saturating_sub(holes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lanes against a plain deque, and many threads against one consumer.
 #![cfg(not(loom))]
 
-use std::{collections::VecDeque, sync::Arc, thread};
+use std::{collections::VecDeque, panic::catch_unwind, sync::Arc, thread};
 
 use freeboard_queue::{Lane, LockedLane, PLAIN_MARK, Popped, Refused};
 use proptest::prelude::*;
@@ -220,6 +220,17 @@ fn a_flood_of_threads_adds_up() {
         assert_eq!(taken, accepted);
         assert_eq!(lane.accepted(), accepted as u64);
     }
+}
+
+#[test]
+fn bounds_of_no_use_are_refused() {
+    for bound in [0, Lane::<u8>::BOUND_MAX + 1, u64::MAX] {
+        assert!(
+            catch_unwind(|| Lane::<u8>::new(bound)).is_err(),
+            "{bound} was taken"
+        );
+    }
+    assert_eq!(Lane::<u8>::new(Lane::<u8>::BOUND_MAX).depth(), 0);
 }
 
 /// Values that are still queued are dropped with the lane, each once.

@@ -219,7 +219,7 @@ fn the_bound_is_exact() {
 
 #[test]
 fn bounds_of_no_use_are_refused() {
-    for bound in [0, (1 << 30) + 1, u64::MAX] {
+    for bound in [0, Ring::<u8>::BOUND_MAX + 1, u64::MAX] {
         assert!(
             catch_unwind(|| Ring::<u8>::new(bound)).is_err(),
             "{bound} was taken"
