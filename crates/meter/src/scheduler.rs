@@ -224,6 +224,9 @@ pub struct SchedulerSnapshot {
     pub long_runs: u64,
     /// Those of them that were not reported, so as not to flood the log.
     pub long_runs_unreported: u64,
+    /// The runs that hold the threads, up to 64, while all threads are blocked, actors wait, and no
+    /// further thread can be had; empty otherwise.
+    pub all_blocked: Vec<CurrentRun>,
 }
 
 /// A run that was longer than the threshold, as it was reported.

@@ -61,10 +61,15 @@ thread_local! {
 /// Calls `schedule`, which makes ready what a driver has found. On a thread that is no worker's this tells
 /// it from what others schedule.
 pub fn finding<R>(schedule: impl FnOnce() -> R) -> R {
+    struct Finding;
+    impl Drop for Finding {
+        fn drop(&mut self) {
+            IS_FINDING.set(false);
+        }
+    }
     IS_FINDING.set(true);
-    let result = schedule();
-    IS_FINDING.set(false);
-    result
+    let _finding = Finding;
+    schedule()
 }
 
 /// Whether the thread is in [`finding`].
@@ -72,7 +77,8 @@ pub(crate) fn is_finding() -> bool {
     IS_FINDING.get()
 }
 
-/// Makes tasks ready for reasons of its own. None of its methods panics.
+/// Makes tasks ready for reasons of its own. Should one of its methods panic, the caller goes on as if
+/// there were nothing to watch; in [`Driver::wait`], as if another one had the turn.
 pub trait Driver: Send + Sync {
     /// Whether there is anything to look at. While there is not, idle workers sleep on their tokens.
     fn is_watching(&self) -> bool;

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex as StdMutex, MutexGuard, PoisonError},
 };
 
-use freeboard_meter::{Counter, Histogram, LongRunSnapshot, Peak, SchedulerSnapshot};
+use freeboard_meter::{Counter, CurrentRun, Histogram, LongRunSnapshot, Peak, SchedulerSnapshot};
 
 /// Long runs that are kept to be looked at.
 const LONG_RUNS_KEPT: usize = 32;
@@ -24,6 +24,8 @@ pub(crate) struct Gauges {
     pub(crate) long_runs: Counter,
     pub(crate) long_runs_unreported: Counter,
     latest: StdMutex<VecDeque<LongRunSnapshot>>,
+    /// The runs that hold all threads while tasks wait.
+    all_blocked: StdMutex<Vec<CurrentRun>>,
 }
 
 impl Gauges {
@@ -42,6 +44,7 @@ impl Gauges {
             long_runs: Counter::new(),
             long_runs_unreported: Counter::new(),
             latest: StdMutex::new(VecDeque::new()),
+            all_blocked: StdMutex::default(),
         }
     }
 
@@ -61,6 +64,15 @@ impl Gauges {
         self.latest().iter().cloned().collect()
     }
 
+    fn all_blocked(&self) -> MutexGuard<'_, Vec<CurrentRun>> {
+        let all_blocked = self.all_blocked.lock();
+        all_blocked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_all_blocked(&self, holders: Vec<CurrentRun>) {
+        *self.all_blocked() = holders;
+    }
+
     /// All but the numbers of threads.
     pub(crate) fn snapshot(&self) -> SchedulerSnapshot {
         let delay = self.rescue_delay.summary();
@@ -77,6 +89,7 @@ impl Gauges {
             wasted_core_ns: self.wasted_core_ns.get(),
             long_runs: self.long_runs.get(),
             long_runs_unreported: self.long_runs_unreported.get(),
+            all_blocked: self.all_blocked().clone(),
             ..SchedulerSnapshot::default()
         }
     }

@@ -21,6 +21,7 @@ mod doze;
 mod driver;
 mod fault;
 mod gauges;
+mod guard;
 mod injector;
 mod label;
 mod limits;

@@ -1,31 +1,35 @@
 //! The threads that have not ended yet, for a shutdown that does not wait for ever.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-/// Numbers of living threads.
+/// Numbers of living threads; how many have each, for a new thread may have the number of one that is
+/// just ending.
 #[derive(Default)]
 pub(crate) struct Living {
-    numbers: Mutex<Vec<usize>>,
+    numbers: Mutex<BTreeMap<usize, u32>>,
     changed: Condvar,
 }
 
 impl Living {
-    fn lock(&self) -> MutexGuard<'_, Vec<usize>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, u32>> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn enter(&self, number: usize) {
-        self.lock().push(number);
+        *self.lock().entry(number).or_default() += 1;
     }
 
     pub(crate) fn leave(&self, number: usize) {
         let mut numbers = self.lock();
-        // One of them: a new thread may have the number already.
-        if let Some(place) = numbers.iter().position(|&living| living == number) {
-            numbers.swap_remove(place);
+        if let Entry::Occupied(mut threads) = numbers.entry(number) {
+            *threads.get_mut() -= 1;
+            if *threads.get() == 0 {
+                threads.remove();
+            }
         }
         drop(numbers);
         self.changed.notify_all();
@@ -45,6 +49,6 @@ impl Living {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        numbers.clone()
+        numbers.keys().copied().collect()
     }
 }

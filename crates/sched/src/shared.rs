@@ -9,6 +9,7 @@ use std::{
 use crate::{
     doze::Doze,
     gauges::Gauges,
+    guard,
     injector::Injector,
     living::Living,
     local::LocalQueue,
@@ -158,16 +159,6 @@ impl Shared {
         self.doze.rouse();
     }
 
-    /// Starts threads for vacant places. Should one not start, the monitor tries again.
-    pub(crate) fn fill_vacancies(self: &Arc<Self>) {
-        let census = self.places.census();
-        for _ in census.starting..census.vacant {
-            if !matches!(self.start_thread(), Ok(true)) {
-                return;
-            }
-        }
-    }
-
     /// Moves what is queued in a seat to the global queue, by the thieves' end of its ring. `scratch`
     /// is the caller's own and empty. Returns the number of tasks. The caller acts as a producer then.
     ///
@@ -233,7 +224,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
             if let Some(on_end) = on_end {
-                on_end();
+                guard::call(on_end);
             }
         }
         self.living.leave(number);

@@ -5,15 +5,14 @@
 //! little is asked for its state, too. (The sums in `/proc/.../schedstat`, which would tell how long it
 //! waited for a processor, are brought up to date at the kernel's own ticks only, every 1 to 10 ms.)
 
-use std::fs::File;
-
 /// A view on one thread, for other threads to read. Where the system has none, it tells nothing.
 pub(crate) struct ThreadStat {
     #[cfg(target_os = "linux")]
     clock: Option<libc::clockid_t>,
-    /// `/proc/thread-self/stat`, opened by the thread itself: it goes on to show that thread.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a Linux file"))]
-    state: Option<File>,
+    /// The kernel's number of the thread. Its file is opened when it is read: one open file for each of
+    /// thousands of threads would use up the program's limit.
+    #[cfg(target_os = "linux")]
+    id: rustix::thread::Pid,
 }
 
 #[cfg(target_os = "linux")]
@@ -25,7 +24,7 @@ impl ThreadStat {
         let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
         Self {
             clock: (error == 0).then_some(clock),
-            state: File::open("/proc/thread-self/stat").ok(),
+            id: rustix::thread::gettid(),
         }
     }
 
@@ -40,11 +39,12 @@ impl ThreadStat {
         (error == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Whether the thread neither runs nor wants to.
+    /// Whether the thread, which has not ended, neither runs nor wants to.
     pub(crate) fn is_blocked(&self) -> Option<bool> {
-        use std::os::unix::fs::FileExt;
+        use std::{fs::File, io::Read};
+        let path = format!("/proc/self/task/{}/stat", self.id.as_raw_nonzero());
         let mut text = [0; 128];
-        let length = self.state.as_ref()?.read_at(&mut text, 0).ok()?;
+        let length = File::open(path).ok()?.read(&mut text).ok()?;
         state_letter(&text[..length]).map(|letter| letter != b'R')
     }
 }
@@ -52,7 +52,7 @@ impl ThreadStat {
 #[cfg(not(target_os = "linux"))]
 impl ThreadStat {
     pub(crate) fn of_current_thread() -> Self {
-        Self { state: None }
+        Self {}
     }
 
     pub(crate) fn cpu_ns(&self) -> Option<u64> {

@@ -24,6 +24,7 @@ use freeboard_meter::{WorkerState, clock};
 
 use crate::{
     driver::{Cadence, Driver, Looker},
+    guard,
     places::{HandOver, Rested, Standing, Stuck},
     run_context::RunContext,
     seat::Seat,
@@ -54,6 +55,12 @@ enum Lead {
     None,
     /// Before everything that waits.
     First,
+}
+
+/// How often to look at present.
+#[inline]
+fn cadence_of(driver: &dyn Driver) -> Cadence {
+    guard::call(|| driver.cadence()).unwrap_or(Cadence::NEVER)
 }
 
 /// Marks the thread as a worker's, until it is dropped, also by a panic.
@@ -350,7 +357,7 @@ impl Worker {
     /// Whether it looks at a driver between two runs.
     pub(crate) fn attends(&self) -> bool {
         let driver = self.shared.settings.driver.as_deref();
-        driver.is_some_and(|driver| driver.cadence() != Cadence::NEVER)
+        driver.is_some_and(|driver| cadence_of(driver) != Cadence::NEVER)
     }
 
     /// Looks at the driver if it is time.
@@ -361,7 +368,7 @@ impl Worker {
         };
         let runs = self.runs_since_look.get().saturating_add(1);
         self.runs_since_look.set(runs);
-        let cadence = driver.cadence();
+        let cadence = cadence_of(driver);
         if cadence.runs == u32::MAX {
             return;
         }
@@ -384,7 +391,7 @@ impl Worker {
         } else {
             Lead::None
         });
-        driver.look(Looker::Busy(self.index.get()));
+        guard::call(|| driver.look(Looker::Busy(self.index.get())));
         self.lead.set(Lead::NextSlot);
         let mut found = self.found_first.borrow_mut();
         if !found.is_empty() {

@@ -143,6 +143,12 @@ pub(super) fn render_scheduler(text: &mut Exposition, scheduler: &SchedulerSnaps
             whole(scheduler.spares_exhausted),
         ),
         (
+            "freeboard_scheduler_all_blocked",
+            Gauge,
+            "Whether all threads are blocked while actors wait: 1 or 0.",
+            f64::from(u8::from(!scheduler.all_blocked.is_empty())),
+        ),
+        (
             "freeboard_collapses_total",
             Counter,
             "Times workers slept while there was work for them.",

@@ -5,7 +5,7 @@ use std::{sync::Arc, thread};
 use freeboard_meter::LongRunSnapshot;
 
 use super::watch::LongRun;
-use crate::{places::Standing, shared::Shared};
+use crate::{guard, places::Standing, shared::Shared};
 
 /// Reports in a row, and in a minute.
 const REPORTS_MAX: u64 = 5;
@@ -93,6 +93,6 @@ impl LongRuns {
 }
 
 fn tell(shared: &Shared, run: LongRunSnapshot) {
-    shared.settings.observer.long_run(&run);
+    guard::call(|| shared.settings.observer.long_run(&run));
     shared.gauges.keep(run);
 }

@@ -1,19 +1,25 @@
 //! The monitor: a thread that looks each millisecond whether every worker is where it should be.
 //!
 //! ```text
-//!   look ──> each thread in a run ──> same run as at the last look?
+//!   look ──> each worker in a run ──> same run as at the last look?
 //!    │            │ computing: its queue goes to the others
 //!    │            │ blocked:   and its place to a spare (`places/README.md`)
 //!    │            └ longer than the threshold: reported
+//!    ├────> every worker blocked, no thread to be had, tasks wait: reported each second
 //!    ├────> asleep while there is work, three looks in a row: a collapse, reported, one is woken
 //!    └────> one spare at least is parked, and not many more
 //! ```
+//!
+//! Threads without a place are looked at in turn, so many at each look: they hold no tasks, and only
+//! their long runs are of interest. So a look costs the same however many threads are blocked.
 //!
 //! It wakes nobody while all is well. When all workers have slept for a second it looks ten times less
 //! often, until the first of them wakes.
 
 mod collapse;
+mod growth;
 mod long_runs;
+mod standstill;
 mod watch;
 
 use std::{
@@ -27,12 +33,15 @@ use freeboard_meter::clock;
 
 use crate::{
     driver::Looker,
+    guard,
     local::LocalQueue,
     places::{HandOver, Standing, Stuck},
     shared::Shared,
 };
 use collapse::CollapseWatch;
+use growth::Growth;
 use long_runs::LongRuns;
+use standstill::Standstill;
 use watch::{Finding, RunWatch};
 
 /// Between two looks.
@@ -42,6 +51,12 @@ const DOZE: Duration = Duration::from_millis(10);
 const DOZE_AFTER_NS: u64 = 1_000_000_000;
 /// All workers computing for so long are joined by one more thread.
 const RELIEF_AFTER_NS: u64 = 10_000_000;
+/// Threads without a place that are looked at in one look.
+const DISPLACED_LOOKS: usize = 64;
+/// After a thread could not be started, the next one is tried.
+const START_AGAIN_NS: u64 = 10_000_000;
+/// Between two calls of [`crate::Observer::second`].
+const SECOND_NS: u64 = 1_000_000_000;
 /// Spares that stay parked however long nobody needs them.
 const SPARES_KEPT: usize = 2;
 /// Between two retirements of spares beyond those.
@@ -57,7 +72,18 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 struct Monitor {
+    /// By seat.
     runs: Vec<RunWatch>,
+    /// Up to which seat threads without a place were looked at.
+    turn: usize,
+    /// The thread that lost its place because all workers computed.
+    relieved: Option<usize>,
+    /// A thread without a place that computes: a worker when its run is over.
+    computing: Option<usize>,
+    /// Workers that are blocked and keep their place.
+    stuck: usize,
+    growth: Growth,
+    standstill: Standstill,
     collapse: CollapseWatch,
     long_runs: LongRuns,
     scratch: LocalQueue,
@@ -66,6 +92,9 @@ struct Monitor {
     busy_ns: u64,
     generation: u64,
     retired_ns: u64,
+    second_ns: u64,
+    /// No thread is started before.
+    start_again_ns: u64,
 }
 
 impl Monitor {
@@ -73,6 +102,12 @@ impl Monitor {
         let now_ns = clock::now_ns();
         Self {
             runs: Vec::new(),
+            turn: 0,
+            relieved: None,
+            computing: None,
+            stuck: 0,
+            growth: Growth::new(shared.settings.workers),
+            standstill: Standstill::default(),
             collapse: CollapseWatch::new(now_ns),
             long_runs: LongRuns::new(now_ns, shared.settings.long_run_ns),
             scratch: LocalQueue::new(),
@@ -80,6 +115,8 @@ impl Monitor {
             busy_ns: now_ns,
             generation: 0,
             retired_ns: now_ns,
+            second_ns: now_ns,
+            start_again_ns: now_ns,
         }
     }
 
@@ -109,23 +146,60 @@ impl Monitor {
             self.busy_ns = now_ns;
             self.generation = reading.generation;
         }
+        self.look_at_workers(shared, now_ns, reading.sleeping > 0);
         if is_all_asleep && queued == 0 {
             self.collapse.all_is_well(now_ns);
-            self.forget_runs(shared);
         } else {
-            self.look_at_runs(shared, now_ns, reading.sleeping > 0);
+            self.look_at_displaced(shared, now_ns);
+            self.relieve(shared, now_ns);
             self.look_for_collapse(shared, now_ns);
         }
+        let is_at_a_stand = self.is_at_a_stand(shared);
+        self.standstill.look(shared, is_at_a_stand, now_ns);
         self.look_outside(shared, now_ns, reading.sleeping > 0);
-        shared.fill_vacancies();
-        if census.spares + census.starting == 0 {
-            // Should it not start, the next look tries again.
-            let _ = shared.start_thread();
-        } else if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
+        self.look_at_threads(shared, now_ns);
+        if now_ns - self.second_ns >= SECOND_NS {
+            self.second_ns = now_ns;
+            guard::call(|| shared.settings.observer.second());
+        }
+        self.looked_ns = now_ns;
+    }
+
+    /// Whether no thread is left to run what waits, and none can be had.
+    fn is_at_a_stand(&self, shared: &Shared) -> bool {
+        if self.stuck == 0 || self.computing.is_some() || shared.queued() == 0 {
+            return false;
+        }
+        let census = shared.places.census();
+        self.stuck + census.vacant == census.online && census.spares + census.starting == 0
+    }
+
+    /// Fills vacant places, and keeps a spare or two.
+    fn look_at_threads(&mut self, shared: &Arc<Shared>, now_ns: u64) {
+        let census = shared.places.census();
+        let missing = census.vacant.max(usize::from(census.spares == 0));
+        for _ in census.starting..missing {
+            if !self.start_thread(shared, now_ns) {
+                break;
+            }
+        }
+        if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
             self.retired_ns = now_ns;
             shared.places.retire(SPARES_KEPT);
         }
-        self.looked_ns = now_ns;
+        self.growth.look(shared, census.threads);
+    }
+
+    /// Starts one more thread, unless that failed just now.
+    fn start_thread(&mut self, shared: &Arc<Shared>, now_ns: u64) -> bool {
+        if now_ns < self.start_again_ns {
+            return false;
+        }
+        let started = shared.start_thread();
+        if started.is_err() {
+            self.start_again_ns = now_ns + START_AGAIN_NS;
+        }
+        matches!(started, Ok(true))
     }
 
     /// Looks at the driver if nobody has for too long, and has somebody wait there who sleeps.
@@ -133,53 +207,96 @@ impl Monitor {
         let Some(driver) = &shared.settings.driver else {
             return;
         };
-        if !driver.is_unattended(now_ns) {
+        if guard::call(|| driver.is_unattended(now_ns)) != Some(true) {
             return;
         }
-        driver.look(Looker::Monitor);
+        guard::call(|| driver.look(Looker::Monitor));
         if is_anybody_asleep {
             shared.sleep.force_wake();
         }
     }
 
-    /// Nobody is in a run any more.
-    fn forget_runs(&mut self, shared: &Shared) {
-        for (number, run) in self.runs.drain(..).enumerate() {
-            if run.is_reckoned_blocked() {
-                shared.places.end_blocked(number);
+    fn look_at_workers(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {
+        let used = shared.seats.used();
+        if self.runs.len() < used {
+            self.runs.resize_with(used, RunWatch::default);
+        }
+        self.stuck = 0;
+        for place in 0..shared.settings.workers {
+            if let Some(number) = shared.places.occupant(place) {
+                self.look_at_worker(shared, number, now_ns, is_anybody_asleep);
             }
         }
     }
 
-    fn look_at_runs(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {
-        let used = shared.seats.used();
-        self.runs.resize_with(used, RunWatch::default);
-        for number in 0..used {
-            let seat = shared.seats.get(number);
-            let is_seated = matches!(shared.places.standing(number), Standing::Seated(_));
-            let finding = self.runs[number].look(seat, is_seated, self.looked_ns, now_ns);
-            if self.runs[number].has_left_blocked_run() {
-                shared.places.end_blocked(number);
-            }
-            match finding {
-                Finding::Nothing => continue,
-                Finding::Displaced => {}
-                Finding::Long => {
-                    if is_anybody_asleep && !seat.next_slot.is_empty() {
-                        self.rescue_queue(shared, number);
-                    }
-                }
-                Finding::Computing => self.rescue_queue(shared, number),
-                Finding::Blocked { since_ns } => {
+    fn look_at_worker(
+        &mut self,
+        shared: &Arc<Shared>,
+        number: usize,
+        now_ns: u64,
+        is_anybody_asleep: bool,
+    ) {
+        let seat = shared.seats.get(number);
+        let Some(run) = self.runs.get_mut(number) else {
+            // Its thread was started just now.
+            return;
+        };
+        let finding = run.look(seat, true, now_ns);
+        if run.has_left_blocked_run() {
+            shared.places.end_blocked(number);
+        }
+        match finding {
+            Finding::Nothing => return,
+            Finding::Displaced => {}
+            Finding::Long => {
+                if is_anybody_asleep && !seat.next_slot.is_empty() {
                     self.rescue_queue(shared, number);
-                    self.rescue_place(shared, number, since_ns, now_ns);
                 }
             }
-            if let Some(run) = self.runs[number].report(self.long_runs.threshold_ns(), now_ns) {
-                self.long_runs.report(shared, number, &run, now_ns);
+            Finding::Computing => self.rescue_queue(shared, number),
+            Finding::Blocked { since_ns } => {
+                self.rescue_queue(shared, number);
+                self.rescue_place(shared, number, since_ns, now_ns);
             }
         }
-        self.relieve(shared, now_ns);
+        self.report(shared, number, now_ns);
+    }
+
+    /// Threads that ran before they lost their place.
+    fn look_at_displaced(&mut self, shared: &Arc<Shared>, now_ns: u64) {
+        let known = [self.relieved, self.computing];
+        self.computing = None;
+        for number in known.into_iter().flatten() {
+            self.look_at_displaced_one(shared, number, now_ns);
+        }
+        let used = self.runs.len();
+        for _ in 0..DISPLACED_LOOKS.min(used) {
+            self.turn = (self.turn + 1) % used;
+            self.look_at_displaced_one(shared, self.turn, now_ns);
+        }
+        let is_relieved = |number: &usize| self.runs[*number].is_relieved();
+        self.relieved = self.relieved.filter(is_relieved);
+    }
+
+    fn look_at_displaced_one(&mut self, shared: &Arc<Shared>, number: usize, now_ns: u64) {
+        let run = &mut self.runs[number];
+        let is_displaced = shared.places.standing(number) == Standing::Displaced;
+        if !is_displaced || run.looked_ns() == now_ns {
+            return;
+        }
+        match run.look(shared.seats.get(number), false, now_ns) {
+            Finding::Nothing => return,
+            Finding::Computing => self.computing = Some(number),
+            Finding::Long | Finding::Displaced | Finding::Blocked { .. } => {}
+        }
+        self.report(shared, number, now_ns);
+    }
+
+    /// Reports the run if it is too long.
+    fn report(&mut self, shared: &Arc<Shared>, number: usize, now_ns: u64) {
+        if let Some(run) = self.runs[number].report(self.long_runs.threshold_ns(), now_ns) {
+            self.long_runs.report(shared, number, &run, now_ns);
+        }
     }
 
     /// What waits behind a stuck run goes to the others.
@@ -196,32 +313,39 @@ impl Monitor {
     fn rescue_place(&mut self, shared: &Arc<Shared>, number: usize, since_ns: u64, now_ns: u64) {
         let blocked_ns = self.runs[number].reckon_blocked(now_ns);
         shared.places.reckon_blocked(number, blocked_ns);
-        match shared.hand_over(number, Stuck::Blocked { since_ns }) {
-            HandOver::NotSeated => return,
-            HandOver::ToSpare => {}
+        let why = Stuck::Blocked { since_ns };
+        if !self.hand_over(shared, number, why, now_ns) {
+            return;
+        }
+        shared.gauges.rescues.add(1);
+    }
+
+    /// Takes the place from a thread that is stuck in a run.
+    fn hand_over(&mut self, shared: &Arc<Shared>, number: usize, why: Stuck, now_ns: u64) -> bool {
+        let (places, sleep) = (&shared.places, &shared.sleep);
+        match places.hand_over(number, why, sleep, || self.start_thread(shared, now_ns)) {
+            HandOver::NotSeated => return false,
             HandOver::NoSpare => {
-                self.note_exhausted(shared, number);
-                return;
+                self.stuck += usize::from(why != Stuck::Computing);
+                // Counted once for each run.
+                if self.runs[number].note_exhausted() {
+                    shared.gauges.spares_exhausted.add(1);
+                }
+                return false;
             }
+            HandOver::ToSpare => {}
         }
         // What was pushed until H1.
         self.rescue_queue(shared, number);
-        shared.gauges.rescues.add(1);
         // O2: the run may have ended since the look.
         shared.sleep.wake_seat(number);
-    }
-
-    /// Counts once for each run that there was no spare for it.
-    fn note_exhausted(&mut self, shared: &Shared, number: usize) {
-        if self.runs[number].note_exhausted() {
-            shared.gauges.spares_exhausted.add(1);
-        }
+        true
     }
 
     /// When every worker computes for long while others wait, one more thread shares the processors.
     fn relieve(&mut self, shared: &Arc<Shared>, now_ns: u64) {
         let waiting = shared.injector.len() + shared.found.len();
-        if waiting == 0 || self.runs.iter().any(RunWatch::is_relieved) {
+        if waiting == 0 || self.relieved.is_some() {
             return;
         }
         let mut longest: Option<(u64, usize)> = None;
@@ -236,19 +360,11 @@ impl Monitor {
             }
         }
         let Some((_, number)) = longest else { return };
-        match shared.hand_over(number, Stuck::Computing) {
-            HandOver::NotSeated => return,
-            HandOver::NoSpare => {
-                self.note_exhausted(shared, number);
-                return;
-            }
-            HandOver::ToSpare => {}
+        if self.hand_over(shared, number, Stuck::Computing, now_ns) {
+            shared.gauges.reliefs.add(1);
+            self.runs[number].relieve();
+            self.relieved = Some(number);
         }
-        self.rescue_queue(shared, number);
-        shared.gauges.reliefs.add(1);
-        self.runs[number].relieve();
-        // O2, as above.
-        shared.sleep.wake_seat(number);
     }
 
     fn look_for_collapse(&mut self, shared: &Shared, now_ns: u64) {
@@ -269,7 +385,7 @@ impl Monitor {
         if let Some(seen) = collapse.is_new {
             gauges.collapses.add(1);
             gauges.collapse_detect_ns.raise(seen.detect_ns);
-            shared.settings.observer.collapse(&seen);
+            guard::call(|| shared.settings.observer.collapse(&seen));
         }
     }
 }

@@ -39,6 +39,9 @@ pub(super) struct LongRun {
 pub(super) struct RunWatch {
     /// The seat's count of runs at the last look.
     runs: u64,
+    /// When the thread began to run, and the time of the last look.
+    entered_ns: u64,
+    looked_ns: u64,
     /// Looks at the same run before this one.
     looks: u32,
     /// The run began after this.
@@ -61,29 +64,27 @@ pub(super) struct RunWatch {
 }
 
 impl RunWatch {
-    /// `looked_ns` is the time of the look before.
-    pub(super) fn look(
-        &mut self,
-        seat: &Seat,
-        is_seated: bool,
-        looked_ns: u64,
-        now_ns: u64,
-    ) -> Finding {
+    pub(super) fn look(&mut self, seat: &Seat, is_seated: bool, now_ns: u64) -> Finding {
         let runs = seat.runs.get();
-        let is_running = seat.accounting.now().0 == WorkerState::Run;
-        if !is_running || runs != self.runs {
-            let has_left_blocked = self.is_reckoned_blocked();
+        let (state, entered_ns) = seat.accounting.now();
+        let is_same = (runs, entered_ns) == (self.runs, self.entered_ns);
+        let looked_ns = std::mem::replace(&mut self.looked_ns, now_ns);
+        if state != WorkerState::Run || !is_same {
+            let has_left_blocked = self.reckoned_ns > 0;
             *self = Self {
                 runs,
-                since_ns: looked_ns,
+                entered_ns,
+                looked_ns: now_ns,
+                // The look before may have been long ago.
+                since_ns: looked_ns.max(entered_ns),
                 has_left_blocked,
                 ..Self::default()
             };
             return Finding::Nothing;
         }
         self.looks += 1;
-        if !is_seated && self.is_blocked && seat.depth() == 0 {
-            // Nothing is left to be done for it; there may be hundreds.
+        if !is_seated && self.is_blocked {
+            // Nothing is left to be done for it; there may be thousands.
             return Finding::Displaced;
         }
         let (before_cpu_ns, before_ns) = (self.last_cpu_ns, self.last_ns);
@@ -112,9 +113,9 @@ impl RunWatch {
         }
     }
 
-    /// Whether the run is reckoned as blocked.
-    pub(super) fn is_reckoned_blocked(&self) -> bool {
-        self.reckoned_ns > 0
+    /// When the thread was looked at last.
+    pub(super) fn looked_ns(&self) -> u64 {
+        self.looked_ns
     }
 
     /// Whether a run that was reckoned as blocked has just ended.
@@ -126,7 +127,7 @@ impl RunWatch {
     pub(super) fn reckon_blocked(&mut self, now_ns: u64) -> u64 {
         let from_ns = self.since_ns.max(self.reckoned_ns);
         self.reckoned_ns = now_ns;
-        now_ns - from_ns
+        now_ns.saturating_sub(from_ns)
     }
 
     /// There was no spare for the blocked run. Whether that is news.
@@ -149,7 +150,7 @@ impl RunWatch {
 
     /// The run, once, if it is longer than the threshold by now.
     pub(super) fn report(&mut self, threshold_ns: u64, now_ns: u64) -> Option<LongRun> {
-        let elapsed_ns = now_ns - self.since_ns;
+        let elapsed_ns = now_ns.saturating_sub(self.since_ns);
         // Not before it was told apart what the run does.
         if self.is_reported || elapsed_ns < threshold_ns || self.looks < STUCK_LOOKS {
             return None;

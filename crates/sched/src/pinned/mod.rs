@@ -12,12 +12,12 @@ mod wait;
 use std::{
     cell::{Cell, RefCell},
     fmt, io,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
 };
 
 use crate::{
+    guard,
     label::RunLabel,
     parker::Parker,
     run_context::RunContext,
@@ -181,7 +181,7 @@ impl<'a> PinnedThread<'a> {
         let Some(wait) = self.wait.borrow().clone() else {
             return false;
         };
-        let look_on = AssertUnwindSafe(|| {
+        let waited = guard::call(|| {
             let mut looks = 0_u32;
             loop {
                 looks = looks.saturating_add(1);
@@ -193,14 +193,12 @@ impl<'a> PinnedThread<'a> {
                 }
             }
         });
-        catch_unwind(look_on).unwrap_or_else(|panic| {
-            *self.wait.borrow_mut() = None;
-            std::mem::forget(panic);
-            self.shared
-                .settings
-                .observer
-                .wait_strategy_panicked(self.label.read());
-            false
-        })
+        if waited.is_none() {
+            let others = self.wait.take();
+            guard::call(|| drop((others, wait)));
+            let observer = &self.shared.settings.observer;
+            guard::call(|| observer.wait_strategy_panicked(self.label.read()));
+        }
+        waited.unwrap_or(false)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::{
     driver::{Driver, Look},
     fault::Fault,
+    guard,
     seat::Seats,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
 };
@@ -154,7 +155,7 @@ impl Sleep {
     fn unpark(&self, seat: usize) {
         self.seats.get(seat).parker.unpark_outside(|| {
             if let Some(driver) = &self.driver {
-                driver.wake();
+                guard::call(|| driver.wake());
             }
         });
     }
@@ -228,7 +229,9 @@ impl Sleep {
             return;
         }
         match &self.driver {
-            Some(driver) if driver.is_watching() => self.wait_in(&**driver, seat, worker),
+            Some(driver) if guard::call(|| driver.is_watching()) == Some(true) => {
+                self.wait_in(&**driver, seat, worker)
+            }
             _ => self.seats.get(seat).parker.park(),
         }
     }
@@ -241,7 +244,9 @@ impl Sleep {
             let mut look = Look::Nothing;
             let has_token = parker.park_outside(|| {
                 let is_called = || parker.has_token();
-                look = driver.wait(worker, &is_called, &mut || has_left = self.take_off(seat));
+                let mut found = || has_left = self.take_off(seat);
+                look = guard::call(|| driver.wait(worker, &is_called, &mut found))
+                    .unwrap_or(Look::Taken);
             });
             if has_token || has_left {
                 return;

@@ -1,0 +1,59 @@
+//! Calls into code of others, whose panic must not end the thread that calls.
+//!
+//! The panic hook has reported the panic by then.
+
+use std::{
+    any::Any,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Calls `foreign`; `None` if it panicked.
+#[inline]
+pub(crate) fn call<R>(foreign: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(foreign)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            drop_payload(panic);
+            None
+        }
+    }
+}
+
+/// Drops what was panicked with. Should that panic in turn, what it throws is leaked: there is no end
+/// to payloads that panic when dropped.
+#[cold]
+fn drop_payload(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+
+    struct Payload(Arc<AtomicUsize>);
+
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    #[test]
+    fn the_payload_is_dropped_though_its_drop_panics() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let payload = Payload(drops.clone());
+        assert_eq!(call(|| 5), Some(5));
+        let called: Option<()> = call(|| std::panic::resume_unwind(Box::new(payload)));
+        assert_eq!(called, None);
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+    }
+}
