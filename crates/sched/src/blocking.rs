@@ -10,7 +10,6 @@ use crate::worker::Worker;
 
 /// No thread can be had that would run other tasks while this one blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 #[error("no thread is left to run other tasks while this one blocks")]
 pub struct NoThread;
 

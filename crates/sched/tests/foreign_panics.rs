@@ -1,0 +1,154 @@
+//! Code of others that panics: neither a worker nor the monitor ends, and the payload is dropped.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::{
+    panic,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use common::{Gate, check_served, eventually, finish, job_in, start};
+use freeboard_meter::PollerSnapshot;
+use freeboard_sched::{
+    Cadence, Driver, Idle, Look, Looker, Scheduler, SchedulerSettings, WaitStrategy, finding,
+};
+
+/// Counts when it is dropped.
+struct Payload(Arc<AtomicUsize>);
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Panics in each method, after as many good answers.
+struct Bomb {
+    calls: AtomicUsize,
+    drops: Arc<AtomicUsize>,
+}
+
+impl Bomb {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            calls: AtomicUsize::new(0),
+            drops: Arc::default(),
+        })
+    }
+
+    /// Each second call panics. Without the hook, which would print.
+    fn answer<R>(&self, good: R) -> R {
+        if self.calls.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            panic::resume_unwind(Box::new(Payload(self.drops.clone())));
+        }
+        good
+    }
+}
+
+impl Driver for Bomb {
+    fn is_watching(&self) -> bool {
+        self.answer(true)
+    }
+
+    fn cadence(&self) -> Cadence {
+        self.answer(Cadence {
+            runs: 1,
+            time_ns: 0,
+            is_first: false,
+        })
+    }
+
+    fn is_unattended(&self, _: u64) -> bool {
+        self.answer(true)
+    }
+
+    fn look(&self, _: Looker) -> Look {
+        finding(|| self.answer(Look::Nothing))
+    }
+
+    fn wait(&self, _: usize, _: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look {
+        self.answer(());
+        found();
+        self.answer(Look::Found)
+    }
+
+    fn wake(&self) {
+        self.answer(());
+    }
+
+    fn snapshot(&self) -> PollerSnapshot {
+        PollerSnapshot::default()
+    }
+}
+
+#[test]
+fn a_driver_that_panics_ends_no_worker() {
+    let bomb = Bomb::new();
+    let scheduler = start(SchedulerSettings {
+        workers: 2,
+        driver: Some(bomb.clone()),
+        ..SchedulerSettings::default()
+    });
+    for _ in 0..1_000 {
+        check_served(&scheduler);
+    }
+    assert!(bomb.drops.load(Ordering::SeqCst) > 0, "it has panicked");
+    finish(&scheduler);
+}
+
+#[test]
+fn an_end_that_panics_is_no_hindrance() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let scheduler = {
+        let ended = ended.clone();
+        let settings = SchedulerSettings {
+            workers: 2,
+            ..SchedulerSettings::default()
+        };
+        Scheduler::start(settings, move || {
+            ended.fetch_add(1, Ordering::SeqCst);
+            panic::resume_unwind(Box::new("on purpose"));
+        })
+    };
+    finish(&scheduler.expect("valid settings"));
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+}
+
+impl std::fmt::Debug for Bomb {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Bomb")
+    }
+}
+
+impl WaitStrategy for Bomb {
+    fn idle(&self, _: u32) -> Idle {
+        self.answer(Idle::Look)
+    }
+}
+
+#[test]
+fn the_payload_of_a_wait_strategy_is_dropped() {
+    let scheduler = common::scheduler_of(1, 1);
+    let bomb = Bomb::new();
+    let pinned = scheduler
+        .start_pinned(bomb.clone(), None)
+        .expect("a thread");
+    let (gate, passed) = (Gate::default(), Gate::default());
+    gate.open();
+    let passing = gate.clone();
+    pinned.schedule(job_in(1, move |context| {
+        assert!(!context.wait(|| false), "it gives up");
+        assert!(!context.wait(|| true), "and does not ask again");
+        passing.pass();
+    }));
+    gate.wait_passed(1);
+    drop(passed);
+    assert_eq!(bomb.drops.load(Ordering::SeqCst), 1);
+    drop(pinned);
+    finish(&scheduler);
+    eventually("nobody holds it", || Arc::strong_count(&bomb) == 1);
+}
