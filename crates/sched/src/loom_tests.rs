@@ -1,7 +1,9 @@
 //! The scheduler's protocols under loom: the state word with a lane, the local ring against a
 //! thief, the sleep protocol, places that change hands.
 
-use std::ptr::NonNull;
+mod threads;
+
+use std::{ptr::NonNull, sync::OnceLock};
 
 use freeboard_queue::{Lane, Popped};
 use loom::{
@@ -329,7 +331,8 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
 struct Event {
     state: Mutex<EventState>,
     changed: loom::sync::Condvar,
-    injector: Arc<Injector>,
+    /// Takes a task that became ready.
+    injector: OnceLock<Box<dyn Fn(Task) + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -382,7 +385,7 @@ impl Driver for Event {
         };
         drop(state);
         found();
-        self.injector.push(task);
+        self.injector.get().unwrap()(task);
         Look::Found
     }
 
@@ -406,8 +409,11 @@ fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
         let event = std::sync::Arc::new(Event {
             state: Mutex::new(EventState::default()),
             changed: loom::sync::Condvar::new(),
-            injector: injector.clone(),
+            injector: OnceLock::new(),
         });
+        let inject = injector.clone();
+        let inject = move |task| inject.push(task);
+        event.injector.set(Box::new(inject)).ok().unwrap();
         let sleep = Arc::new(Sleep::new(seats(2), Some(event.clone()), None));
         (0..2).for_each(|_| sleep.join());
         let left = Arc::new(AtomicUsize::new(tasks.len()));

@@ -200,6 +200,7 @@ impl Worker {
             if !self.is_seated() {
                 if is_searching {
                     self.leave_search();
+                    self.leave_driver();
                 }
                 if !self.wait_for_place() {
                     return;
@@ -294,6 +295,18 @@ impl Worker {
             self.shared.has_work() || !self.is_seated()
         });
         self.shared.doze.rouse();
+    }
+
+    /// The thread may have waited in the driver, to which it does not come back: another one does.
+    fn leave_driver(&self) {
+        if self.is_driver_watching() {
+            self.shared.sleep.force_wake();
+        }
+    }
+
+    fn is_driver_watching(&self) -> bool {
+        let driver = self.shared.settings.driver.as_ref();
+        driver.and_then(|driver| guard::call(|| driver.is_watching())) == Some(true)
     }
 
     /// F1 and F2 of the sleep protocol.

@@ -8,7 +8,7 @@
 use freeboard_meter::{WorkerState, clock};
 
 use super::{FOUND_IN_ROW_MAX, INJECTOR_EVERY_RUNS, Worker};
-use crate::{guard, local::LocalQueue, task::Task};
+use crate::{local::LocalQueue, task::Task};
 
 /// How often in a row the next slot goes before the local ring.
 const NEXT_SLOT_USES_MAX: u32 = 3;
@@ -118,11 +118,10 @@ impl Worker {
         let (settings, workers) = (&shared.settings, shared.settings.workers);
         // Where a driver is watching, the kernel would be spun against: what it has to bring comes by
         // work that this very processor could do.
-        let driver = settings.driver.as_ref();
-        let is_watching = driver.and_then(|driver| guard::call(|| driver.is_watching()));
-        let spin_ns = match is_watching {
-            Some(true) => 0,
-            Some(false) | None => settings.spin_ns,
+        let spin_ns = if self.is_driver_watching() {
+            0
+        } else {
+            settings.spin_ns
         };
         loop {
             let found = self.shared.found.pop_batch(0, |_| ());
