@@ -135,6 +135,22 @@ impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
     }
 }
 
+/// Tells a waker from others while a clone of it lives, without keeping one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct WakerId {
+    data: usize,
+    vtable: usize,
+}
+
+impl WakerId {
+    fn of(waker: &Waker) -> Self {
+        Self {
+            data: waker.data().addr(),
+            vtable: std::ptr::from_ref(waker.vtable()).addr(),
+        }
+    }
+}
+
 /// How far a question has come.
 enum Stage<A: Actor, M: 'static, R: 'static> {
     Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
@@ -152,7 +168,7 @@ pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     receiver: oneshot::Receiver<R>,
     deadline_ns: u64,
     /// Set when it first has to wait, and again only for another waker.
-    alarm: Option<(TimerKey, Waker)>,
+    alarm: Option<(TimerKey, WakerId)>,
     is_blocking: bool,
     /// The actor that polls it is noted as one that waits for the reply.
     is_noted: bool,
@@ -263,19 +279,16 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         if left_ns == 0 {
             return Poll::Ready(Err(AskError::Expired));
         }
-        if matches!(&self.alarm, Some((_, known)) if known.will_wake(waker)) {
+        if let Some((_, known)) = self.alarm
+            && known == WakerId::of(waker)
+        {
             return Poll::Pending;
         }
         self.cancel_alarm();
         let timers = &self.to.cell().core().system.timers;
-        let woken = waker.clone();
-        let set = timers.after(Duration::from_nanos(left_ns), move |_| {
-            woken.wake_by_ref();
-            None
-        });
-        match set {
+        match timers.wake_at(self.deadline_ns, waker.clone()) {
             Ok(key) => {
-                self.alarm = Some((key, waker.clone()));
+                self.alarm = Some((key, WakerId::of(waker)));
                 Poll::Pending
             }
             // Without a timer nobody would wake us at the deadline.

@@ -366,7 +366,7 @@ impl<A: Actor> Context<A> {
         let weak = self.actor_ref().downgrade();
         // Locked until the key is kept, so that a timer that fires at once finds it there.
         let mut relations = core.lock_relations();
-        let key = core.system.timers.after(delay, move |key| {
+        let set = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
             // Before its message is there: who cancels it then is too late, and is told so.
             let is_wanted = match repeats {
@@ -374,9 +374,18 @@ impl<A: Actor> Context<A> {
                 Repeats::Yes => to.has_timer(key),
             };
             if is_wanted { fire(&to) } else { None }
-        })?;
-        relations.get_or_insert_default().timers.insert(key);
-        Ok(key)
+        });
+        match set {
+            Ok(key) => {
+                relations.get_or_insert_default().timers.insert(key);
+                Ok(key)
+            }
+            Err(not_set) => {
+                // The message's drop may lock the relations.
+                drop(relations);
+                Err(not_set.error)
+            }
+        }
     }
 
     /// Calls `action` on this actor, past the mailbox, each time the returned function is called, from

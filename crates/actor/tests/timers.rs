@@ -3,9 +3,14 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
 
-use common::{Gate, Ledger, Notes, Token, count_of, ended, eventually, finish, lane, system};
+use common::{
+    Gate, LIMIT, Ledger, Notes, Token, count_of, ended, eventually, finish, lane, system,
+};
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System, TimerKey};
 use freeboard_flow::{LaneConfig, Overload};
 
@@ -212,4 +217,45 @@ fn many_timers_all_fire() {
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..5_000));
     finish(&system);
+}
+
+/// Its drop locks what a timer's key is kept under.
+struct LocksOnDrop(ActorRef<Clocked>);
+
+impl Drop for LocksOnDrop {
+    fn drop(&mut self) {
+        self.0.wait_ended_until(Instant::now());
+    }
+}
+
+impl Handler<LocksOnDrop> for Clocked {
+    type Reply = ();
+    fn handle(&mut self, _msg: LocksOnDrop, _cx: &mut Context<Self>) {}
+}
+
+impl Handler<(Gate, mpsc::Sender<bool>)> for Clocked {
+    type Reply = ();
+    fn handle(&mut self, (gate, done): (Gate, mpsc::Sender<bool>), cx: &mut Context<Self>) {
+        cx.send_after(HOUR, 1).expect("a timer");
+        gate.pass();
+        let refused = LocksOnDrop(cx.actor_ref());
+        let _ = done.send(cx.send_after(HOUR, refused).is_err());
+    }
+}
+
+#[test]
+fn a_timer_that_cannot_be_set_drops_its_message_under_no_lock() {
+    let system = system();
+    let (actor, notes) = spawn(&system);
+    let (gate, (done, is_done)) = (Gate::default(), mpsc::channel());
+    actor.tell((gate.clone(), done)).expect("alive");
+    gate.wait_arrived(1);
+    // Its timers are shut down; the handler that is running goes on.
+    drop(system);
+    gate.open();
+    assert_eq!(is_done.recv_timeout(LIMIT), Ok(true));
+    // The timer of an hour was not called for that.
+    ended(&actor);
+    assert_eq!(notes.len(), 0);
+    assert_eq!(count_of(&lane(&actor, 0).shed, "stopped"), 0);
 }

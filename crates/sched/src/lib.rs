@@ -63,4 +63,4 @@ pub use settings::{Collapse, HOLDERS_MAX, Observer, SchedulerSettings, THREADS_M
 pub use stack::{StackError, StackTarget};
 pub use state::{Phase, Rest, RunState, Signals, Wake};
 pub use task::{After, Header, Task, Vtable};
-pub use timer::{TimerKey, Timers};
+pub use timer::{NotSet, TimerKey, Timers};
