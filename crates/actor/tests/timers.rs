@@ -4,6 +4,7 @@
 mod common;
 
 use std::{
+    hint,
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -217,6 +218,51 @@ fn many_timers_all_fire() {
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..5_000));
     finish(&system);
+}
+
+/// Sets many timers that are due at once, and cancels them while they are called.
+struct Race(u64);
+
+const RACERS: u64 = 200;
+
+impl Handler<Race> for Clocked {
+    type Reply = Vec<u64>;
+    fn handle(&mut self, race: Race, cx: &mut Context<Self>) -> Vec<u64> {
+        let due = Instant::now() + MS;
+        let set: Vec<_> = (race.0..race.0 + RACERS)
+            .map(|number| {
+                let delay = due.saturating_duration_since(Instant::now());
+                (number, cx.send_after(delay, number).expect("a timer"))
+            })
+            .collect();
+        while Instant::now() < due + MS / 10 {
+            hint::spin_loop();
+        }
+        let set = set.into_iter().rev();
+        set.filter_map(|(number, key)| cx.cancel(key).then_some(number))
+            .collect()
+    }
+}
+
+#[test]
+fn a_timer_that_is_cancelled_while_it_is_called_does_not_send() {
+    let (system, notes) = (system(), Notes::default());
+    let made = notes.clone();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(4 * RACERS as usize));
+    let actor = system
+        .spawn_with(options, move || Clocked(made.clone()))
+        .expect("valid options");
+    let mut cancelled = Vec::new();
+    for round in 0..200 {
+        let race = Race(round * RACERS);
+        cancelled.extend(actor.ask(race).wait().expect("a reply"));
+    }
+    let mut all = notes.wait_len(200 * RACERS as usize - cancelled.len());
+    finish(&system);
+    all.extend(cancelled);
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..200 * RACERS));
+    assert_eq!(lane(&actor, 0).depth, 0);
 }
 
 /// Its drop locks what a timer's key is kept under.
