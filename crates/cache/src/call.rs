@@ -10,6 +10,7 @@ use std::{
 };
 
 use freeboard_actor::{Message, Recipient};
+use futures_channel::oneshot;
 
 use crate::{error::CacheError, gauges::Gauges};
 
@@ -45,7 +46,7 @@ impl<T> Reply<T> {
 
     /// Whether nobody waits any more.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Slot(slot) if slot.is_closed())
+        matches!(self, Self::Slot(slot) if slot.is_canceled())
     }
 }
 
@@ -65,7 +66,7 @@ impl<T: 'static> Call<T> {
     pub fn wait(self) -> Result<T, CacheError> {
         let (sender, receiver) = oneshot::channel();
         (self.start)(Reply::Slot(sender));
-        receiver.recv().unwrap_or(Err(CacheError::Closed))
+        pollster::block_on(receiver).unwrap_or(Err(CacheError::Closed))
     }
 
     /// Makes it, and tells an actor `message` of the outcome.
@@ -100,7 +101,7 @@ impl<T: 'static> IntoFuture for Call<T> {
 
     /// Makes it.
     fn into_future(self) -> Calling<T> {
-        let (sender, receiver) = oneshot::async_channel();
+        let (sender, receiver) = oneshot::channel();
         (self.start)(Reply::Slot(sender));
         Calling { receiver }
     }
@@ -109,7 +110,7 @@ impl<T: 'static> IntoFuture for Call<T> {
 /// The future of a [`Call`] that was made. Needs no runtime.
 #[must_use = "the outcome is dropped with it"]
 pub struct Calling<T> {
-    receiver: oneshot::AsyncReceiver<Result<T, CacheError>>,
+    receiver: oneshot::Receiver<Result<T, CacheError>>,
 }
 
 impl<T> Future for Calling<T> {

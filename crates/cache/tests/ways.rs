@@ -1,41 +1,29 @@
 //! The ways of using a cache: async, blocking, from an actor, with a function; and its end.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the seed is printed, so that a run can be had again"
+)]
+
 mod support;
 
 use std::{
     convert::Infallible,
-    future::Future,
-    pin::pin,
+    future::{Future, IntoFuture},
+    hint,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, mpsc},
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    task::{Context, Waker},
+    thread,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
 use freeboard_actor::{Actor, Handler, Recipient};
-use freeboard_cache::{Cache, CacheError, FetchError, Filled, Found, LocalOptions};
+use freeboard_cache::{Cache, CacheError, CacheOptions, FetchError, Filled, Found, LocalOptions};
+use freeboard_flow::random;
 use freeboard_meter::Exposition;
 use support::{Bench, LONG, bytes, eventually, fill, fresh, lease, pending, value};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Any runtime, the smallest one.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
 
 type Fetched<E> = Result<Option<Bytes>, E>;
 
@@ -44,10 +32,10 @@ fn an_async_caller_fetches_once() {
     let Some(bench) = Bench::start() else { return };
     let cache = bench.cache();
     let fetch = async || Fetched::<Infallible>::Ok(Some(bytes("v")));
-    let found = block_on(cache.get_or_fetch("k", fetch));
+    let found = pollster::block_on(cache.get_or_fetch("k", fetch));
     assert_eq!(found, Ok(Some(bytes("v"))));
     let not_again = async || Fetched::<Infallible>::Ok(Some(bytes("w")));
-    let found = block_on(cache.get_or_fetch("k", not_again));
+    let found = pollster::block_on(cache.get_or_fetch("k", not_again));
     assert_eq!(found, Ok(Some(bytes("v"))));
     eventually("it is counted", || cache.snapshot().fills_stored == 1);
 }
@@ -92,6 +80,49 @@ fn a_future_that_is_dropped_while_it_fetches_gives_its_lease_back() {
         });
     }
     assert_eq!(fill(lease(&cache, "k"), "v"), Filled::Stored);
+}
+
+#[test]
+fn a_call_that_is_dropped_while_its_outcome_comes_gives_its_lease_back() {
+    let Some(bench) = Bench::start() else { return };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let seed = now.unwrap().as_nanos() as u64;
+    println!("seed {seed}");
+    let keys = ["k", "l", "m"];
+    let options = CacheOptions {
+        lease_every: Duration::ZERO,
+        ..bench.options()
+    };
+    let cache = bench.cache_with(options);
+    let run = |thread: u64| {
+        let cache = cache.clone();
+        thread::spawn(move || {
+            for turn in 0..1_000 {
+                let number = random::number(seed, thread << 32 | turn);
+                let key = keys[random::below(number, keys.len())];
+                let mut call = cache.get_or_lease(key).into_future();
+                let mut context = Context::from_waker(Waker::noop());
+                let choice = number % 4;
+                let is_polled = choice > 0;
+                let is_done = is_polled && Pin::new(&mut call).poll(&mut context).is_ready();
+                (0..number % 10_000).for_each(|_| hint::spin_loop());
+                if choice == 3 && !is_done {
+                    match pollster::block_on(call).unwrap() {
+                        Found::Cached(_) => cache.invalidate(key).wait().unwrap(),
+                        Found::Lease(lease) if number % 8 == 7 => drop(lease),
+                        Found::Lease(lease) => drop(lease.fill(Some(bytes("v"))).wait().unwrap()),
+                    }
+                }
+            }
+        })
+    };
+    let threads: Vec<_> = (0..3).map(run).collect();
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    for key in keys {
+        cache.invalidate(key).wait().unwrap();
+        assert_eq!(fill(lease(&cache, key), "v"), Filled::Stored);
+    }
+    eventually("no look-up is left", || cache.snapshot().flights == 0);
 }
 
 #[test]
@@ -194,7 +225,7 @@ fn an_actor_that_has_ended_gives_its_lease_back() {
 fn the_local_layer_answers_for_a_while_and_forgets_what_is_invalidated() {
     let Some(bench) = Bench::start() else { return };
     let mut options = bench.options();
-    options.lease_every = std::time::Duration::ZERO;
+    options.lease_every = Duration::ZERO;
     options.local = Some(LocalOptions {
         entries_max: 64,
         bytes_max: 64 << 10,

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
+use futures_channel::oneshot;
 
 use crate::{error::RedisError, protocol::Value};
 

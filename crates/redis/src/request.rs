@@ -11,6 +11,7 @@ use std::{
 
 use freeboard_actor::{Message, Recipient};
 use freeboard_meter::now_ns;
+use futures_channel::oneshot;
 
 use crate::{
     error::RedisError,
@@ -114,7 +115,7 @@ impl<'a, T> Request<'a, T> {
         let decoder = self.decoder();
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        decoder.decode(receiver.recv().unwrap_or_else(|_| Err(gone())))
+        decoder.decode(pollster::block_on(receiver).unwrap_or_else(|_| Err(gone())))
     }
 
     #[inline]
@@ -210,17 +211,14 @@ impl<T> IntoFuture for Request<'_, T> {
         let decoder = self.decoder();
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        Replying {
-            receiver: receiver.into_future(),
-            decoder,
-        }
+        Replying { receiver, decoder }
     }
 }
 
 /// The future of a [`Request`] that was sent. Needs no runtime.
 #[must_use = "the reply is dropped with it"]
 pub struct Replying<T> {
-    receiver: oneshot::AsyncReceiver<Result<Value, RedisError>>,
+    receiver: oneshot::Receiver<Result<Value, RedisError>>,
     decoder: Decoder<T>,
 }
 

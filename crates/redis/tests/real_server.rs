@@ -2,13 +2,7 @@
 
 mod support;
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll, Wake},
-    thread::{self, Thread},
-};
+use std::sync::{Arc, Mutex};
 
 use freeboard_actor::System;
 use freeboard_redis::{
@@ -18,27 +12,6 @@ use freeboard_redis::{
 use support::{
     Keeper, LONG, Outcomes, client, eventually, figures, options, server::Server, system,
 };
-
-/// Wakes a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for a future, without any runtime.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Arc::new(Unpark(thread::current())).into();
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
 
 #[test]
 fn a_password_is_asked_for_and_a_wrong_one_is_named() {
@@ -99,7 +72,7 @@ fn each_way_of_use_comes_to_the_same() {
     redis.get("a").tell(&keeper, |outcome| outcome);
     eventually("told", || !kept.lock().unwrap().is_empty());
     let waited = redis.get("a").wait();
-    assert_eq!(block_on(async { redis.get("a").await }), waited);
+    assert_eq!(pollster::block_on(async { redis.get("a").await }), waited);
     assert_eq!(by_function, waited);
     assert_eq!(kept.lock().unwrap()[0], waited);
     // A future that is dropped leaves the others their replies.
@@ -133,7 +106,7 @@ fn a_script_is_loaded_when_the_server_does_not_know_it() {
     assert_eq!(again.1, 2);
 
     flush();
-    let awaited: (String, i64) = block_on(async { call(1).on(&redis).await }).unwrap();
+    let awaited: (String, i64) = pollster::block_on(async { call(1).on(&redis).await }).unwrap();
     assert_eq!(awaited.1, 3);
     flush();
     let outcomes = Outcomes::<(String, i64)>::new();

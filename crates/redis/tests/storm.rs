@@ -1,4 +1,4 @@
-//! A server that fails at random, under load from several threads.
+//! A server that fails at random, and futures that are dropped at random, under load from several threads.
 
 #![allow(
     clippy::print_stdout,
@@ -8,22 +8,32 @@
 mod support;
 
 use std::{
+    future::{Future, IntoFuture},
+    hint,
     net::Shutdown,
-    sync::atomic::{AtomicU64, Ordering},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, SystemTime},
 };
 
 use freeboard_flow::random;
-use freeboard_redis::{RedisError, RedisOptions, Routing};
+use freeboard_redis::{Redis, RedisError, RedisOptions, Replying, Routing};
 use support::{
     LONG, Outcomes, client, eventually,
     fake::{Fake, Gate, Peer, bulk},
-    options,
+    figures, options,
 };
 
 const THREADS: usize = 3;
 const COMMANDS: usize = 8_000;
+const BURSTS: usize = 500;
+/// Commands of a burst.
+const BURST: usize = 128;
 
 struct Chance(AtomicU64);
 
@@ -56,11 +66,16 @@ fn serve(connection: usize, peer: &mut Peer, chance: &Chance, over: &Gate) {
     }
 }
 
-#[test]
-fn each_command_has_one_outcome_and_its_own_reply() {
+fn new_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = now.unwrap().as_nanos() as u64;
     println!("seed {seed}");
+    seed
+}
+
+#[test]
+fn each_command_has_one_outcome_and_its_own_reply() {
+    let seed = new_seed();
     let over = Gate::default();
     let fake = {
         let (chance, over) = (Chance(AtomicU64::new(seed)), over.clone());
@@ -77,7 +92,7 @@ fn each_command_has_one_outcome_and_its_own_reply() {
     };
     let (_system, redis) = client(options);
     let outcomes = Outcomes::<String>::new();
-    let send = |thread: usize, redis: freeboard_redis::Redis| {
+    let send = |thread: usize, redis: Redis| {
         let numbers = (0..COMMANDS).map(move |number| thread * COMMANDS + number);
         let senders: Vec<_> = numbers
             .map(|number| (number, outcomes.of(number)))
@@ -130,4 +145,80 @@ fn each_command_has_one_outcome_and_its_own_reply() {
         connects > connections.len() as u64
     });
     over.open();
+}
+
+/// Says that it was called.
+#[derive(Default)]
+struct Called(AtomicBool);
+
+impl Wake for Called {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Sends a burst of commands and drops most of their futures while the connection hands the replies over, in the
+/// same order, so that the two often meet at one future. Returns how many were awaited.
+fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
+    let text = |number: usize| format!("{burst}-{number}");
+    let send = |number| redis.echo(text(number)).as_type::<String>().into_future();
+    let futures: Vec<_> = (0..BURST).map(send).collect();
+    let start = chance.below(BURST as u64) as usize;
+    let called = Arc::new(Called::default());
+    let poll = |(number, mut future): (usize, Replying<String>)| {
+        let waker = match number == start {
+            true => Waker::from(called.clone()),
+            false => Waker::from(Arc::new(Called::default())),
+        };
+        if number != start && chance.below(8) == 0 {
+            return Some((number, future));
+        }
+        let outcome = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        if let Poll::Ready(outcome) = outcome {
+            assert_eq!(outcome, Ok(text(number)));
+            called.wake_by_ref();
+            return None;
+        }
+        Some((number, future))
+    };
+    let mut sent: Vec<_> = futures.into_iter().enumerate().filter_map(poll).collect();
+    let rest = sent.split_off(sent.partition_point(|(number, _)| *number <= start));
+    for look in 1_u64.. {
+        if called.0.load(Ordering::SeqCst) {
+            break;
+        }
+        if look % 256 == 0 {
+            thread::yield_now();
+        }
+    }
+    let mut awaited = 0;
+    for (number, future) in rest {
+        (0..chance.below(40)).for_each(|_| hint::spin_loop());
+        if chance.below(16) == 0 {
+            assert_eq!(pollster::block_on(future), Ok(text(number)));
+            awaited += 1;
+        }
+    }
+    awaited
+}
+
+#[test]
+fn a_future_that_is_dropped_while_its_reply_comes_harms_nobody() {
+    let seed = new_seed();
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (_system, redis) = client(options(fake.port));
+    let chance = Chance(AtomicU64::new(seed));
+    let bursts = (0..BURSTS).map(|burst| send_and_drop(&redis, &burst.to_string(), &chance));
+    let awaited: usize = bursts.sum();
+    assert!(awaited >= BURSTS, "{awaited} replies");
+    eventually("all credit is back", || {
+        figures(&redis).bytes_under_way == 0
+    });
 }

@@ -4,6 +4,7 @@ mod support;
 
 use std::{
     sync::{Arc, Mutex},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -218,4 +219,21 @@ fn a_subscription_keeps_the_connections_as_a_handle_does() {
     assert_eq!(system.actors_alive(), 2);
     drop(subscription);
     eventually("its connection has ended", || system.actors_alive() == 1);
+}
+
+/// Simple executors park between polls, and rely on the thread's park token.
+#[test]
+fn a_wait_inside_a_future_takes_no_wake_of_its_executor() {
+    let fake = Fake::start(|_, peer| {
+        peer.hello();
+        peer.echo_all();
+    });
+    let (_system, redis) = client(options(fake.port));
+    thread::current().unpark();
+    for number in 0..100 {
+        assert!(is_reply(number, &echo(&redis, number).wait()));
+    }
+    let parked = Instant::now();
+    thread::park_timeout(LONG);
+    assert!(parked.elapsed() < LONG, "the wake was taken");
 }

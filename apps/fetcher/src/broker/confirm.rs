@@ -6,6 +6,8 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_channel::oneshot;
+
 use super::error::Unconfirmed;
 
 type Outcome = Result<(), Unconfirmed>;
@@ -14,12 +16,12 @@ type Outcome = Result<(), Unconfirmed>;
 #[derive(Debug)]
 #[must_use = "a message is not published before it is confirmed"]
 pub struct Confirm {
-    receiver: oneshot::AsyncReceiver<Outcome>,
+    receiver: oneshot::Receiver<Outcome>,
 }
 
 impl Confirm {
     pub(super) fn channel() -> (oneshot::Sender<Outcome>, Self) {
-        let (sender, receiver) = oneshot::async_channel();
+        let (sender, receiver) = oneshot::channel();
         (sender, Self { receiver })
     }
 }

@@ -1,6 +1,10 @@
 //! The actors of one run: server, dam and its usher, senders.
 
-use std::{any::type_name, sync::Arc, time::Duration};
+use std::{
+    any::type_name,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use freeboard::{
@@ -8,6 +12,7 @@ use freeboard::{
     board::Shown,
     flow::{LaneConfig, ReservoirBound},
 };
+use futures_channel::oneshot;
 
 use crate::board;
 
@@ -85,7 +90,7 @@ impl Cast {
     /// The server handles nothing until what is returned is told, or dropped.
     pub(crate) fn hold(&self) -> Result<oneshot::Sender<()>> {
         let (release, released) = oneshot::channel();
-        let (holds, is_held) = oneshot::channel();
+        let (holds, is_held) = mpsc::sync_channel(1);
         // Not queued any more when the flood begins: the queue's length is that of the lines.
         let told = self.server.tell(Hold { holds, released });
         if told.is_err() || is_held.recv().is_err() {

@@ -11,9 +11,13 @@
 //! its own. *Scan* is the original's selective receive: the answer lies at the end of the mailbox,
 //! and the server looks at each message from the head on until it has found it.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+};
 
 use freeboard::{Actor, ActorRef, AsyncHandler, Context, Handler, meter::clock};
+use futures_channel::oneshot;
 
 use super::{
     knobs::Receive,
@@ -38,7 +42,7 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) struct Hold {
     /// Told when the server has come to hold.
-    pub(crate) holds: oneshot::Sender<()>,
+    pub(crate) holds: mpsc::SyncSender<()>,
     /// The other end is told, or dropped, to let go.
     pub(crate) released: oneshot::Receiver<()>,
 }
@@ -132,9 +136,14 @@ impl LogServer {
         };
         match self.receive {
             Receive::Indexed => {
-                let (slot, answer) = oneshot::channel();
+                let (slot, mut answer) = oneshot::channel();
                 port.call(line.bytes(), |result| drop(slot.send(result)));
-                answer.recv().unwrap_or_else(|_| Err(no_answer()))
+                // A port answers before its call returns.
+                answer
+                    .try_recv()
+                    .ok()
+                    .flatten()
+                    .unwrap_or_else(|| Err(no_answer()))
             }
             Receive::Scan => {
                 self.tag += 1;

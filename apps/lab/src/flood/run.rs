@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use freeboard::meter::clock;
+use futures_channel::oneshot;
 
 use super::{
     cast::Cast,
