@@ -6,6 +6,7 @@ use freeboard_meter::LongRunSnapshot;
 use freeboard_sched::{BudgetLimits, Collapse, Driver, Fault, Scheduler, SchedulerSettings};
 
 use crate::{
+    circles::CircleSearch,
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
     names::Names,
     observer::Observers,
@@ -80,10 +81,23 @@ impl SystemBuilder {
         self
     }
 
-    /// The most worker threads. Each call that blocks a worker needs one beyond the workers; when all
-    /// are in use, a blocked worker keeps its place until it returns. Default: 256 more than workers.
+    /// The most worker threads. Each call that blocks a worker needs one beyond the workers. When all are in use,
+    /// [`Ask::wait`](crate::Ask::wait) and [`ActorRef::tell_blocking`](crate::ActorRef::tell_blocking) fail in
+    /// handlers, so that a thread is left to run whoever would answer. Other blocking calls (a socket, a lock)
+    /// cannot be refused: while all threads are blocked in them, each second an error event names the actors that
+    /// hold them, and [`System::scheduler_snapshot`] shows them.
+    ///
+    /// Default: 10,000, or what memory and the system's limits allow. Each doubling of their number beyond twice the
+    /// workers is a `tracing` warning.
     pub fn threads_max(mut self, threads: usize) -> Self {
         self.settings.threads_max = Some(threads);
+        self
+    }
+
+    /// Stack size of the worker threads, in bytes; default: the standard library's, 2 MiB. The system takes memory
+    /// only for what was used of it.
+    pub fn thread_stack(mut self, bytes: usize) -> Self {
+        self.settings.stack_bytes = Some(bytes);
         self
     }
 
@@ -168,7 +182,10 @@ impl SystemBuilder {
         let names = Arc::new(Names::default());
         let name = self.settings.name.clone();
         let settings = SchedulerSettings {
-            observer: Arc::new(self.observers),
+            observer: Arc::new(Observers {
+                circles: Some(CircleSearch::new(registry.clone())),
+                ..self.observers
+            }),
             ..self.settings
         };
         let scheduler = Scheduler::start(settings, {

@@ -421,14 +421,18 @@ impl<A: Actor> Context<A> {
         core.system.dead_letters.note(core, message_type, reason);
     }
 
-    /// Drops a timer. `false` if it has fired for the last time.
+    /// Drops a timer. `true` if it will send nothing more; `false` if it has fired for the last time.
     pub fn cancel(&self, timer: TimerKey) -> bool {
         let core = self.cell().core();
         let is_set = core
             .lock_relations()
             .as_mut()
             .is_some_and(|relations| relations.timers.remove(&timer));
-        is_set && core.system.timers.cancel(timer)
+        if is_set {
+            // A call of it that has begun finds its key gone, and sends nothing.
+            core.system.timers.cancel(timer);
+        }
+        is_set
     }
 
     /// Takes the first queued message of type `M` that `matches` out of the mailbox, wherever it is;

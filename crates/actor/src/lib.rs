@@ -42,6 +42,7 @@ mod builder;
 mod catch_panic;
 mod cell;
 mod cell_ref;
+mod circles;
 mod context;
 mod credit;
 mod current;

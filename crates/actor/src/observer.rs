@@ -3,56 +3,104 @@
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{Collapse, Observer};
 
-use crate::catch_panic;
+use crate::{catch_panic, circles::CircleSearch};
 
 type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
 
-/// Writes `tracing` events, and tells whoever asked to be told.
+/// Writes `tracing` events, and tells whoever asked to be told. A subscriber or an observer that panics ends
+/// nothing.
 #[derive(Default)]
 pub(crate) struct Observers {
     pub(crate) on_long_run: Option<Told<LongRunSnapshot>>,
     pub(crate) on_collapse: Option<Told<Collapse>>,
+    pub(crate) circles: Option<CircleSearch>,
 }
 
 impl Observer for Observers {
     fn long_run(&self, run: &LongRunSnapshot) {
-        tracing::warn!(
-            actor = run.run.actor,
-            actor_type = run.run.actor_type,
-            message_type = run.run.message_type,
-            elapsed_ns = run.elapsed_ns,
-            cpu_share = run.cpu_share,
-            stack = run.stack,
-            "a handler {} for long",
-            if run.is_blocked { "blocks" } else { "computes" },
-        );
+        catch_panic::call(|| {
+            tracing::warn!(
+                actor = run.run.actor,
+                actor_type = run.run.actor_type,
+                message_type = run.run.message_type,
+                elapsed_ns = run.elapsed_ns,
+                cpu_share = run.cpu_share,
+                stack = run.stack,
+                "a handler {} for long",
+                if run.is_blocked { "blocks" } else { "computes" },
+            );
+        });
         tell(self.on_long_run.as_ref(), run);
     }
 
     fn collapse(&self, collapse: &Collapse) {
-        tracing::error!(
-            sleeping = collapse.sleeping,
-            queued = collapse.queued,
-            detect_ns = collapse.detect_ns,
-            "workers slept while there was work; one was woken",
-        );
+        catch_panic::call(|| {
+            tracing::error!(
+                sleeping = collapse.sleeping,
+                queued = collapse.queued,
+                detect_ns = collapse.detect_ns,
+                "workers slept while there was work; one was woken",
+            );
+        });
         tell(self.on_collapse.as_ref(), collapse);
     }
 
     fn wait_strategy_panicked(&self, task: Option<CurrentRun>) {
         let run = task.unwrap_or_default();
-        tracing::error!(
-            actor = run.actor,
-            actor_type = run.actor_type,
-            "a wait strategy panicked; its thread parks when idle from here on",
-        );
+        catch_panic::call(|| {
+            tracing::error!(
+                actor = run.actor,
+                actor_type = run.actor_type,
+                "a wait strategy panicked; its thread parks when idle from here on",
+            );
+        });
     }
+
+    fn threads_grew(&self, threads: usize) {
+        catch_panic::call(|| {
+            tracing::warn!(
+                threads,
+                "the number of worker threads grew: handlers block; prefer async handlers",
+            );
+        });
+    }
+
+    fn all_blocked(&self, holders: &[CurrentRun]) {
+        catch_panic::call(|| {
+            let texts: Vec<_> = holders.iter().map(holder).collect();
+            tracing::error!(
+                holders = texts.join(", "),
+                "all threads are blocked while actors wait, and no further thread can be had",
+            );
+        });
+    }
+
+    fn second(&self) {
+        let Some(circles) = &self.circles else { return };
+        for circle in circles.look() {
+            catch_panic::call(|| {
+                tracing::warn!(
+                    circle,
+                    "actors ask each other in a circle: none of them gets its reply",
+                );
+            });
+        }
+    }
+}
+
+/// One run as text: type, number and message.
+fn holder(run: &CurrentRun) -> String {
+    let message = match run.message_type.as_str() {
+        "" => "no message",
+        message => message,
+    };
+    format!("{} ({}) on {message}", run.actor_type, run.actor)
 }
 
 fn tell<T>(observer: Option<&Told<T>>, what: &T) {
     if let Some(observer) = observer
         && catch_panic::call(|| observer(what)).is_none()
     {
-        tracing::error!("an observer of the scheduler panicked");
+        catch_panic::call(|| tracing::error!("an observer of the scheduler panicked"));
     }
 }

@@ -4,6 +4,7 @@ use std::{io, sync::Arc};
 
 use freeboard_flow::{ConfigError, LaneConfig, MailboxConfig};
 
+use freeboard_queue::Ring;
 use freeboard_sched::{Pinned, Scheduler};
 
 use crate::{
@@ -109,6 +110,14 @@ impl SpawnOptions {
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.mailbox.validate()?;
+        let is_pinned = self.dispatcher.pinned_to().is_some();
+        for (lane, config) in self.mailbox.as_slice().iter().enumerate() {
+            if is_pinned && self.has_lanes && config.bound() > Ring::<()>::BOUND_MAX {
+                let (bound, bound_max) = (config.bound(), Ring::<()>::BOUND_MAX);
+                let error = Box::new(ConfigError::RingTooLarge { bound, bound_max });
+                return Err(ConfigError::Lane { lane, error });
+            }
+        }
         self.supervision.validate()
     }
 }

@@ -19,6 +19,14 @@ pub enum ConfigError {
         /// The bound that was asked for, in messages.
         bound: u64,
     },
+    /// The lane of an actor with a thread of its own is a ring, and its memory is taken at once.
+    #[error("lane bound is {bound}, a pinned actor's must be at most {bound_max}")]
+    RingTooLarge {
+        /// The bound that was asked for, in messages.
+        bound: u64,
+        /// The largest bound of a ring.
+        bound_max: u64,
+    },
     /// The watermarks do not leave a gap to drain.
     #[error("low watermark is {low}, it must be below the high watermark {high}")]
     LowNotBelowHigh {
