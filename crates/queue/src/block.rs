@@ -95,6 +95,9 @@ pub(crate) struct Header<T> {
     pub(crate) length: u64,
     pub(crate) next: AtomicPtr<Block<T>>,
     pub(crate) retire_at: AtomicU64,
+    /// Read by each access and written when the block is freed, so that loom checks their order.
+    #[cfg(loom)]
+    life: UnsafeCell<()>,
 }
 
 #[repr(C)]
@@ -108,6 +111,8 @@ impl<T> Deref for Block<T> {
 
     #[inline(always)]
     fn deref(&self) -> &Header<T> {
+        #[cfg(loom)]
+        self.header.life.with(|_| ());
         &self.header
     }
 }
@@ -151,6 +156,8 @@ impl<T> Block<T> {
                 length,
                 next: AtomicPtr::new(ptr::null_mut()),
                 retire_at: AtomicU64::new(NOT_RETIRED),
+                #[cfg(loom)]
+                life: UnsafeCell::new(()),
             },
             slots: [],
         };
@@ -211,9 +218,14 @@ impl<T> Block<T> {
         // SAFETY: the caller owns the block; header and slots were initialised by `allocate`, and
         // values are `MaybeUninit`, so only loom's atomics have anything to drop.
         unsafe {
+            #[cfg(loom)]
+            block.as_ref().header.life.with_mut(|_| ());
             if std::mem::needs_drop::<Slot<T>>() {
-                for index in 0..block.as_ref().length {
-                    Self::slot(block.as_ptr(), index).drop_in_place();
+                for index in 0..length {
+                    let slot = Self::slot(block.as_ptr(), index);
+                    #[cfg(loom)]
+                    (*slot).value.with_mut(|_| ());
+                    slot.drop_in_place();
                 }
             }
             block.drop_in_place();

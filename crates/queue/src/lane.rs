@@ -36,7 +36,11 @@
 //!    two steps), it counts itself in `walkers` and walks from `block_head`, the consumer's block,
 //!    which cannot be past *i*. The consumer moves `block_head` before it reads `walkers`, and frees
 //!    nothing while that is not zero. Both sides' accesses are SeqCst: either the laggard sees the
-//!    new `block_head` or the consumer sees the laggard.
+//!    new `block_head` or the consumer sees the laggard. With several laggards the count may be zero in
+//!    between: a consumer that reads such a zero did so, in the one order of these accesses, before
+//!    the next laggard announced itself, and that one sees the new `block_head`. The laggard's
+//!    subtraction is SeqCst too: C++20 needs only its Release, but loom lets a SeqCst load read an
+//!    older Release store past a newer SeqCst one.
 //! 3. The hint starts as null. Each producer that finds it so takes `block_head`, installing the
 //!    first block if need be, and sets the hint to it before it publishes; the head cannot pass
 //!    index 0 before its producer has done so, thus the hint's first value is the first block.
@@ -301,7 +305,7 @@ impl<T> Lane<T> {
             block = self.first_block();
         }
         // SAFETY: rule 1 (or 3, for the first block).
-        let is_laggard = unsafe { (*block).header.start } > index;
+        let is_laggard = unsafe { &*block }.start > index;
         if is_laggard {
             // Ordering: SeqCst, rule 2: announce, then read `block_head`.
             self.published.walkers.fetch_add(1, Ordering::SeqCst);
@@ -309,7 +313,7 @@ impl<T> Lane<T> {
         }
         loop {
             // SAFETY: rule 1 or 2 keeps this block alive until we publish.
-            let (start, length) = unsafe { ((*block).header.start, (*block).header.length) };
+            let (start, length) = unsafe { ((&*block).start, (&*block).length) };
             debug_assert!(start <= index, "a producer never starts past its own index");
             if index - start < length {
                 return Place {
@@ -401,7 +405,7 @@ impl<T> Lane<T> {
             let tail = self.producers.tail.load(Ordering::SeqCst) & !CLOSED;
             // SAFETY: nobody frees the block before `retire_at` is set, and only we set it.
             // Ordering: Release pairs with the Acquire in `reclaim`.
-            unsafe { (*block).header.retire_at.store(tail, Ordering::Release) };
+            unsafe { &*block }.retire_at.store(tail, Ordering::Release);
         }
     }
 

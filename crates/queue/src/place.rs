@@ -47,8 +47,8 @@ impl<T> Place<'_, T> {
         // Ordering: Release pairs with the consumer's Acquire load of the mark.
         slot.mark.store(mark, Ordering::Release);
         if self.is_laggard {
-            // Ordering: Release: our accesses to blocks come before the consumer sees us gone.
-            self.lane.published.walkers.fetch_sub(1, Ordering::Release);
+            // Ordering: SeqCst, rule 2: our accesses to blocks come before the consumer sees us gone.
+            self.lane.published.walkers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

@@ -6,8 +6,14 @@ use loom::{sync::Arc, thread};
 
 /// All interleavings of two preemptions, or of as many as LOOM_MAX_PREEMPTIONS says.
 fn check(model: impl Fn() + Send + Sync + 'static) {
+    check_preempting(2, model);
+}
+
+/// As [`check`], with at least so many preemptions.
+fn check_preempting(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(2);
+    let asked_for = builder.preemption_bound.unwrap_or(0);
+    builder.preemption_bound = Some(asked_for.max(preemptions));
     builder.check(model);
 }
 
@@ -73,6 +79,92 @@ fn a_laggard_finds_its_block() {
         laggard.join().unwrap();
         values.sort_unstable();
         assert_eq!(values, [1, 2, 3, 4, 5]);
+    });
+}
+
+/// A lane of four queued values, in the first two blocks.
+fn lane_of_four() -> Arc<Lane<Box<u32>>> {
+    let lane = Arc::new(Lane::new(16));
+    for value in 0..4 {
+        lane.push(Box::new(value)).unwrap();
+    }
+    lane
+}
+
+/// A laggard walks from the first block to the third, while the consumer moves along the same way and
+/// reclaims behind itself.
+#[test]
+fn a_laggard_walks_over_blocks_that_the_consumer_leaves() {
+    check_preempting(3, || {
+        let lane = lane_of_four();
+        let laggard = {
+            let lane = lane.clone();
+            thread::spawn(move || lane.push(Box::new(10)).unwrap())
+        };
+        for value in 4..7 {
+            lane.push(Box::new(value)).unwrap();
+        }
+        thread::yield_now();
+        let mut values = drain(&lane, 8);
+        laggard.join().unwrap();
+        values.retain(|value| *value != 10);
+        assert_eq!(values, [0, 1, 2, 3, 4, 5, 6]);
+    });
+}
+
+/// Two laggards walk at once: the consumer reclaims after both.
+#[test]
+fn two_laggards_walk_at_once() {
+    check(|| {
+        let lane = lane_of_four();
+        let laggards = [10, 11].map(|value| {
+            let lane = lane.clone();
+            thread::spawn(move || lane.push(Box::new(value)).map(drop).unwrap())
+        });
+        thread::yield_now();
+        lane.push(Box::new(4)).unwrap();
+        let mut values = drain(&lane, 7);
+        for laggard in laggards {
+            laggard.join().unwrap();
+        }
+        values.retain(|value| *value < 10);
+        assert_eq!(values, [0, 1, 2, 3, 4]);
+    });
+}
+
+/// A lane is closed, in two steps, while a laggard is under way and its block is left behind.
+#[test]
+fn closing_waits_for_laggards() {
+    check(|| {
+        let lane = lane_of_four();
+        let laggard = {
+            let lane = lane.clone();
+            thread::spawn(move || u32::from(lane.push(Box::new(10)).is_ok()))
+        };
+        let closer = {
+            let lane = lane.clone();
+            thread::spawn(move || assert!(lane.close()))
+        };
+        let mut accepted = 4;
+        for value in 4..7 {
+            accepted += u32::from(lane.push(Box::new(value)).is_ok());
+        }
+        thread::yield_now();
+        let mut drained = 0;
+        loop {
+            let was_closed = lane.is_closed();
+            // SAFETY: the test's main thread is the only consumer.
+            match unsafe { lane.pop() } {
+                Popped::Value(..) => drained += 1,
+                Popped::Empty if was_closed => break,
+                Popped::Empty | Popped::Pending => thread::yield_now(),
+            }
+        }
+        closer.join().unwrap();
+        accepted += laggard.join().unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { lane.pop() }, Popped::Empty);
+        assert_eq!((drained, lane.accepted()), (accepted, accepted.into()));
     });
 }
 
