@@ -14,6 +14,8 @@
 //! producer that passed the check before the barrier was raised may still push afterwards. `raise` and
 //! `lower` may be called by any thread at any time; calls that may disagree need a lock of their owner.
 
+use crate::{Lane, Refused, lane::SHUT, sync::Ordering};
+
 /// One of the two barriers of a queue. They are independent of each other.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Barrier {
@@ -35,3 +37,39 @@ impl Barrier {
 
 /// The bits of all barriers.
 pub(crate) const ALL: u8 = Barrier::Waiters.bit() | Barrier::Pause.bit();
+
+impl<T> Lane<T> {
+    /// Raises a barrier, if it is not raised.
+    pub fn raise(&self, barrier: Barrier) {
+        // Ordering: Relaxed, a hint. Pushes that happen after this call see it by coherence.
+        self.published
+            .gate
+            .fetch_or(barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Lowers a barrier, if it is raised.
+    pub fn lower(&self, barrier: Barrier) {
+        // Ordering: Relaxed, as in `raise`.
+        self.published
+            .gate
+            .fetch_and(!barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Whether a barrier is raised.
+    pub fn is_raised(&self, barrier: Barrier) -> bool {
+        // Ordering: Relaxed, as in `raise`.
+        self.published.gate.load(Ordering::Relaxed) & barrier.bit() != 0
+    }
+
+    /// `None` if the gate was shut at the bound and there is capacity again.
+    #[cold]
+    pub(crate) fn refuse_at_gate(&self, gate: u8) -> Option<Refused<()>> {
+        if gate == SHUT && self.depth() < self.published.bound {
+            None
+        } else if self.is_closed() {
+            Some(Refused::Closed(()))
+        } else {
+            Some(Refused::Full(()))
+        }
+    }
+}

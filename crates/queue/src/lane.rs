@@ -254,18 +254,6 @@ impl<T> Lane<T> {
         Ok(self.find(index))
     }
 
-    /// `None` if the gate was shut at the bound and there is capacity again.
-    #[cold]
-    fn refuse_at_gate(&self, gate: u8) -> Option<Refused<()>> {
-        if gate == SHUT && self.depth() < self.published.bound {
-            None
-        } else if self.is_closed() {
-            Some(Refused::Closed(()))
-        } else {
-            Some(Refused::Full(()))
-        }
-    }
-
     #[cold]
     fn leave_hole(&self, index: u64) -> Refused<()> {
         // Ordering: Relaxed, a hint.
@@ -407,28 +395,6 @@ impl<T> Lane<T> {
             // Ordering: Release pairs with the Acquire in `reclaim`.
             unsafe { &*block }.retire_at.store(tail, Ordering::Release);
         }
-    }
-
-    /// Raises a barrier, if it is not raised.
-    pub fn raise(&self, barrier: Barrier) {
-        // Ordering: Relaxed, a hint. Pushes that happen after this call see it by coherence.
-        self.published
-            .gate
-            .fetch_or(barrier.bit(), Ordering::Relaxed);
-    }
-
-    /// Lowers a barrier, if it is raised.
-    pub fn lower(&self, barrier: Barrier) {
-        // Ordering: Relaxed, as in `raise`.
-        self.published
-            .gate
-            .fetch_and(!barrier.bit(), Ordering::Relaxed);
-    }
-
-    /// Whether a barrier is raised.
-    pub fn is_raised(&self, barrier: Barrier) -> bool {
-        // Ordering: Relaxed, as in `raise`.
-        self.published.gate.load(Ordering::Relaxed) & barrier.bit() != 0
     }
 
     /// Refuses all further values. `true` for the call that closed the lane.

@@ -20,12 +20,14 @@ struct Observed;
 
 // SAFETY: the system's allocator, unchanged.
 unsafe impl GlobalAlloc for Observed {
+    // SAFETY: as the trait's.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.set(LARGEST.get().max(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as the trait's.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
