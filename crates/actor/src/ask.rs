@@ -275,14 +275,14 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     }
 
     fn poll_deadline(&mut self, waker: &Waker) -> Poll<Result<R, AskError<M>>> {
-        let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
-        if left_ns == 0 {
-            return Poll::Ready(Err(AskError::Expired));
-        }
-        if let Some((_, known)) = self.alarm
-            && known == WakerId::of(waker)
-        {
-            return Poll::Pending;
+        // The first time the clock is not read: an alarm whose time has come goes off at once.
+        if let Some((_, known)) = self.alarm {
+            if self.is_expired() {
+                return Poll::Ready(Err(AskError::Expired));
+            }
+            if known == WakerId::of(waker) {
+                return Poll::Pending;
+            }
         }
         self.cancel_alarm();
         let timers = &self.to.cell().core().system.timers;

@@ -112,7 +112,8 @@ impl<A: Actor> Body<A> {
 
     /// Lets senders see the capacity that was made, and those who wait for it come in.
     pub(crate) fn publish(&mut self, core: &Core) {
-        for lane in core.mailbox.lanes() {
+        for lane in 0..core.mailbox.lane_count() {
+            let lane = core.mailbox.lane(lane);
             // SAFETY: whoever has the body runs the actor.
             let depth = unsafe { lane.publish() };
             lane.gauges.high_water.raise(depth);

@@ -126,11 +126,14 @@ impl CoreRef {
         ManuallyDrop::new(self).0
     }
 
-    /// A waker that signals the actor to poll its future.
-    pub(crate) fn into_waker(self) -> Waker {
-        let raw = RawWaker::new(self.into_raw().as_ptr().cast(), &WAKER);
-        // SAFETY: the table below keeps the contract: a waker owns one strong reference.
-        unsafe { Waker::from_raw(raw) }
+    /// A waker that signals the actor to poll its future. It owns no reference: clones of it do.
+    ///
+    /// # Safety
+    /// Somebody holds a strong reference to the cell for as long as the waker is used.
+    pub(crate) unsafe fn borrowed_waker(core: &Core) -> ManuallyDrop<Waker> {
+        let raw = RawWaker::new(core.own().as_ptr().cast(), &WAKER);
+        // SAFETY: the table below keeps the contract; what a waker owns is never given up, as it is not dropped.
+        ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
     }
 }
 

@@ -44,7 +44,7 @@ impl<A: Actor> Body<A> {
                 return Pause::Look;
             }
             let mailbox = &cell.core().mailbox;
-            let pause = if (0..mailbox.lane_count()).all(|lane| is_paused(cell, lane)) {
+            let pause = if is_all_paused(cell) {
                 Pause::Paused
             } else if mailbox.has_one_lane() {
                 self.handle_one_lane(cell, budget)
@@ -296,6 +296,14 @@ fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
 fn is_paused<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
     // SAFETY: as in `must_look`.
     unsafe { (*cell.context()).paused_lanes & 1 << lane != 0 }
+}
+
+/// Whether no lane's messages are to be handled for now.
+#[inline]
+fn is_all_paused<A: Actor>(cell: &Cell<A>) -> bool {
+    // SAFETY: as in `must_look`.
+    let paused_lanes = unsafe { (*cell.context()).paused_lanes };
+    paused_lanes.trailing_ones() as usize >= cell.core().mailbox.lane_count()
 }
 
 /// Whether the lane has a message to handle now.

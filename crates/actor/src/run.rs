@@ -267,6 +267,10 @@ impl<A: Actor> Body<A> {
     /// Settles the outbox and polls the held future; a step if the actor has to wait.
     fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
+        // SAFETY: this thread runs the actor.
+        if self.held.is_none() && unsafe { (*core.outbox()).is_none() } {
+            return None;
+        }
         // First the outbox: what the future sends next must not overtake what was told before.
         let mut settled = self.settle(cell);
         if self.life != Life::Active {
@@ -327,7 +331,8 @@ impl<A: Actor> Body<A> {
         let Some(future) = self.held.as_mut() else {
             return Ok(true);
         };
-        let waker = CoreRef::of(cell.core()).into_waker();
+        // SAFETY: the registry holds the cell while this thread runs the actor.
+        let waker = unsafe { CoreRef::borrowed_waker(cell.core()) };
         let mut task_context = TaskContext::from_waker(&waker);
         catch_unwind(AssertUnwindSafe(|| {
             let _runtime = cell.core().system.enter_runtime();
