@@ -269,3 +269,50 @@ fn a_thread_that_allocates_and_unwinds_is_neither_stopped_nor_crashed() {
     }
     runner.stop();
 }
+
+/// A library that nobody else has loaded, so that each turn maps and unmaps it.
+const LIBRARIES: [&std::ffi::CStr; 4] = [
+    c"libthread_db.so.1",
+    c"libresolv.so.2",
+    c"libBrokenLocale.so.1",
+    c"libanl.so.1",
+];
+
+#[inline(never)]
+fn loads_and_unloads(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let mut loaded = 0;
+        for library in LIBRARIES {
+            // SAFETY: a name that ends in zero, of a part of glibc whose initialisers do nothing.
+            let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) };
+            if !handle.is_null() {
+                loaded += 1;
+                // SAFETY: it was just opened, and nothing of it is used.
+                unsafe { libc::dlclose(handle) };
+            }
+        }
+        assert!(loaded > 0, "glibc has one of these");
+    }
+}
+
+/// Stacks are captured of threads that panic and catch, while these or others change the list of loaded
+/// libraries that the unwinder reads.
+#[test]
+fn threads_that_unwind_and_load_libraries_are_neither_stopped_nor_crashed() {
+    const CAPTURES_MAX: usize = 3_000;
+    let functions: [fn(&AtomicBool); 3] =
+        [loads_and_unloads, allocates_and_unwinds, loads_and_unloads];
+    let runners = functions.map(Runner::start);
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let (mut captures, mut in_loader) = (0, 0);
+    while captures < CAPTURES_MAX && Instant::now() < deadline {
+        let text = capture(runners[captures % runners.len()].target).unwrap();
+        assert!(!text.contains("on_signal"), "{text}");
+        in_loader += usize::from(text.contains("loads_and_unloads"));
+        captures += 1;
+    }
+    assert!(in_loader > 0, "the loader was interrupted");
+    for runner in runners {
+        runner.stop();
+    }
+}

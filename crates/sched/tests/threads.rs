@@ -41,11 +41,12 @@ fn block(scheduler: &freeboard_sched::Scheduler, count: usize) -> Gate {
 
 #[test]
 #[cfg(target_os = "linux")]
+#[allow(clippy::print_stderr, reason = "a test that is left out says so")]
 fn ten_thousand_threads_block_at_once_and_none_is_left_behind() {
     const BLOCKED: usize = 10_000;
     let allowed = threads_max_default(2);
     if allowed < THREADS_DEFAULT {
-        println!("skipped: this system allows {allowed} threads");
+        eprintln!("skipped: this system allows {allowed} threads");
         return;
     }
     let scheduler = start(SchedulerSettings {
