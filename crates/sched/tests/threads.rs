@@ -103,7 +103,9 @@ fn the_last_thread_of_a_worker_is_refused() {
     check_served(&scheduler);
     let seen = scheduler.snapshot();
     assert_eq!((seen.threads, seen.threads_displaced), (1, 0));
-    assert_eq!((seen.blocking_calls, seen.spares_exhausted), (0, 100));
+    assert_eq!(seen.blocking_calls, 0);
+    // And one for each time that the only worker was kept from its processor in a run.
+    assert!(seen.spares_exhausted >= 100, "{seen:?}");
     finish(&scheduler);
 }
 

@@ -28,6 +28,10 @@
 //!   of some kernels are wrong: a trace from there may follow a wild pointer. A thread interrupted in
 //!   either is not traced; the capturer reminds it until it is elsewhere.
 //!
+//! Threads that panic and catch, and that load and unload libraries, are captured in a loop by
+//! `tests/stacks.rs`: a thread in the loader answers as any other one, for `_dl_find_object` reads the
+//! version of the object list that is complete, whatever the interrupted thread does to the other.
+//!
 //! What remains: assembly with *wrong* unwind tables anywhere on the stack can crash the trace, as it
 //! would crash a panic or a profiler; with none at all, the trace ends there. The trace needs some
 //! 4 KiB of the interrupted thread's stack, and the kernel's frame with the wide registers up to
