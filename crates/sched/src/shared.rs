@@ -142,7 +142,7 @@ impl Shared {
     /// Takes the place from the thread of `seat` and gives it to a spare, or to a thread that is
     /// started for it.
     pub(crate) fn hand_over(self: &Arc<Self>, seat: usize, why: Stuck) -> HandOver {
-        let start = || matches!(self.start_thread(), Ok(true));
+        let start = || self.start_thread().is_ok();
         self.places.hand_over(seat, why, &self.sleep, start)
     }
 

@@ -2,13 +2,13 @@
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 

@@ -302,3 +302,25 @@ fn an_observer_that_panics_does_not_end_the_monitor() {
         ..Notes::default()
     }));
 }
+
+/// Many more than the monitor looks at in one look.
+#[test]
+fn each_long_run_is_counted_however_many_block() {
+    const BLOCKED: usize = 300;
+    let scheduler = observed(&Arc::default(), 2, BLOCKED + 10);
+    let gate = block(&scheduler, BLOCKED);
+    gate.wait_arrived(BLOCKED);
+    eventually("each is counted", || {
+        scheduler.snapshot().long_runs >= BLOCKED as u64
+    });
+    for _ in 0..1_000 {
+        check_served(&scheduler);
+    }
+    gate.open();
+    gate.wait_passed(BLOCKED);
+    for run in scheduler.long_runs() {
+        assert!(run.elapsed_ns >= 10_000_000 && run.is_blocked, "{run:?}");
+        assert_eq!((run.worker, run.run.actor_type.as_str()), (None, "Job"));
+    }
+    finish(&scheduler);
+}

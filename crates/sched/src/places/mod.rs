@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::{
     seat::Seats,
     sleep::Sleep,
-    sync::{AtomicU32, Mutex, MutexGuard, Ordering},
+    sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering},
     tally::Tally,
 };
 use place::Place;
@@ -92,6 +92,8 @@ const NOBODY: u32 = u32::MAX;
 
 pub(crate) struct Places {
     state: Mutex<State>,
+    /// A thread that was about to be started was, or was not.
+    started: Condvar,
     seats: Arc<Seats>,
     /// The seat of the thread in each place. Written under the lock.
     occupants: Box<[AtomicU32]>,
@@ -110,6 +112,7 @@ impl Places {
                 starting: 0,
                 is_closed: false,
             }),
+            started: Condvar::new(),
             seats,
             occupants: (0..workers).map(|_| AtomicU32::new(NOBODY)).collect(),
         }
@@ -177,24 +180,27 @@ impl Places {
     pub(crate) fn forget_thread(&self, seat: usize) {
         self.lock().starting -= 1;
         self.leave_seat(seat);
+        self.started.notify_all();
     }
 
     /// The thread of this seat was started. It has a vacant place, or is a spare; it waits for its
     /// token first ([`Places::wait`]).
     pub(crate) fn add_thread(&self, seat: usize, sleep: &Sleep) {
-        {
+        let has_token = {
             let mut state = self.lock();
             state.starting -= 1;
-            if state.is_closed {
-                self.set_standing(seat, Standing::Retired);
-            } else if let Some(index) = state.places.iter().position(Place::is_vacant) {
-                self.seat(&mut state.places[index], index, seat, sleep);
-            } else {
-                state.spares.push(seat);
-                return;
+            let vacant = state.places.iter().position(Place::is_vacant);
+            match vacant {
+                _ if state.is_closed => self.set_standing(seat, Standing::Retired),
+                Some(index) => self.seat(&mut state.places[index], index, seat, sleep),
+                None => state.spares.push(seat),
             }
+            state.is_closed || vacant.is_some()
+        };
+        self.started.notify_all();
+        if has_token {
+            self.unpark(seat);
         }
-        self.unpark(seat);
     }
 
     /// The thread of this seat has ended.
@@ -205,7 +211,7 @@ impl Places {
     }
 
     /// H1 to H3: takes the place from the thread of `seat`, and gives it to a spare. Without one,
-    /// calls `start`, which says whether it started a thread.
+    /// calls `start`, which starts a thread; `false` if the system refuses.
     pub(crate) fn hand_over(
         &self,
         seat: usize,
@@ -215,22 +221,36 @@ impl Places {
     ) -> HandOver {
         loop {
             match self.hand_to_spare(seat, why, sleep) {
+                Some(outcome) => return outcome,
                 // Another one may be quicker to take the new spare; then it has used up a thread, and
                 // there are only so many.
-                HandOver::NoSpare if start() => {}
-                outcome => return outcome,
+                None if start() => {}
+                None => return HandOver::NoSpare,
             }
         }
     }
 
-    fn hand_to_spare(&self, seat: usize, why: Stuck, sleep: &Sleep) -> HandOver {
+    /// `None` if there is no spare, and a further thread is allowed.
+    fn hand_to_spare(&self, seat: usize, why: Stuck, sleep: &Sleep) -> Option<HandOver> {
         let spare = {
             let mut state = self.lock();
-            let Standing::Seated(index) = self.standing(seat) else {
-                return HandOver::NotSeated;
-            };
-            let Some(spare) = state.take_spare() else {
-                return HandOver::NoSpare;
+            let (index, spare) = loop {
+                let Standing::Seated(index) = self.standing(seat) else {
+                    return Some(HandOver::NotSeated);
+                };
+                if let Some(spare) = state.take_spare() {
+                    break (index, spare);
+                }
+                let may_grow = state.threads < self.seats.max();
+                if state.is_closed || (!may_grow && state.starting == 0) {
+                    return Some(HandOver::NoSpare);
+                }
+                if may_grow {
+                    return None;
+                }
+                // Somebody else starts the last thread that is allowed.
+                let waited = self.started.wait(state);
+                state = waited.expect("nothing panics under this lock");
             };
             self.set_standing(seat, Standing::Displaced);
             let place = &mut state.places[index];
@@ -239,7 +259,7 @@ impl Places {
             spare
         };
         self.unpark(spare);
-        HandOver::ToSpare
+        Some(HandOver::ToSpare)
     }
 
     /// H2: from here on the thread of `seat` is the worker, and counts as a searcher.
