@@ -8,9 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 use crate::cargo::Cargo;
+use crate::deny::Scope;
 use crate::step::Steps;
 use crate::workspace::Package;
-use crate::{loom, test, tidy, workspace};
+use crate::{deny, loom, sanitizer, test, tidy, workspace};
 
 /// Enough to find every bug we have provoked on purpose, and done in seconds; `soak` takes more.
 const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
@@ -52,6 +53,7 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             "warnings",
         ]),
     )?;
+    dependencies(steps, root)?;
     steps
         .run("tidy", tidy::run)
         .context("tidy failed; repeat it with `cargo xtask tidy`")?;
@@ -63,12 +65,47 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     for call in loom::calls(packages, &preemptions_max) {
         cargo_step(steps, root, "loom", call)?;
     }
+    sanitized(steps, root)?;
     cargo_step(
         steps,
         root,
         "docs",
         Cargo::new(["doc", "--workspace", "--no-deps"]).with_variable("RUSTDOCFLAGS", "-Dwarnings"),
     )
+}
+
+/// Advisories and sources, as far as the tool and its database are there.
+fn dependencies(steps: &mut Steps, root: &Path) -> Result<()> {
+    const NAME: &str = "dependencies";
+    let scope = deny::scope(root);
+    if let Some(call) = deny::call(&scope) {
+        cargo_step(steps, root, NAME, call)?;
+    }
+    if let Scope::WithoutAdvisories(reason) | Scope::Nothing(reason) = scope {
+        steps.skip(NAME, reason);
+    }
+    Ok(())
+}
+
+/// The tests under the address sanitizer, where there is one.
+fn sanitized(steps: &mut Steps, root: &Path) -> Result<()> {
+    const NAME: &str = "sanitizer";
+    let Some(target) = sanitizer::target() else {
+        steps.skip(NAME, "for Linux on x86-64 and aarch64");
+        return Ok(());
+    };
+    let detects_leaks = match sanitizer::detects_leaks(root, target) {
+        Ok(detects_leaks) => detects_leaks,
+        Err(reason) => {
+            steps.skip(NAME, format!("{reason:#}"));
+            return Ok(());
+        }
+    };
+    cargo_step(steps, root, NAME, sanitizer::call(target, detects_leaks))?;
+    if !detects_leaks {
+        steps.skip("leaks", "the leak detector may not trace processes here");
+    }
+    Ok(())
 }
 
 fn cargo_step(steps: &mut Steps, root: &Path, name: &str, call: Cargo) -> Result<()> {

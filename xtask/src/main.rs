@@ -11,8 +11,10 @@
 mod cargo;
 mod ci;
 mod component;
+mod deny;
 mod loom;
 mod peers;
+mod sanitizer;
 mod screenshots;
 mod soak;
 mod step;
@@ -44,7 +46,7 @@ struct Arguments {
 enum Command {
     /// Install what real components the tests need, then run every test
     Test,
-    /// Format, lints, tidy, tests, loom, docs: all that the build machine checks
+    /// Format, lints, dependencies, tidy, tests, loom, sanitizer, docs: all that the build machine checks
     Ci,
     /// Check the style rules: floors, file length, docs, markers, unsafe, atomics
     Tidy,

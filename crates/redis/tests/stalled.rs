@@ -61,7 +61,9 @@ fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {
         });
     }
     let grown = resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "grown by {grown} bytes");
+    // Under a sanitizer freed memory stays resident for a while.
+    let is_measured = std::env::var_os("FREEBOARD_SANITIZER").is_none();
+    assert!(!is_measured || grown < 64 << 20, "grown by {grown} bytes");
     let count = |counter: &Arc<AtomicUsize>| counter.load(Ordering::Relaxed);
     eventually("an outcome each", || {
         count(&full) + count(&late) + count(&lost) + count(&answered) == TELLS

@@ -14,16 +14,14 @@
 //! Pieces of one [`Kind`] are only ever reused for that kind, so what a kind's owner leaves in its
 //! pieces (a block's empty marks) is there when they come back; fresh pieces are zero.
 //!
-//! Under loom, with the feature `unpooled`, and where there is no `mmap`, nothing is pooled. The address
-//! sanitizer needs `unpooled`: a piece that is used after it was put back is still mapped memory, and
-//! leak detection does not look for pointers in slabs, so it reports what only a queued message
-//! owns.
+//! Under loom, and where there is no `mmap`, nothing is pooled. Nor is it with `--cfg unpooled`: a sanitizer sees only
+//! what the system allocator hands out and takes back.
 
 use std::ptr::NonNull;
 
-#[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+#[cfg(all(unix, not(loom), not(unpooled)))]
 mod magazine;
-#[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+#[cfg(all(unix, not(loom), not(unpooled)))]
 mod slab;
 
 /// Largest cell that is pooled, in bytes.
@@ -35,11 +33,11 @@ pub const CELL_ALIGN_BYTES: usize = 64;
 /// Blocks are aligned to this: a cache line.
 pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
 
-#[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+#[cfg(all(unix, not(loom), not(unpooled)))]
 const CELL_KINDS: usize = CELL_BYTES_MAX / CELL_ALIGN_BYTES;
 
 /// Number of kinds: blocks, first blocks, and cells by size.
-#[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+#[cfg(all(unix, not(loom), not(unpooled)))]
 pub(crate) const KINDS: usize = 2 + CELL_KINDS;
 
 /// What a piece of memory is for.
@@ -74,16 +72,16 @@ impl Kind {
 }
 
 /// Whether anything is pooled on this platform. If not, [`take`] gives nothing.
-pub const IS_POOLED: bool = cfg!(all(unix, not(any(loom, feature = "unpooled"))));
+pub const IS_POOLED: bool = cfg!(all(unix, not(loom), not(unpooled)));
 
 /// A piece of the kind, aligned as its kind is: fresh and zero, or as it was last put.
 /// `None` exactly where nothing is pooled. Aborts, as allocations do, if the system has no memory
 /// left.
 #[inline]
 pub fn take(kind: Kind) -> Option<NonNull<u8>> {
-    #[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+    #[cfg(all(unix, not(loom), not(unpooled)))]
     return Some(magazine::take(kind));
-    #[cfg(not(all(unix, not(any(loom, feature = "unpooled")))))]
+    #[cfg(not(all(unix, not(loom), not(unpooled))))]
     {
         let _ = kind.bytes + kind.index;
         None
@@ -97,12 +95,12 @@ pub fn take(kind: Kind) -> Option<NonNull<u8>> {
 /// overwritten; all others stay as they are.
 #[inline]
 pub unsafe fn put(piece: NonNull<u8>, kind: Kind) {
-    #[cfg(all(unix, not(any(loom, feature = "unpooled"))))]
+    #[cfg(all(unix, not(loom), not(unpooled)))]
     // SAFETY: the caller's promise.
     unsafe {
         magazine::put(piece, kind);
     }
-    #[cfg(not(all(unix, not(any(loom, feature = "unpooled")))))]
+    #[cfg(not(all(unix, not(loom), not(unpooled))))]
     {
         let _ = (piece, kind);
         unreachable!("nothing was taken");
