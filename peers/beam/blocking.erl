@@ -24,8 +24,33 @@ run("blocking", Scale) ->
     drive(fun() -> erts_debug:dirty(normal, wait, ?BLOCK_MS) end, clock:units(100000, Scale));
 run("blocking_declared", Scale) ->
     drive(fun() -> erts_debug:dirty_io(wait, ?BLOCK_MS) end, clock:units(100000, Scale));
+run("blocking_reply_300", Scale) -> replies(clock:units(300, Scale));
+run("blocking_reply_1k", Scale) -> replies(clock:units(1000, Scale));
+run("blocking_reply_10k", Scale) -> replies(clock:units(10000, Scale));
 run(Work, _) ->
     throw({usage, "unknown work " ++ Work}).
+
+%% So many processes ask one server, and wait.
+replies(Count) ->
+    Main = self(),
+    Server = spawn(fun reply_to_all/0),
+    Callers = [spawn(fun() -> call(Server, Main) end) || _ <- lists:seq(1, Count)],
+    Started = clock:now(),
+    [Caller ! go || Caller <- Callers],
+    [receive done -> ok end || _ <- Callers],
+    {measured, Count, clock:seconds(Started, clock:now()), "ask", []}.
+
+reply_to_all() ->
+    receive
+        {ask, From, Tag} -> From ! {Tag, reply}
+    end,
+    reply_to_all().
+
+call(Server, Main) ->
+    receive go -> ok end,
+    Tag = make_ref(),
+    Server ! {ask, self(), Tag},
+    receive {Tag, reply} -> Main ! done end.
 
 drive(Block, Count) ->
     Main = self(),

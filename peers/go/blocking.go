@@ -133,3 +133,33 @@ func quantile(sorted []time.Duration, perMille int) float64 {
 	rank := (len(sorted)*perMille + 999) / 1_000
 	return float64(sorted[rank-1].Nanoseconds()) / 1e3
 }
+
+type question struct {
+	value   int
+	replyTo chan int
+}
+
+// So many goroutines ask one server, and wait.
+func replies(callersCount int) result {
+	questions := make(chan question, mailboxCapacity)
+	go func() {
+		for q := range questions {
+			q.replyTo <- q.value + 1
+		}
+	}()
+	var callers sync.WaitGroup
+	callers.Add(callersCount)
+	started := time.Now()
+	for value := 0; value < callersCount; value++ {
+		go func() {
+			defer callers.Done()
+			replyTo := make(chan int, 1)
+			questions <- question{value, replyTo}
+			<-replyTo
+		}()
+	}
+	callers.Wait()
+	elapsed := time.Since(started)
+	close(questions)
+	return result{"count": callersCount, "seconds": elapsed.Seconds(), "unit": "ask"}
+}

@@ -80,6 +80,12 @@ func run(work string, scale float64) (result, error) {
 		return result{"skipped": "a goroutine is born on the queue of its parent"}, nil
 	case "blocking":
 		return blocking(units(100_000, scale))
+	case "blocking_reply_300":
+		return replies(units(300, scale)), nil
+	case "blocking_reply_1k":
+		return replies(units(1_000, scale)), nil
+	case "blocking_reply_10k":
+		return replies(units(10_000, scale)), nil
 	case "blocking_declared":
 		return result{"skipped": "every system call is declared: the plain call is this one"}, nil
 	}

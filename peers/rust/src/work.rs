@@ -1,6 +1,7 @@
 //! The works, and how large each is.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -24,6 +25,18 @@ pub enum Work {
     PingPong,
     #[value(name = "ask")]
     Ask,
+    /// The same with a deadline that never passes.
+    #[value(name = "ask_deadline")]
+    AskDeadline,
+    /// So many senders wait for a lane of a hundred.
+    #[value(name = "waiting_1k")]
+    Waiting1K,
+    #[value(name = "waiting_10k")]
+    Waiting10K,
+    #[value(name = "waiting_100k")]
+    Waiting100K,
+    #[value(name = "waiting_1m")]
+    Waiting1M,
     #[value(name = "ring_1000")]
     Ring,
     #[value(name = "spawn")]
@@ -74,6 +87,13 @@ pub enum Work {
     BlockingPlain,
     #[value(name = "blocking_declared")]
     BlockingDeclared,
+    /// So many handlers block their threads until one server has replied.
+    #[value(name = "blocking_reply_300")]
+    BlockingReply300,
+    #[value(name = "blocking_reply_1k")]
+    BlockingReply1K,
+    #[value(name = "blocking_reply_10k")]
+    BlockingReply10K,
     #[value(name = "stream_fresh")]
     StreamFresh,
     #[value(name = "stream_recycled")]
@@ -174,6 +194,10 @@ pub enum Suite {
 pub const SENDERS_MANY: u64 = 100;
 /// Senders of the small fan-in, each a thread of the operating system.
 pub const SENDERS_FEW: u64 = 2;
+/// What the senders of the works `waiting_*` wait for.
+pub const WAITING_CAPACITY: usize = 100;
+/// Of an ask; it never passes.
+pub const DEADLINE: Duration = Duration::from_secs(30);
 /// Actors in the ring.
 pub const RING_NODES: usize = 1_000;
 
@@ -203,7 +227,11 @@ impl Work {
             Self::RingYielding2P => two_priorities(Strategy::Yielding),
             Self::RingBusySpin2P => two_priorities(Strategy::BusySpin),
             Self::RingMulti => Suite::Ring(Shape::multi_producer(Strategy::Sleeping)),
-            Self::BlockingPlain | Self::BlockingDeclared => Suite::Blocking,
+            Self::BlockingPlain
+            | Self::BlockingDeclared
+            | Self::BlockingReply300
+            | Self::BlockingReply1K
+            | Self::BlockingReply10K => Suite::Blocking,
             Self::HttpShort => Suite::Http(Connections::Short),
             Self::HttpKept => Suite::Http(Connections::Kept),
             Self::Readiness1 => Suite::Readiness {
@@ -295,7 +323,11 @@ impl Work {
     /// What `count` counts.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Ask => "ask",
+            Self::Ask
+            | Self::AskDeadline
+            | Self::BlockingReply300
+            | Self::BlockingReply1K
+            | Self::BlockingReply10K => "ask",
             Self::Ring => "hop",
             Self::Spawn | Self::Idle => "actor",
             Self::BalanceOne | Self::BalanceSpread => "hash",
@@ -315,7 +347,11 @@ impl Work {
             | Self::FloodDirectBuffered
             | Self::FloodDamPoll
             | Self::FloodDamCredit => 10_000,
-            Self::Ask | Self::Spawn | Self::Idle => 1_000_000,
+            Self::Ask | Self::AskDeadline | Self::Spawn | Self::Idle | Self::Waiting1M => 1_000_000,
+            Self::Waiting1K | Self::BlockingReply1K => 1_000,
+            Self::Waiting10K | Self::BlockingReply10K => 10_000,
+            Self::Waiting100K => 100_000,
+            Self::BlockingReply300 => 300,
             Self::Backlog1K => 1_000,
             Self::Backlog64K => 65_536,
             Self::Backlog1M => 1_000_000,

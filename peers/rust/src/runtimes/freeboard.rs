@@ -3,7 +3,7 @@
 //! Beside the works that all have, the floods report more, where the suite looks for it: see
 //! `freeboard_flood`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use freeboard::{
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::senders;
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
-use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
+use crate::work::{DEADLINE, RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, WAITING_CAPACITY, Work};
 
 use super::freeboard_flood;
 
@@ -33,7 +33,9 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FanInMany => fan_in_from_actors(units),
         Work::PingPong => ring(2, units),
         Work::Ring => ring(RING_NODES, units),
-        Work::Ask => ask(units),
+        Work::Ask => ask(units, None),
+        Work::AskDeadline => ask(units, Some(DEADLINE)),
+        Work::Waiting1K | Work::Waiting10K | Work::Waiting100K | Work::Waiting1M => waiting(units),
         Work::Spawn => spawn(units),
         Work::Idle => idle(units),
         Work::Backlog1K | Work::Backlog64K | Work::Backlog1M | Work::Backlog8M => backlog(units),
@@ -218,6 +220,7 @@ struct Asker {
     server: ActorRef<Server>,
     tally: Tally,
     count: u64,
+    timeout: Option<Duration>,
 }
 
 impl Actor for Asker {}
@@ -227,13 +230,17 @@ impl AsyncHandler<Go> for Asker {
 
     async fn handle(&mut self, _: Go, _: &mut Context<Self>) {
         for value in 0..self.count {
-            let answer = self.server.ask(Question(value)).await;
+            let ask = self.server.ask(Question(value));
+            let answer = match self.timeout {
+                None => ask.await,
+                Some(timeout) => ask.timeout(timeout).await,
+            };
             self.tally.add(answer.expect("the server replies to all"));
         }
     }
 }
 
-fn ask(count: u64) -> Result<Outcome> {
+fn ask(count: u64, timeout: Option<Duration>) -> Result<Outcome> {
     let system = start()?;
     let (finish, waiting) = finish::line();
     let server = system.spawn(Server);
@@ -242,10 +249,53 @@ fn ask(count: u64) -> Result<Outcome> {
         server,
         tally: Tally::new(count, finish),
         count,
+        timeout,
     });
     let started = Instant::now();
     asker.tell(Go).expect(ALIVE);
     let ended = waiting.wait(count, sum_of(1, count) + count)?;
+    Ok(Outcome::measured(
+        count,
+        ended.duration_since(started).as_secs_f64(),
+    ))
+}
+
+/// Tells the receiver one message.
+struct Teller(ActorRef<Counter>);
+
+impl Actor for Teller {}
+
+impl Handler<Number> for Teller {
+    type Reply = ();
+
+    fn handle(&mut self, message: Number, _: &mut Context<Self>) {
+        self.0.tell(message).expect(ALIVE);
+    }
+}
+
+/// Each of many actors tells one message to a lane of a hundred; all but those wait for capacity.
+fn waiting(count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(WAITING_CAPACITY));
+    let counter = system.spawn_once(options, Counter(Tally::new(count, finish)))?;
+    let tellers: Vec<_> = (0..count)
+        .map(|_| system.spawn(Teller(counter.clone())))
+        .collect();
+    let (release, held) = tokio::sync::oneshot::channel();
+    counter.tell(Hold(held)).expect(ALIVE);
+    for (value, teller) in (0..count).zip(&tellers) {
+        teller.tell(Number(value)).expect(ALIVE);
+    }
+    let is_waiting = |teller: &&ActorRef<Teller>| teller.snapshot().state == "held";
+    while (tellers.iter().filter(is_waiting).count() as u64)
+        < count.saturating_sub(2 * WAITING_CAPACITY as u64)
+    {
+        std::thread::yield_now();
+    }
+    let started = Instant::now();
+    let _ = release.send(());
+    let ended = waiting.wait(count, sum_of(1, count))?;
     Ok(Outcome::measured(
         count,
         ended.duration_since(started).as_secs_f64(),

@@ -1,10 +1,13 @@
 //! Blocking in a handler of ours: plainly, which the monitor has to find out, or declared.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use anyhow::Result;
 use freeboard::prelude::*;
 
+use crate::countdown::Countdown;
+use crate::finish;
 use crate::open_loop::{self, ACTORS_COUNT, Desk, Letter, block};
 use crate::outcome::Outcome;
 use crate::work::{Scale, Work};
@@ -41,7 +44,65 @@ fn send(clerks: &Clerks, actor: usize, letter: Letter) {
     assert!(told.is_ok(), "the actors outlive the load");
 }
 
+/// Replies to each question.
+struct Server;
+
+impl Actor for Server {}
+
+struct Question(u64);
+
+impl Handler<Question> for Server {
+    type Reply = u64;
+
+    fn handle(&mut self, question: Question, _: &mut Context<Self>) -> u64 {
+        question.0 + 1
+    }
+}
+
+/// Blocks its thread until the server has replied.
+struct Caller(ActorRef<Server>, Countdown);
+
+impl Actor for Caller {}
+
+impl Handler<Question> for Caller {
+    type Reply = ();
+
+    fn handle(&mut self, question: Question, _: &mut Context<Self>) {
+        let expected = question.0 + 1;
+        let reply = self.0.ask(question).wait();
+        assert_eq!(reply.ok(), Some(expected), "the server replies to all");
+        self.1.one_is_done();
+    }
+}
+
+/// So many handlers ask one server, and wait.
+fn replies(callers_count: u64) -> Result<Outcome> {
+    let system = start()?;
+    let (finish, waiting) = finish::line();
+    let countdown = Countdown::new(callers_count, finish);
+    let server = system.spawn(Server);
+    let caller = |_| system.spawn(Caller(server.clone(), countdown.clone()));
+    let callers: Vec<_> = (0..callers_count).map(caller).collect();
+    let started = Instant::now();
+    for (value, caller) in (0..callers_count).zip(&callers) {
+        assert!(
+            caller.tell(Question(value)).is_ok(),
+            "the callers are alive"
+        );
+    }
+    let ended = waiting.wait(callers_count, 0)?;
+    let seconds = ended.duration_since(started).as_secs_f64();
+    let threads = system.scheduler_snapshot().threads;
+    Ok(Outcome::measured(callers_count, seconds).with_field("threads", threads as f64))
+}
+
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
+    if matches!(
+        work,
+        Work::BlockingReply300 | Work::BlockingReply1K | Work::BlockingReply10K
+    ) {
+        return replies(scale.units(work));
+    }
     let system = start()?;
     let (desk, load) = open_loop::plan(scale.units(work));
     let clerks = Clerks::default();

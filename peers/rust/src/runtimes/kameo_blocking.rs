@@ -52,6 +52,9 @@ fn send(clerks: &Clerks, actor: usize, letter: Letter) {
 }
 
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
+    if !matches!(work, Work::BlockingPlain | Work::BlockingDeclared) {
+        return Ok(Outcome::Skipped("its actors are tasks: see tokio-mpsc"));
+    }
     let runtime = start()?;
     let (desk, load) = open_loop::plan(scale.units(work));
     let clerks = Clerks::default();

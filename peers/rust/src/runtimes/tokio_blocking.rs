@@ -1,11 +1,15 @@
 //! Blocking in a tokio task: plainly, or declared by `block_in_place`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Result;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 use tokio::task::block_in_place;
 
+use crate::countdown::Countdown;
+use crate::finish;
 use crate::open_loop::{self, ACTORS_COUNT, Desk, Letter, block};
 use crate::outcome::Outcome;
 use crate::work::{Scale, Work};
@@ -23,7 +27,42 @@ impl Mailboxes {
     }
 }
 
+/// So many blocking tasks ask one server task, and wait.
+fn replies(callers_count: u64) -> Result<Outcome> {
+    let runtime = start()?;
+    let (finish, waiting) = finish::line();
+    let countdown = Countdown::new(callers_count, finish);
+    let (requests, mut inbox) = mpsc::unbounded_channel::<(u64, oneshot::Sender<u64>)>();
+    runtime.spawn(async move {
+        while let Some((value, reply_to)) = inbox.recv().await {
+            let _ = reply_to.send(value + 1);
+        }
+    });
+    let started = Instant::now();
+    for value in 0..callers_count {
+        let (requests, countdown) = (requests.clone(), countdown.clone());
+        runtime.spawn_blocking(move || {
+            let (reply_to, reply) = oneshot::channel();
+            assert!(
+                requests.send((value, reply_to)).is_ok(),
+                "the server is alive"
+            );
+            assert_eq!(reply.blocking_recv(), Ok(value + 1));
+            countdown.one_is_done();
+        });
+    }
+    let ended = waiting.wait(callers_count, 0)?;
+    let seconds = ended.duration_since(started).as_secs_f64();
+    Ok(Outcome::measured(callers_count, seconds))
+}
+
 pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
+    if matches!(
+        work,
+        Work::BlockingReply300 | Work::BlockingReply1K | Work::BlockingReply10K
+    ) {
+        return replies(scale.units(work));
+    }
     let runtime = start()?;
     let (desk, load) = open_loop::plan(scale.units(work));
     let is_declared = work == Work::BlockingDeclared;

@@ -8,6 +8,7 @@ const GONE: &str = "the receiver outlives its senders";
 
 /// A channel between tasks. A capacity means nothing to one without bound.
 pub trait Channel: 'static {
+    const IS_BOUNDED: bool;
     type Sender<T: Send + 'static>: Clone + Send + Sync + 'static;
     type Receiver<T: Send + 'static>: Send + 'static;
 
@@ -32,6 +33,7 @@ pub trait Channel: 'static {
 pub struct Unbounded;
 
 impl Channel for Unbounded {
+    const IS_BOUNDED: bool = false;
     type Sender<T: Send + 'static> = mpsc::UnboundedSender<T>;
     type Receiver<T: Send + 'static> = mpsc::UnboundedReceiver<T>;
 
@@ -69,6 +71,7 @@ impl Channel for Unbounded {
 pub struct Bounded;
 
 impl Channel for Bounded {
+    const IS_BOUNDED: bool = true;
     type Sender<T: Send + 'static> = mpsc::Sender<T>;
     type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
 

@@ -1,9 +1,12 @@
 //! tokio tasks joined by mpsc channels: what many use in the place of actors.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::countdown::Countdown;
 use crate::finish::{self, Finish};
@@ -13,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::senders;
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Tally, sum_of};
-use crate::work::{RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, Work};
+use crate::work::{DEADLINE, RING_NODES, SENDERS_FEW, SENDERS_MANY, Scale, WAITING_CAPACITY, Work};
 
 use super::tokio_channel::Channel;
 use super::tokio_runtime::{run_on_worker, start};
@@ -31,7 +34,11 @@ pub fn run<C: Channel>(work: Work, scale: Scale) -> Result<Outcome> {
         Work::FanInMany => fan_in_from_tasks::<C>(units),
         Work::PingPong => ring::<C>(2, units),
         Work::Ring => ring::<C>(RING_NODES, units),
-        Work::Ask => ask::<C>(units),
+        Work::Ask => ask::<C>(units, None),
+        Work::AskDeadline => ask::<C>(units, Some(DEADLINE)),
+        Work::Waiting1K | Work::Waiting10K | Work::Waiting100K | Work::Waiting1M => {
+            waiting::<C>(units)
+        }
         Work::Spawn => spawn(units),
         Work::Idle => idle::<C>(units),
         Work::Backlog1K | Work::Backlog64K | Work::Backlog1M | Work::Backlog8M => {
@@ -131,7 +138,7 @@ async fn node<C: Channel>(
     }
 }
 
-fn ask<C: Channel>(count: u64) -> Result<Outcome> {
+fn ask<C: Channel>(count: u64, deadline: Option<Duration>) -> Result<Outcome> {
     let runtime = start()?;
     let (requests, mut inbox) = C::open::<(u64, oneshot::Sender<u64>)>(CAPACITY);
     let (finish, waiting) = finish::line();
@@ -147,11 +154,52 @@ fn ask<C: Channel>(count: u64) -> Result<Outcome> {
         for value in 0..count {
             let (reply_to, reply) = oneshot::channel();
             C::send(&requests, (value, reply_to)).await;
-            tally.add(reply.await.expect("the server replies to all"));
+            let answer = match deadline {
+                None => reply.await,
+                Some(deadline) => timeout(deadline, reply).await.expect("it replies in time"),
+            };
+            tally.add(answer.expect("the server replies to all"));
         }
         started
     })?;
     let ended = waiting.wait(count, sum_of(1, count) + count)?;
+    Ok(Outcome::measured(
+        count,
+        ended.duration_since(started).as_secs_f64(),
+    ))
+}
+
+/// Each of many tasks sends one message to a channel of a hundred; all but those wait for capacity.
+fn waiting<C: Channel>(count: u64) -> Result<Outcome> {
+    if !C::IS_BOUNDED {
+        return Ok(Outcome::Skipped(
+            "nobody waits for a channel without a bound",
+        ));
+    }
+    let runtime = start()?;
+    let (finish, waiting) = finish::line();
+    let (sender, receiver) = C::open::<u64>(WAITING_CAPACITY);
+    let (release, held) = oneshot::channel::<()>();
+    runtime.spawn(async move {
+        // An error means that the run has failed already.
+        let _ = held.await;
+        receive_all::<C>(receiver, Tally::new(count, finish)).await;
+    });
+    let polled = Arc::new(AtomicU64::new(0));
+    for value in 0..count {
+        let (sender, polled) = (sender.clone(), polled.clone());
+        runtime.spawn(async move {
+            // Ordering: a count; the sending that follows is polled within the same run of the task.
+            polled.fetch_add(1, Ordering::Relaxed);
+            C::send(&sender, value).await;
+        });
+    }
+    while polled.load(Ordering::Relaxed) < count {
+        std::thread::yield_now();
+    }
+    let started = Instant::now();
+    let _ = release.send(());
+    let ended = waiting.wait(count, sum_of(1, count))?;
     Ok(Outcome::measured(
         count,
         ended.duration_since(started).as_secs_f64(),
