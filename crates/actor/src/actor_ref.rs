@@ -263,10 +263,9 @@ impl<A: Actor> ActorRef<A> {
         let Some(lane) = core.mailbox.get(lane) else {
             return Err((msg, reply));
         };
-        // SAFETY: `write` makes the envelope, and only a failing allocation could keep it from it, which ends the
-        // process.
         if let Some(place) = lane.reserve() {
             let mark = arrival_mark(place.index());
+            // SAFETY: `write` makes the envelope; only a failing allocation keeps it from it, which ends the process.
             unsafe { place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply)) };
         } else if let Some(place) = lane.reserve_in_ring() {
             let mark = arrival_mark(place.index());

@@ -6,8 +6,11 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, ReasonCount};
 
 use crate::{
-    catch_panic, cell::Core, envelope::Envelope, gauges::reason_counts, id::ActorId,
-    mailbox::ShedCounters,
+    catch_panic,
+    cell::Core,
+    envelope::Envelope,
+    gauges::{ShedCounters, reason_counts},
+    id::ActorId,
 };
 
 /// A message that was shed, or was left in the mailbox of an actor that ended.

@@ -8,10 +8,10 @@ use freeboard_meter::{Counter, Histogram, OwnedCounter, Peak, ReasonCount};
 
 use once_cell::race::OnceBox;
 
-use crate::{
-    mailbox::ShedCounters,
-    sync::{AtomicU64, Ordering},
-};
+use crate::sync::{AtomicU64, Ordering};
+
+/// One counter per reason, made when the first message is shed.
+pub(crate) type ShedCounters = [Counter; ShedReason::COUNT];
 
 struct Shedding {
     by_reason: ShedCounters,

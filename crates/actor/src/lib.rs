@@ -44,6 +44,7 @@ mod cell;
 mod cell_ref;
 mod circles;
 mod context;
+mod core;
 mod credit;
 mod current;
 mod dam;

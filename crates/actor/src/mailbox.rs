@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
-use freeboard_meter::{Counter, Histogram, LaneSnapshot};
+use freeboard_meter::{Histogram, LaneSnapshot};
 use freeboard_queue::{Barrier, Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
 
 use crate::{
@@ -41,8 +41,8 @@ pub(crate) enum Taken {
     Pending,
 }
 
-/// A lane that is none of linked blocks.
-#[expect(clippy::large_enum_variant, reason = "each is in a box of its own")]
+/// A lane that is none of linked blocks; in a box of its own.
+#[expect(clippy::large_enum_variant, reason = "boxed")]
 enum Special {
     /// For policies by which a producer removes.
     Locked(LockedLane<Envelope, CoalesceKey>),
@@ -161,7 +161,7 @@ impl MailboxLane {
         self.depth() < bound && !self.is_raised(Barrier::Waiters) && !self.is_raised(Barrier::Pause)
     }
 
-    /// Whether nothing but the bound speaks against a message.
+    /// Whether only the bound speaks against a message.
     #[inline]
     fn accepts_by_bound(&self) -> bool {
         self.special.is_none() && !self.is_sampling
@@ -468,12 +468,10 @@ impl Mailbox {
         self.lanes().for_each(MailboxLane::close);
     }
 
-    /// Whether it takes no further messages.
     pub(crate) fn is_closed(&self) -> bool {
         self.first.is_closed()
     }
 
-    /// Messages queued in all lanes.
     pub(crate) fn depth(&self) -> u64 {
         self.lanes().map(MailboxLane::depth).sum()
     }
@@ -493,11 +491,9 @@ impl Mailbox {
 
     pub(crate) fn snapshot(&self, config: &MailboxConfig, is_running: bool) -> Vec<LaneSnapshot> {
         let lanes = self.lanes().zip(config.as_slice()).enumerate();
-        lanes
-            .map(|(index, (lane, config))| lane.snapshot(index, config, is_running))
-            .collect()
+        let snapshot = |(index, (lane, config)): (usize, (&MailboxLane, &LaneConfig))| {
+            lane.snapshot(index, config, is_running)
+        };
+        lanes.map(snapshot).collect()
     }
 }
-
-/// One counter per reason, made when the first message is shed.
-pub(crate) type ShedCounters = [Counter; ShedReason::COUNT];

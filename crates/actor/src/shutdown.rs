@@ -39,6 +39,19 @@ const DELIVERING_LOOK: Duration = Duration::from_micros(200);
 /// What a longer timeout is taken for: a hundred years.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
+/// Panics of actors since the shutdown began.
+#[derive(Default)]
+pub(crate) struct Failures {
+    pub(crate) count: u64,
+    /// Actors that one of them ended.
+    pub(crate) actors_ended: u64,
+    /// The first of them.
+    pub(crate) first: Vec<Failure>,
+}
+
+/// Failures that a shutdown's report has in full.
+pub(crate) const FAILURES_MAX: usize = 16;
+
 /// An actor that a shutdown could not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -27,7 +27,7 @@ use crate::{
     options::SpawnOptions,
     registry::Registry,
     relations::Watcher,
-    shutdown::{self, ShutdownReport},
+    shutdown::{self, FAILURES_MAX, Failures, ShutdownReport},
     supervision::Failure,
     sync::{AtomicBool, AtomicU64, Ordering},
 };
@@ -53,22 +53,9 @@ pub(crate) struct SystemInner {
     ended: Counter,
     restarted: Counter,
     is_shutting_down: AtomicBool,
-    pub(crate) shutdown_failures: Mutex<ShutdownFailures>,
+    pub(crate) shutdown_failures: Mutex<Failures>,
     started_ns: u64,
 }
-
-/// Panics of actors since the shutdown began.
-#[derive(Default)]
-pub(crate) struct ShutdownFailures {
-    pub(crate) count: u64,
-    /// Actors that one of them ended.
-    pub(crate) actors_ended: u64,
-    /// The first of them.
-    pub(crate) first: Vec<Failure>,
-}
-
-/// Failures that a shutdown's report has in full.
-const SHUTDOWN_FAILURES_MAX: usize = 16;
 
 /// Parts that the builder makes.
 pub(crate) struct Foundation {
@@ -238,7 +225,7 @@ impl SystemInner {
     }
 
     /// Has `note` enter something into the report of the shutdown, if one is under way.
-    fn note_for_shutdown(&self, note: impl FnOnce(&mut ShutdownFailures)) {
+    fn note_for_shutdown(&self, note: impl FnOnce(&mut Failures)) {
         if self.is_shutting_down() {
             let failures = self.shutdown_failures.lock();
             note(&mut failures.unwrap_or_else(PoisonError::into_inner));
@@ -254,7 +241,7 @@ impl SystemInner {
     pub(crate) fn report(&self, failure: &Failure) {
         self.note_for_shutdown(|failures| {
             failures.count += 1;
-            if failures.first.len() < SHUTDOWN_FAILURES_MAX {
+            if failures.first.len() < FAILURES_MAX {
                 failures.first.push(failure.clone());
             }
         });

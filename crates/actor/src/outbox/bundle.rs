@@ -1,0 +1,135 @@
+//! A bundle: what an actor told one full lane, as messages and as iterators of messages, in order.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use freeboard_flow::Overload;
+
+use crate::{
+    catch_panic,
+    cell::{Core, Unaccepted},
+    cell_ref::CoreRef,
+    envelope::Envelope,
+};
+
+/// Capacity that an iterator asks for at once.
+const SOURCE_WANTED: u64 = 64;
+
+/// Gives one message after the other, already in its envelope.
+pub(crate) type Source = Box<dyn FnMut() -> Option<Envelope> + Send>;
+
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// Messages for one lane, in order.
+pub(super) struct Bundle {
+    pub(super) target: CoreRef,
+    pub(super) lane: usize,
+    pub(super) parts: VecDeque<Part>,
+}
+
+pub(super) enum Part {
+    Letter(Envelope),
+    Source(Source),
+}
+
+/// How far a bundle has come.
+pub(super) enum Flow {
+    Goes,
+    IsFull,
+    OutOfPulls,
+}
+
+impl Bundle {
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Messages that it would send at once.
+    pub(super) fn wanted(&self) -> u64 {
+        let wanted = |part: &Part| match part {
+            Part::Letter(_) => 1,
+            Part::Source(_) => SOURCE_WANTED,
+        };
+        self.parts.iter().map(wanted).sum()
+    }
+
+    /// Sends what there is capacity for, `granted` messages of it past those that wait in the lane's line.
+    pub(super) fn flush(&mut self, mut granted: u64, pulls: &mut u32) -> Result<Flow, Panic> {
+        while let Some(part) = self.parts.pop_front() {
+            match part {
+                Part::Letter(letter) => {
+                    if let Err(letter) = self.offer(letter, &mut granted) {
+                        self.parts.push_front(Part::Letter(letter));
+                        return Ok(Flow::IsFull);
+                    }
+                }
+                Part::Source(mut source) => match self.pull(&mut source, &mut granted, pulls) {
+                    Ok(None) => catch_panic::drop(source),
+                    Ok(Some((unsent, flow))) => {
+                        self.parts.push_front(Part::Source(source));
+                        if let Some(unsent) = unsent {
+                            self.parts.push_front(unsent);
+                        }
+                        return Ok(flow);
+                    }
+                    Err(panic) => {
+                        catch_panic::drop(source);
+                        return Err(panic);
+                    }
+                },
+            }
+        }
+        Ok(Flow::Goes)
+    }
+
+    /// Sends from an iterator while there is capacity. `None` when it is exhausted, or nobody takes its items.
+    fn pull(
+        &self,
+        source: &mut Source,
+        granted: &mut u64,
+        pulls: &mut u32,
+    ) -> Result<Option<(Option<Part>, Flow)>, Panic> {
+        let lane = self.target.mailbox.lane(self.lane);
+        let waits = self.target.lane_config(self.lane).overload_policy() == Overload::Wait;
+        loop {
+            if lane.is_closed() {
+                return Ok(None);
+            }
+            if *pulls == 0 {
+                return Ok(Some((None, Flow::OutOfPulls)));
+            }
+            if waits && *granted == 0 && !lane.has_capacity() {
+                return Ok(Some((None, Flow::IsFull)));
+            }
+            *pulls -= 1;
+            let Some(letter) = catch_unwind(AssertUnwindSafe(&mut *source))? else {
+                return Ok(None);
+            };
+            if let Err(letter) = self.offer(letter, granted) {
+                return Ok(Some((Some(Part::Letter(letter)), Flow::IsFull)));
+            }
+        }
+    }
+
+    /// Offers one message; gives it back if it has to wait.
+    fn offer(&self, letter: Envelope, granted: &mut u64) -> Result<(), Envelope> {
+        let core: &Core = &self.target;
+        let offered = if *granted > 0 {
+            *granted -= 1;
+            core.offer_granted(self.lane, letter)
+        } else {
+            core.offer(self.lane, letter)
+        };
+        match offered {
+            Ok(()) => Ok(()),
+            Err(Unaccepted::Wait(letter)) => Err(letter),
+            Err(refused) => {
+                core.shed_refused(self.lane, refused);
+                Ok(())
+            }
+        }
+    }
+}
