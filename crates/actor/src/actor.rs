@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::context::Context;
+use crate::{context::Context, receives, reply::ReplyPort};
 
 /// Anything that can be sent. Implemented for all types that may.
 pub trait Message: Send + 'static {}
@@ -29,7 +29,9 @@ pub trait Actor: Sized + Send + 'static {
 
 /// Handles messages of type `M`, running to completion.
 ///
-/// Per message type an actor has a `Handler` or an [`AsyncHandler`], not both.
+/// Per message type an actor has a `Handler` or an [`AsyncHandler`], not both: the compiler reports the second as a
+/// conflicting implementation (E0119), because each `Handler` is an [`AsyncHandler`] too. Where both traits are in
+/// scope, a handler calls another one of its actor as `Handler::handle(self, msg, cx)`.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Handler};
@@ -67,8 +69,10 @@ pub trait Handler<M: Message>: Actor {
 ///
 /// The future may await anything; it is boxed, one allocation a message. With an attached tokio runtime
 /// it is polled inside that runtime's context. Without one, tokio's own timers and sockets panic: build
-/// the system inside the runtime, or with [`crate::SystemBuilder::tokio`]. Per message type an actor has
-/// a [`Handler`] or an `AsyncHandler`, not both.
+/// the system inside the runtime, or with [`crate::SystemBuilder::tokio`].
+///
+/// Per message type an actor has a [`Handler`] or an `AsyncHandler`, not both. The message type may not be a bare type
+/// parameter, as in `impl<M: Message> AsyncHandler<M> for Relay<M>`: give it a type around it, `Relayed<M>`.
 ///
 /// ```
 /// use freeboard_actor::{Actor, AsyncHandler, Context};
@@ -101,5 +105,13 @@ pub trait AsyncHandler<M: Message>: Actor {
     fn coalesce_key(msg: &M) -> Option<u64> {
         let _ = msg;
         None
+    }
+
+    /// # Safety
+    /// As [`receives::Receives::receive`].
+    #[doc(hidden)]
+    unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+        // SAFETY: the caller's promise.
+        unsafe { receives::hold(self, msg, cx, reply) };
     }
 }

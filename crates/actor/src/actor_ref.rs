@@ -101,18 +101,18 @@ impl<A: Actor> ActorRef<A> {
     /// full; [`TellError::Closed`] if the actor takes no further messages. Each returns the message. A
     /// message that the policy sheds silently is no error.
     #[inline]
-    pub fn tell<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
+    pub fn tell<M: Message>(&self, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.tell_lane(0, msg)
     }
 
     /// [`ActorRef::tell`] for a sender that has no use for the error: a message that is not accepted becomes a
     /// dead letter ([`crate::SystemBuilder::on_dead_letter`] gets it) and a `tracing` warning.
-    pub fn tell_or_log<M: Message, K>(&self, msg: M)
+    pub fn tell_or_log<M: Message>(&self, msg: M)
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let Err(error) = self.tell(msg) else { return };
         let core = self.cell.core();
@@ -129,7 +129,7 @@ impl<A: Actor> ActorRef<A> {
                 "a message was not accepted: {error}"
             );
         });
-        let envelope = Envelope::new::<A, M, K, NoReply>(error.into_inner(), NoReply);
+        let envelope = Envelope::new::<A, M, NoReply>(error.into_inner(), NoReply);
         core.system.dead_letters.bury(core, envelope, reason);
     }
 
@@ -138,9 +138,9 @@ impl<A: Actor> ActorRef<A> {
     /// # Errors
     /// As [`ActorRef::tell`], and [`TellError::NoLane`] if the mailbox has no such lane.
     #[inline]
-    pub fn tell_lane<M: Message, K>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    pub fn tell_lane<M: Message>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.offer(lane, msg, NoReply, OnFull::Wait)
     }
@@ -151,9 +151,9 @@ impl<A: Actor> ActorRef<A> {
     /// # Errors
     /// As [`ActorRef::tell`].
     #[inline]
-    pub fn try_tell<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
+    pub fn try_tell<M: Message>(&self, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.try_tell_lane(0, msg)
     }
@@ -163,9 +163,9 @@ impl<A: Actor> ActorRef<A> {
     /// # Errors
     /// As [`ActorRef::tell_lane`].
     #[inline]
-    pub fn try_tell_lane<M: Message, K>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    pub fn try_tell_lane<M: Message>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.offer(lane, msg, NoReply, OnFull::GiveBack)
     }
@@ -179,9 +179,9 @@ impl<A: Actor> ActorRef<A> {
     /// As [`ActorRef::tell`]; in a handler [`TellError::NoThread`], at once, if no thread would be left to run
     /// others.
     #[inline]
-    pub fn tell_blocking<M: Message, K>(&self, msg: M) -> Result<(), TellError<M>>
+    pub fn tell_blocking<M: Message>(&self, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.tell_blocking_lane(0, msg)
     }
@@ -191,9 +191,9 @@ impl<A: Actor> ActorRef<A> {
     /// # Errors
     /// As [`ActorRef::tell_lane`].
     #[inline]
-    pub fn tell_blocking_lane<M: Message, K>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    pub fn tell_blocking_lane<M: Message>(&self, lane: usize, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.offer(lane, msg, NoReply, OnFull::Block)
     }
@@ -203,33 +203,33 @@ impl<A: Actor> ActorRef<A> {
     ///
     /// An async handler that awaits this holds its own mailbox: actors that await room in each other,
     /// in a circle, wait for ever. [`ActorRef::tell`] does not: it mutes without closing circles.
-    pub fn send<M: Message, K>(&self, msg: M) -> SendFuture<A, M>
+    pub fn send<M: Message>(&self, msg: M) -> SendFuture<A, M>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.send_lane(0, msg)
     }
 
     /// [`ActorRef::send`] on another lane.
-    pub fn send_lane<M: Message, K>(&self, lane: usize, msg: M) -> SendFuture<A, M>
+    pub fn send_lane<M: Message>(&self, lane: usize, msg: M) -> SendFuture<A, M>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
-        let envelope = Envelope::new::<A, M, K, NoReply>(msg, NoReply);
+        let envelope = Envelope::new::<A, M, NoReply>(msg, NoReply);
         SendFuture::new(self.clone(), lane, envelope)
     }
 
     /// Asks: sends a message and gets what its handler returns. `.await` it, or
     /// [`Ask::wait`] for it; see [`Ask`] for a deadline.
-    pub fn ask<M: Message, K>(&self, msg: M) -> Ask<A, M, A::Reply>
+    pub fn ask<M: Message>(&self, msg: M) -> Ask<A, M, A::Reply>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         Ask::new(self.clone(), msg)
     }
 
     #[inline]
-    pub(crate) fn offer<M: Message, K, P: ReplyPort<A::Reply>>(
+    pub(crate) fn offer<M: Message, P: ReplyPort<A::Reply>>(
         &self,
         lane: usize,
         msg: M,
@@ -237,7 +237,7 @@ impl<A: Actor> ActorRef<A> {
         on_full: OnFull,
     ) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         if current::has_outbox() {
             return self.offer_slowly(lane, msg, reply, on_full);
@@ -250,14 +250,14 @@ impl<A: Actor> ActorRef<A> {
 
     /// The fast path: makes the envelope in its slot, if nothing speaks against the message.
     #[inline]
-    pub(crate) fn place<M: Message, K, P: ReplyPort<A::Reply>>(
+    pub(crate) fn place<M: Message, P: ReplyPort<A::Reply>>(
         &self,
         lane: usize,
         msg: M,
         reply: P,
     ) -> Result<(), (M, P)>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let core = self.cell.core();
         let Some(lane) = core.mailbox.get(lane) else {
@@ -266,11 +266,11 @@ impl<A: Actor> ActorRef<A> {
         if let Some(place) = lane.reserve() {
             let mark = arrival_mark(place.index());
             // SAFETY: `write` makes the envelope; only a failing allocation keeps it from it, which ends the process.
-            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply)) };
+            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, P>(slot, msg, reply)) };
         } else if let Some(place) = lane.reserve_in_ring() {
             let mark = arrival_mark(place.index());
             // SAFETY: as above.
-            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, K, P>(slot, msg, reply)) };
+            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, P>(slot, msg, reply)) };
         } else {
             return Err((msg, reply));
         }
@@ -279,7 +279,7 @@ impl<A: Actor> ActorRef<A> {
     }
 
     #[cold]
-    fn offer_slowly<M: Message, K, P: ReplyPort<A::Reply>>(
+    fn offer_slowly<M: Message, P: ReplyPort<A::Reply>>(
         &self,
         lane: usize,
         msg: M,
@@ -287,12 +287,12 @@ impl<A: Actor> ActorRef<A> {
         on_full: OnFull,
     ) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         if lane >= self.cell.core().mailbox.lane_count() {
             return Err(TellError::NoLane(msg));
         }
-        let envelope = Envelope::new::<A, M, K, P>(msg, reply);
+        let envelope = Envelope::new::<A, M, P>(msg, reply);
         self.deliver(lane, envelope, on_full).map_err(|refused| {
             // SAFETY: made above with these types.
             refused.map(|envelope| unsafe { envelope.open::<M, P>() }.message)
@@ -364,12 +364,12 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// A timer's delivery: never waits, and nobody is there to take a refused message back.
-    pub(crate) fn tell_from_timer<M: Message, K>(&self, msg: M)
+    pub(crate) fn tell_from_timer<M: Message>(&self, msg: M)
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let core = self.cell.core();
-        let envelope = Envelope::new::<A, M, K, NoReply>(msg, NoReply);
+        let envelope = Envelope::new::<A, M, NoReply>(msg, NoReply);
         if let Err(refused) = core.offer(0, envelope) {
             core.shed_refused(0, refused);
         }
@@ -461,12 +461,12 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// A reference for one message type, whatever the actor. Where the type is not clear from its use,
-    /// write `recipient::<M, _>()`.
-    pub fn recipient<M: Message, K: 'static>(&self) -> Recipient<M>
+    /// write `recipient::<M>()`.
+    pub fn recipient<M: Message>(&self) -> Recipient<M>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
-        Recipient::new::<A, K>(self.clone())
+        Recipient::new(self.clone())
     }
 }
 

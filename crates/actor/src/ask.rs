@@ -33,12 +33,12 @@ struct AskRoute<A: Actor, M, R> {
 
 type PlaceFn<A, M, R> = fn(&ActorRef<A>, usize, M, ReplySlot<R>) -> Result<(), (M, ReplySlot<R>)>;
 
-struct AskRouteOf<A, M, K>(PhantomData<fn(A, M, K)>);
+struct AskRouteOf<A, M>(PhantomData<fn(A, M)>);
 
-impl<A: Receives<M, K>, M: Message, K> AskRouteOf<A, M, K> {
+impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
     const ROUTE: AskRoute<A, M, A::Reply> = AskRoute {
-        place: ActorRef::place::<M, K, ReplySlot<A::Reply>>,
-        envelope: Envelope::new::<A, M, K, ReplySlot<A::Reply>>,
+        place: ActorRef::place::<M, ReplySlot<A::Reply>>,
+        envelope: Envelope::new::<A, M, ReplySlot<A::Reply>>,
     };
 }
 
@@ -64,16 +64,16 @@ impl<A: Actor, M, R> fmt::Debug for Ask<A, M, R> {
 
 impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
     #[inline]
-    pub(crate) fn new<K>(to: ActorRef<A>, msg: M) -> Self
+    pub(crate) fn new(to: ActorRef<A>, msg: M) -> Self
     where
-        A: Receives<M, K, Reply = R>,
+        A: Receives<M, Reply = R>,
     {
         Self {
             to,
             msg,
             lane: 0,
             timeout: None,
-            route: const { &AskRouteOf::<A, M, K>::ROUTE },
+            route: const { &AskRouteOf::<A, M>::ROUTE },
         }
     }
 

@@ -203,13 +203,13 @@ impl<A: Actor> Context<A> {
     ///
     /// # Errors
     /// [`TellError::OutboxFull`] with the iterator: an iterator counts as one message of the outbox.
-    pub fn send_all<B, M, K, I>(
+    pub fn send_all<B, M, I>(
         &mut self,
         to: &ActorRef<B>,
         items: I,
     ) -> Result<(), TellError<I::IntoIter>>
     where
-        B: Receives<M, K>,
+        B: Receives<M>,
         M: Message,
         I: IntoIterator<Item = M>,
         I::IntoIter: Send + 'static,
@@ -221,14 +221,14 @@ impl<A: Actor> Context<A> {
     ///
     /// # Errors
     /// As [`Context::send_all`], and [`TellError::NoLane`] if the mailbox has no such lane.
-    pub fn send_all_lane<B, M, K, I>(
+    pub fn send_all_lane<B, M, I>(
         &mut self,
         to: &ActorRef<B>,
         lane: usize,
         items: I,
     ) -> Result<(), TellError<I::IntoIter>>
     where
-        B: Receives<M, K>,
+        B: Receives<M>,
         M: Message,
         I: IntoIterator<Item = M>,
         I::IntoIter: Send + 'static,
@@ -243,7 +243,7 @@ impl<A: Actor> Context<A> {
             return Err(TellError::OutboxFull(items));
         }
         let mut items = items;
-        let source = move || Some(Envelope::new::<B, M, K, NoReply>(items.next()?, NoReply));
+        let source = move || Some(Envelope::new::<B, M, NoReply>(items.next()?, NoReply));
         outbox::keep_source(sender, target, lane, Box::new(source));
         Ok(())
     }
@@ -296,14 +296,14 @@ impl<A: Actor> Context<A> {
 
     /// This actor gets one [`Ended`] when `other` has ended; at once if it has already. It does not
     /// pass through the mailbox's bounds.
-    pub fn watch<B: Actor, K: 'static>(&self, other: &ActorRef<B>)
+    pub fn watch<B: Actor>(&self, other: &ActorRef<B>)
     where
-        A: Receives<Ended, K>,
+        A: Receives<Ended>,
     {
         let watcher = CellRef::of(self.cell()).downgrade();
         let notify = move |ended: Ended| {
             if let Some(watcher) = watcher.upgrade() {
-                let notice = Envelope::new::<A, Ended, K, NoReply>(ended, NoReply);
+                let notice = Envelope::new::<A, Ended, NoReply>(ended, NoReply);
                 watcher.core().notify(notice);
             }
         };
@@ -320,13 +320,9 @@ impl<A: Actor> Context<A> {
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
-    pub fn send_after<M: Message, K: 'static>(
-        &self,
-        delay: Duration,
-        msg: M,
-    ) -> io::Result<TimerKey>
+    pub fn send_after<M: Message>(&self, delay: Duration, msg: M) -> io::Result<TimerKey>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let mut msg = Some(msg);
         self.start_timer(delay, Repeats::No, move |to| {
@@ -342,13 +338,9 @@ impl<A: Actor> Context<A> {
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
-    pub fn every<M: Message + Clone, K: 'static>(
-        &self,
-        period: Duration,
-        msg: M,
-    ) -> io::Result<TimerKey>
+    pub fn every<M: Message + Clone>(&self, period: Duration, msg: M) -> io::Result<TimerKey>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.start_timer(period, Repeats::Yes, move |to| {
             to.tell_from_timer(msg.clone());

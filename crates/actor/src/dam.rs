@@ -221,7 +221,7 @@ impl DamGauge {
 ///
 /// let system = System::builder().workers(1).build()?;
 /// let writer = system.spawn(Writer(0));
-/// let dam = system.spawn(Dam::credit(1_024).in_front_of(writer.recipient::<String, _>())?);
+/// let dam = system.spawn(Dam::credit(1_024).in_front_of(writer.recipient::<String>())?);
 /// dam.tell("a line".to_owned())?;
 /// # system.shutdown(std::time::Duration::from_secs(5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

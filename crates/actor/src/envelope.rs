@@ -77,12 +77,12 @@ pub(crate) struct Envelope {
 // SAFETY: every payload is a `Letter` of a `Send` message and a `Send` reply port.
 unsafe impl Send for Envelope {}
 
-struct RouteOf<A, M, K, P>(PhantomData<fn(A, M, K, P)>);
+struct RouteOf<A, M, P>(PhantomData<fn(A, M, P)>);
 
-impl<A, M, K, P> RouteOf<A, M, K, P>
+impl<A, M, P> RouteOf<A, M, P>
 where
     M: Message,
-    A: Receives<M, K>,
+    A: Receives<M>,
     P: ReplyPort<A::Reply>,
 {
     const ROUTE: Route = Route {
@@ -206,16 +206,16 @@ unsafe fn take<L>(payload: *mut Payload) -> L {
 
 impl Envelope {
     #[inline]
-    pub(crate) fn new<A, M, K, P>(message: M, reply: P) -> Self
+    pub(crate) fn new<A, M, P>(message: M, reply: P) -> Self
     where
         M: Message,
-        A: Receives<M, K>,
+        A: Receives<M>,
         P: ReplyPort<A::Reply>,
     {
         let mut envelope = MaybeUninit::uninit();
         // SAFETY: `write` initialises it.
         unsafe {
-            Self::write::<A, M, K, P>(envelope.as_mut_ptr(), message, reply);
+            Self::write::<A, M, P>(envelope.as_mut_ptr(), message, reply);
             envelope.assume_init()
         }
     }
@@ -225,17 +225,17 @@ impl Envelope {
     /// # Safety
     /// `place` is valid for writing an envelope.
     #[inline(always)]
-    pub(crate) unsafe fn write<A, M, K, P>(place: *mut Self, message: M, reply: P)
+    pub(crate) unsafe fn write<A, M, P>(place: *mut Self, message: M, reply: P)
     where
         M: Message,
-        A: Receives<M, K>,
+        A: Receives<M>,
         P: ReplyPort<A::Reply>,
     {
         let letter = Letter { message, reply };
         // SAFETY: the caller's promise; an inline letter fits in size and alignment, and a pointer
         // to a boxed one does as well.
         unsafe {
-            (&raw mut (*place).route).write(&RouteOf::<A, M, K, P>::ROUTE);
+            (&raw mut (*place).route).write(&RouteOf::<A, M, P>::ROUTE);
             let payload = &raw mut (*place).payload;
             if fits_inline::<Letter<M, P>>() {
                 payload.cast::<Letter<M, P>>().write(letter);

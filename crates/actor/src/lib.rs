@@ -103,7 +103,7 @@ pub use group::{
 };
 pub use id::ActorId;
 pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
-pub use receives::{ByAsyncHandler, ByHandler, Receives};
+pub use receives::Receives;
 pub use recipient::Recipient;
 pub use reply::{NoReply, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};

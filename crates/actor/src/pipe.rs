@@ -1,6 +1,6 @@
 //! Piping: a future on the attached tokio runtime whose output comes back as a message.
 
-use std::future::Future;
+use std::future::IntoFuture;
 
 use freeboard_flow::ShedReason;
 
@@ -17,17 +17,61 @@ impl<A: Actor> Context<A> {
     /// the lane's policy says so; if the actor has ended by then, the output is a dead letter. A
     /// future that panics is logged and counted as a dead letter.
     ///
+    /// An [`crate::Ask`] may be piped as it is. It is not ordered with what this actor tells the other one.
+    ///
+    /// ```
+    /// use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, System};
+    ///
+    /// struct Prices;
+    /// struct Get;
+    /// struct Shop(ActorRef<Prices>, std::sync::mpsc::Sender<u64>);
+    /// struct Open;
+    /// struct Price(Result<u64, AskError<Get>>);
+    ///
+    /// impl Actor for Prices {}
+    /// impl Actor for Shop {}
+    ///
+    /// impl Handler<Get> for Prices {
+    ///     type Reply = u64;
+    ///     fn handle(&mut self, _msg: Get, _cx: &mut Context<Self>) -> u64 {
+    ///         7
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Open> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _msg: Open, cx: &mut Context<Self>) {
+    ///         cx.pipe(self.0.ask(Get), Price).expect("a runtime is attached");
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Price> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, price: Price, _cx: &mut Context<Self>) {
+    ///         self.1.send(price.0.expect("answered")).expect("read below");
+    ///     }
+    /// }
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let system = System::builder().workers(1).tokio(runtime.handle().clone()).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let shop = system.spawn(Shop(system.spawn(Prices), sender));
+    /// shop.tell(Open)?;
+    /// assert_eq!(receiver.recv()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NoRuntime`] if no tokio runtime is attached.
-    pub fn pipe<F, M, K>(
+    pub fn pipe<F, M>(
         &self,
         future: F,
         into_msg: impl FnOnce(F::Output) -> M + Send + 'static,
     ) -> Result<(), NoRuntime>
     where
-        F: Future + Send + 'static,
+        F: IntoFuture<IntoFuture: Send + 'static>,
         M: Message,
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let actor = self.actor_ref();
         let runtime = actor
@@ -38,6 +82,7 @@ impl<A: Actor> Context<A> {
             .clone()
             .ok_or(NoRuntime)?;
         let watched = actor.clone();
+        let future = future.into_future();
         let piped = runtime.spawn(async move {
             let msg = into_msg(future.await);
             let core = actor.cell().core();

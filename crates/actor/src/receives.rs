@@ -1,8 +1,8 @@
 //! The bridge between the two handler traits and the mailbox: an actor *receives* a message type if
 //! it has a [`Handler`] or an [`AsyncHandler`] for it.
 //!
-//! `K` tells the two apart. It is always inferred: an actor implements one of the two per message
-//! type, so only one [`Receives`] fits.
+//! Each [`Handler`] is an [`AsyncHandler`] too, and that is what forbids to implement both for one message type: the
+//! compiler reports two implementations of `AsyncHandler`.
 
 use crate::{
     actor::{Actor, AsyncHandler, Handler, Message},
@@ -10,20 +10,54 @@ use crate::{
     reply::ReplyPort,
 };
 
-/// By a [`Handler`].
-#[derive(Debug)]
-pub enum ByHandler {}
-
-/// By an [`AsyncHandler`].
-#[derive(Debug)]
-pub enum ByAsyncHandler {}
-
-/// An actor that handles messages of type `M`. Implement [`Handler`] or [`AsyncHandler`] instead.
+/// An actor that handles messages of type `M`. Implement [`Handler`] or [`AsyncHandler`] instead: either is enough.
+///
+/// Generic code over actors takes it as its bound, or a [`crate::Recipient`], which hides the actor's type as well.
+///
+/// ```
+/// use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, Message, Receives, Recipient, System};
+///
+/// /// Any actor that handles `Q` and replies with a number, by whichever kind of handler.
+/// fn sum<A, Q>(actors: &[ActorRef<A>], question: Q) -> Result<u64, AskError<Q>>
+/// where
+///     Q: Message + Clone,
+///     A: Receives<Q, Reply = u64>,
+/// {
+///     actors.iter().map(|actor| actor.ask(question.clone()).wait()).sum()
+/// }
+///
+/// /// Actors of different types.
+/// fn tell_all<M: Message + Clone>(recipients: &[Recipient<M>], msg: &M) -> usize {
+///     let accepted = |to: &&Recipient<M>| to.tell(msg.clone()).is_ok();
+///     recipients.iter().filter(accepted).count()
+/// }
+///
+/// struct Cell(u64);
+///
+/// #[derive(Clone)]
+/// struct Get;
+///
+/// impl Actor for Cell {}
+///
+/// impl Handler<Get> for Cell {
+///     type Reply = u64;
+///     fn handle(&mut self, _msg: Get, _cx: &mut Context<Self>) -> u64 {
+///         self.0
+///     }
+/// }
+///
+/// let system = System::builder().workers(1).build()?;
+/// let cells = [system.spawn(Cell(1)), system.spawn(Cell(2))];
+/// assert_eq!(sum(&cells, Get)?, 3);
+/// assert_eq!(tell_all(&cells.map(|it| it.recipient::<Get>()), &Get), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle messages of type `{M}`",
-    note = "implement `Handler<{M}>` or `AsyncHandler<{M}>` for it"
+    label = "`{Self}` has no handler for `{M}`",
+    note = "implement `Handler<{M}>` or `AsyncHandler<{M}>` for `{Self}`"
 )]
-pub trait Receives<M: Message, K>: Actor {
+pub trait Receives<M>: Actor {
     /// What an ask gets.
     type Reply: Send + 'static;
 
@@ -42,11 +76,11 @@ pub trait Receives<M: Message, K>: Actor {
     fn coalesce_key_of(msg: &M) -> Option<u64>;
 }
 
-impl<M: Message, A: Handler<M>> Receives<M, ByHandler> for A {
-    type Reply = <A as Handler<M>>::Reply;
+impl<M: Message, A: AsyncHandler<M>> Receives<M> for A {
+    type Reply = <A as AsyncHandler<M>>::Reply;
 
     /// # Safety
-    /// As [`Receives::receive`]; nothing is kept here.
+    /// As [`AsyncHandler::run`].
     #[inline]
     unsafe fn receive<P: ReplyPort<Self::Reply>>(
         &mut self,
@@ -54,11 +88,31 @@ impl<M: Message, A: Handler<M>> Receives<M, ByHandler> for A {
         cx: &mut Context<Self>,
         reply: P,
     ) {
-        reply.reply(self.handle(msg, cx));
+        // SAFETY: the caller's promise.
+        unsafe { self.run(msg, cx, reply) };
     }
 
     fn coalesce_key_of(msg: &M) -> Option<u64> {
+        <A as AsyncHandler<M>>::coalesce_key(msg)
+    }
+}
+
+impl<M: Message, A: Handler<M>> AsyncHandler<M> for A {
+    type Reply = <A as Handler<M>>::Reply;
+
+    async fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Self::Reply {
+        Handler::handle(self, msg, cx)
+    }
+
+    fn coalesce_key(msg: &M) -> Option<u64> {
         <A as Handler<M>>::coalesce_key(msg)
+    }
+
+    /// # Safety
+    /// As [`AsyncHandler::run`]; nothing is kept here.
+    #[inline]
+    unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
+        reply.reply(Handler::handle(self, msg, cx));
     }
 }
 
@@ -72,34 +126,64 @@ struct Borrowed<A: Actor> {
 // the one that runs the actor; `A` is `Send`.
 unsafe impl<A: Actor> Send for Borrowed<A> {}
 
-impl<M: Message, A: AsyncHandler<M>> Receives<M, ByAsyncHandler> for A {
-    type Reply = <A as AsyncHandler<M>>::Reply;
-
-    /// # Safety
-    /// As [`Receives::receive`].
-    unsafe fn receive<P: ReplyPort<Self::Reply>>(
-        &mut self,
-        msg: M,
-        cx: &mut Context<Self>,
-        reply: P,
-    ) {
-        let borrowed = Borrowed::<A> {
-            actor: self,
-            cx: &raw mut *cx,
-        };
-        let future = async move {
-            let borrowed = borrowed;
-            // SAFETY: the caller of `receive` promises that actor and context are a cell's own. They
-            // stay at their place for as long as the cell holds this future, which it drops before
-            // either; while it holds it, nothing else borrows them: the run loop polls the future
-            // and handles no message.
-            let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };
-            reply.reply(AsyncHandler::handle(actor, msg, cx).await);
-        };
-        cx.hold(future);
-    }
-
-    fn coalesce_key_of(msg: &M) -> Option<u64> {
-        <A as AsyncHandler<M>>::coalesce_key(msg)
-    }
+/// Handles a message by a future, which the context holds.
+///
+/// # Safety
+/// As [`Receives::receive`].
+pub(crate) unsafe fn hold<M: Message, A: AsyncHandler<M>>(
+    actor: &mut A,
+    msg: M,
+    cx: &mut Context<A>,
+    reply: impl ReplyPort<<A as AsyncHandler<M>>::Reply>,
+) {
+    let borrowed = Borrowed::<A> {
+        actor,
+        cx: &raw mut *cx,
+    };
+    let future = async move {
+        let borrowed = borrowed;
+        // SAFETY: the caller promises that actor and context are a cell's own. They stay at their place for as long
+        // as the cell holds this future, which it drops before either; while it holds it, nothing else borrows them:
+        // the run loop polls the future and handles no message.
+        let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };
+        reply.reply(AsyncHandler::handle(actor, msg, cx).await);
+    };
+    cx.hold(future);
 }
+
+/// No message: it has no values, and is not `Send`.
+///
+/// Every actor receives two types of it, for the compiler's errors alone. The compiler resolves the message type of
+/// `actor.tell(msg)` before it reads `msg`: it takes the only type that the actor receives, and reports the type `_` if
+/// there is none. With these two the type is ambiguous until `msg` is read, so that an error names the type of `msg`.
+struct Unknown<const N: u8>(&'static dyn NoValue);
+
+/// Local, because only of a `dyn` of a local trait the compiler knows that it is never `Send`, nor `Unknown` a
+/// message. Nothing implements it.
+trait NoValue {
+    fn absurd(&self) -> !;
+}
+
+macro_rules! receives_unknown {
+    ($($number:literal)*) => {$(
+        #[doc(hidden)]
+        impl<A: Actor> Receives<Unknown<$number>> for A {
+            type Reply = ();
+
+            unsafe fn receive<P: ReplyPort<()>>(
+                &mut self,
+                msg: Unknown<$number>,
+                _cx: &mut Context<Self>,
+                _reply: P,
+            ) {
+                msg.0.absurd()
+            }
+
+            fn coalesce_key_of(msg: &Unknown<$number>) -> Option<u64> {
+                msg.0.absurd()
+            }
+        }
+    )*};
+}
+
+receives_unknown!(0 1);

@@ -1,9 +1,9 @@
 //! A reference to whatever actor handles one message type.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use crate::{
-    actor::{Actor, Message},
+    actor::Message,
     actor_ref::{ActorRef, OnFull},
     credit::Receipt,
     error::TellError,
@@ -22,38 +22,33 @@ trait Receiver<M: Message>: Send + Sync {
     fn id(&self) -> ActorId;
 }
 
-struct Via<A: Actor, K> {
-    actor: ActorRef<A>,
-    kind: PhantomData<fn(K)>,
-}
-
-impl<M: Message, K, A: Receives<M, K>> Receiver<M> for Via<A, K> {
+impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
     fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
-        self.actor.tell_lane(lane, msg)
+        Self::tell_lane(self, lane, msg)
     }
 
     fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
-        self.actor.try_tell(msg)
+        Self::try_tell(self, msg)
     }
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
-        self.actor.offer(0, msg, receipt, OnFull::GiveBack)
+        self.offer(0, msg, receipt, OnFull::GiveBack)
     }
 
     fn send(&self, msg: M) -> RecipientSendFuture<M> {
-        Box::pin(self.actor.send(msg))
+        Box::pin(Self::send(self, msg))
     }
 
     fn depth(&self) -> u64 {
-        self.actor.depth()
+        Self::depth(self)
     }
 
     fn is_alive(&self) -> bool {
-        self.actor.is_alive()
+        Self::is_alive(self)
     }
 
     fn id(&self) -> ActorId {
-        self.actor.id()
+        Self::id(self)
     }
 }
 
@@ -63,12 +58,9 @@ pub struct Recipient<M: Message> {
 }
 
 impl<M: Message> Recipient<M> {
-    pub(crate) fn new<A: Receives<M, K>, K: 'static>(actor: ActorRef<A>) -> Self {
+    pub(crate) fn new<A: Receives<M>>(actor: ActorRef<A>) -> Self {
         Self {
-            receiver: Arc::new(Via::<A, K> {
-                actor,
-                kind: PhantomData,
-            }),
+            receiver: Arc::new(actor),
         }
     }
 

@@ -60,13 +60,9 @@ impl ReaderFeed {
     /// # Panics
     ///
     /// If the window is 0, which would let nothing through.
-    pub fn start<A, K: 'static>(
-        reader: StreamReader,
-        actor: ActorRef<A>,
-        window: u64,
-    ) -> io::Result<Self>
+    pub fn start<A>(reader: StreamReader, actor: ActorRef<A>, window: u64) -> io::Result<Self>
     where
-        A: Receives<Recorded, K>,
+        A: Receives<Recorded>,
     {
         assert!(window > 0, "a window of 0 lets nothing through");
         let stop = reader.stop_handle();
@@ -143,9 +139,9 @@ impl Shared {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    fn feed<A, K: 'static>(&self, mut reader: StreamReader, actor: &ActorRef<A>) -> FeedEnd
+    fn feed<A>(&self, mut reader: StreamReader, actor: &ActorRef<A>) -> FeedEnd
     where
-        A: Receives<Recorded, K>,
+        A: Receives<Recorded>,
     {
         loop {
             // Before the record: a record in hand whose credit never comes would be lost with it.

@@ -188,7 +188,7 @@ fn spawn_dam(
             messages: plan.total() + ROOM,
             bytes: plan.source.weight(plan.senders) + ROOM,
         })
-        .in_front_of(server.recipient::<Line, _>())?;
+        .in_front_of(server.recipient::<Line>())?;
     let gauge = dam.gauge();
     let lane = LaneConfig::bounded(bound(plan));
     let options = SpawnOptions::new().name("log_dam").lane(lane);

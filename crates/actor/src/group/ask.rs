@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -23,11 +22,10 @@ use crate::{
 /// It goes on to the next member only while none has accepted it: a member that ends with the
 /// question in its mailbox answers [`AskError::Shed`].
 #[must_use = "nothing is asked before it is awaited"]
-pub struct GroupAsk<'g, A: Receives<M, K>, M: Message, K> {
+pub struct GroupAsk<'g, A: Receives<M>, M: Message> {
     route: Route<'g, A>,
     msg: M,
     terms: Terms,
-    kind: PhantomData<fn(K)>,
 }
 
 /// What an ask to any member is made with.
@@ -39,7 +37,7 @@ struct Terms {
 
 impl Terms {
     /// The ask that begins now; later ones of the same question have the time that is left.
-    fn ask<A: Receives<M, K>, M: Message, K>(
+    fn ask<A: Receives<M>, M: Message>(
         self,
         way: &Way<'_, A>,
         msg: M,
@@ -53,19 +51,18 @@ impl Terms {
     }
 }
 
-impl<A: Receives<M, K>, M: Message, K> fmt::Debug for GroupAsk<'_, A, M, K> {
+impl<A: Receives<M>, M: Message> fmt::Debug for GroupAsk<'_, A, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "GroupAsk({:?})", self.route)
     }
 }
 
-impl<'g, A: Receives<M, K>, M: Message, K> GroupAsk<'g, A, M, K> {
+impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
     pub(super) fn new(route: Route<'g, A>, msg: M) -> Self {
         Self {
             route,
             msg,
             terms: Terms::default(),
-            kind: PhantomData,
         }
     }
 
@@ -109,9 +106,9 @@ fn is_refusal<R, M>(outcome: &Result<R, AskError<M>>) -> bool {
     )
 }
 
-impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for GroupAsk<'g, A, M, K> {
+impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
     type Output = Result<A::Reply, AskError<M>>;
-    type IntoFuture = GroupAskFuture<'g, A, M, K>;
+    type IntoFuture = GroupAskFuture<'g, A, M>;
 
     fn into_future(self) -> Self::IntoFuture {
         let started = Instant::now();
@@ -128,20 +125,20 @@ impl<'g, A: Receives<M, K>, M: Message, K> IntoFuture for GroupAsk<'g, A, M, K> 
 
 /// The future of a [`GroupAsk`].
 #[must_use = "nothing is asked before the future is polled"]
-pub struct GroupAskFuture<'g, A: Receives<M, K>, M: Message, K> {
+pub struct GroupAskFuture<'g, A: Receives<M>, M: Message> {
     asking: AskFuture<A, M, A::Reply>,
     way: Way<'g, A>,
     terms: Terms,
     started: Instant,
 }
 
-impl<A: Receives<M, K>, M: Message, K> fmt::Debug for GroupAskFuture<'_, A, M, K> {
+impl<A: Receives<M>, M: Message> fmt::Debug for GroupAskFuture<'_, A, M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "GroupAskFuture({:?})", self.asking)
     }
 }
 
-impl<A: Receives<M, K>, M: Message, K> Future for GroupAskFuture<'_, A, M, K> {
+impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
     type Output = Result<A::Reply, AskError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -167,9 +167,9 @@ impl<A: Actor> Group<A> {
 
     /// Tells each member a clone of the message, waiting at full lanes as [`ActorRef::tell`] does.
     /// Returns how many accepted it. The group's gauges do not count it: nothing was routed.
-    pub fn broadcast<M: Message + Clone, K>(&self, msg: &M) -> usize
+    pub fn broadcast<M: Message + Clone>(&self, msg: &M) -> usize
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let accepted = |member: &&ActorRef<A>| member.tell(msg.clone()).is_ok();
         self.members().iter().filter(accepted).count()

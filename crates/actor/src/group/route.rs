@@ -63,9 +63,9 @@ impl<'g, A: Actor> Route<'g, A> {
     /// # Errors
     /// As [`ActorRef::tell`]; [`TellError::Closed`] if no member takes messages any more.
     #[inline]
-    pub fn tell<M: Message, K>(self, msg: M) -> Result<(), TellError<M>>
+    pub fn tell<M: Message>(self, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.tell_lane(0, msg)
     }
@@ -75,9 +75,9 @@ impl<'g, A: Actor> Route<'g, A> {
     /// # Errors
     /// As [`ActorRef::tell_lane`]; [`TellError::Closed`] if no member takes messages any more.
     #[inline]
-    pub fn tell_lane<M: Message, K>(self, lane: usize, msg: M) -> Result<(), TellError<M>>
+    pub fn tell_lane<M: Message>(self, lane: usize, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.begin()
             .deliver(msg, |member, msg| member.tell_lane(lane, msg))
@@ -88,9 +88,9 @@ impl<'g, A: Actor> Route<'g, A> {
     /// # Errors
     /// As [`ActorRef::try_tell`]; [`TellError::Closed`] if no member takes messages any more.
     #[inline]
-    pub fn try_tell<M: Message, K>(self, msg: M) -> Result<(), TellError<M>>
+    pub fn try_tell<M: Message>(self, msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         self.begin().deliver(msg, ActorRef::try_tell)
     }
@@ -99,9 +99,9 @@ impl<'g, A: Actor> Route<'g, A> {
     ///
     /// # Errors
     /// As [`Route::tell`].
-    pub async fn send<M: Message, K>(self, mut msg: M) -> Result<(), TellError<M>>
+    pub async fn send<M: Message>(self, mut msg: M) -> Result<(), TellError<M>>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         let mut way = self.begin();
         loop {
@@ -116,9 +116,9 @@ impl<'g, A: Actor> Route<'g, A> {
     }
 
     /// [`ActorRef::ask`] to the chosen member. `.await` it, or [`GroupAsk::wait`] for it.
-    pub fn ask<M: Message, K>(self, msg: M) -> GroupAsk<'g, A, M, K>
+    pub fn ask<M: Message>(self, msg: M) -> GroupAsk<'g, A, M>
     where
-        A: Receives<M, K>,
+        A: Receives<M>,
     {
         GroupAsk::new(self, msg)
     }

@@ -290,7 +290,7 @@ fn dammed(work: Work, scale: Scale) -> Result<Outcome> {
             messages: 1 << 24,
             bytes: 1 << 34,
         })
-        .in_front_of(server.recipient::<Line, _>())?;
+        .in_front_of(server.recipient::<Line>())?;
     let options = SpawnOptions::new().lane(LaneConfig::bounded(1 << 24));
     let dam = system.spawn_once(options, dam)?;
     flood(&system, scale.units(work), &stopwatch, move |line| {
