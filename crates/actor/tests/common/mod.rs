@@ -4,7 +4,7 @@
 
 use std::{
     future::Future,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{Actor, ActorRef, Context, Ended, Handler, System};
+use freeboard_actor::{
+    Actor, ActorRef, AsyncHandler, Context, Ended, Handler, SpawnOptions, System,
+};
 use freeboard_meter::{LaneSnapshot, ReasonCount};
 
 /// How long a test waits for what must come. Only a test that fails takes that long.
@@ -360,5 +362,188 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % limit
+    }
+}
+
+/// What a [`Puppet`] does once.
+pub(crate) type Script = Box<dyn FnOnce(&mut Context<Puppet>) + Send>;
+
+pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// An actor that does what it is told, and notes numbers.
+#[derive(Default)]
+pub(crate) struct Puppet {
+    pub(crate) notes: Notes<u64>,
+    pub(crate) ends: Notes<Ended>,
+    pub(crate) on_started: Option<Script>,
+    pub(crate) on_stopped: Option<Script>,
+    pub(crate) on_drop: OnDrop,
+}
+
+/// A [`Puppet`] runs it in a handler.
+pub(crate) struct Act(pub(crate) Script);
+
+/// A [`Puppet`] awaits its future in an async handler.
+pub(crate) struct Await(Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>);
+
+pub(crate) fn act(
+    puppet: &ActorRef<Puppet>,
+    script: impl FnOnce(&mut Context<Puppet>) + Send + 'static,
+) {
+    puppet.tell(Act(Box::new(script))).expect("alive");
+}
+
+pub(crate) fn act_async(
+    puppet: &ActorRef<Puppet>,
+    script: impl for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send + 'static,
+) {
+    puppet.tell(Await(Box::new(script))).expect("alive");
+}
+
+impl Actor for Puppet {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        if let Some(script) = self.on_started.take() {
+            script(cx);
+        }
+    }
+
+    fn stopped(&mut self, cx: &mut Context<Self>) {
+        if let Some(script) = self.on_stopped.take() {
+            script(cx);
+        }
+    }
+}
+
+/// Calls a function when it is dropped.
+#[derive(Default)]
+pub(crate) struct OnDrop(Option<Box<dyn FnOnce() + Send>>);
+
+impl OnDrop {
+    pub(crate) fn call(function: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(function)))
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        if let Some(function) = self.0.take() {
+            function();
+        }
+    }
+}
+
+impl Handler<Act> for Puppet {
+    type Reply = ();
+    fn handle(&mut self, act: Act, cx: &mut Context<Self>) {
+        act.0(cx);
+    }
+}
+
+impl AsyncHandler<Await> for Puppet {
+    type Reply = ();
+    async fn handle(&mut self, script: Await, cx: &mut Context<Self>) {
+        script.0(cx).await;
+    }
+}
+
+impl Handler<u64> for Puppet {
+    type Reply = u64;
+    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> u64 {
+        self.notes.push(number);
+        number
+    }
+}
+
+impl Handler<Ended> for Puppet {
+    type Reply = ();
+    fn handle(&mut self, ended: Ended, _cx: &mut Context<Self>) {
+        self.ends.push(ended);
+    }
+}
+
+/// A noter with this lane, held at its gate.
+pub(crate) fn held_noter(
+    system: &System,
+    options: SpawnOptions,
+) -> (ActorRef<Noter>, Gate, Notes<u64>) {
+    let (gate, notes) = (Gate::default(), Notes::default());
+    let noter = Noter {
+        gate: gate.clone(),
+        notes: notes.clone(),
+    };
+    let noter = system.spawn_once(options, noter).expect("valid options");
+    noter.tell(Hold).expect("alive");
+    gate.wait_arrived(1);
+    (noter, gate, notes)
+}
+
+/// Futures that are polled in the order in which they are woken, on this thread.
+pub(crate) struct Driver<F> {
+    futures: Vec<Option<F>>,
+    sender: mpsc::Sender<usize>,
+    woken: mpsc::Receiver<usize>,
+    /// How often one was woken.
+    pub(crate) wakes: u64,
+}
+
+struct WakeSender(usize, Mutex<mpsc::Sender<usize>>);
+
+impl Wake for WakeSender {
+    fn wake(self: Arc<Self>) {
+        // Whoever drives them may be gone.
+        let _ = lock(&self.1).send(self.0);
+    }
+}
+
+impl<F: Future + Unpin> Driver<F> {
+    pub(crate) fn new() -> Self {
+        let (sender, woken) = mpsc::channel();
+        Self {
+            futures: Vec::new(),
+            sender,
+            woken,
+            wakes: 0,
+        }
+    }
+
+    fn poll(&mut self, index: usize) -> Poll<F::Output> {
+        let future = self.futures[index].as_mut().expect("not ready before");
+        let waker = Waker::from(Arc::new(WakeSender(index, Mutex::new(self.sender.clone()))));
+        let polled = Pin::new(future).poll(&mut TaskContext::from_waker(&waker));
+        if polled.is_ready() {
+            self.futures[index] = None;
+        }
+        polled
+    }
+
+    /// Polls one for the first time: it must have to wait.
+    #[track_caller]
+    pub(crate) fn start(&mut self, future: F) {
+        self.futures.push(Some(future));
+        let index = self.futures.len() - 1;
+        assert!(
+            self.poll(index).is_pending(),
+            "future {index} does not wait"
+        );
+    }
+
+    /// Those that are ready, in this order, until there are `count` of them.
+    #[track_caller]
+    pub(crate) fn finish(&mut self, count: usize) -> Vec<(usize, F::Output)> {
+        let deadline = soon();
+        let mut ready = Vec::new();
+        while ready.len() < count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(index) = self.woken.recv_timeout(left) else {
+                panic!("{} of {count} futures are ready", ready.len());
+            };
+            self.wakes += 1;
+            if self.futures[index].is_some()
+                && let Poll::Ready(output) = self.poll(index)
+            {
+                ready.push((index, output));
+            }
+        }
+        ready
     }
 }
