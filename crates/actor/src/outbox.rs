@@ -177,7 +177,10 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
                 outbox.wake();
                 return Ok(Settled::Empty);
             }
-            Ok(()) if pulls == 0 => Some(Ok(Settled::More)),
+            Ok(()) if pulls == 0 => {
+                outbox.leave_line();
+                Some(Ok(Settled::More))
+            }
             // `None`: the target has terminated, and the next flush finds its lane closed.
             Ok(()) => outbox.wait_for_first(core).map(Ok),
         };

@@ -39,6 +39,9 @@ use crate::{
     outbox,
 };
 
+/// Entries whose memory is kept when nobody waits.
+const ENTRIES_KEPT: usize = 1_024;
+
 /// Who waits.
 pub(crate) enum Waiter {
     /// A thread that blocks.
@@ -365,6 +368,9 @@ impl Waiters {
             };
             if queue.is_idle() {
                 core.mailbox.lane(entry.lane).lower(Barrier::Waiters);
+            }
+            if list.entries.is_empty() && list.entries.capacity() > ENTRIES_KEPT {
+                list.entries = Slab::new();
             }
             (waiter.is_none(), waiter)
         };

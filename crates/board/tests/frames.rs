@@ -3,8 +3,10 @@
 
 mod common;
 
+use std::sync::mpsc;
+
 use common::{eventually, quiet_system, spawn_idle, told};
-use freeboard_actor::System;
+use freeboard_actor::{Actor, Context, Handler, System};
 use freeboard_board::{
     ActorRow, Board, BoardOptions, FrameError, Order, Query, ROWS_MAX, SortKey, SystemFrame,
 };
@@ -277,4 +279,38 @@ fn the_board_keeps_no_system_alive() {
     shown(&board, Query::default());
     drop(system);
     eventually("nothing is left of it", || weak.upgrade().is_none());
+}
+
+/// Blocks its thread until the other end of the channel is dropped.
+struct Blocker(mpsc::Receiver<()>);
+
+impl Actor for Blocker {}
+
+impl Handler<()> for Blocker {
+    type Reply = ();
+    fn handle(&mut self, _msg: (), _cx: &mut Context<Self>) {
+        let _ = self.0.recv();
+    }
+}
+
+#[test]
+fn threads_that_are_all_blocked_are_shown_with_their_holders() {
+    let board = board();
+    let system = System::builder()
+        .name("blocked")
+        .workers(1)
+        .threads_max(2)
+        .build()
+        .unwrap();
+    board.watch(&system);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel::<()>()).unzip();
+    for receiver in receivers {
+        system.spawn(Blocker(receiver)).tell(()).unwrap();
+    }
+    let holders = || shown(&board, Query::default()).scheduler.all_blocked;
+    eventually("all threads are blocked", || holders().len() == 2);
+    let type_name = std::any::type_name::<Blocker>();
+    assert!(holders().iter().all(|run| run.actor_type == type_name));
+    drop(senders);
+    eventually("they go on", || holders().is_empty());
 }

@@ -10,6 +10,7 @@ import { CLASSES, EventStrip, MARKS } from "./events.js";
 /** The states in the order in which they lie on each other: work, what holds work up, and rest. */
 const STATES = ["run", "blocked", "poll", "search", "spin", "park", "offline"];
 const ROWS_HIGH_MAX = 16;
+const HOLDERS_SHOWN_MAX = 8;
 const WORKERS_SHOWN_MAX = 256;
 const narrow = matchMedia("(max-width: 999px)");
 
@@ -134,12 +135,14 @@ export class Workers {
       marks.append(element("li", {}, sign, `${name}s `, figure));
     }
     this.notes = element("p", { className: "note" });
+    this.blocked = element("p", { className: "blocked-threads", role: "alert", "data-test": "all-blocked" });
     this.longest = element("span");
     const scale = (ramp, least, most) =>
       element("span", { className: "scale" }, least, element("i", { className: `ramp ${ramp}` }), most);
     const block = (title, colours, node) => element("div", { className: "strip" }, element("h3", {}, title, colours), node);
     this.node.append(
       element("div", { className: "panel-head" }, element("h2", { id: "workers-title" }, "Workers"), this.summary),
+      this.blocked,
       element(
         "div",
         { className: "workers-grid" },
@@ -203,6 +206,11 @@ export class Workers {
     const online = `${scheduler.workers_online} of ${workers.length} on-line`;
     setText(this.summary, `${online}; ${threads} threads: ${spare} spare, ${displaced} displaced, ${most} at most`);
     setText(this.injector, count(scheduler.injector_depth));
+    const holders = scheduler.all_blocked;
+    const named = holders.slice(0, HOLDERS_SHOWN_MAX).map(runText).join(", ");
+    const more = holders.length > HOLDERS_SHOWN_MAX ? `, and ${holders.length - HOLDERS_SHOWN_MAX} more` : "";
+    setShown(this.blocked, holders.length > 0);
+    setText(this.blocked, `All threads are blocked while actors wait. They are held by ${named}${more}.`);
     const isShown = balance !== null && isQueued(balance);
     setAttribute(this.class, "data-class", isShown ? balance.class : "none");
     const reading = balance === null ? "none" : `${words(balance.class)}, ${ratio(balance.ratio_hundredths / 100)}`;

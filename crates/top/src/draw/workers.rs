@@ -265,6 +265,9 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
         "  threads {} ({} spare)",
         scheduler.threads, scheduler.threads_spare
     )));
+    if !scheduler.all_blocked.is_empty() {
+        words.push(Words::styled("  all blocked", palette.bad()));
+    }
     super::whole(words, columns)
 }
 
