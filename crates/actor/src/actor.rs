@@ -49,6 +49,11 @@ pub trait Actor: Sized + Send + 'static {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no `Handler` for messages of type `{M}`",
+    label = "`{Self}` has no handler for `{M}`",
+    note = "implement `Handler<{M}>`; to be told or asked, an `AsyncHandler<{M}>` is enough"
+)]
 pub trait Handler<M: Message>: Actor {
     /// What the sender of an ask gets; `()` for messages that are only told.
     type Reply: Send + 'static;

@@ -97,15 +97,16 @@ impl<M: Message, A: AsyncHandler<M>> Receives<M> for A {
     }
 }
 
-impl<M: Message, A: Handler<M>> AsyncHandler<M> for A {
-    type Reply = <A as Handler<M>>::Reply;
+// The parameter's name is for the error that reports this implementation as the conflicting one.
+impl<ActorWithHandler: Handler<M>, M: Message> AsyncHandler<M> for ActorWithHandler {
+    type Reply = <Self as Handler<M>>::Reply;
 
     async fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Self::Reply {
         Handler::handle(self, msg, cx)
     }
 
     fn coalesce_key(msg: &M) -> Option<u64> {
-        <A as Handler<M>>::coalesce_key(msg)
+        <Self as Handler<M>>::coalesce_key(msg)
     }
 
     /// # Safety

@@ -30,7 +30,25 @@ pub use freeboard_stream_actor as stream_actor;
 #[cfg(feature = "opentelemetry")]
 pub use freeboard_telemetry as telemetry;
 
-/// What most programs need.
+/// What most programs need. It leaves the names of the standard library as they are:
+///
+/// ```
+/// use freeboard::prelude::*;
+///
+/// fn boxed<T: Send + Sync + Future<Output = Option<String>> + 'static>(future: T) -> Box<dyn Send> {
+///     Box::new(future)
+/// }
+///
+/// mod all {
+///     use freeboard::*;
+///
+///     pub fn name<T: Send + Sync + Actor + Drop>(actor: &ActorRef<T>) -> Result<String, Option<Vec<u8>>> {
+///         actor.name().map(String::from).ok_or(None)
+///     }
+/// }
+///
+/// # let _ = boxed(std::future::ready(None));
+/// ```
 pub mod prelude {
     pub use freeboard_actor::{
         Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Ended, Group, GroupOptions, Handler,
