@@ -90,8 +90,9 @@ impl<A: Actor> ActorRef<A> {
     /// delivered, also when the actor stops, panics or is restarted. In async code use
     /// [`ActorRef::send`], which does not block the executor.
     ///
-    /// In a handler, an error means that the receiver is gone, refuses by its policy, or that this handler told
-    /// more than its outbox holds. Where none of them needs an answer, use [`ActorRef::tell_or_log`].
+    /// In a handler, an error means that the receiver has terminated, refuses by its policy, or that this handler
+    /// told more than its outbox holds. [What to do then](crate#the-result-of-a-tell) depends on the message; where
+    /// nobody can act on it, use [`ActorRef::tell_or_log`].
     ///
     /// An actor that tells itself something while it stops gets `Ok`, and the message is a dead letter: nobody is
     /// left to act on the error.
@@ -109,7 +110,8 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// [`ActorRef::tell`] for a sender that has no use for the error: a message that is not accepted becomes a
-    /// dead letter ([`crate::SystemBuilder::on_dead_letter`] gets it) and a `tracing` warning.
+    /// dead letter ([`crate::SystemBuilder::on_dead_letter`] gets it) and a `tracing` warning. Each message has its
+    /// warning: where a lane refuses by design, use [`ActorRef::tell`] and read the lane's counters.
     pub fn tell_or_log<M: Message>(&self, msg: M)
     where
         A: Receives<M>,

@@ -31,6 +31,63 @@
 //! assert!(system.shutdown(Duration::from_secs(5)).is_clean());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # The result of a tell
+//!
+//! [`ActorRef::tell`] returns the message in an error if the receiver has terminated, if its lane refuses by its
+//! policy, or if the telling actor's outbox is full. What a handler does then depends on what the loss means:
+//!
+//! - The receiver may end first, and then needs no message: `let _ = to.tell(msg);`.
+//! - Nobody can act on it, but it should be seen: [`ActorRef::tell_or_log`] makes a dead letter and a warning of it.
+//! - Whoever asked should know: return it, with `type Reply = Result<(), TellError<Job>>`.
+//! - The actor is of no use without the receiver: [`Context::watch`] the receiver, and [`Context::stop`] on [`Ended`].
+//!   That works also when there is nothing to tell.
+//! - The handler tells more than an outbox holds: [`Context::send_all`], or an [`AsyncHandler`] that awaits
+//!   [`ActorRef::send`].
+//!
+//! Do not unwrap it: at a shutdown a receiver may end before its sender, and a panic counts as a failure of the
+//! sender, which its supervisor may restart.
+//!
+//! ```
+//! use freeboard_actor::{Actor, ActorRef, Context, Ended, Handler, TellError};
+//!
+//! struct Worker;
+//! struct Monitor;
+//! struct Foreman { worker: ActorRef<Worker>, monitor: ActorRef<Monitor> }
+//! struct Job(u64);
+//! struct Assigned;
+//! # impl Actor for Worker {}
+//! # impl Actor for Monitor {}
+//! # impl Handler<Job> for Worker {
+//! #     type Reply = ();
+//! #     fn handle(&mut self, _msg: Job, _cx: &mut Context<Self>) {}
+//! # }
+//! # impl Handler<Assigned> for Monitor {
+//! #     type Reply = ();
+//! #     fn handle(&mut self, _msg: Assigned, _cx: &mut Context<Self>) {}
+//! # }
+//!
+//! impl Actor for Foreman {
+//!     fn started(&mut self, cx: &mut Context<Self>) {
+//!         cx.watch(&self.worker);
+//!     }
+//! }
+//!
+//! impl Handler<Job> for Foreman {
+//!     type Reply = Result<(), TellError<Job>>;
+//!     fn handle(&mut self, job: Job, _cx: &mut Context<Self>) -> Self::Reply {
+//!         self.monitor.tell_or_log(Assigned);
+//!         self.worker.tell(job)
+//!     }
+//! }
+//!
+//! impl Handler<Ended> for Foreman {
+//!     type Reply = ();
+//!     fn handle(&mut self, _worker: Ended, cx: &mut Context<Self>) {
+//!         cx.stop();
+//!     }
+//! }
+//! ```
 
 mod actor;
 mod actor_ref;
