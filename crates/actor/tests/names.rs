@@ -161,3 +161,35 @@ fn children_have_names_too() {
     assert_eq!(system.whereis::<Noter>("child"), None);
     finish(&system);
 }
+
+#[test]
+fn an_actor_with_ten_thousand_names_frees_its_own_and_no_others() {
+    const NAMES: u64 = 10_000;
+    let system = system();
+    let (first, second) = (
+        system.spawn(Noter::default()),
+        system.spawn(Noter::default()),
+    );
+    let name = |actor: &ActorRef<Noter>, number| format!("{}-{number}", actor.id());
+    for number in 0..NAMES {
+        for actor in [&first, &second] {
+            system.register(name(actor, number), actor).expect("free");
+        }
+    }
+    first.stop();
+    ended(&first);
+    eventually("the names are free", || {
+        (0..NAMES).all(|number| system.whereis::<Noter>(&name(&first, number)).is_none())
+    });
+    for number in 0..NAMES {
+        let found = system.whereis::<Noter>(&name(&second, number));
+        assert_eq!(found.as_ref(), Some(&second));
+    }
+    for number in 0..NAMES {
+        system
+            .register(name(&first, number), &second)
+            .expect("free");
+    }
+    finish(&system);
+    assert_eq!(system.whereis::<Noter>(&name(&second, 0)), None);
+}

@@ -287,3 +287,23 @@ fn pinned_and_shared_actors_tell_each_other_in_a_circle() {
     }
     finish(&system);
 }
+
+#[test]
+fn a_bound_that_no_ring_can_have_is_an_error_and_leaves_the_name_free() {
+    let system = system();
+    for bound in [(1 << 30) + 1, usize::MAX] {
+        let lanes = [LaneConfig::bounded(8), LaneConfig::bounded(bound)];
+        let options = pinned(Blocking::default()).name("large").lanes(lanes);
+        let refused = system.spawn_once(options, Noter::default());
+        assert!(
+            matches!(refused, Err(SpawnError::Options(_))),
+            "{refused:?}"
+        );
+        assert_eq!(system.whereis::<Noter>("large"), None);
+    }
+    let options = pinned(Blocking::default()).name("large");
+    let (actor, _) = spawn(&system, options);
+    assert_eq!(system.whereis::<Noter>("large"), Some(actor.clone()));
+    actor.ask(Ping).wait().unwrap();
+    finish(&system);
+}

@@ -384,7 +384,9 @@ pub(crate) struct Puppet {
 pub(crate) struct Act(pub(crate) Script);
 
 /// A [`Puppet`] awaits its future in an async handler.
-pub(crate) struct Await(Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>);
+pub(crate) struct Await(
+    pub(crate) Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>,
+);
 
 pub(crate) fn act(
     puppet: &ActorRef<Puppet>,

@@ -1,0 +1,225 @@
+//! Circles of asks: the log names them. Long pipelines of asks are none.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::{
+    collections::VecDeque,
+    fmt::Debug,
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
+};
+
+use common::{Act, Await, LIMIT, Notes, Puppet, eventually, finish, lock, system};
+use freeboard_actor::{ActorRef, SpawnOptions, System};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+};
+
+/// Circles that were logged in this process.
+type Log = Arc<Mutex<Vec<String>>>;
+
+struct Capture(Log);
+
+struct CircleField<'a>(&'a Log);
+
+impl Visit for CircleField<'_> {
+    fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "circle" {
+            lock(self.0).push(value.to_owned());
+        }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Capture {
+    fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
+        event.record(&mut CircleField(&self.0));
+    }
+}
+
+fn log() -> Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    let install = || {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::registry().with(Capture(log.clone()));
+        tracing::subscriber::set_global_default(subscriber).expect("the only one of this process");
+        log
+    };
+    LOG.get_or_init(install).clone()
+}
+
+/// Circles with an actor of this name.
+fn logged(name: &str) -> Vec<String> {
+    let name = format!("\"{name}-");
+    let mut logged = lock(&log()).clone();
+    logged.retain(|circle| circle.contains(&name));
+    logged
+}
+
+/// Actors with names of this beginning.
+fn spawn(system: &System, name: &str, count: usize) -> Vec<ActorRef<Puppet>> {
+    log();
+    let spawn = |index| {
+        let options = SpawnOptions::new().name(format!("{name}-{index}"));
+        system.spawn_once(options, Puppet::default()).expect("free")
+    };
+    (0..count).map(spawn).collect()
+}
+
+/// Asks the first of them, which asks the next one, in async handlers.
+fn ask_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Await {
+    Await(Box::new(move |_| {
+        Box::pin(async move {
+            if let Some(next) = rest.pop_front() {
+                let _ = next.ask(ask_on(rest)).await;
+            }
+        })
+    }))
+}
+
+/// The same in handlers that block.
+fn wait_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Act {
+    Act(Box::new(move |_| {
+        if let Some(next) = rest.pop_front() {
+            let _ = next.ask(wait_on(rest)).wait();
+        }
+    }))
+}
+
+/// A circle of so many is logged once, with all its names.
+#[track_caller]
+fn check_circle(name: &str, count: usize) {
+    let system = system();
+    let actors = spawn(&system, name, count);
+    let mut rest: VecDeque<_> = actors[1..].iter().cloned().collect();
+    rest.push_back(actors[0].clone());
+    actors[0].tell(ask_on(rest)).expect("alive");
+    eventually("the circle is logged", || !logged(name).is_empty());
+    let circle = &logged(name)[0];
+    for index in 0..count {
+        assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
+    }
+    assert_eq!(circle.matches(" -> ").count(), count, "{circle}");
+    // Two more looks of the monitor, by another circle.
+    let other = format!("after-{name}");
+    let others = spawn(&system, &other, 1);
+    let itself = others[0].clone();
+    others[0].tell(ask_on([itself].into())).expect("alive");
+    eventually("the other one is logged", || !logged(&other).is_empty());
+    assert_eq!(
+        logged(name)
+            .iter()
+            .filter(|it| !it.contains("after"))
+            .count(),
+        1
+    );
+    for actor in actors.iter().chain(&others) {
+        actor.stop();
+    }
+    let report = system.shutdown(LIMIT / 10);
+    assert!(report.unfinished.is_empty(), "{report:?}");
+}
+
+#[test]
+fn an_actor_that_asks_itself_is_named() {
+    check_circle("alone", 1);
+}
+
+#[test]
+fn two_that_ask_each_other_are_named() {
+    check_circle("two", 2);
+}
+
+#[test]
+fn three_that_ask_each_other_are_named() {
+    check_circle("three", 3);
+}
+
+/// Nobody can end them but the end of the process: a blocked handler is not stopped.
+fn check_blocking_circle(name: &str, count: usize) {
+    let system = system();
+    let actors = spawn(&system, name, count);
+    let mut rest: VecDeque<_> = actors[1..].iter().cloned().collect();
+    rest.push_back(actors[0].clone());
+    actors[0].tell(wait_on(rest)).expect("alive");
+    eventually("the circle is logged", || !logged(name).is_empty());
+    let circle = &logged(name)[0];
+    for index in 0..count {
+        assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
+    }
+    std::mem::forget(system);
+}
+
+#[test]
+fn blocking_handlers_that_ask_each_other_are_named() {
+    check_blocking_circle("blocked-two", 2);
+    check_blocking_circle("blocked-three", 3);
+}
+
+#[test]
+fn a_circle_with_a_deadline_ends_by_it() {
+    let system = system();
+    let actors = spawn(&system, "deadline", 2);
+    let (there, back) = (actors[1].clone(), actors[0].clone());
+    let replies = Notes::default();
+    let noted = replies.clone();
+    let first = Await(Box::new(move |_| {
+        Box::pin(async move {
+            let second = Await(Box::new(move |_| {
+                Box::pin(async move { drop(back.ask(1_u64).timeout(LIMIT).await) })
+            }));
+            let asking = there.ask(second).timeout(Duration::from_secs(4));
+            noted.push(asking.await.is_err());
+        })
+    }));
+    actors[0].tell(first).expect("alive");
+    assert_eq!(replies.wait_len(1), [true]);
+    finish(&system);
+}
+
+#[test]
+fn a_pipeline_of_asks_under_load_is_no_circle() {
+    let system = system();
+    let actors = spawn(&system, "pipe", 10);
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut rounds = 0;
+    while Instant::now() < until {
+        let asks: Vec<_> = (0..20)
+            .map(|_| {
+                let first = actors[0].clone();
+                let rest: VecDeque<_> = actors[1..].iter().cloned().collect();
+                let asking = first.ask(ask_on(rest)).timeout(LIMIT);
+                std::future::IntoFuture::into_future(asking)
+            })
+            .collect();
+        for asking in asks {
+            common::block_on(asking).expect("a reply");
+        }
+        rounds += 1;
+    }
+    assert!(rounds > 0);
+    assert_eq!(logged("pipe"), Vec::<String>::new());
+    finish(&system);
+}
+
+#[test]
+fn two_that_ask_each_other_in_turns_are_no_circle() {
+    let system = system();
+    let actors = spawn(&system, "turns", 2);
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut round = 0;
+    while Instant::now() < until {
+        let (from, to) = (&actors[round % 2], actors[(round + 1) % 2].clone());
+        from.ask(ask_on([to].into())).wait().expect("a reply");
+        round += 1;
+    }
+    assert_eq!(logged("turns"), Vec::<String>::new());
+    finish(&system);
+}

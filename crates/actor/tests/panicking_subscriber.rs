@@ -1,0 +1,195 @@
+//! A `tracing` subscriber that panics on every event and span: no worker, monitor, message or question is lost.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::{
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use common::{Gate, Hold, LIMIT, Noter, Notes, Puppet, act, count_of, ended, eventually, finish};
+use freeboard_actor::{EndReason, SpawnOptions, Supervision, System};
+use freeboard_flow::{LaneConfig, Overload};
+use tracing::{Event, Metadata, Subscriber, span};
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+struct Panics;
+
+fn panic_on_purpose() -> ! {
+    CALLS.fetch_add(1, Ordering::SeqCst);
+    // Not `panic!`: a hook would write much.
+    std::panic::resume_unwind(Box::new("on purpose"))
+}
+
+impl Subscriber for Panics {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
+        panic_on_purpose()
+    }
+
+    fn record(&self, _span: &span::Id, _values: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
+
+    fn event(&self, _event: &Event<'_>) {
+        panic_on_purpose()
+    }
+
+    fn enter(&self, _span: &span::Id) {
+        panic_on_purpose()
+    }
+
+    fn exit(&self, _span: &span::Id) {
+        panic_on_purpose()
+    }
+}
+
+/// A system of one worker and the subscriber; no spare thread hides that the worker is gone.
+fn lone_worker(threads_max: usize) -> freeboard_actor::SystemBuilder {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        tracing::subscriber::set_global_default(Panics).expect("the only one of this process");
+    });
+    System::builder().workers(1).threads_max(threads_max)
+}
+
+#[track_caller]
+fn check_works(system: &System) {
+    let puppet = Puppet::default();
+    let notes = puppet.notes.clone();
+    let puppet = system.spawn(puppet);
+    for number in 0..100 {
+        puppet.tell(number).expect("alive");
+        let reply = puppet.ask(number + 1_000).timeout(LIMIT).wait();
+        assert_eq!(reply.expect("a reply"), number + 1_000);
+    }
+    assert_eq!(notes.len(), 200);
+}
+
+#[test]
+fn failures_are_survived() {
+    let failures = Notes::default();
+    let seen = failures.clone();
+    let system = lone_worker(1)
+        .on_failure(move |failure| seen.push(failure.actor))
+        .build()
+        .expect("valid settings");
+    let calls = CALLS.load(Ordering::SeqCst);
+    for round in 0..20 {
+        let supervision = if round % 2 == 0 {
+            Supervision::stop()
+        } else {
+            Supervision::restart().backoff(Duration::ZERO, Duration::ZERO)
+        };
+        let options = SpawnOptions::new().supervision(supervision);
+        let puppet = system.spawn_with(options, Puppet::default);
+        let puppet = puppet.expect("valid options");
+        act(&puppet, |_| panic!("on purpose"));
+        if round % 2 == 0 {
+            assert_eq!(ended(&puppet).reason, EndReason::Panicked);
+        } else {
+            puppet
+                .ask(1_u64)
+                .timeout(LIMIT)
+                .wait()
+                .expect("it is restarted");
+        }
+    }
+    check_works(&system);
+    assert_eq!(failures.len(), 20, "the observer is called after the log");
+    assert!(CALLS.load(Ordering::SeqCst) >= calls + 20);
+    finish(&system);
+}
+
+#[test]
+fn the_monitor_goes_on_after_a_long_run() {
+    let runs = Notes::default();
+    let seen = runs.clone();
+    let system = lone_worker(4)
+        .long_run(Duration::from_millis(1))
+        .on_long_run(move |run| seen.push(run.run.actor))
+        .build()
+        .expect("valid settings");
+    for round in 1..=3 {
+        let noter = Noter::default();
+        let gate = noter.gate.clone();
+        let noter = system.spawn(noter);
+        noter.tell(Hold).expect("alive");
+        gate.wait_arrived(1);
+        runs.wait_len(round);
+        gate.open();
+    }
+    check_works(&system);
+    finish(&system);
+}
+
+#[test]
+fn the_growth_and_the_use_of_all_threads_are_survived() {
+    let system = lone_worker(8).build().expect("valid settings");
+    let gate = Gate::default();
+    for _ in 0..8 {
+        system
+            .spawn(Noter::default())
+            .tell(gate.clone())
+            .expect("alive");
+    }
+    gate.wait_arrived(8);
+    let waiting = system.spawn(Noter::default());
+    waiting.tell(1_u64).expect("alive");
+    eventually("no thread is left", || {
+        system.scheduler_snapshot().spares_exhausted > 0
+    });
+    gate.open();
+    check_works(&system);
+    finish(&system);
+}
+
+#[test]
+fn a_message_that_is_logged_is_a_dead_letter() {
+    let system = lone_worker(1).build().expect("valid settings");
+    let config = LaneConfig::bounded(1).overload(Overload::Reject);
+    let options = SpawnOptions::new().lane(config);
+    let gone = system
+        .spawn_once(options, Puppet::default())
+        .expect("valid options");
+    gone.stop();
+    ended(&gone);
+    let (puppet, told) = (system.spawn(Puppet::default()), Notes::default());
+    let done = told.clone();
+    act(&puppet, move |_| {
+        (0..10_u64).for_each(|number| gone.tell_or_log(number));
+        done.push(());
+    });
+    told.wait_len(1);
+    assert_eq!(count_of(&system.dead_letters(), "stopped"), 10);
+    check_works(&system);
+    finish(&system);
+}
+
+#[test]
+fn a_circle_of_asks_is_survived() {
+    let system = lone_worker(4).build().expect("valid settings");
+    let puppet = system.spawn(Puppet::default());
+    let calls = CALLS.load(Ordering::SeqCst);
+    common::act_async(&puppet, |cx| {
+        let itself = cx.actor_ref();
+        Box::pin(async move { drop(itself.ask(1_u64).await) })
+    });
+    // Other tests' events count too: what matters is that the monitor looks on.
+    let deadline = Instant::now() + Duration::from_secs(4);
+    eventually("the monitor has looked", || {
+        CALLS.load(Ordering::SeqCst) > calls && Instant::now() > deadline
+    });
+    check_works(&system);
+    puppet.stop();
+    ended(&puppet);
+    finish(&system);
+}
