@@ -395,3 +395,60 @@ fn a_stop_sheds_the_mailbox_and_not_the_outbox() {
     assert_eq!(shed(&sender, "stopped"), 1);
     finish(&scene.system);
 }
+
+#[test]
+fn a_receiver_of_another_system_gets_what_its_sender_told() {
+    let scene = scene();
+    let senders_system = system();
+    let sender = senders_system.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |cx| {
+        tell();
+        cx.stop();
+    });
+    ended(&sender);
+    scene.gate.open();
+    finish(&senders_system);
+    assert!(scene.notes.wait_len(TOLD as usize).into_iter().eq(0..TOLD));
+    finish(&scene.system);
+}
+
+#[test]
+fn a_receiver_whose_system_is_dropped_lets_senders_of_others_go() {
+    let scene = scene();
+    let senders_system = system();
+    let sender = senders_system.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |_| tell());
+    eventually("it is muted", || sender.snapshot().state == "held");
+    let (gate, noter) = (scene.gate.clone(), scene.noter.clone());
+    drop(scene);
+    gate.open();
+    ended(&noter);
+    sender.ask(1_u64).wait().expect("it goes on");
+    finish(&senders_system);
+}
+
+#[test]
+fn a_sender_whose_system_is_dropped_leaves_the_line_of_its_receiver() {
+    let scene = scene();
+    let senders_system = system();
+    let sender = senders_system.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |_| tell());
+    eventually("it is muted", || sender.snapshot().state == "held");
+    drop(senders_system);
+    ended(&sender);
+    let noter = scene.noter.clone();
+    let other = thread::spawn(move || tell_all(&noter, 100..150));
+    scene.gate.open();
+    other.join().expect("no panic");
+    finish(&scene.system);
+    let dead = count_of(&scene.system.dead_letters(), "sender_stopped");
+    let notes = scene.notes.all();
+    assert_eq!(
+        notes.iter().filter(|it| **it < TOLD).count() as u64 + dead,
+        TOLD
+    );
+    assert!(notes.into_iter().filter(|it| *it >= TOLD).eq(100..150));
+}

@@ -44,7 +44,7 @@ fn check_in_order(notes: &Notes<u64>, count: u64) {
 fn ten_thousand_waiting_futures_all_get_through_with_few_wakes() {
     const SENDERS: u64 = 10_000;
     let system = system();
-    let (noter, gate, notes) = full(&system, 16);
+    let (noter, gate, notes) = full(&system, 2);
     let mut driver = Driver::new();
     for number in 1..=SENDERS {
         driver.start(noter.send(number));
@@ -60,7 +60,7 @@ fn ten_thousand_waiting_futures_all_get_through_with_few_wakes() {
     assert!(told.into_iter().eq(1..=SENDERS));
     let lane = lane(&noter, 0);
     check_balance(&lane);
-    assert!(lane.high_water <= 16, "{lane:?}");
+    assert!(lane.high_water <= 2, "{lane:?}");
     // A grant lapses when the lane runs empty before its future is polled.
     assert!(driver.wakes < SENDERS * 2, "{} wakes", driver.wakes);
 }
