@@ -370,6 +370,10 @@ pub(crate) type Script = Box<dyn FnOnce(&mut Context<Puppet>) + Send>;
 
 pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
+/// What a [`Puppet`] awaits once.
+pub(crate) type AsyncScript =
+    Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>;
+
 /// An actor that does what it is told, and notes numbers.
 #[derive(Default)]
 pub(crate) struct Puppet {
@@ -384,9 +388,7 @@ pub(crate) struct Puppet {
 pub(crate) struct Act(pub(crate) Script);
 
 /// A [`Puppet`] awaits its future in an async handler.
-pub(crate) struct Await(
-    pub(crate) Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>,
-);
+pub(crate) struct Await(pub(crate) AsyncScript);
 
 pub(crate) fn act(
     puppet: &ActorRef<Puppet>,
