@@ -56,6 +56,8 @@ impl Handler<Events> for Echo {
         // A connection that is over needs neither: `Closed` is on its way.
         let _ = match events.event {
             Event::Received(bytes) => {
+                // Both on one lane: the credit is granted once the write was taken, so a peer that does not read is
+                // not read from either.
                 connection.tell(Write(bytes)).is_ok() && connection.tell(Credit(1)).is_ok()
             }
             Event::Ended => connection.tell(Close).is_ok(),

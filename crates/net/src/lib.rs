@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Listener ──accept──▶ Connection ──Event──▶ your actor         (credit: it says how many)
+//!                        Connection ◀──Write── anybody            (waits while the peer does not read)
 //!            ──accept──▶ HttpConnection ──▶ function or actor      (one request at a time)
 //!            ──accept──▶ ProxyLink ◀──▶ backend                    (bounded both ways)
 //! ```

@@ -4,66 +4,20 @@ mod net;
 
 use std::{
     io::{Read, Write as _},
-    net::{Shutdown, TcpListener},
+    net::Shutdown,
     sync::mpsc,
+    time::Duration,
 };
 
 use bytes::Bytes;
-use freeboard_actor::{Actor, ActorRef, Context, Handler};
+use freeboard_actor::Context;
 use freeboard_io::Policy;
 use freeboard_net::tcp::{
-    Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Events, Listener,
-    ListenerOptions, Write,
+    Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Listener, ListenerOptions,
+    Write,
 };
 use freeboard_servers::Port;
-use net::{LONG, any, connect, system};
-
-/// Hands on what happens.
-struct Owner(mpsc::Sender<Event>);
-
-impl Actor for Owner {}
-
-impl Handler<Events> for Owner {
-    type Reply = ();
-
-    fn handle(&mut self, events: Events, _: &mut Context<Self>) {
-        // The test may have seen enough.
-        let _ = self.0.send(events.event);
-    }
-}
-
-/// A connection of ours to a peer of the test's.
-struct Pair {
-    ours: ActorRef<Connection>,
-    peer: std::net::TcpStream,
-    events: mpsc::Receiver<Event>,
-    system: freeboard_actor::System,
-}
-
-fn pair(options: ConnectionOptions) -> Pair {
-    let (system, poller) = system(Policy::EAGER);
-    let (sender, events) = mpsc::channel();
-    let owner = system.spawn(Owner(sender));
-    let listener = TcpListener::bind(any()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let recipient = owner.recipient();
-    let ours = Connection::connect(&system, &poller, address, options, recipient).unwrap();
-    let (peer, _) = listener.accept().unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    peer.set_write_timeout(Some(LONG)).unwrap();
-    Pair {
-        ours,
-        peer,
-        events,
-        system,
-    }
-}
-
-impl Pair {
-    fn next(&self) -> Event {
-        self.events.recv_timeout(LONG).unwrap()
-    }
-}
+use net::{LONG, Owner, any, connect, pair, system, until};
 
 #[test]
 fn bytes_go_both_ways_and_each_side_ends_by_itself() {
@@ -116,37 +70,78 @@ fn without_credit_nothing_is_read() {
 }
 
 #[test]
-fn a_peer_that_never_reads_costs_a_bounded_number_of_bytes() {
+fn pressure_begins_and_ends_with_a_slow_peer() {
+    const PIECES: usize = 4_096;
     let options = ConnectionOptions {
         write_bytes: 64 << 10,
         ..ConnectionOptions::default()
     };
-    let pair = pair(options);
+    let mut pair = pair(options);
     assert!(matches!(pair.next(), Event::Opened(_)));
     let piece = Bytes::from(vec![1; 16 << 10]);
-    let mut written = 0;
-    while pair.ours.ask(Write(piece.clone())).wait().unwrap() {
-        written += piece.len();
-    }
-    // What the kernel takes, and what may wait here.
-    assert!(written < 64 << 20, "{written} bytes");
-    let mut was_pressed = false;
-    let refused = loop {
-        match pair.next() {
-            Event::Pressure(is_high) => was_pressed = is_high,
-            Event::Refused(bytes) => break bytes,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(was_pressed && refused == piece);
-    let mut peer = pair.peer;
-    let reading = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        peer.read_to_end(&mut all).unwrap();
-        all.len()
+    let written = piece.len() * PIECES;
+    let ours = pair.ours.clone();
+    let writing = std::thread::spawn(move || {
+        (0..PIECES).for_each(|_| ours.tell(Write(piece.clone())).unwrap());
+        ours.tell(Close).unwrap();
     });
+    assert_eq!(pair.next(), Event::Pressure(true));
+    let mut all = Vec::new();
+    pair.peer.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), written);
+    writing.join().unwrap();
+    let mut has_ended = false;
+    loop {
+        match pair.next() {
+            Event::Pressure(is_high) => has_ended |= !is_high,
+            event => break assert_eq!(event, Event::Closed(None)),
+        }
+    }
+    assert!(has_ended, "pressure");
+    assert!(pair.system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn writes_that_cannot_be_written_come_back() {
+    let options = ConnectionOptions {
+        write_bytes: 1_000,
+        ..ConnectionOptions::default()
+    };
+    let mut pair = pair(options);
+    assert!(matches!(pair.next(), Event::Opened(_)));
+    let is_taken = |bytes: &Bytes| pair.ours.ask(Write(bytes.clone())).wait().unwrap();
+    let (longest, longer) = (Bytes::from(vec![1; 1_000]), Bytes::from(vec![2; 1_001]));
+    assert!(is_taken(&longest));
+    assert!(!is_taken(&longer));
+    pair.ours.ask(End).wait().unwrap();
+    assert!(!is_taken(&longest));
+    let mut all = Vec::new();
+    pair.peer.read_to_end(&mut all).unwrap();
+    assert_eq!(all, longest);
     pair.ours.tell(Close).unwrap();
-    assert_eq!(reading.join().unwrap(), written);
+    let mut refused = Vec::new();
+    loop {
+        match pair.next() {
+            Event::Refused(bytes) => refused.push(bytes),
+            Event::Pressure(_) => {}
+            event => break assert_eq!(event, Event::Closed(None)),
+        }
+    }
+    assert_eq!(refused, [longer, longest]);
+    assert!(pair.system.shutdown(LONG).is_clean());
+}
+
+#[test]
+fn what_an_owner_grants_does_not_keep_an_idle_connection_open() {
+    let options = ConnectionOptions {
+        idle_time: Some(Duration::from_millis(20)),
+        ..ConnectionOptions::default()
+    };
+    let pair = pair(options);
+    until("it is closed", || pair.ours.tell(Credit(0)).is_err());
+    assert!(matches!(pair.next(), Event::Opened(_)));
+    let timed_out = Event::Closed(Some(std::io::ErrorKind::TimedOut));
+    assert_eq!(pair.next(), timed_out);
     assert!(pair.system.shutdown(LONG).is_clean());
 }
 

@@ -1,12 +1,25 @@
-//! A TCP connection as an actor: bytes arrive as messages, under credit.
+//! A TCP connection as an actor: bytes arrive as messages, under credit, and are written under back-pressure.
 //!
 //! ```text
-//!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner        one credit each; none left: nothing is read
-//!   peer ◀── socket ◀── outgoing ◀── Write(bytes)        write_bytes at the most; more is refused
+//!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner             one credit each; none left: nothing is read
+//!   peer ◀── socket ◀── outgoing ◀── lane 0 ◀── Write(bytes)  write_bytes wait: the lane is paused
+//!                         CONTROL_LANE ◀── Credit             never paused
 //! ```
 //!
-//! As Erlang's `{active, N}`: the owner grants so many messages, and more when it has handled them. An
+//! Reading is as Erlang's `{active, N}`: the owner grants so many messages, and more when it has handled them. An
 //! owner that is slow stops the reading, and the peer's window closes.
+//!
+//! Writing is as Pony's `apply_pressure`: while [`ConnectionOptions::write_bytes`] wait for a slow peer, the
+//! connection pauses lane 0. Senders see a full lane: they wait in `send`, threads block in `tell`, actors are
+//! muted, and another policy than to wait sheds. The lane goes on once a quarter of the bytes is left. An owner that
+//! must not be muted stops writing at [`Event::Pressure`].
+//!
+//! Messages of lane 0 keep their order: a [`Credit`] told there is granted when what was written before it has been
+//! taken, so an echo reads no faster than its peer does. A [`Credit`] on [`Connection::CONTROL_LANE`] does not wait
+//! for writes: it is for protocols that read while they cannot write.
+//!
+//! [`Close`], and a listener's drain, write everything that was accepted before. An actor that is stopped or drained
+//! itself, also by the system's shutdown, does not wait for the bytes that it has taken and the socket has not.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -27,6 +40,12 @@ use crate::deadline::Deadline;
 /// Steps of one run, so that others have their turn.
 const STEPS_MAX: u32 = 64;
 
+/// The lane of writes, which is paused: that of `tell`, `send` and `ask`.
+const WRITE_LANE: usize = 0;
+
+/// Messages that wait on the lane that is not paused.
+const CONTROL_BOUND: usize = 64;
+
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
@@ -34,12 +53,14 @@ pub struct ConnectionOptions {
     pub credit: u32,
     /// The longest piece that one message brings, in bytes, 1 to 64 KiB; default 16 KiB.
     pub read_bytes: usize,
-    /// The most bytes that wait to be written; default 1 MiB. At half of it pressure is reported.
+    /// When so many bytes wait to be written, writes have to wait; default 1 MiB, at least 1. The write that comes
+    /// to it is the last to be taken, and a longer one is refused: fewer than twice as many bytes wait. At half of
+    /// it pressure is reported.
     pub write_bytes: usize,
-    /// How long nothing may come or go before it is closed; default never.
+    /// How long nothing may come or go before it is closed, also with writes that wait; default never.
     pub idle_time: Option<Duration>,
-    /// Messages that wait for the connection; default 64. Their senders wait then.
-    pub lane: usize,
+    /// The lane of the writes; default 64 messages, whose senders wait when there are more.
+    pub lane: LaneConfig,
 }
 
 impl Default for ConnectionOptions {
@@ -49,7 +70,7 @@ impl Default for ConnectionOptions {
             read_bytes: 16 << 10,
             write_bytes: 1 << 20,
             idle_time: None,
-            lane: 64,
+            lane: LaneConfig::bounded(64),
         }
     }
 }
@@ -63,9 +84,11 @@ pub enum Event {
     Received(Bytes),
     /// The peer has ended its side; it still reads.
     Ended,
-    /// So much waits to be written that the owner should pause (`true`), or little enough again.
+    /// Half of [`ConnectionOptions::write_bytes`] wait, so an owner that must not be muted should stop writing
+    /// (`true`); or no more than a quarter again (`false`).
     Pressure(bool),
-    /// There was no room for these bytes.
+    /// These bytes will not be written: they came after [`End`] or [`Close`], are longer than
+    /// [`ConnectionOptions::write_bytes`], or came on [`Connection::CONTROL_LANE`] while writes had to wait.
     Refused(Bytes),
     /// It is over; nothing follows. Why, if not by [`Close`] or after both sides have ended.
     Closed(Option<io::ErrorKind>),
@@ -80,20 +103,22 @@ pub struct Events {
     pub event: Event,
 }
 
-/// Bytes to be written. Who asks learns whether there was room; who tells gets [`Event::Refused`] if not.
+/// Bytes to be written. The reply says whether they were taken; if not, the owner gets [`Event::Refused`].
 #[derive(Clone, Debug)]
 pub struct Write(pub Bytes);
 
-/// So many further messages may come. Who gives it only when what it wrote for the last ones was taken
-/// ([`Event::Pressure`] has ended, or none came) is never refused a write.
+/// So many further messages may come: on lane 0 once the writes before it have been taken, on
+/// [`Connection::CONTROL_LANE`] at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Credit(pub u32);
 
-/// Ends the owner's side once all is written; the peer's goes on.
+/// Ends this side once all writes are written that were accepted before, on whichever lane it comes; the peer's goes
+/// on.
 #[derive(Clone, Copy, Debug)]
 pub struct End;
 
-/// Closes the connection once all is written.
+/// Closes the connection once all writes are written that were accepted before, on whichever lane it comes. To close
+/// at once, stop the actor.
 #[derive(Clone, Copy, Debug)]
 pub struct Close;
 
@@ -109,11 +134,13 @@ pub struct Connection {
     outgoing: Outgoing,
     is_opened: bool,
     is_pressed: bool,
-    /// Whether the owner's side ends once all is written, and whether it has.
-    is_ending: bool,
+    /// Once this side ends: queued messages that may still be writes from before.
+    queued_before_end: Option<u64>,
     has_ended: bool,
     is_closing: bool,
     has_told_end: bool,
+    /// Whether anything came or went since the deadline was set.
+    has_moved: bool,
     deadline: Deadline,
     /// Given up when the connection is over.
     place: Option<Place>,
@@ -129,6 +156,9 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
+    /// A lane that writes never block, for [`Credit`].
+    pub const CONTROL_LANE: usize = 1;
+
     /// Spawns the actor of a connection that was accepted, as a child of the listener's.
     ///
     /// # Errors
@@ -168,7 +198,7 @@ impl Connection {
     }
 
     fn spawn_options(options: ConnectionOptions) -> SpawnOptions {
-        SpawnOptions::new().lane(LaneConfig::bounded(options.lane))
+        SpawnOptions::new().lanes([options.lane, LaneConfig::bounded(CONTROL_BOUND)])
     }
 
     fn new(
@@ -179,6 +209,10 @@ impl Connection {
         owner: Recipient<Events>,
         place: Option<Place>,
     ) -> Self {
+        let options = ConnectionOptions {
+            write_bytes: options.write_bytes.max(1),
+            ..options
+        };
         Self {
             stream: Some(stream),
             socket: None,
@@ -190,10 +224,11 @@ impl Connection {
             outgoing: Outgoing::new(),
             is_opened: false,
             is_pressed: false,
-            is_ending: false,
+            queued_before_end: None,
             has_ended: false,
             is_closing: false,
             has_told_end: false,
+            has_moved: true,
             deadline: Deadline::default(),
             place,
         }
@@ -240,21 +275,29 @@ impl Connection {
                 return Ok(false);
             }
             self.is_opened = true;
+            self.has_moved = true;
             self.say(Event::Opened(self.peer), cx);
         }
         let Some(socket) = &mut self.socket else {
             return Ok(false);
         };
+        let before = self.outgoing.len();
         let is_written = socket.write(&mut self.outgoing)?;
-        if is_written && self.is_closing {
-            return Ok(true);
-        }
-        if is_written && self.is_ending && !self.has_ended {
-            socket.end()?;
-            self.has_ended = true;
+        self.has_moved |= self.outgoing.len() < before;
+        let is_last = |queued| queued == 0 || cx.depth() == 0;
+        if is_written && self.queued_before_end.is_some_and(is_last) {
+            if self.is_closing {
+                return Ok(true);
+            }
+            self.queued_before_end = Some(0);
+            if !self.has_ended {
+                socket.end()?;
+                self.has_ended = true;
+            }
         }
         if self.is_pressed && self.outgoing.len() <= self.options.write_bytes / 4 {
             self.is_pressed = false;
+            cx.resume_lane(WRITE_LANE);
             self.say(Event::Pressure(false), cx);
         }
         // Without credit nothing is read that would say so.
@@ -285,12 +328,14 @@ impl Connection {
         let arrived = socket.read(limit, |bytes| piece = Bytes::copy_from_slice(bytes))?;
         match arrived {
             Arrived::Bytes(_) => {
+                self.has_moved = true;
                 self.credit -= 1;
                 self.say(Event::Received(piece), cx);
                 Ok(true)
             }
             Arrived::End if !self.has_told_end => {
                 self.has_told_end = true;
+                self.has_moved = true;
                 self.say(Event::Ended, cx);
                 Ok(false)
             }
@@ -298,8 +343,16 @@ impl Connection {
         }
     }
 
+    /// Ends this side behind what is queued now: neither another lane nor a drain overtakes it.
+    fn end(&mut self, cx: &mut Context<Self>) {
+        self.queued_before_end.get_or_insert_with(|| cx.depth());
+        self.run(cx);
+    }
+
     fn touch(&mut self, cx: &Context<Self>) {
-        if let Some(time) = self.options.idle_time {
+        if let Some(time) = self.options.idle_time
+            && std::mem::take(&mut self.has_moved)
+        {
             self.deadline.set(time, cx, Self::expired);
         }
     }
@@ -328,7 +381,7 @@ impl Actor for Connection {
         if let Some(place) = &self.place {
             place.on_drain(cx.notifier(|connection: &mut Self, cx| {
                 connection.is_closing = true;
-                connection.run(cx);
+                connection.end(cx);
             }));
         }
         self.run(cx);
@@ -339,21 +392,31 @@ impl Handler<Write> for Connection {
     type Reply = bool;
 
     fn handle(&mut self, Write(bytes): Write, cx: &mut Context<Self>) -> bool {
-        let is_open = self.socket.is_some() && !self.is_ending && !self.is_closing;
-        if !is_open || self.outgoing.len() + bytes.len() > self.options.write_bytes {
-            self.say(Event::Refused(bytes), cx);
-            return false;
+        let bound = self.options.write_bytes;
+        let is_before_end = self.queued_before_end != Some(0);
+        if let Some(queued) = &mut self.queued_before_end {
+            *queued = queued.saturating_sub(1);
         }
-        self.outgoing.push(bytes);
+        let fits = bytes.len() <= bound && self.outgoing.len() < bound;
+        let is_taken = self.socket.is_some() && is_before_end && fits;
+        if is_taken {
+            self.outgoing.push(bytes);
+        } else {
+            self.say(Event::Refused(bytes), cx);
+        }
         self.run(cx);
         if self.socket.is_none() {
-            return false;
+            // It may have been the last before a close.
+            return is_taken && self.outgoing.is_empty();
         }
-        if !self.is_pressed && self.outgoing.len() > self.options.write_bytes / 2 {
+        if !self.is_pressed && self.outgoing.len() > bound / 2 {
             self.is_pressed = true;
             self.say(Event::Pressure(true), cx);
         }
-        true
+        if self.outgoing.len() >= bound {
+            cx.pause_lane(WRITE_LANE);
+        }
+        is_taken
     }
 }
 
@@ -370,8 +433,7 @@ impl Handler<End> for Connection {
     type Reply = ();
 
     fn handle(&mut self, _: End, cx: &mut Context<Self>) {
-        self.is_ending = true;
-        self.run(cx);
+        self.end(cx);
     }
 }
 
@@ -380,6 +442,6 @@ impl Handler<Close> for Connection {
 
     fn handle(&mut self, _: Close, cx: &mut Context<Self>) {
         self.is_closing = true;
-        self.run(cx);
+        self.end(cx);
     }
 }

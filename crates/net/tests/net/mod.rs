@@ -3,7 +3,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use freeboard_actor::{Actor, ActorRef, Context, Handler as Handles, System};
 use freeboard_io::{Policy, Poller};
 use freeboard_net::{
     http::{Body, Call, Handler, HttpServer, Limits, Reply},
-    tcp::ListenerOptions,
+    tcp::{Connection, ConnectionOptions, Event, Events, ListenerOptions},
 };
 use http::{Response, StatusCode};
 
@@ -138,4 +138,51 @@ pub(crate) fn read_answer(peer: &mut TcpStream) -> (String, String) {
     let mut body = vec![0; length];
     peer.read_exact(&mut body).unwrap();
     (head, String::from_utf8(body).unwrap())
+}
+
+/// Hands on what happens.
+pub(crate) struct Owner(pub(crate) mpsc::Sender<Event>);
+
+impl Actor for Owner {}
+
+impl Handles<Events> for Owner {
+    type Reply = ();
+
+    fn handle(&mut self, events: Events, _: &mut Context<Self>) {
+        // The test may have seen enough.
+        let _ = self.0.send(events.event);
+    }
+}
+
+/// A connection of ours to a peer of the test's.
+pub(crate) struct Pair {
+    pub(crate) ours: ActorRef<Connection>,
+    pub(crate) peer: TcpStream,
+    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) system: System,
+}
+
+pub(crate) fn pair(options: ConnectionOptions) -> Pair {
+    let (system, poller) = system(Policy::EAGER);
+    let (sender, events) = mpsc::channel();
+    let owner = system.spawn(Owner(sender));
+    let listener = TcpListener::bind(any()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let recipient = owner.recipient();
+    let ours = Connection::connect(&system, &poller, address, options, recipient).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_write_timeout(Some(LONG)).unwrap();
+    Pair {
+        ours,
+        peer,
+        events,
+        system,
+    }
+}
+
+impl Pair {
+    pub(crate) fn next(&self) -> Event {
+        self.events.recv_timeout(LONG).unwrap()
+    }
 }
