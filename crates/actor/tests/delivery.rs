@@ -180,6 +180,8 @@ fn what_an_actor_tells_in_stopped_arrives() {
         on_stopped: Some(Box::new(move |_| tell())),
         ..Puppet::default()
     });
+    // An actor that is stopped before its first run has nothing to stop.
+    sender.ask(1_u64).wait().expect("a reply");
     sender.stop();
     scene.check_delivered(&sender, EndReason::Stopped);
 }

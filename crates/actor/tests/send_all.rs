@@ -532,3 +532,59 @@ fn an_endless_iterator_leaves_others_their_turn() {
     ended(&sender);
     finish(&system);
 }
+
+#[test]
+fn an_endless_iterator_does_not_starve_other_senders() {
+    for bound in [4, 1_000] {
+        let system = system();
+        let (receiver, _) = puppet(&system, bounded(bound));
+        let (sender, _) = puppet(&system, SpawnOptions::new());
+        let to = receiver.clone();
+        act(&sender, move |cx| {
+            cx.send_all(&to, 0..u64::MAX).expect("accepted")
+        });
+        eventually("items come", || lane(&receiver, 0).handled > 1_000);
+        // A thread, a future, and a muted actor.
+        for _ in 0..3 {
+            receiver.ask(1_u64).wait().expect("a reply");
+            let told = common::block_on(receiver.send(1_u64));
+            told.expect("alive");
+        }
+        let (other, _) = puppet(&system, SpawnOptions::new());
+        let to = receiver.clone();
+        act(&other, move |_| to.tell(1_u64).expect("accepted"));
+        other.ask(1_u64).wait().expect("it is let in");
+        sender.stop();
+        ended(&sender);
+        finish(&system);
+    }
+}
+
+#[test]
+fn two_endless_iterators_share_a_lane() {
+    let system = system();
+    let (receiver, notes) = puppet(&system, bounded(4));
+    let senders: Vec<_> = (0..2_u64)
+        .map(|number| {
+            let (sender, _) = puppet(&system, SpawnOptions::new());
+            let to = receiver.clone();
+            act(&sender, move |cx| {
+                cx.send_all(&to, std::iter::repeat(number))
+                    .expect("accepted");
+            });
+            sender
+        })
+        .collect();
+    eventually("items of both come", || {
+        let notes = notes.all();
+        notes.contains(&0) && notes.contains(&1) && notes.len() > 100 && {
+            let last = notes.len() - 100;
+            notes[last..].contains(&0) && notes[last..].contains(&1)
+        }
+    });
+    for sender in senders {
+        sender.stop();
+        ended(&sender);
+    }
+    finish(&system);
+}

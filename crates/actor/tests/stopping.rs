@@ -128,10 +128,9 @@ fn a_restart_during_a_shutdown_is_a_panic_and_no_failed_actor() {
     let report = report.join().expect("no panic");
     assert_eq!((report.panics, report.actors_failed), (1, 0), "{report:?}");
     assert!(report.is_clean(), "{report:?}");
-    assert_eq!(
-        lane(&puppet, 0).handled,
-        1,
-        "its life after that handled it"
+    assert!(
+        lane(&puppet, 0).handled > 0,
+        "its life after that handles what is queued"
     );
 }
 
