@@ -191,6 +191,12 @@ impl<A: Actor> Context<A> {
         lane < MAX_LANES && self.paused_lanes & 1 << lane != 0
     }
 
+    /// Whether the actor has something left to do although its mailbox is empty, such as bytes that a socket has not
+    /// taken yet. While it has, a graceful stop and a shutdown wait for it. A restart forgets it.
+    pub fn set_unfinished(&mut self, is_unfinished: bool) {
+        self.keeps_back = is_unfinished;
+    }
+
     /// Sends all items to `to`, in order, from when the present handler has returned. The actor is muted until the
     /// iterator is exhausted: it handles no messages, but for an actor on which others wait in a circle. Items are
     /// pulled when the lane has capacity, so memory stays bounded however many there are. They come after what the

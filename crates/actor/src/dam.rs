@@ -320,7 +320,7 @@ impl<M: Message> Dam<M> {
             self.bytes += bytes;
             self.reservoir.push_back(msg);
             self.gauge.0.high_water.raise(self.reservoir.len() as u64);
-            cx.keeps_back = true;
+            cx.set_unfinished(true);
             self.pause_if_full(cx);
         } else {
             self.count_shed(cx, ShedReason::DroppedNewest);
@@ -366,7 +366,7 @@ impl<M: Message> Dam<M> {
         let depth = self.reservoir.len() as u64;
         // Ordering: Relaxed, a gauge.
         self.gauge.0.depth.store(depth, Ordering::Relaxed);
-        cx.keeps_back = depth > 0;
+        cx.set_unfinished(depth > 0);
         self.pause_if_full(cx);
     }
 

@@ -359,3 +359,20 @@ fn a_shutdown_lets_all_go_who_wait() {
         Some(peer)
     });
 }
+
+#[test]
+fn a_shutdown_writes_what_was_taken() {
+    let mut pair = pair(OPTIONS());
+    let mut accepted = 0;
+    while accepted < LINES && !is_full(&pair.ours) {
+        pair.ours.tell(Write(line(accepted))).unwrap();
+        accepted += 1;
+    }
+    let system = pair.system.clone();
+    let shutting = thread::spawn(move || system.shutdown(LONG));
+    for number in 0..accepted {
+        assert!(read_line(&mut pair.peer) == line(number), "line {number}");
+    }
+    let report = shutting.join().unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}

@@ -18,8 +18,8 @@
 //! taken, so an echo reads no faster than its peer does. A [`Credit`] on [`Connection::CONTROL_LANE`] does not wait
 //! for writes: it is for protocols that read while they cannot write.
 //!
-//! [`Close`], and a listener's drain, write everything that was accepted before. An actor that is stopped or drained
-//! itself, also by the system's shutdown, does not wait for the bytes that it has taken and the socket has not.
+//! [`Close`], a listener's drain, a graceful stop and the system's shutdown write everything that was accepted before. A
+//! connection that is stopped at once, or at a shutdown's deadline, does not.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -254,6 +254,7 @@ impl Connection {
             Ok(false) => self.touch(cx),
             Err(error) => self.over(Some(error.kind()), cx),
         }
+        cx.set_unfinished(self.socket.is_some() && !self.outgoing.is_empty());
     }
 
     fn over(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
