@@ -171,6 +171,8 @@ macro_rules! receives_unknown {
         impl<A: Actor> Receives<Unknown<$number>> for A {
             type Reply = ();
 
+            /// # Safety
+            /// As [`Receives::receive`]; no such message exists.
             unsafe fn receive<P: ReplyPort<()>>(
                 &mut self,
                 msg: Unknown<$number>,
