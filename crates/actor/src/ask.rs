@@ -298,12 +298,11 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
 }
 
 impl<A: Actor, M, R> AskFuture<A, M, R> {
-    /// Notes whom the actor that polls this waits for, so that a circle of asks is found.
+    /// Notes whom the actor that polls this waits for, so that a circle of asks is found. Of several asks the one
+    /// that was polled last counts.
     fn note(&mut self) {
-        if !self.is_noted {
-            let target = self.to.id();
-            self.is_noted = current::with(|asker| asker.set_asking(Some(target))).is_some();
-        }
+        let target = self.to.id();
+        self.is_noted = current::with(|asker| asker.set_asking(Some(target))).is_some();
     }
 
     fn cancel_alarm(&mut self) {
@@ -317,7 +316,12 @@ impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
     fn drop(&mut self) {
         self.cancel_alarm();
         if self.is_noted {
-            current::with(|asker| asker.set_asking(None));
+            let target = self.to.id();
+            current::with(|asker| {
+                if asker.asking() == Some(target) {
+                    asker.set_asking(None);
+                }
+            });
         }
     }
 }

@@ -119,7 +119,7 @@ impl<A: Actor> Body<A> {
             lane.gauges.high_water.raise(depth);
         }
         if self.has_waiters {
-            self.has_waiters = core.waiters.release(&core.mailbox, core.config());
+            self.has_waiters = core.waiters.release(core);
         }
     }
 

@@ -33,9 +33,9 @@ pub(crate) const STOP: Signals = Signals::bit(1);
 pub(crate) const DRAIN: Signals = Signals::bit(2);
 /// The held future can go on.
 pub(crate) const WAKE: Signals = Signals::bit(3);
-/// A lane that this muted actor waits for has room, or its actor has ended.
+/// A lane that this actor waits for lets it in, or its actor has ended.
 pub(crate) const UNMUTE: Signals = Signals::bit(4);
-/// Somebody waits for room in this actor's mailbox.
+/// Somebody waits for capacity in this actor's mailbox.
 pub(crate) const WAITERS: Signals = Signals::bit(5);
 /// An actor that this one watches has ended.
 pub(crate) const NOTICE: Signals = Signals::bit(6);

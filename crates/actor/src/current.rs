@@ -49,8 +49,16 @@ pub(crate) fn has_outbox() -> bool {
     HAS_OUTBOX.with(Cell::get)
 }
 
-pub(crate) fn set_has_outbox(has_outbox: bool) {
-    HAS_OUTBOX.with(|flag| flag.set(has_outbox));
+/// The actor that this thread runs has told a full lane something.
+pub(crate) fn set_has_outbox() {
+    HAS_OUTBOX.with(|flag| flag.set(true));
+}
+
+/// The outbox of `core` is empty, which this thread runs, or nobody.
+pub(crate) fn clear_has_outbox(core: &Core) {
+    if with(|running| running.id() == core.id()) == Some(true) {
+        HAS_OUTBOX.with(|flag| flag.set(false));
+    }
 }
 
 /// Marks the thread as polling the future of the actor that it runs, until it is dropped.

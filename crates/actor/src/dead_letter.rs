@@ -61,11 +61,6 @@ impl DeadLetters {
         reason_counts(&self.counters)
     }
 
-    /// How many there were for this reason.
-    pub(crate) fn count(&self, reason: ShedReason) -> u64 {
-        self.counters[reason.index()].get()
-    }
-
     /// An envelope that will not be handled.
     pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
         self.counters[reason.index()].add(1);

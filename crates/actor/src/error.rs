@@ -66,7 +66,7 @@ impl<M> fmt::Debug for TellError<M> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError<M> {
-    /// The lane is full and refuses.
+    /// The lane is full and refuses, or a blocking ask found no capacity before its deadline.
     #[error("the mailbox is full")]
     Full(M),
     /// The actor has terminated, or takes no further messages before it does.

@@ -202,18 +202,31 @@ impl<A: Actor> Body<A> {
         }
         self.drop_actor(cell);
         catch_panic::drop(self.factory.take());
-        // With what `stopped` and the actor's own drop told to full lanes.
-        let settled = self.send_outbox(core);
-        if settled == Settled::Empty {
-            termination::announce(core, reason);
-            core.state.end();
-            return Step::Ended(core.system.registry.remove(core));
+        termination::forget_timers(core);
+        // SAFETY: this thread runs the actor.
+        unsafe { outbox::drop_sources(core) };
+        // With what `stopped` and all those drops told to full lanes.
+        let is_delivering = self.send_outbox(core) != Settled::Empty;
+        if is_delivering {
+            // First, so that a shutdown that begins once the end is known waits for the delivery.
+            core.system.registry.keep_delivering(core);
         }
-        // First, so that a shutdown that begins once the end is known waits for the delivery.
-        core.system.registry.keep_delivering(core);
         termination::announce(core, reason);
-        self.life = Life::Delivering;
-        Step::Continue
+        // SAFETY: as above.
+        if unsafe { outbox::len(core) } > 0 {
+            // What was dropped meanwhile may have told something, too.
+            if !is_delivering {
+                core.system.registry.keep_delivering(core);
+            }
+            self.life = Life::Delivering;
+            return Step::Continue;
+        }
+        core.state.end();
+        Step::Ended(if is_delivering {
+            core.system.registry.end_delivering(core)
+        } else {
+            core.system.registry.remove(core)
+        })
     }
 
     /// One step of an actor that has terminated and has something left to send.
@@ -237,9 +250,9 @@ impl<A: Actor> Body<A> {
         }
         // SAFETY: as above.
         unsafe { outbox::settle(core) }.unwrap_or_else(|panic| {
-            // Its iterators were dropped when it stopped: what panics here is foreign to it.
+            // It has no iterators any more, and nothing else panics here.
             catch_panic::forget(panic);
-            Settled::Muted
+            Settled::More
         })
     }
 

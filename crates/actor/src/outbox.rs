@@ -49,6 +49,9 @@ pub(crate) struct Outbox {
     /// One bundle per lane that was full, none of them empty.
     bundles: Vec<Bundle>,
     waiting: Option<Waiting>,
+    /// While it stands in for an outbox that is being flushed: that one's messages, and their lanes.
+    flushing: usize,
+    flushing_lanes: Vec<(ActorId, usize)>,
     /// Of the actor's own futures that send behind these messages.
     wakers: Vec<Waker>,
 }
@@ -77,7 +80,7 @@ pub(crate) fn keep(
     // SAFETY: this thread runs the sender; the borrow ends with this function, which calls nothing
     // that could come back here.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
-    current::set_has_outbox(true);
+    current::set_has_outbox();
     if outbox.len() >= sender.options().outbox_bound {
         return Err(envelope);
     }
@@ -98,7 +101,7 @@ pub(crate) fn may_keep(sender: &Core) -> bool {
 pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Source) {
     // SAFETY: as in `keep`.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
-    current::set_has_outbox(true);
+    current::set_has_outbox();
     let parts = &mut outbox.bundle_for(target, lane).parts;
     parts.push_back(Part::Source(source));
 }
@@ -121,7 +124,7 @@ pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool
     let outbox = unsafe { &*sender.outbox() };
     outbox
         .as_ref()
-        .is_some_and(|outbox| outbox.position(target.id(), lane).is_some())
+        .is_some_and(|outbox| outbox.has_messages_for(target.id(), lane))
 }
 
 /// Whether the actor stands in a lane's line, so that [`cell::UNMUTE`] will come.
@@ -164,21 +167,23 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
             unsafe { *core.outbox() = Some(outbox) };
             return Ok(settled);
         }
-        let flushed = outbox.flush(&mut pulls);
+        // What an observer of dead letters or an iterator tells meanwhile keeps bound and order.
+        // SAFETY: as above.
+        unsafe { *core.outbox() = Some(Box::new(outbox.stand_in())) };
+        let flushed = outbox.flush(core, &mut pulls);
         // SAFETY: as above.
         if let Some(told_meanwhile) = unsafe { (*core.outbox()).take() } {
-            // By an observer of dead letters, or an iterator.
             outbox.append(*told_meanwhile);
         }
         let outcome = match flushed {
             Err(panic) => Some(Err(panic)),
             Ok(()) if outbox.bundles.is_empty() => {
-                current::set_has_outbox(false);
+                current::clear_has_outbox(core);
                 outbox.wake();
                 return Ok(Settled::Empty);
             }
             Ok(()) if pulls == 0 => {
-                outbox.leave_line();
+                outbox.leave_line(core);
                 Some(Ok(Settled::More))
             }
             // `None`: the target has terminated, and the next flush finds its lane closed.
@@ -207,11 +212,6 @@ pub(crate) unsafe fn unmuted(core: &Core) {
     }
 }
 
-/// Takes `waiting` out of the graph of muted actors, by whoever lets it in.
-pub(crate) fn forget_edge(waiting: ActorId) {
-    wait_graph::remove(waiting);
-}
-
 /// The actor ends or is made anew: it pulls no more from iterators.
 ///
 /// # Safety
@@ -221,63 +221,75 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     let Some(outbox) = (unsafe { (*core.outbox()).as_mut() }) else {
         return;
     };
-    let bundles = outbox.bundles.iter_mut();
-    let sources: Vec<_> = bundles
-        .flat_map(|bundle| {
-            let (sources, letters) = bundle
-                .parts
-                .drain(..)
-                .partition(|part| matches!(part, Part::Source(_)));
-            bundle.parts = letters;
-            let sources: VecDeque<Part> = sources;
-            sources
-        })
-        .collect();
+    let first = outbox.bundles.first().map(Bundle::key);
+    let mut sources = Vec::new();
+    for bundle in &mut outbox.bundles {
+        let parts = std::mem::take(&mut bundle.parts);
+        let (letters, others): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .partition(|part| matches!(part, Part::Letter(_)));
+        bundle.parts = letters.into();
+        sources.extend(others);
+    }
+    outbox.bundles.retain(|bundle| !bundle.is_empty());
+    if outbox.bundles.first().map(Bundle::key) != first {
+        // It waited for nothing but items. A signal that is on its way is found to be of a line that was left.
+        outbox.leave_line(core);
+    }
+    if outbox.bundles.is_empty() {
+        current::clear_has_outbox(core);
+        // SAFETY: as above.
+        if let Some(mut outbox) = unsafe { (*core.outbox()).take() } {
+            outbox.wake();
+        }
+    }
     for source in sources {
         catch_panic::drop(source);
     }
 }
 
-/// Gives up: sends what there is capacity for and makes dead letters of the rest. Returns how many those are.
+/// Gives up: what is left becomes dead letters, and is counted for the report of the system's shutdown.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
-pub(crate) unsafe fn abandon(core: &Core) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { drop_sources(core) };
-    // SAFETY: as above.
-    let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
-        return 0;
-    };
-    current::set_has_outbox(false);
-    let mut left = 0;
-    // Without sources nothing is pulled, and nothing panics.
-    let _ = outbox.flush(&mut 0);
-    outbox.leave_line();
-    wait_graph::remove(core.id());
-    outbox.wake();
-    for bundle in outbox.bundles {
-        for part in bundle.parts {
-            if let Part::Letter(letter) = part {
-                left += 1;
-                bundle
-                    .target
-                    .shed(bundle.lane, letter, ShedReason::SenderStopped);
+pub(crate) unsafe fn abandon(core: &Core) {
+    // An observer of dead letters may tell something in turn: that is given up as well, and there it ends.
+    for _ in 0..2 {
+        // SAFETY: the caller's promise; no handler runs while we hold the box.
+        let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
+            return;
+        };
+        current::clear_has_outbox(core);
+        outbox.leave_line(core);
+        outbox.wake();
+        for bundle in outbox.bundles {
+            for part in bundle.parts {
+                match part {
+                    Part::Letter(letter) => {
+                        core.system.undelivered.add(1);
+                        let reason = ShedReason::SenderStopped;
+                        bundle.target.shed(bundle.lane, letter, reason);
+                    }
+                    source @ Part::Source(_) => catch_panic::drop(source),
+                }
             }
         }
     }
-    left
 }
 
 impl Outbox {
     fn len(&self) -> usize {
-        self.bundles.iter().map(|it| it.parts.len()).sum()
+        self.flushing + self.bundles.iter().map(|it| it.parts.len()).sum::<usize>()
     }
 
     fn position(&self, target: ActorId, lane: usize) -> Option<usize> {
         self.bundles
             .iter()
             .position(|bundle| bundle.lane == lane && bundle.target.id() == target)
+    }
+
+    fn has_messages_for(&self, target: ActorId, lane: usize) -> bool {
+        self.position(target, lane).is_some() || self.flushing_lanes.contains(&(target, lane))
     }
 
     fn bundle_for(&mut self, target: &Core, lane: usize) -> &mut Bundle {
@@ -290,6 +302,15 @@ impl Outbox {
             self.bundles.len() - 1
         });
         &mut self.bundles[index]
+    }
+
+    /// An empty one that knows what is being flushed.
+    fn stand_in(&self) -> Self {
+        Self {
+            flushing: self.len(),
+            flushing_lanes: self.bundles.iter().map(Bundle::key).collect(),
+            ..Self::default()
+        }
     }
 
     fn append(&mut self, other: Self) {
@@ -307,9 +328,9 @@ impl Outbox {
     }
 
     /// Sends each bundle's messages in order, as far as its lane has capacity.
-    fn flush(&mut self, pulls: &mut u32) -> Result<(), Panic> {
+    fn flush(&mut self, core: &Core, pulls: &mut u32) -> Result<(), Panic> {
         // The first bundle is the one that was waited for.
-        let mut granted = match &self.waiting {
+        let granted = match &self.waiting {
             Some(waiting) => match waiting.target.waiters.poll(waiting.key, None) {
                 Wait::Granted(messages) => messages,
                 Wait::Waiting => 0,
@@ -317,8 +338,9 @@ impl Outbox {
             None => 0,
         };
         let mut outcome = Ok(());
-        for bundle in &mut self.bundles {
-            match bundle.flush(granted, pulls) {
+        for (index, bundle) in self.bundles.iter_mut().enumerate() {
+            let granted = if index == 0 { granted } else { 0 };
+            match bundle.flush(core, granted, pulls) {
                 Ok(Flow::Goes | Flow::IsFull) => {}
                 Ok(Flow::OutOfPulls) => break,
                 Err(panic) => {
@@ -326,22 +348,27 @@ impl Outbox {
                     break;
                 }
             }
-            granted = 0;
         }
-        let is_first_sent = self.bundles.first().is_some_and(Bundle::is_empty);
+        // An iterator that has had its turn goes to the back of the line, or it would keep the first place for ever.
+        let first = self.bundles.first();
+        if first.is_some_and(|it| it.is_empty() || granted > 0 && it.begins_with_source()) {
+            self.leave_line(core);
+        }
+        let before = self.bundles.len();
         self.bundles.retain(|bundle| !bundle.is_empty());
-        if is_first_sent {
-            self.leave_line();
+        if self.bundles.len() < before {
+            self.wake();
         }
         outcome
     }
 
     /// Gives up the place in the line, or what was granted and not used.
-    fn leave_line(&mut self) {
-        if let Some(waiting) = self.waiting.take()
-            && waiting.target.waiters.finish(&waiting.target, waiting.key)
-        {
-            waiting.target.signal(cell::WAITERS);
+    fn leave_line(&mut self, core: &Core) {
+        if let Some(waiting) = self.waiting.take() {
+            wait_graph::remove(core.id());
+            if waiting.target.waiters.finish(&waiting.target, waiting.key) {
+                waiting.target.signal(cell::WAITERS);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 
-use crate::block::NO_DEADLINE_NS;
+use crate::{block::NO_DEADLINE_NS, catch_panic};
 
 /// Takes a handler's result.
 pub trait ReplyPort<R>: Send + 'static {
@@ -68,7 +68,8 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     }
 
     fn reply(self, result: R) {
-        // An asker that has gone meanwhile does not want it: nothing to report.
-        let _ = self.sender.send(result);
+        // A waker that panics is the asker's fault. The result of one that has gone is dropped outside: its drop is
+        // the handler's.
+        drop(catch_panic::call(|| self.sender.send(result)));
     }
 }

@@ -160,9 +160,8 @@ unsafe fn step<A: Actor>(
         Pause::Look if !budget.is_spent() => Step::Continue,
         Pause::Look | Pause::BudgetSpent => Step::Again(After::BudgetSpent),
         Pause::Pending => Step::Again(After::Yield),
-        Pause::Paused => Step::Rest(Rest::Held),
         // SAFETY: this thread runs the actor.
-        Pause::Empty if unsafe { (*core.outbox()).is_some() } => {
+        Pause::Empty | Pause::Paused if unsafe { (*core.outbox()).is_some() } => {
             // It could not be muted, for others wait for it: it rests until it is let in. What a notice told just
             // now is settled first.
             // SAFETY: as above.
@@ -172,10 +171,11 @@ unsafe fn step<A: Actor>(
                 Step::Continue
             }
         }
-        Pause::Empty if body.is_draining && body.has_handled_all(cell) => {
+        Pause::Empty | Pause::Paused if body.is_draining && body.has_handled_all(cell) => {
             body.stop(core, EndReason::Drained);
             Step::Continue
         }
+        Pause::Paused => Step::Rest(Rest::Held),
         Pause::Empty => Step::Rest(Rest::Idle),
     }
 }
@@ -183,6 +183,12 @@ unsafe fn step<A: Actor>(
 impl<A: Actor> Body<A> {
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
+        // First: the receivers that let the outbox go on are about to be stopped, too.
+        if signals.contains(cell::ABANDON) {
+            self.abandons_outbox = true;
+            // SAFETY: this thread runs the actor.
+            unsafe { outbox::abandon(core) };
+        }
         if signals.contains(cell::UNMUTE) {
             // SAFETY: this thread runs the actor.
             unsafe { outbox::unmuted(core) };
@@ -215,9 +221,6 @@ impl<A: Actor> Body<A> {
         }
         if signals.contains(cell::NOTICE) {
             self.has_notices = true;
-        }
-        if signals.contains(cell::ABANDON) {
-            self.abandons_outbox = true;
         }
     }
 
@@ -345,6 +348,8 @@ impl<A: Actor> Body<A> {
     /// The async handler's message is handled.
     fn end_held(&mut self, core: &Core) {
         self.drop_held();
+        // An ask that the future has given away is none of the actor's any more.
+        core.set_asking(None);
         let lane = self.handling.take().and_then(|handling| handling.lane());
         if let Some(lane) = lane {
             core.mailbox.lane(lane).gauges.handled.bump(1);

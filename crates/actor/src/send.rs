@@ -94,22 +94,28 @@ impl<A: Actor> Delivery<A> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), TellError<Envelope>>> {
         let core = self.to.cell().core();
-        if let Some(key) = self.waiting
-            && core.waiters.poll(key, Some(context.waker())) == Wait::Waiting
-        {
-            return Poll::Pending;
-        }
-        if !self.is_blocking && is_behind_outbox(core, self.lane, context.waker()) {
-            return Poll::Pending;
+        let mut is_granted = false;
+        match self.waiting {
+            Some(key) => match core.waiters.poll(key, Some(context.waker())) {
+                Wait::Waiting => return Poll::Pending,
+                Wait::Granted(messages) => is_granted = messages > 0,
+            },
+            // Who stands in line already is ahead of what was told since.
+            None => {
+                if !self.is_blocking && is_behind_outbox(core, self.lane, context.waker()) {
+                    return Poll::Pending;
+                }
+            }
         }
         let mut envelope = self.envelope.take().expect("polled after it was ready");
         if self.lane >= core.mailbox.lane_count() {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
         }
         loop {
-            let offered = match self.waiting {
-                Some(_) => core.offer_granted(self.lane, envelope),
-                None => core.offer(self.lane, envelope),
+            let offered = if is_granted {
+                core.offer_granted(self.lane, envelope)
+            } else {
+                core.offer(self.lane, envelope)
             };
             let outcome = match offered {
                 Ok(()) => Ok(()),
@@ -135,9 +141,8 @@ impl<A: Actor> Delivery<A> {
             };
             if let Some(key) = self.waiting.take()
                 && core.waiters.finish(core, key)
-                && outcome.is_err()
             {
-                // What was granted is the next one's.
+                // The actor may have handled the message and rest, with others in line.
                 core.signal(cell::WAITERS);
             }
             return Poll::Ready(outcome);

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
 
 use crate::{
@@ -78,8 +77,8 @@ pub struct ShutdownReport {
     pub unfinished: Vec<Unfinished>,
     /// Worker threads that have not ended: in a handler, or for want of a processor late by more than 100 ms.
     pub stuck_workers: Vec<usize>,
-    /// Messages that actors had told and that found no capacity before the deadline. They are dead letters with
-    /// the reason `sender_stopped`.
+    /// Messages that actors had told and that found no capacity before the deadline (dead letters with the reason
+    /// `sender_stopped`), or whose receiver was ended by the shutdown before them (`stopped`).
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
     pub panics: u64,
@@ -103,7 +102,6 @@ impl ShutdownReport {
 
 pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownReport {
     system.begin_shutdown();
-    let undelivered_before = system.dead_letters.count(ShedReason::SenderStopped);
     let deadline_ns = deadline_after(Some(timeout.min(TIMEOUT_MAX)));
     let mut cells = system.registry.cells();
     cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
@@ -139,7 +137,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
         stopped_at_deadline,
         unfinished,
         stuck_workers,
-        undelivered: system.dead_letters.count(ShedReason::SenderStopped) - undelivered_before,
+        undelivered: system.undelivered.get(),
         panics: failures.count,
         failures: failures.first,
         actors_failed: failures.actors_ended,
@@ -152,15 +150,16 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
     let (idle, late): (Vec<_>, Vec<_>) = living(system)
         .into_iter()
         .partition(|cell| !cell.mailbox.is_closed() && cell.mailbox.depth() == 0);
+    // Before any receiver is closed, so that each message that is left is known to be the shutdown's.
+    for cell in system.registry.delivering().iter().chain(&late) {
+        cell.signal(cell::ABANDON);
+    }
     for cell in &late {
         cell.close_mailbox();
         cell.signal(cell::STOP);
     }
     for cell in &idle {
         cell.drain();
-    }
-    for cell in system.registry.delivering().iter().chain(&late) {
-        cell.signal(cell::ABANDON);
     }
     // Half of it for those that were told to end by themselves.
     let half_ns = deadline_after(Some(grace / 2));

@@ -4,6 +4,8 @@
 //! A plain handler's span is entered once. An async handler's is kept beside its future and entered for each
 //! poll, so that what the future logs is within, and what runs on the worker meanwhile is not.
 
+#[cfg(feature = "spans")]
+use crate::catch_panic;
 use crate::cell::Core;
 
 #[cfg(feature = "spans")]
@@ -36,8 +38,26 @@ impl HandleSpan {
     }
 
     /// Until it is dropped, on this thread.
-    pub(crate) fn enter(&self) -> tracing::span::Entered<'_> {
-        self.0.enter()
+    pub(crate) fn enter(&self) -> EnteredSpan<'_> {
+        EnteredSpan(catch_panic::call(|| self.0.enter()))
+    }
+}
+
+#[cfg(feature = "spans")]
+impl Drop for HandleSpan {
+    fn drop(&mut self) {
+        catch_panic::drop(std::mem::replace(&mut self.0, tracing::Span::none()));
+    }
+}
+
+/// A span that was entered. A subscriber that panics on the way out ends nothing, also beside a handler's panic.
+#[cfg(feature = "spans")]
+pub(crate) struct EnteredSpan<'a>(Option<tracing::span::Entered<'a>>);
+
+#[cfg(feature = "spans")]
+impl Drop for EnteredSpan<'_> {
+    fn drop(&mut self) {
+        catch_panic::drop(self.0.take());
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct SystemInner {
     restarted: Counter,
     is_shutting_down: AtomicBool,
     pub(crate) shutdown_failures: Mutex<Failures>,
+    /// Messages in outboxes that were given up, or found their receiver ended during the shutdown.
+    pub(crate) undelivered: Counter,
     started_ns: u64,
 }
 
@@ -123,6 +125,7 @@ impl SystemInner {
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),
             shutdown_failures: Mutex::default(),
+            undelivered: Counter::new(),
             started_ns: clock::now_ns(),
         }
     }

@@ -19,15 +19,22 @@
 //! position.
 //!
 //! **Grants.** A granted sender has not pushed yet, so what was granted counts against the capacity, and the
-//! barrier stays raised. Threads and actors always come to push or give their grant back. A future may never be
-//! polled again: its grant lapses when the lane runs empty, so that it withholds nothing for ever.
+//! barrier stays raised. A blocked thread always comes to push or to give its grant back. A future may never be
+//! polled again, and an actor may be in user code that blocks on this very lane: their grants lapse
+//! [`LAPSE_AFTER`] the lane was found empty, so that they withhold nothing for ever. Whoever comes later than that
+//! goes back to the line, where it was.
+//!
+//! **Nobody is left in line.** When the lane has capacity and somebody waits, one of these is ahead: the actor runs
+//! and calls [`Waiters::release`]; a message or a signal that makes it run; a thread with a grant, whose
+//! [`Waiters::finish`] has it signalled if others wait; or the timer of a lapse.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     task::Waker,
+    time::Duration,
 };
 
-use freeboard_flow::MailboxConfig;
+use freeboard_meter::clock;
 use freeboard_queue::Barrier;
 use slab::Slab;
 
@@ -35,12 +42,26 @@ use crate::{
     catch_panic,
     cell::{self, Core},
     cell_ref::CoreRef,
-    mailbox::Mailbox,
-    outbox,
 };
 
 /// Entries whose memory is kept when nobody waits.
 const ENTRIES_KEPT: usize = 1_024;
+
+/// How long a grant that may lapse is kept while the lane is empty.
+const LAPSE_AFTER: Duration = Duration::from_millis(1);
+
+/// Has the actor look again when grants lapse.
+fn set_lapse_timer(core: &Core) {
+    let actor = CoreRef::of(core);
+    let set = core.system.timers.after(LAPSE_AFTER, move |_| {
+        actor.signal(cell::WAITERS);
+        None
+    });
+    if let Err(not_set) = set {
+        // The system is about to end, which lets everybody go.
+        drop(not_set);
+    }
+}
 
 /// Who waits.
 pub(crate) enum Waiter {
@@ -58,11 +79,8 @@ impl Waiter {
             Self::Thread(waker) | Self::Future(waker) => {
                 catch_panic::call(|| waker.wake());
             }
-            Self::Actor(core) => {
-                // Before the signal: from here on it waits for nobody.
-                outbox::forget_edge(core.id());
-                core.signal(cell::UNMUTE);
-            }
+            // It takes its edge out of the wait-for graph itself.
+            Self::Actor(core) => core.signal(cell::UNMUTE),
         }
     }
 }
@@ -92,7 +110,7 @@ enum State {
 enum GrantKind {
     /// Kept until its holder has sent or given it back.
     Firm,
-    /// Lapses when the lane runs empty; given in this period of the lane.
+    /// Lapses a while after the lane was found empty; given in this period of the lane.
     Lapsing { period: u64 },
 }
 
@@ -111,6 +129,8 @@ struct LaneQueue {
     granted_lapsing: u64,
     /// Counts how often lapsing grants have lapsed.
     period: u64,
+    /// When the present ones lapse, since the lane was found empty.
+    lapse_ns: Option<u64>,
 }
 
 impl LaneQueue {
@@ -129,6 +149,30 @@ impl LaneQueue {
                 self.granted_lapsing -= messages;
             }
             GrantKind::Lapsing { .. } => {}
+        }
+        if self.granted_lapsing == 0 {
+            self.lapse_ns = None;
+        }
+    }
+
+    /// The lane is empty: lets grants lapse whose time has come. Returns whether a timer is to be set for others.
+    fn lapse(&mut self) -> bool {
+        if self.granted_lapsing == 0 {
+            return false;
+        }
+        let now_ns = clock::now_ns();
+        match self.lapse_ns {
+            None => {
+                self.lapse_ns = Some(now_ns + LAPSE_AFTER.as_nanos() as u64);
+                true
+            }
+            Some(lapse_ns) if now_ns >= lapse_ns => {
+                self.period += 1;
+                self.granted_lapsing = 0;
+                self.lapse_ns = None;
+                false
+            }
+            Some(_) => false,
         }
     }
 }
@@ -214,11 +258,11 @@ impl WaitList {
         };
         let granted = (*wanted).min(messages);
         let kind = match waiter {
-            Waiter::Thread(_) | Waiter::Actor(_) => {
+            Waiter::Thread(_) => {
                 queue.granted_firm += granted;
                 GrantKind::Firm
             }
-            Waiter::Future(_) => {
+            Waiter::Future(_) | Waiter::Actor(_) => {
                 queue.granted_lapsing += granted;
                 GrantKind::Lapsing {
                     period: queue.period,
@@ -243,7 +287,8 @@ impl WaitList {
 pub(crate) enum Wait {
     /// It still waits.
     Waiting,
-    /// It may send so many messages past the barrier.
+    /// It may send so many messages past the barrier; none if its grant has lapsed or the actor has terminated: then
+    /// it offers as a newcomer, and goes back to its position if the lane is full.
     Granted(u64),
 }
 
@@ -296,9 +341,18 @@ impl Waiters {
         let fresh = waker.cloned();
         let (wait, _old) = {
             let mut list = self.lock();
-            match list.as_mut().and_then(|list| list.find(key)) {
+            let entry = list.as_mut().and_then(|list| {
+                let lane = list.find(key)?.lane;
+                let period = list.lanes[lane].period;
+                Some((list.find(key)?, period))
+            });
+            match entry {
                 None => (Wait::Granted(0), None),
-                Some(entry) => match &mut entry.state {
+                Some((entry, period)) => match &mut entry.state {
+                    State::Granted {
+                        kind: GrantKind::Lapsing { period: given },
+                        ..
+                    } if *given != period => (Wait::Granted(0), None),
                     State::Granted { messages, .. } => (Wait::Granted(*messages), None),
                     State::Waiting { waiter, .. } => {
                         let old = match (waiter, fresh) {
@@ -342,17 +396,18 @@ impl Waiters {
         Some(())
     }
 
-    /// A sender goes: it has sent, or waits no longer. `true` if it had been let in; if it has not sent, what was
-    /// granted must be offered to the next one: the caller signals the actor.
+    /// A sender goes: it has sent, or waits no longer. `true` if others wait and may have what it was granted: the
+    /// caller signals the actor, which may be at rest.
+    #[must_use]
     pub(crate) fn finish(&self, core: &Core, key: WaitKey) -> bool {
         // Dropped without the lock: a waker's drop may run what it likes.
-        let (was_granted, _waiter) = {
+        let (must_signal, _waiter) = {
             let mut guard = self.lock();
             let Some(list) = guard.as_mut().filter(|list| {
                 let entry = list.entries.get(key.slot);
                 entry.is_some_and(|entry| entry.number == key.number)
             }) else {
-                return true;
+                return false;
             };
             if matches!(list.entries[key.slot].state, State::Waiting { .. }) {
                 list.unlink(key.slot);
@@ -369,19 +424,21 @@ impl Waiters {
             if queue.is_idle() {
                 core.mailbox.lane(entry.lane).lower(Barrier::Waiters);
             }
+            let must_signal = waiter.is_none() && queue.first.is_some();
             if list.entries.is_empty() && list.entries.capacity() > ENTRIES_KEPT {
                 list.entries = Slab::new();
             }
-            (waiter.is_none(), waiter)
+            (must_signal, waiter)
         };
-        was_granted
+        must_signal
     }
 
     /// Lets in as many as there is capacity for in lanes at or below their low watermark. Returns whether the
     /// actor must call this again after its next batch.
-    pub(crate) fn release(&self, mailbox: &Mailbox, config: &MailboxConfig) -> bool {
+    pub(crate) fn release(&self, core: &Core) -> bool {
+        let (mailbox, config) = (&core.mailbox, core.config());
         let mut woken = Vec::new();
-        let mut is_active = false;
+        let (mut is_active, mut must_set_timer) = (false, false);
         {
             let mut guard = self.lock();
             let Some(list) = guard.as_mut() else {
@@ -399,10 +456,11 @@ impl Waiters {
                     }
                 } else if !mailbox_lane.is_raised(Barrier::Pause) {
                     let depth = mailbox_lane.depth();
+                    let queue = &mut list.lanes[lane];
                     if depth == 0 {
-                        let queue = &mut list.lanes[lane];
-                        queue.period += 1;
-                        queue.granted_lapsing = 0;
+                        must_set_timer |= queue.lapse();
+                    } else {
+                        queue.lapse_ns = None;
                     }
                     let mut capacity = if lane_config.releases_at(depth) {
                         let taken = depth + list.lanes[lane].granted();
@@ -412,6 +470,9 @@ impl Waiters {
                     };
                     while capacity > 0 && list.lanes[lane].first.is_some() {
                         capacity -= list.grant_first(lane, capacity, &mut woken);
+                    }
+                    if depth == 0 {
+                        must_set_timer |= list.lanes[lane].lapse();
                     }
                 }
                 if list.lanes[lane].is_idle() {
@@ -424,6 +485,9 @@ impl Waiters {
         // Without the lock: a waker may run what it likes.
         for waiter in woken {
             waiter.wake();
+        }
+        if must_set_timer {
+            set_lapse_timer(core);
         }
         is_active
     }

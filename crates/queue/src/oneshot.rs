@@ -276,12 +276,17 @@ impl<T> Receiver<T> {
             if is_same {
                 return true;
             }
-            if !self.unregister(slot) {
-                return false;
-            }
         }
         // Cloned first: it may panic, and then nothing has changed.
         let waker = waker.clone();
+        // Dropped last: its drop may panic.
+        let mut _old = None;
+        if state & WAKER != 0 {
+            _old = self.unregister(slot);
+            if _old.is_none() {
+                return false;
+            }
+        }
         // SAFETY: rule 2: WAKER is clear.
         slot.waker
             .with_mut(|place| unsafe { (*place).write(waker) });
@@ -295,16 +300,12 @@ impl<T> Receiver<T> {
         false
     }
 
-    /// Takes the stored waker back and drops it. `false` if the sender is done, and has it.
-    fn unregister(&self, slot: &Slot<T>) -> bool {
+    /// Takes the stored waker back. `None` if the sender is done, and has it.
+    fn unregister(&self, slot: &Slot<T>) -> Option<Waker> {
         // Ordering: AcqRel: our later writes come after it, and the value is there if DONE is.
         let before = slot.state.fetch_and(!WAKER, Ordering::AcqRel);
-        if before & DONE != 0 {
-            return false;
-        }
         // SAFETY: rule 2: WAKER is clear again, without DONE.
-        drop(unsafe { slot.take_waker() });
-        true
+        (before & DONE == 0).then(|| unsafe { slot.take_waker() })
     }
 
     /// Takes what the sender left, after DONE was seen, and ends this side.
@@ -334,9 +335,11 @@ impl<T> Drop for Receiver<T> {
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire, as in `poll_recv`.
         let mut state = slot.state.load(Ordering::Acquire);
+        // Dropped last: its drop may panic.
+        let mut _waker = None;
         if state & (DONE | WAKER) == WAKER {
             // A sender that comes much later must not keep the receiver's task until then.
-            self.unregister(slot);
+            _waker = self.unregister(slot);
             // Ordering: as above.
             state = slot.state.load(Ordering::Acquire);
         }

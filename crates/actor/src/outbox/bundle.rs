@@ -13,6 +13,7 @@ use crate::{
     cell::{Core, Unaccepted},
     cell_ref::CoreRef,
     envelope::Envelope,
+    id::ActorId,
 };
 
 /// Capacity that an iterator asks for at once.
@@ -43,6 +44,14 @@ pub(super) enum Flow {
 }
 
 impl Bundle {
+    pub(super) fn key(&self) -> (ActorId, usize) {
+        (self.target.id(), self.lane)
+    }
+
+    pub(super) fn begins_with_source(&self) -> bool {
+        matches!(self.parts.front(), Some(Part::Source(_)))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -57,29 +66,36 @@ impl Bundle {
     }
 
     /// Sends what there is capacity for, `granted` messages of it past those that wait in the lane's line.
-    pub(super) fn flush(&mut self, mut granted: u64, pulls: &mut u32) -> Result<Flow, Panic> {
+    pub(super) fn flush(
+        &mut self,
+        sender: &Core,
+        mut granted: u64,
+        pulls: &mut u32,
+    ) -> Result<Flow, Panic> {
         while let Some(part) = self.parts.pop_front() {
             match part {
                 Part::Letter(letter) => {
-                    if let Err(letter) = self.offer(letter, &mut granted) {
+                    if let Err(letter) = self.offer(sender, letter, &mut granted) {
                         self.parts.push_front(Part::Letter(letter));
                         return Ok(Flow::IsFull);
                     }
                 }
-                Part::Source(mut source) => match self.pull(&mut source, &mut granted, pulls) {
-                    Ok(None) => catch_panic::drop(source),
-                    Ok(Some((unsent, flow))) => {
-                        self.parts.push_front(Part::Source(source));
-                        if let Some(unsent) = unsent {
-                            self.parts.push_front(unsent);
+                Part::Source(mut source) => {
+                    match self.pull(sender, &mut source, &mut granted, pulls) {
+                        Ok(None) => catch_panic::drop(source),
+                        Ok(Some((unsent, flow))) => {
+                            self.parts.push_front(Part::Source(source));
+                            if let Some(unsent) = unsent {
+                                self.parts.push_front(unsent);
+                            }
+                            return Ok(flow);
                         }
-                        return Ok(flow);
+                        Err(panic) => {
+                            catch_panic::drop(source);
+                            return Err(panic);
+                        }
                     }
-                    Err(panic) => {
-                        catch_panic::drop(source);
-                        return Err(panic);
-                    }
-                },
+                }
             }
         }
         Ok(Flow::Goes)
@@ -88,6 +104,7 @@ impl Bundle {
     /// Sends from an iterator while there is capacity. `None` when it is exhausted, or nobody takes its items.
     fn pull(
         &self,
+        sender: &Core,
         source: &mut Source,
         granted: &mut u64,
         pulls: &mut u32,
@@ -108,14 +125,14 @@ impl Bundle {
             let Some(letter) = catch_unwind(AssertUnwindSafe(&mut *source))? else {
                 return Ok(None);
             };
-            if let Err(letter) = self.offer(letter, granted) {
+            if let Err(letter) = self.offer(sender, letter, granted) {
                 return Ok(Some((Some(Part::Letter(letter)), Flow::IsFull)));
             }
         }
     }
 
     /// Offers one message; gives it back if it has to wait.
-    fn offer(&self, letter: Envelope, granted: &mut u64) -> Result<(), Envelope> {
+    fn offer(&self, sender: &Core, letter: Envelope, granted: &mut u64) -> Result<(), Envelope> {
         let core: &Core = &self.target;
         let offered = if *granted > 0 {
             *granted -= 1;
@@ -127,6 +144,9 @@ impl Bundle {
             Ok(()) => Ok(()),
             Err(Unaccepted::Wait(letter)) => Err(letter),
             Err(refused) => {
+                if sender.system.is_shutting_down() {
+                    sender.system.undelivered.add(1);
+                }
                 core.shed_refused(self.lane, refused);
                 Ok(())
             }
