@@ -8,15 +8,20 @@ use std::{
         Once,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use common::{Gate, Hold, LIMIT, Noter, Notes, Puppet, act, count_of, ended, eventually, finish};
+use common::{
+    Gate, Hold, LIMIT, Noter, Notes, Puppet, act, act_async, count_of, ended, eventually, finish,
+};
 use freeboard_actor::{EndReason, SpawnOptions, Supervision, System};
 use freeboard_flow::{LaneConfig, Overload};
 use tracing::{Event, Metadata, Subscriber, span};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Circles of asks that were logged.
+static CIRCLES: AtomicU64 = AtomicU64::new(0);
 
 struct Panics;
 
@@ -39,7 +44,10 @@ impl Subscriber for Panics {
 
     fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
 
-    fn event(&self, _event: &Event<'_>) {
+    fn event(&self, event: &Event<'_>) {
+        if event.metadata().fields().field("circle").is_some() {
+            CIRCLES.fetch_add(1, Ordering::SeqCst);
+        }
         panic_on_purpose()
     }
 
@@ -176,18 +184,30 @@ fn a_message_that_is_logged_is_a_dead_letter() {
 
 #[test]
 fn a_circle_of_asks_is_survived() {
-    let system = lone_worker(4).build().expect("valid settings");
+    let runs = Notes::default();
+    let seen = runs.clone();
+    let system = lone_worker(4)
+        .long_run(Duration::from_millis(1))
+        .on_long_run(move |run| seen.push(run.run.actor))
+        .build()
+        .expect("valid settings");
     let puppet = system.spawn(Puppet::default());
-    let calls = CALLS.load(Ordering::SeqCst);
-    common::act_async(&puppet, |cx| {
+    act_async(&puppet, |cx| {
         let itself = cx.actor_ref();
         Box::pin(async move { drop(itself.ask(1_u64).await) })
     });
-    // Other tests' events count too: what matters is that the monitor looks on.
-    let deadline = Instant::now() + Duration::from_secs(4);
-    eventually("the monitor has looked", || {
-        CALLS.load(Ordering::SeqCst) > calls && Instant::now() > deadline
+    eventually("the circle is logged", || {
+        CIRCLES.load(Ordering::SeqCst) > 0
     });
+    // The monitor goes on.
+    let noter = Noter::default();
+    let gate = noter.gate.clone();
+    let noter = system.spawn(noter);
+    noter.tell(Hold).expect("alive");
+    eventually("its long run is seen", || {
+        runs.all().contains(&noter.id().get())
+    });
+    gate.open();
     check_works(&system);
     puppet.stop();
     ended(&puppet);
