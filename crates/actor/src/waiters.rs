@@ -48,7 +48,7 @@ use crate::{
 const ENTRIES_KEPT: usize = 1_024;
 
 /// How long a grant that may lapse is kept while the lane is empty.
-const LAPSE_AFTER: Duration = Duration::from_millis(1);
+const LAPSE_AFTER: Duration = Duration::from_millis(100);
 
 /// Has the actor look again when grants lapse.
 fn set_lapse_timer(core: &Core) {

@@ -12,6 +12,7 @@ use crate::{
     catch_panic,
     cell::{Core, Unaccepted},
     cell_ref::CoreRef,
+    ended::EndReason,
     envelope::Envelope,
     id::ActorId,
 };
@@ -144,7 +145,9 @@ impl Bundle {
             Ok(()) => Ok(()),
             Err(Unaccepted::Wait(letter)) => Err(letter),
             Err(refused) => {
-                if sender.system.is_shutting_down() {
+                // Drained, and not stopped by somebody: the shutdown has closed it too early.
+                let is_drained = matches!(core.end_reason(), None | Some(EndReason::Drained));
+                if is_drained && sender.system.is_shutting_down() {
                     sender.system.undelivered.add(1);
                 }
                 core.shed_refused(self.lane, refused);
