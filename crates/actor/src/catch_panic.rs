@@ -22,9 +22,17 @@ pub(crate) fn call<R>(function: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
+/// Payloads of panics in payloads' drops that are dropped in turn. There is no end to one that panics with its like:
+/// what comes after that is leaked.
+const NESTED_MAX: usize = 8;
+
 /// Lets go of a panic's payload, whose drop may panic in turn.
-pub(crate) fn forget(panic: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| mem::drop(panic))) {
-        mem::forget(again);
+pub(crate) fn forget(mut panic: Box<dyn Any + Send>) {
+    for _ in 0..NESTED_MAX {
+        match catch_unwind(AssertUnwindSafe(|| mem::drop(panic))) {
+            Ok(()) => return,
+            Err(again) => panic = again,
+        }
     }
+    mem::forget(panic);
 }

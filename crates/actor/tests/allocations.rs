@@ -1,5 +1,5 @@
 //! What a message allocates: nothing, up to 48 bytes; a box beyond that. A group's router adds none.
-#![cfg(not(loom))]
+#![cfg(not(any(loom, unpooled)))]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System as SystemAllocator},
