@@ -16,7 +16,7 @@ use freeboard_sched::TimerKey;
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    block::{self, NO_DEADLINE_NS, deadline_after},
+    block::{self, GaveUp, NO_DEADLINE_NS, deadline_after},
     current,
     envelope::Envelope,
     error::AskError,
@@ -104,7 +104,7 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         let deadline_ns = deadline_after(self.timeout);
         let mut asking = self.begin(deadline_ns, true);
         let reply = block::until(deadline_ns, |context| asking.poll_reply(context));
-        reply.unwrap_or_else(|| Err(asking.give_up()))
+        reply.unwrap_or_else(|why| Err(asking.give_up(why)))
     }
 
     fn begin(self, deadline_ns: u64, is_blocking: bool) -> AskFuture<A, M, R> {
@@ -258,14 +258,15 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         })
     }
 
-    /// The deadline has passed: a message that found no capacity comes back.
-    fn give_up(&mut self) -> AskError<M> {
+    /// Nobody waits any more: a message that found no capacity comes back.
+    fn give_up(&mut self, why: GaveUp) -> AskError<M> {
+        // SAFETY: the route made the envelope with these types.
+        let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
         match std::mem::replace(&mut self.stage, Stage::Settled) {
-            Stage::Waiting(delivery) => {
-                let envelope = delivery.give_up();
-                // SAFETY: the route made the envelope with these types.
-                AskError::Full(unsafe { envelope.open::<M, ReplySlot<R>>() }.message)
+            Stage::Waiting(delivery) if why == GaveUp::DeadlinePassed => {
+                AskError::Full(open(delivery.give_up()))
             }
+            Stage::Waiting(mut delivery) => AskError::NoThread(open(delivery.take_back())),
             Stage::Unsent(..) | Stage::Settled => AskError::Expired,
         }
     }

@@ -1,15 +1,22 @@
 //! Blocking a thread until something is ready or a deadline has come.
+//!
+//! The threads of a system end when it is dropped, and with them whoever would answer a handler that blocks. Such
+//! handlers are known to their system ([`BlockedHandlers`]), and give up then.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
     time::Duration,
 };
 
 use freeboard_meter::clock;
+use slab::Slab;
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::{
+    current,
+    sync::{AtomicBool, Ordering},
+};
 
 /// No deadline, on the [`clock`].
 pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
@@ -33,20 +40,89 @@ impl Wake for Unparker {
     }
 }
 
-/// Polls until it is ready, and blocks the thread meanwhile. `None` if `deadline_ns` comes first.
+/// The threads that block in handlers of a system.
+#[derive(Default)]
+pub(crate) struct BlockedHandlers(Mutex<Blocked>);
+
+#[derive(Default)]
+struct Blocked {
+    threads: Slab<Arc<Unparker>>,
+    has_ended: bool,
+}
+
+impl BlockedHandlers {
+    fn lock(&self) -> MutexGuard<'_, Blocked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The system's threads are about to end: those that block give up, and none blocks from here on.
+    pub(crate) fn end(&self) {
+        let threads = {
+            let mut blocked = self.lock();
+            blocked.has_ended = true;
+            std::mem::take(&mut blocked.threads)
+        };
+        for (_, thread) in threads {
+            thread.wake();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+}
+
+/// This thread blocks in a handler, until it is dropped.
+struct Blocking {
+    handlers: Arc<BlockedHandlers>,
+    slot: usize,
+}
+
+impl Blocking {
+    /// `None` outside of handlers.
+    fn enter(unparker: &Arc<Unparker>) -> Option<Self> {
+        let handlers = current::with(|core| core.system.blocked_handlers.clone())?;
+        let slot = handlers.lock().threads.insert(unparker.clone());
+        Some(Self { handlers, slot })
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        // Not there any more if the system has ended.
+        self.handlers.lock().threads.try_remove(self.slot);
+    }
+}
+
+/// Why a thread does not wait any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GaveUp {
+    DeadlinePassed,
+    /// The thread is in a handler, and no thread will run whoever it waits for.
+    SystemEnded,
+}
+
+/// Polls until it is ready, and blocks the thread meanwhile.
 pub(crate) fn until<T>(
     deadline_ns: u64,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Option<T> {
+) -> Result<T, GaveUp> {
     let unparker = Arc::new(Unparker {
         thread: thread::current(),
         is_woken: AtomicBool::new(false),
     });
     let waker = Waker::from(unparker.clone());
     let mut context = Context::from_waker(&waker);
+    let mut blocking = None;
     loop {
         if let Poll::Ready(ready) = poll(&mut context) {
-            return Some(ready);
+            return Ok(ready);
+        }
+        if blocking.is_none() {
+            blocking = Blocking::enter(&unparker);
+        }
+        if blocking.as_ref().is_some_and(|it| it.handlers.has_ended()) {
+            return Err(GaveUp::SystemEnded);
         }
         // Ordering: Acquire, as in `wake_by_ref`.
         while !unparker.is_woken.swap(false, Ordering::Acquire) {
@@ -56,7 +132,7 @@ pub(crate) fn until<T>(
             }
             let left_ns = deadline_ns.saturating_sub(clock::now_ns());
             if left_ns == 0 {
-                return None;
+                return Err(GaveUp::DeadlinePassed);
             }
             thread::park_timeout(Duration::from_nanos(left_ns));
         }

@@ -20,7 +20,7 @@ pub enum TellError<M> {
     #[error("the outbox of the sending actor is full")]
     OutboxFull(M),
     /// A handler wanted to block, and no thread would have been left to run others: see
-    /// [`crate::SystemBuilder::threads_max`].
+    /// [`crate::SystemBuilder::threads_max`]. So it is, too, when its system ends while it blocks.
     #[error("no thread would be left to run other actors")]
     NoThread(M),
 }
@@ -76,10 +76,11 @@ pub enum AskError<M> {
     #[error("the mailbox has no such lane")]
     NoLane(M),
     /// [`crate::Ask::wait`] in a handler would have blocked the last thread that could run others: see
-    /// [`crate::SystemBuilder::threads_max`].
+    /// [`crate::SystemBuilder::threads_max`]. So it is, too, when its system ends before the message was accepted.
     #[error("no thread would be left to run other actors")]
     NoThread(M),
-    /// The deadline came first. If the handler had not begun, it will not.
+    /// The deadline came first, or a handler waited for it whose system has ended. If the handler had not begun, it
+    /// will not.
     #[error("no reply before the deadline")]
     Expired,
     /// The message was accepted, and then shed: its actor ended, its handler panicked, or a later

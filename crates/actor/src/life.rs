@@ -290,6 +290,9 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         while !shed_mailbox(core) {
             std::thread::yield_now();
         }
+        for lane in core.mailbox.lanes() {
+            lane.publish();
+        }
         (*cell.body()).shed_handling(core);
         (*cell.body()).drop_actor(cell);
         catch_panic::drop((*cell.body()).factory.take());

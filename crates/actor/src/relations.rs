@@ -144,9 +144,9 @@ impl Core {
         let (sender, mut receiver) = oneshot::channel();
         self.on_end(watcher, Box::new(move |ended| drop(sender.send(ended))));
         let ended = block::until(deadline_ns, |context| receiver.poll_recv(context));
-        if ended.is_none() {
+        if ended.is_err() {
             self.forget_watcher(watcher);
         }
-        ended.flatten()
+        ended.ok().flatten()
     }
 }

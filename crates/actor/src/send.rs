@@ -161,6 +161,11 @@ impl<A: Actor> Delivery<A> {
     pub(crate) fn give_up(mut self) -> Envelope {
         let core = self.to.cell().core();
         core.count_shed(self.lane, ShedReason::Full);
+        self.take_back()
+    }
+
+    /// The envelope, which was not accepted yet.
+    pub(crate) fn take_back(&mut self) -> Envelope {
         self.envelope.take().expect("not accepted yet")
     }
 
@@ -168,7 +173,8 @@ impl<A: Actor> Delivery<A> {
     pub(crate) fn block(mut self) -> Result<(), TellError<Envelope>> {
         spin_for_capacity(self.to.cell().core(), self.lane);
         let outcome = block::until(NO_DEADLINE_NS, |context| self.poll(context));
-        outcome.expect("there is no deadline")
+        // There is no deadline: no thread is left, for the system has ended.
+        outcome.unwrap_or_else(|_| Err(TellError::NoThread(self.take_back())))
     }
 }
 

@@ -129,6 +129,8 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     } else {
         GRACE_MAX
     };
+    // Whoever they wait for is in another system, or does not end.
+    system.blocked_handlers.end();
     let stuck_workers = system.scheduler.shutdown(patience);
     system.timers.shutdown();
     let failures = system.shutdown_failures.lock();

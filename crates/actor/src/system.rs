@@ -14,6 +14,7 @@ use freeboard_sched::{OnlineError, Scheduler, StartError, Timers};
 use crate::{
     actor::Actor,
     actor_ref::ActorRef,
+    block::BlockedHandlers,
     body::Factory,
     builder::SystemBuilder,
     catch_panic,
@@ -46,6 +47,7 @@ pub(crate) struct SystemInner {
     pub(crate) names: Arc<Names>,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) groups: Groups,
+    pub(crate) blocked_handlers: Arc<BlockedHandlers>,
     pub(crate) default_options: SpawnOptions,
     pub(crate) on_failure: OnceLock<FailureObserver>,
     #[cfg(feature = "tokio")]
@@ -117,6 +119,7 @@ impl SystemInner {
             names: foundation.names,
             dead_letters: foundation.dead_letters,
             groups: Groups::default(),
+            blocked_handlers: Arc::default(),
             default_options: SpawnOptions::new(),
             on_failure,
             #[cfg(feature = "tokio")]
@@ -310,18 +313,21 @@ impl SystemInner {
 struct Owner {
     scheduler: Scheduler,
     timers: Timers,
+    blocked_handlers: Arc<BlockedHandlers>,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
         self.scheduler.request_shutdown();
+        self.blocked_handlers.end();
         self.timers.shutdown();
     }
 }
 
 /// A system of actors: worker threads, timers, names. Cheap to clone. When the last handle that came
 /// from [`SystemBuilder::build`] is dropped its threads end, after their present message; for an
-/// orderly end call [`System::shutdown`].
+/// orderly end call [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
+/// [`ActorRef::tell_blocking`] then get an error.
 #[derive(Clone)]
 pub struct System {
     inner: Arc<SystemInner>,
@@ -345,6 +351,7 @@ impl System {
         let owner = Owner {
             scheduler: inner.scheduler.clone(),
             timers: inner.timers.clone(),
+            blocked_handlers: inner.blocked_handlers.clone(),
         };
         Self {
             inner: Arc::new(inner),
