@@ -19,6 +19,8 @@ const LOOM_PREEMPTIONS_MAX: &str = "5";
 const LOOM_MODEL_SHARE: u64 = 10;
 /// Seeds for each of the three tests of a stream on a simulated disk.
 const CRASH_SEEDS: u32 = 34_000;
+/// Seeds of each stress test of actors.
+const STRESS_SEEDS: u32 = 1_000;
 /// How often a process that writes a stream is killed.
 const KILLS: u32 = 10_000;
 /// Notifications under which servers and services of the fetcher are killed.
@@ -90,6 +92,8 @@ fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
         .with_variable("PROPTEST_CASES", cases.to_string())
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_SEEDS", CRASH_SEEDS.to_string())
+        .with_variable("FREEBOARD_STRESS_SEED", seed.to_string())
+        .with_variable("FREEBOARD_STRESS_SEEDS", STRESS_SEEDS.to_string())
         .with_variable("FREEBOARD_KILLS", KILLS.to_string())
 }
 

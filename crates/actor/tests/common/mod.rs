@@ -282,7 +282,7 @@ pub(crate) fn shed<A: Actor>(actor: &ActorRef<A>, reason: &str) -> u64 {
 }
 
 /// Reasons of those that had been accepted before.
-const AFTER_ACCEPTANCE: [&str; 6] = [
+pub(crate) const AFTER_ACCEPTANCE: [&str; 6] = [
     "dropped_oldest",
     "coalesced",
     "expired",
