@@ -52,7 +52,7 @@ pub(crate) struct Outbox {
     /// While it stands in for an outbox that is being flushed: that one's messages, and their lanes.
     flushing: usize,
     flushing_lanes: Vec<(ActorId, usize)>,
-    /// Of the actor's own futures that send behind these messages.
+    /// Of the actor's own futures that send behind these messages: woken when a bundle is sent.
     wakers: Vec<Waker>,
 }
 
@@ -106,14 +106,21 @@ pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Sou
     parts.push_back(Part::Source(source));
 }
 
-/// Wakes a future of the actor `sender`, which this thread runs, once its outbox is empty.
-pub(crate) fn wake_when_settled(sender: &Core, waker: &Waker) {
+/// A future of the actor `sender`, which this thread runs, sends behind what the outbox has for a lane. That goes
+/// first from here on, and `waker` is woken when it is sent. If the future waited for the lanes before it, their
+/// actors could wait for this one, which handles nothing meanwhile.
+pub(crate) fn hasten(sender: &Core, target: &Core, lane: usize, waker: &Waker) {
     // Before the outbox is borrowed: cloning a waker may run what it likes.
     let waker = waker.clone();
     // SAFETY: this thread runs the sender; the borrow ends here.
-    if let Some(outbox) = unsafe { (*sender.outbox()).as_mut() }
-        && !outbox.wakers.iter().any(|known| known.will_wake(&waker))
-    {
+    let Some(outbox) = (unsafe { (*sender.outbox()).as_mut() }) else {
+        return;
+    };
+    if let Some(position @ 1..) = outbox.position(target.id(), lane) {
+        outbox.bundles[..=position].rotate_right(1);
+        outbox.leave_line(sender);
+    }
+    if !outbox.wakers.iter().any(|known| known.will_wake(&waker)) {
         outbox.wakers.push(waker);
     }
 }

@@ -187,7 +187,7 @@ fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
     let is_behind = current::with(|sender| {
         let is_behind = outbox::has_letters_for(sender, target, lane);
         if is_behind {
-            outbox::wake_when_settled(sender, waker);
+            outbox::hasten(sender, target, lane, waker);
         }
         is_behind
     });

@@ -151,7 +151,8 @@ proptest! {
             note(&came_back, actors[to].tell(Order(step, ledger.token())));
         }
         let report = system.shutdown(LIMIT);
-        prop_assert_eq!(report.undelivered, 0);
+        // What an older actor told a newer one may find it drained: undelivered, but by no deadline.
+        prop_assert_eq!(count_of(&system.dead_letters(), "sender_stopped"), 0);
         prop_assert!(report.unfinished.is_empty());
         ledger.settle(ledger.made());
 

@@ -79,9 +79,6 @@ impl Clone for Fast {
     }
 }
 
-/// How long a future waits: it may stand behind its own actor's outbox, and that wait for this actor.
-const WAIT_MAX: Duration = Duration::from_millis(5);
-
 pub(crate) struct Member {
     world: Arc<World>,
     random: Random,
@@ -444,8 +441,7 @@ impl Member {
                 let to = self.world.any_server(&mut self.random);
                 let (fast, record) = self.world.fast(&to, 0, fuel);
                 let _open = records.open_ask();
-                let ask = to.actor.ask(fast).timeout(WAIT_MAX);
-                records.asked(&record, ask.await);
+                records.asked(&record, to.actor.ask(fast).await);
             }
             1 => {
                 let to = self.world.any(&mut self.random);
@@ -457,10 +453,8 @@ impl Member {
             2 => {
                 let to = self.world.any_server(&mut self.random);
                 let (fast, record) = self.world.fast(&to, 0, fuel);
-                match poll_and_drop(to.actor.send(fast), 10).await {
-                    Some(outcome) => records.told(&record, outcome, to.is_certain(0)),
-                    None => record.set_sent(Sent::Unsent),
-                }
+                let outcome = to.actor.send(fast).await;
+                records.told(&record, outcome, to.is_certain(0));
             }
             3 => {
                 let to = self.world.any(&mut self.random);
