@@ -4,6 +4,7 @@
 mod common;
 
 use std::{
+    future::{Future, IntoFuture},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -309,5 +310,32 @@ fn a_handler_may_ask_a_full_actor_and_wait() {
     });
     gate.open();
     assert_eq!(asker.join().expect("no panic"), Ok(5));
+    finish(&system);
+}
+
+/// A waker that panics.
+struct Panics;
+
+impl std::task::Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn an_askers_waker_that_panics_leaves_the_server_alone() {
+    let system = system();
+    let (noter, gate, _) = held(&system);
+    let mut asking = noter.ask(1_u64).into_future();
+    let waker = std::task::Waker::from(Arc::new(Panics));
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(
+        std::pin::Pin::new(&mut asking)
+            .poll(&mut context)
+            .is_pending()
+    );
+    gate.open();
+    assert_eq!(noter.ask(2_u64).wait(), Ok(2));
+    assert_eq!(block_on(asking), Ok(1));
     finish(&system);
 }

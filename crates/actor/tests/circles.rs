@@ -6,6 +6,7 @@ mod common;
 use std::{
     collections::VecDeque,
     fmt::Debug,
+    future::{Future, IntoFuture},
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
@@ -221,5 +222,85 @@ fn two_that_ask_each_other_in_turns_are_no_circle() {
         round += 1;
     }
     assert_eq!(logged("turns"), Vec::<String>::new());
+    finish(&system);
+}
+
+#[test]
+fn a_circle_beside_an_ask_that_was_given_up_is_named() {
+    let system = system();
+    let actors = spawn(&system, "beside", 3);
+    let (second, third, back) = (actors[1].clone(), actors[2].clone(), actors[0].clone());
+    third
+        .tell(Await(Box::new(|_| Box::pin(std::future::pending()))))
+        .expect("alive");
+    let script = Await(Box::new(move |_| {
+        Box::pin(async move {
+            let mut given_up = Box::pin(third.ask(1_u64).into_future());
+            let mut asking = Box::pin(second.ask(ask_on([back].into())).into_future());
+            // Both are polled once, one is given up, the other one is waited for.
+            std::future::poll_fn(|cx| {
+                let _ = given_up.as_mut().poll(cx);
+                let _ = asking.as_mut().poll(cx);
+                std::task::Poll::Ready(())
+            })
+            .await;
+            drop(given_up);
+            let _ = asking.await;
+        })
+    }));
+    actors[0].tell(script).expect("alive");
+    eventually("the circle is logged", || !logged("beside").is_empty());
+    actors.iter().for_each(ActorRef::stop);
+    let report = system.shutdown(LIMIT / 10);
+    assert!(report.unfinished.is_empty(), "{report:?}");
+}
+
+/// An ask that is begun in a handler and dropped elsewhere leaves no note.
+#[test]
+fn an_ask_that_was_dropped_on_another_thread_makes_no_circle() {
+    let system = system();
+    let actors = spawn(&system, "moved", 2);
+    let asks = Notes::default();
+    let (to, kept) = (actors[1].clone(), asks.clone());
+    to.tell(Await(Box::new(|_| {
+        Box::pin(async { tokio::task::yield_now().await })
+    })))
+    .expect("alive");
+    let begun = Await(Box::new(move |_| {
+        Box::pin(async move {
+            // Its reply does not come at once.
+            let slow = Await(Box::new(|_| {
+                Box::pin(async { tokio::task::yield_now().await })
+            }));
+            let mut asking = to.ask(slow).into_future();
+            std::future::poll_fn(|cx| {
+                assert!(std::pin::Pin::new(&mut asking).poll(cx).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            kept.push(Arc::new(Mutex::new(Some(asking))));
+        })
+    }));
+    actors[0].tell(begun).expect("alive");
+    let asking = asks.wait_len(1).remove(0);
+    drop(lock(&asking).take());
+    drop(asks);
+    // The second asks the first, which takes its time, and asks nobody.
+    let (first, until) = (actors[0].clone(), Instant::now() + Duration::from_secs(5));
+    let slow = Await(Box::new(move |_| {
+        Box::pin(std::future::poll_fn(move |cx| {
+            cx.waker().wake_by_ref();
+            if Instant::now() < until {
+                std::task::Poll::Pending
+            } else {
+                std::task::Poll::Ready(())
+            }
+        }))
+    }));
+    let asks_first = Await(Box::new(move |_| {
+        Box::pin(async move { drop(first.ask(slow).await) })
+    }));
+    actors[1].ask(asks_first).wait().expect("a reply");
+    assert_eq!(logged("moved"), Vec::<String>::new());
     finish(&system);
 }

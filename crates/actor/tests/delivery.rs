@@ -11,7 +11,7 @@ use common::{
     held_noter, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System,
+    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System, TellError,
 };
 use freeboard_flow::LaneConfig;
 
@@ -453,4 +453,95 @@ fn a_sender_whose_system_is_dropped_leaves_the_line_of_its_receiver() {
         TOLD
     );
     assert!(notes.into_iter().filter(|it| *it >= TOLD).eq(100..150));
+}
+
+/// Of a terminated sender, or one that is muted: what is not delivered by the deadline is reported.
+#[track_caller]
+fn check_deadline(ends: bool) {
+    let scene = scene();
+    let sender = scene.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |cx| {
+        tell();
+        if ends {
+            cx.stop();
+        }
+    });
+    if ends {
+        ended(&sender);
+    } else {
+        eventually("it is muted", || sender.snapshot().state == "held");
+    }
+    let accepted = lane(&scene.noter, 0).accepted - 1;
+    let report = scene.system.shutdown(Duration::from_millis(50));
+    assert!(!report.is_clean());
+    let dead = scene.system.dead_letters();
+    assert_eq!(
+        (report.undelivered, count_of(&dead, "sender_stopped")),
+        (TOLD - accepted, TOLD - accepted),
+        "{report:?} {dead:?}"
+    );
+    scene.gate.open();
+    ended(&scene.noter);
+    ended(&sender);
+    eventually("each is handled or dead", || {
+        let dead: u64 = scene.system.dead_letters().iter().map(|it| it.count).sum();
+        dead + scene.notes.len() as u64 == TOLD
+    });
+}
+
+#[test]
+fn what_a_terminated_actor_has_not_delivered_by_the_deadline_is_reported() {
+    check_deadline(true);
+}
+
+#[test]
+fn what_a_muted_actor_has_not_delivered_by_the_deadline_is_reported() {
+    check_deadline(false);
+}
+
+#[test]
+fn a_receiver_that_stalls_for_a_while_costs_no_message_silently() {
+    let scene = scene();
+    let sender = scene.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |cx| {
+        tell();
+        cx.stop();
+    });
+    ended(&sender);
+    let shutting = scene.system.clone();
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(6)));
+    eventually("the receiver is closed", || {
+        matches!(scene.noter.try_tell(99_u64), Err(TellError::Closed(_)))
+    });
+    scene.gate.open();
+    let report = report.join().expect("no panic");
+    let lost = TOLD - scene.notes.len() as u64;
+    assert_eq!(
+        report.undelivered,
+        lost,
+        "{report:?} {:?}",
+        scene.system.dead_letters()
+    );
+    assert_eq!(report.is_clean(), lost == 0, "{report:?}");
+}
+
+#[test]
+fn what_is_not_delivered_to_another_system_is_reported() {
+    let scene = scene();
+    let senders_system = system();
+    let sender = senders_system.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |cx| {
+        tell();
+        cx.stop();
+    });
+    ended(&sender);
+    let accepted = lane(&scene.noter, 0).accepted - 1;
+    let report = senders_system.shutdown(Duration::from_millis(50));
+    assert_eq!(report.undelivered, TOLD - accepted, "{report:?}");
+    assert!(!report.is_clean(), "{report:?}");
+    scene.gate.open();
+    finish(&scene.system);
 }

@@ -5,6 +5,8 @@
 mod common;
 
 use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -377,5 +379,76 @@ fn an_async_handler_in_a_circle_is_woken_when_its_receiver_stops() {
     muted.stop();
     assert_eq!(results.wait_len(2), [true, false]);
     ended(&muted);
+    finish(&system);
+}
+
+#[test]
+fn ten_thousand_waiting_futures_keep_the_order_of_their_arrival() {
+    const SENDERS: u64 = 10_000;
+    let system = system();
+    let (noter, gate, notes) = full(&system, 16);
+    let mut driver = Driver::new();
+    for number in 1..=SENDERS {
+        driver.start(noter.send(number));
+    }
+    gate.open();
+    for (_, sent) in driver.finish(SENDERS as usize) {
+        sent.expect("alive");
+    }
+    finish(&system);
+    check_in_order(&notes, SENDERS);
+    let lane = lane(&noter, 0);
+    check_balance(&lane);
+    assert!(lane.high_water <= 16, "{lane:?}");
+    // A grant lapses when the lane runs empty before its future is polled.
+    assert!(driver.wakes < SENDERS * 2, "{} wakes", driver.wakes);
+}
+
+#[test]
+fn threads_in_the_line_of_a_lane_of_one_are_never_left_there() {
+    let system = system();
+    let noter = system
+        .spawn_with(
+            SpawnOptions::new().lane(LaneConfig::bounded(1)),
+            Noter::default,
+        )
+        .expect("valid options");
+    let done = Notes::default();
+    for sender in 0..3_u64 {
+        let (noter, done) = (noter.clone(), done.clone());
+        thread::spawn(move || {
+            for _ in 0..10_000 {
+                noter.tell(sender).expect("alive");
+            }
+            done.push(sender);
+        });
+    }
+    done.wait_len(3);
+    finish(&system);
+}
+
+#[test]
+fn a_send_in_line_is_not_held_up_by_what_its_actor_tells_after_it() {
+    let system = system();
+    let (noter, gate, notes) = full(&system, 1);
+    let sender = system.spawn(Puppet::default());
+    let to = noter.clone();
+    act_async(&sender, move |_| {
+        Box::pin(async move {
+            let mut send = to.send(1_u64);
+            poll_fn(|cx| {
+                assert!(Pin::new(&mut send).poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            to.tell(2_u64).expect("accepted");
+            send.await.expect("alive");
+        })
+    });
+    eventually("it waits", || sender.snapshot().state == "held");
+    gate.open();
+    eventually("both arrive", || {
+        notes.all().into_iter().filter(|it| *it > 0).eq(1..=2)
+    });
     finish(&system);
 }

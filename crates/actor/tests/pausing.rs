@@ -471,3 +471,19 @@ fn a_lane_that_is_paused_and_resumed_under_load_loses_nothing() {
         check_balance(&lane(&it.actor, 1));
     });
 }
+
+#[test]
+fn an_actor_with_all_lanes_paused_and_nothing_queued_drains() {
+    let system = system();
+    let actor = system.spawn(Puppet::default());
+    let paused = Notes::default();
+    let noted = paused.clone();
+    act(&actor, move |cx| {
+        cx.pause_lane(0);
+        noted.push(());
+    });
+    paused.wait_len(1);
+    actor.stop_when_drained();
+    assert_eq!(ended(&actor).reason, EndReason::Drained);
+    finish(&system);
+}
