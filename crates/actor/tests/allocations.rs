@@ -99,10 +99,6 @@ fn allocations_of(system: &System, count: u64, tell: impl Fn(), sum: &ActorRef<S
 // One test: the counter is the process's.
 #[test]
 fn a_message_of_48_bytes_allocates_nothing_and_a_larger_one_is_boxed() {
-    if std::env::var_os("FREEBOARD_SANITIZER").is_some() {
-        println!("not under the sanitizer: nothing is pooled there");
-        return;
-    }
     const COUNT: u64 = 10_000;
     let inline = allocations::<6>(COUNT);
     assert!(inline < COUNT / 100, "{inline} allocations");
