@@ -143,7 +143,7 @@ fn three_that_ask_each_other_are_named() {
     check_circle("three", 3);
 }
 
-/// Nobody can end them but the end of the process: a blocked handler is not stopped.
+/// A blocked handler is not stopped: only the end of its system releases it.
 fn check_blocking_circle(name: &str, count: usize) {
     let system = system();
     let actors = spawn(&system, name, count);
@@ -155,7 +155,7 @@ fn check_blocking_circle(name: &str, count: usize) {
     for index in 0..count {
         assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
     }
-    std::mem::forget(system);
+    drop(system);
 }
 
 #[test]
