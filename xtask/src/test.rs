@@ -39,7 +39,8 @@ pub(crate) fn run() -> Result<()> {
     });
     let _ = steps.run("tests of spans", || {
         Cargo::new(["test", "-p", "freeboard-actor", "--no-fail-fast"])
-            .with_arguments(["--features", "freeboard-actor/spans", "--test", "spans"])
+            .with_arguments(["--features", "freeboard-actor/spans"])
+            .with_arguments(["--test", "spans", "--test", "panicking_spans"])
             .run(&root)
     });
     let _ = steps.run("doctests", || {

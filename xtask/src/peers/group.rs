@@ -478,7 +478,7 @@ mod tests {
         labels.sort_unstable();
         labels.dedup();
         assert_eq!(labels.len(), labels_count);
-        assert_eq!(work_names(Messaging::FIGURES).len(), 11);
+        assert_eq!(work_names(Messaging::FIGURES).len(), 16);
         assert_eq!(work_names(Ring::FIGURES).len(), 9);
     }
 
