@@ -20,13 +20,20 @@ pub(crate) fn call<R>(foreign: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Drops what was panicked with. Should that panic in turn, what it throws is leaked: there is no end
-/// to payloads that panic when dropped.
+/// Payloads of panics in payloads' drops that are dropped in turn. There is no end to one that panics with its like:
+/// what comes after that is leaked.
+const NESTED_MAX: usize = 8;
+
+/// Drops what was panicked with, whose drop may panic in turn.
 #[cold]
-fn drop_payload(panic: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        mem::forget(again);
+fn drop_payload(mut panic: Box<dyn Any + Send>) {
+    for _ in 0..NESTED_MAX {
+        match catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            Ok(()) => return,
+            Err(again) => panic = again,
+        }
     }
+    mem::forget(panic);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -20,7 +20,6 @@ mod wheel_tests;
 
 use std::{
     fmt, io,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     thread::{self, Thread},
@@ -28,6 +27,8 @@ use std::{
 };
 
 use freeboard_meter::clock;
+
+use crate::guard;
 
 pub use wheel::TimerKey;
 use wheel::Wheel;
@@ -206,7 +207,7 @@ impl Timers {
         for shard in &self.inner.shards {
             let shard = shard.lock().take();
             for action in shard.into_iter().flat_map(|it| it.wheel.into_values()) {
-                quiet(|| match action {
+                guard::call(|| match action {
                     Action::Wake(waker) => waker.wake(),
                     action => drop(action),
                 });
@@ -290,13 +291,13 @@ impl Inner {
             Action::Wake(waker) => {
                 wheel.remove(key);
                 drop(lock);
-                quiet(|| waker.wake());
+                guard::call(|| waker.wake());
                 return;
             }
             Action::Called => unreachable!("one thread calls"),
         };
         drop(lock);
-        let again = quiet(|| call(key)).flatten();
+        let again = guard::call(|| call(key)).flatten();
         let mut lock = shard.lock();
         if let Some(wheel) = lock.as_mut().map(|shard| &mut shard.wheel) {
             if let Some(period) = again
@@ -310,7 +311,7 @@ impl Inner {
             wheel.remove(key);
         }
         drop(lock);
-        quiet(|| drop(call));
+        guard::call(|| drop(call));
     }
 }
 
@@ -329,16 +330,4 @@ fn thread_number() -> usize {
         };
     }
     NUMBER.with(|number| *number)
-}
-
-/// Calls foreign code; `None` if it panicked. The payload's drop may panic in turn.
-fn quiet<R>(call: impl FnOnce() -> R) -> Option<R> {
-    let panic = match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => return Some(result),
-        Err(panic) => panic,
-    };
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
-    }
-    None
 }
