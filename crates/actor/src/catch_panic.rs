@@ -22,8 +22,8 @@ pub(crate) fn call<R>(function: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Payloads of panics in payloads' drops that are dropped in turn. There is no end to one that panics with its like:
-/// what comes after that is leaked.
+/// The drop of a panic's payload may panic with another payload, and so on without end. This many are dropped; the
+/// next one is leaked.
 const NESTED_MAX: usize = 8;
 
 /// Lets go of a panic's payload, whose drop may panic in turn.

@@ -240,7 +240,7 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     }
     outbox.bundles.retain(|bundle| !bundle.is_empty());
     if outbox.bundles.first().map(Bundle::key) != first {
-        // It waited for nothing but items. A signal that is on its way is found to be of a line that was left.
+        // It waited only to send items. A late signal for the old place in the line is ignored.
         outbox.leave_line(core);
     }
     if outbox.bundles.is_empty() {

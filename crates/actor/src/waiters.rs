@@ -57,13 +57,11 @@ fn set_lapse_timer(core: &Core) {
         actor.signal(cell::WAITERS);
         None
     });
-    if let Err(not_set) = set {
-        // The system is about to end, which lets everybody go.
-        drop(not_set);
-    }
+    // If it was not set, the system is about to end, which lets all senders go.
+    drop(set);
 }
 
-/// Who waits.
+/// A sender that waits for capacity.
 pub(crate) enum Waiter {
     /// A thread that blocks.
     Thread(Waker),
@@ -102,7 +100,7 @@ enum State {
         previous: Option<usize>,
         next: Option<usize>,
     },
-    /// It may send so many messages past the barrier.
+    /// It may send this number of messages past the barrier.
     Granted { messages: u64, kind: GrantKind },
 }
 
@@ -287,8 +285,8 @@ impl WaitList {
 pub(crate) enum Wait {
     /// It still waits.
     Waiting,
-    /// It may send so many messages past the barrier; none if its grant has lapsed or the actor has terminated: then
-    /// it offers as a newcomer, and goes back to its position if the lane is full.
+    /// It may send this number of messages past the barrier. It is 0 if the grant has lapsed or the actor has
+    /// terminated: then the sender offers as a newcomer, and goes back to its position if the lane is full.
     Granted(u64),
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn call<R>(foreign: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// Payloads of panics in payloads' drops that are dropped in turn. There is no end to one that panics with its like:
-/// what comes after that is leaked.
+/// The drop of a panic's payload may panic with another payload, and so on without end. This many are dropped; the
+/// next one is leaked.
 const NESTED_MAX: usize = 8;
 
 /// Drops what was panicked with, whose drop may panic in turn.
