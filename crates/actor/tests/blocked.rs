@@ -87,7 +87,7 @@ impl Handler<Way> for Client {
     }
 }
 
-/// So many clients, all of which block before the server answers any; what became of them.
+/// Starts this number of clients. The server answers only after all of them block. Returns each client's outcome.
 #[track_caller]
 fn outcomes(system: &System, count: u64, way: Way) -> Vec<Outcome> {
     let (ledger, served) = (Ledger::default(), Arc::new(AtomicU64::new(0)));
