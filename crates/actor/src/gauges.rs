@@ -86,6 +86,22 @@ impl LaneGauges {
         shedding.map_or(0, |it| it.by_reason.iter().map(Counter::get).sum())
     }
 
+    /// Messages that the actor's own turns took from the lane, handled or not. Refusals at a full lane do not count.
+    pub(crate) fn consumed(&self) -> u64 {
+        let by_turns = [
+            ShedReason::Expired,
+            ShedReason::AskerGone,
+            ShedReason::HandlerPanicked,
+        ];
+        let shed = self.shedding.get().map_or(0, |it| {
+            let counts = by_turns
+                .iter()
+                .map(|reason| it.by_reason[reason.index()].get());
+            counts.sum()
+        });
+        self.handled.get() + shed
+    }
+
     pub(crate) fn time_in_queue(&self) -> Option<&Histogram> {
         self.time_in_queue.get()
     }

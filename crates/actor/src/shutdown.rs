@@ -307,9 +307,7 @@ impl<'a> Waits<'a> {
     fn progress(&self, core: &Core) -> u64 {
         let handled = |core: &Core| -> u64 {
             let lanes = core.mailbox.lanes();
-            lanes
-                .map(|lane| lane.gauges.handled.get() + lane.gauges.shed_total())
-                .sum()
+            lanes.map(|lane| lane.gauges.consumed()).sum()
         };
         let mut progress = handled(core);
         let mut descendants = core.children();

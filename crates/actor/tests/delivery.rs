@@ -11,7 +11,7 @@ use common::{
     held_noter, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System,
+    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System, TellError,
 };
 use freeboard_flow::LaneConfig;
 
@@ -498,6 +498,35 @@ fn what_a_terminated_actor_has_not_delivered_by_the_deadline_is_reported() {
 #[test]
 fn what_a_muted_actor_has_not_delivered_by_the_deadline_is_reported() {
     check_deadline(false);
+}
+
+#[test]
+fn a_receiver_that_stalls_for_a_while_costs_no_message_silently() {
+    let scene = scene();
+    let sender = scene.spawn(Puppet::default());
+    let tell = scene.teller();
+    act(&sender, move |cx| {
+        tell();
+        cx.stop();
+    });
+    ended(&sender);
+    let shutting = scene.system.clone();
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(6)));
+    // These refusals are no progress of the receiver's: it is closed long before the deadline.
+    eventually("the receiver is closed", || {
+        matches!(scene.noter.try_tell(99_u64), Err(TellError::Closed(_)))
+    });
+    scene.gate.open();
+    let report = report.join().expect("no panic");
+    let lost = TOLD - scene.notes.len() as u64;
+    assert!(lost > 0, "the receiver was closed first");
+    assert_eq!(
+        (report.stopped_at_deadline, report.undelivered),
+        (0, lost),
+        "{report:?} {:?}",
+        scene.system.dead_letters()
+    );
+    assert!(!report.is_clean(), "{report:?}");
 }
 
 #[test]
