@@ -96,7 +96,6 @@ mod ask;
 mod block;
 mod body;
 mod builder;
-mod catch_panic;
 mod cell;
 mod cell_ref;
 mod circles;
@@ -140,6 +139,8 @@ mod termination;
 mod wait_graph;
 mod waiters;
 mod weak_system;
+
+use freeboard_sched::catch_panic;
 
 pub use actor::{Actor, AsyncHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};

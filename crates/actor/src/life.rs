@@ -48,7 +48,7 @@ impl<A: Actor> Body<A> {
             }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
-                catch_panic::forget(panic);
+                catch_panic::drop_payload(panic);
             }
         }
     }
@@ -251,7 +251,7 @@ impl<A: Actor> Body<A> {
         // SAFETY: as above.
         unsafe { outbox::settle(core) }.unwrap_or_else(|panic| {
             // It has no iterators any more, and nothing else panics here.
-            catch_panic::forget(panic);
+            catch_panic::drop_payload(panic);
             Settled::More
         })
     }
@@ -265,7 +265,7 @@ impl<A: Actor> Body<A> {
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| actor.stopped(context))) {
             self.fail(cell, panic_text(&*panic));
-            catch_panic::forget(panic);
+            catch_panic::drop_payload(panic);
         }
     }
 }

@@ -67,7 +67,7 @@ impl<A: Actor> Body<A> {
             }
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
-                catch_panic::forget(panic);
+                catch_panic::drop_payload(panic);
                 Pause::Look
             }
         }

@@ -240,7 +240,7 @@ impl<A: Actor> Body<A> {
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
             self.drop_held();
             self.fail(cell, panic_text(&*panic));
-            catch_panic::forget(panic);
+            catch_panic::drop_payload(panic);
             Settled::Empty
         })
     }
@@ -310,7 +310,7 @@ impl<A: Actor> Body<A> {
                 Err(panic) => {
                     self.drop_held();
                     self.fail(cell, panic_text(&*panic));
-                    catch_panic::forget(panic);
+                    catch_panic::drop_payload(panic);
                     return None;
                 }
             }

@@ -17,11 +17,11 @@
 mod accounting;
 mod blocking;
 mod budget;
+pub mod catch_panic;
 mod doze;
 mod driver;
 mod fault;
 mod gauges;
-mod guard;
 mod injector;
 mod label;
 mod limits;

@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
+    catch_panic,
     doze::Doze,
     gauges::Gauges,
-    guard,
     injector::Injector,
     living::Living,
     local::LocalQueue,
@@ -224,7 +224,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
             if let Some(on_end) = on_end {
-                guard::call(on_end);
+                catch_panic::call(on_end);
             }
         }
         self.living.leave(number);

@@ -23,8 +23,8 @@ use std::{
 use freeboard_meter::{WorkerState, clock};
 
 use crate::{
+    catch_panic,
     driver::{Cadence, Driver, Looker},
-    guard,
     places::{HandOver, Rested, Standing, Stuck},
     run_context::RunContext,
     seat::Seat,
@@ -60,7 +60,7 @@ enum Lead {
 /// How often to look at present.
 #[inline]
 fn cadence_of(driver: &dyn Driver) -> Cadence {
-    guard::call(|| driver.cadence()).unwrap_or(Cadence::NEVER)
+    catch_panic::call(|| driver.cadence()).unwrap_or(Cadence::NEVER)
 }
 
 /// Marks the thread as a worker's, until it is dropped, also by a panic.
@@ -306,7 +306,7 @@ impl Worker {
 
     fn is_driver_watching(&self) -> bool {
         let driver = self.shared.settings.driver.as_ref();
-        driver.and_then(|driver| guard::call(|| driver.is_watching())) == Some(true)
+        driver.and_then(|driver| catch_panic::call(|| driver.is_watching())) == Some(true)
     }
 
     /// F1 and F2 of the sleep protocol.
@@ -404,7 +404,7 @@ impl Worker {
         } else {
             Lead::None
         });
-        guard::call(|| driver.look(Looker::Busy(self.index.get())));
+        catch_panic::call(|| driver.look(Looker::Busy(self.index.get())));
         self.lead.set(Lead::NextSlot);
         let mut found = self.found_first.borrow_mut();
         if !found.is_empty() {

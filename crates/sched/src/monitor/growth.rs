@@ -1,6 +1,6 @@
 //! Tells when the number of threads has passed a power of two.
 
-use crate::{guard, shared::Shared};
+use crate::{catch_panic, shared::Shared};
 
 pub(super) struct Growth {
     workers: usize,
@@ -15,7 +15,7 @@ impl Growth {
 
     pub(super) fn look(&mut self, shared: &Shared, threads: usize) {
         if self.has_passed(threads) {
-            guard::call(|| shared.settings.observer.threads_grew(threads));
+            catch_panic::call(|| shared.settings.observer.threads_grew(threads));
         }
     }
 

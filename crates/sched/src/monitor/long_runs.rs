@@ -5,7 +5,7 @@ use std::{sync::Arc, thread};
 use freeboard_meter::LongRunSnapshot;
 
 use super::watch::LongRun;
-use crate::{guard, places::Standing, shared::Shared};
+use crate::{catch_panic, places::Standing, shared::Shared};
 
 /// Reports in a row, and in a minute.
 const REPORTS_MAX: u64 = 5;
@@ -93,6 +93,6 @@ impl LongRuns {
 }
 
 fn tell(shared: &Shared, run: LongRunSnapshot) {
-    guard::call(|| shared.settings.observer.long_run(&run));
+    catch_panic::call(|| shared.settings.observer.long_run(&run));
     shared.gauges.keep(run);
 }

@@ -32,8 +32,8 @@ use std::{
 use freeboard_meter::clock;
 
 use crate::{
+    catch_panic,
     driver::Looker,
-    guard,
     local::LocalQueue,
     places::{HandOver, Standing, Stuck},
     shared::Shared,
@@ -160,7 +160,7 @@ impl Monitor {
         self.look_at_threads(shared, now_ns);
         if now_ns - self.second_ns >= SECOND_NS {
             self.second_ns = now_ns;
-            guard::call(|| shared.settings.observer.second());
+            catch_panic::call(|| shared.settings.observer.second());
         }
         self.looked_ns = now_ns;
     }
@@ -207,10 +207,10 @@ impl Monitor {
         let Some(driver) = &shared.settings.driver else {
             return;
         };
-        if guard::call(|| driver.is_unattended(now_ns)) != Some(true) {
+        if catch_panic::call(|| driver.is_unattended(now_ns)) != Some(true) {
             return;
         }
-        guard::call(|| driver.look(Looker::Monitor));
+        catch_panic::call(|| driver.look(Looker::Monitor));
         if is_anybody_asleep {
             shared.sleep.force_wake();
         }
@@ -385,7 +385,7 @@ impl Monitor {
         if let Some(seen) = collapse.is_new {
             gauges.collapses.add(1);
             gauges.collapse_detect_ns.raise(seen.detect_ns);
-            guard::call(|| shared.settings.observer.collapse(&seen));
+            catch_panic::call(|| shared.settings.observer.collapse(&seen));
         }
     }
 }

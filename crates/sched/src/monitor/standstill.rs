@@ -1,6 +1,6 @@
 //! Tells when all threads are blocked while tasks wait.
 
-use crate::{guard, places::Standing, settings::HOLDERS_MAX, shared::Shared};
+use crate::{catch_panic, places::Standing, settings::HOLDERS_MAX, shared::Shared};
 use freeboard_meter::CurrentRun;
 
 /// Between two reports.
@@ -32,7 +32,7 @@ impl Standstill {
         shared.gauges.set_all_blocked(holders.clone());
         if is_due {
             self.told_ns = Some(now_ns);
-            guard::call(|| shared.settings.observer.all_blocked(&holders));
+            catch_panic::call(|| shared.settings.observer.all_blocked(&holders));
         }
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    guard,
+    catch_panic,
     label::RunLabel,
     parker::Parker,
     run_context::RunContext,
@@ -181,7 +181,7 @@ impl<'a> PinnedThread<'a> {
         let Some(wait) = self.wait.borrow().clone() else {
             return false;
         };
-        let waited = guard::call(|| {
+        let waited = catch_panic::call(|| {
             let mut looks = 0_u32;
             loop {
                 looks = looks.saturating_add(1);
@@ -195,9 +195,9 @@ impl<'a> PinnedThread<'a> {
         });
         if waited.is_none() {
             let others = self.wait.take();
-            guard::call(|| drop((others, wait)));
+            catch_panic::call(|| drop((others, wait)));
             let observer = &self.shared.settings.observer;
-            guard::call(|| observer.wait_strategy_panicked(self.label.read()));
+            catch_panic::call(|| observer.wait_strategy_panicked(self.label.read()));
         }
         waited.unwrap_or(false)
     }

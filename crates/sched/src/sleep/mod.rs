@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use crate::{
+    catch_panic,
     driver::{Driver, Look},
     fault::Fault,
-    guard,
     seat::Seats,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
 };
@@ -155,7 +155,7 @@ impl Sleep {
     fn unpark(&self, seat: usize) {
         self.seats.get(seat).parker.unpark_outside(|| {
             if let Some(driver) = &self.driver {
-                guard::call(|| driver.wake());
+                catch_panic::call(|| driver.wake());
             }
         });
     }
@@ -229,7 +229,7 @@ impl Sleep {
             return;
         }
         match &self.driver {
-            Some(driver) if guard::call(|| driver.is_watching()) == Some(true) => {
+            Some(driver) if catch_panic::call(|| driver.is_watching()) == Some(true) => {
                 self.wait_in(&**driver, seat, worker)
             }
             _ => self.seats.get(seat).parker.park(),
@@ -245,7 +245,7 @@ impl Sleep {
             let has_token = parker.park_outside(|| {
                 let is_called = || parker.has_token();
                 let mut found = || has_left = self.take_off(seat);
-                look = guard::call(|| driver.wait(worker, &is_called, &mut found))
+                look = catch_panic::call(|| driver.wait(worker, &is_called, &mut found))
                     .unwrap_or(Look::Taken);
             });
             if has_token || has_left {

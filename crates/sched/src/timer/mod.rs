@@ -28,7 +28,7 @@ use std::{
 
 use freeboard_meter::clock;
 
-use crate::guard;
+use crate::catch_panic;
 
 pub use wheel::TimerKey;
 use wheel::Wheel;
@@ -207,7 +207,7 @@ impl Timers {
         for shard in &self.inner.shards {
             let shard = shard.lock().take();
             for action in shard.into_iter().flat_map(|it| it.wheel.into_values()) {
-                guard::call(|| match action {
+                catch_panic::call(|| match action {
                     Action::Wake(waker) => waker.wake(),
                     action => drop(action),
                 });
@@ -291,13 +291,13 @@ impl Inner {
             Action::Wake(waker) => {
                 wheel.remove(key);
                 drop(lock);
-                guard::call(|| waker.wake());
+                catch_panic::call(|| waker.wake());
                 return;
             }
             Action::Called => unreachable!("one thread calls"),
         };
         drop(lock);
-        let again = guard::call(|| call(key)).flatten();
+        let again = catch_panic::call(|| call(key)).flatten();
         let mut lock = shard.lock();
         if let Some(wheel) = lock.as_mut().map(|shard| &mut shard.wheel) {
             if let Some(period) = again
@@ -311,7 +311,7 @@ impl Inner {
             wheel.remove(key);
         }
         drop(lock);
-        guard::call(|| drop(call));
+        catch_panic::call(|| drop(call));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls into code of others, whose panic must not end the thread that calls.
+//! Calls foreign code (handlers, wakers, observers, drops), whose panic must not end the thread that calls it.
 //!
 //! The panic hook has reported the panic by then.
 
@@ -8,10 +8,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Calls `foreign`; `None` if it panicked.
+/// The drop of a panic's payload may panic with another payload, and so on without end. This many are dropped; the
+/// next one is leaked.
+const NESTED_MAX: usize = 8;
+
+/// Calls a function; `None` if it panicked.
 #[inline]
-pub(crate) fn call<R>(foreign: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(foreign)) {
+pub fn call<R>(function: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(function)) {
         Ok(result) => Some(result),
         Err(panic) => {
             drop_payload(panic);
@@ -20,15 +24,16 @@ pub(crate) fn call<R>(foreign: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// The drop of a panic's payload may panic with another payload, and so on without end. This many are dropped; the
-/// next one is leaked.
-const NESTED_MAX: usize = 8;
+/// Drops a value; a panic of its drop is swallowed.
+pub fn drop<T>(value: T) {
+    call(|| mem::drop(value));
+}
 
-/// Drops what was panicked with, whose drop may panic in turn.
+/// Drops a panic's payload, whose drop may panic in turn.
 #[cold]
-fn drop_payload(mut panic: Box<dyn Any + Send>) {
+pub fn drop_payload(mut panic: Box<dyn Any + Send>) {
     for _ in 0..NESTED_MAX {
-        match catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        match catch_unwind(AssertUnwindSafe(|| mem::drop(panic))) {
             Ok(()) => return,
             Err(again) => panic = again,
         }
