@@ -47,7 +47,7 @@ impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
 /// Without a deadline it waits for as long as the actor lives; if that terminates, or sheds the message,
 /// the asker is told at once. A message whose asker is gone, or whose deadline has passed, is not
 /// handled.
-#[must_use = "nothing is asked before it is awaited"]
+#[must_use = "nothing is asked before `.await` or `.wait()`"]
 pub struct Ask<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
     msg: M,
@@ -279,7 +279,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         // The first time the clock is not read: an alarm whose time has come goes off at once.
         if let Some((_, known)) = self.alarm {
             if self.is_expired() {
-                return Poll::Ready(Err(AskError::Expired));
+                return Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed)));
             }
             if known == WakerId::of(waker) {
                 return Poll::Pending;
@@ -293,7 +293,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
                 Poll::Pending
             }
             // Without a timer nobody would wake us at the deadline.
-            Err(_) => Poll::Ready(Err(AskError::Expired)),
+            Err(_) => Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed))),
         }
     }
 }

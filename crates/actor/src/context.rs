@@ -197,8 +197,8 @@ impl<A: Actor> Context<A> {
         self.keeps_back = is_unfinished;
     }
 
-    /// Sends all items to `to`, in order, from when the present handler has returned. The actor is muted until the
-    /// iterator is exhausted: it handles no messages, but for an actor on which others wait in a circle. Items are
+    /// Sends all items to `to`, in order, from when the present handler has returned, or awaits. The actor is muted until
+    /// the iterator is exhausted: it handles no messages, but for an actor on which others wait in a circle. Items are
     /// pulled when the lane has capacity, so memory stays bounded however many there are. They come after what the
     /// actor told that lane before. On a lane whose policy is not to wait, items are told at once, and the policy
     /// sheds.

@@ -3,11 +3,14 @@
 use std::fmt;
 
 /// A message was not accepted; it comes back.
+///
+/// The error owns the message. For `?` into an error that must be `Sync`, a message that is not `Sync` has to be left
+/// out: `.map_err(|error| error.to_string())`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TellError<M> {
     /// The lane is full and refuses.
-    #[error("the mailbox is full")]
+    #[error("the lane is full")]
     Full(M),
     /// The actor has terminated, or takes no further messages before it does.
     #[error("the actor has stopped")]
@@ -66,8 +69,8 @@ impl<M> fmt::Debug for TellError<M> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError<M> {
-    /// The lane is full and refuses, or a blocking ask found no capacity before its deadline.
-    #[error("the mailbox is full")]
+    /// The lane is full and refuses, or the ask found no capacity before its deadline.
+    #[error("the lane is full")]
     Full(M),
     /// The actor has terminated, or takes no further messages before it does.
     #[error("the actor has stopped")]

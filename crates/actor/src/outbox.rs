@@ -271,9 +271,9 @@ pub(crate) unsafe fn abandon(core: &Core) {
         outbox.wake();
         for bundle in outbox.bundles {
             for part in bundle.parts {
+                core.system.undelivered.add(1);
                 match part {
                     Part::Letter(letter) => {
-                        core.system.undelivered.add(1);
                         let reason = ShedReason::SenderStopped;
                         bundle.target.shed(bundle.lane, letter, reason);
                     }

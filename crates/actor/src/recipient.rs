@@ -14,6 +14,7 @@ use crate::{
 
 trait Receiver<M: Message>: Send + Sync {
     fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>>;
+    fn tell_or_log(&self, msg: M);
     fn try_tell(&self, msg: M) -> Result<(), TellError<M>>;
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>>;
     fn send(&self, msg: M) -> RecipientSendFuture<M>;
@@ -25,6 +26,10 @@ trait Receiver<M: Message>: Send + Sync {
 impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
     fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
         Self::tell_lane(self, lane, msg)
+    }
+
+    fn tell_or_log(&self, msg: M) {
+        Self::tell_or_log(self, msg);
     }
 
     fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
@@ -78,6 +83,11 @@ impl<M: Message> Recipient<M> {
     /// As there.
     pub fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
         self.receiver.tell_lane(lane, msg)
+    }
+
+    /// As [`ActorRef::tell_or_log`].
+    pub fn tell_or_log(&self, msg: M) {
+        self.receiver.tell_or_log(msg);
     }
 
     /// As [`ActorRef::try_tell`].

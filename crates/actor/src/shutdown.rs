@@ -51,7 +51,10 @@ pub(crate) struct Failures {
 /// Failures that a shutdown's report has in full.
 pub(crate) const FAILURES_MAX: usize = 16;
 
-/// An actor that a shutdown could not end.
+/// Stopped actors that a shutdown's report describes.
+const STOPPED_MAX: usize = 16;
+
+/// An actor that had not ended when a shutdown wanted it to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
@@ -63,7 +66,7 @@ pub struct Unfinished {
     pub actor_type: &'static str,
     /// What it was doing: "running" is stuck in a handler.
     pub state: String,
-    /// Messages that were still queued for it.
+    /// Messages that were still queued for it, and the one that it was handling.
     pub queued: u64,
 }
 
@@ -73,12 +76,15 @@ pub struct Unfinished {
 pub struct ShutdownReport {
     /// Actors that had not handled everything at the deadline, and were stopped.
     pub stopped_at_deadline: usize,
-    /// Actors that have not ended at all.
+    /// The first of them, 16 at most, as they were at the deadline.
+    pub stopped: Vec<Unfinished>,
+    /// Those that have not ended even so.
     pub unfinished: Vec<Unfinished>,
     /// Worker threads that have not ended: in a handler, or for want of a processor late by more than 100 ms.
     pub stuck_workers: Vec<usize>,
     /// Messages that actors had told and that found no capacity before the deadline (dead letters with the reason
-    /// `sender_stopped`), or whose receiver was ended by the shutdown before them (`stopped`).
+    /// `sender_stopped`), or whose receiver was ended by the shutdown before them (`stopped`). An iterator of
+    /// [`crate::Context::send_all`] that the shutdown cut short counts as one.
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
     pub panics: u64,
@@ -107,8 +113,20 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     cells.sort_unstable_by_key(|cell| std::cmp::Reverse(cell.id()));
     let mut waits = Waits::new(system, timeout);
     let mut slow = Vec::new();
+    let mut awaited = Vec::new();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
         waits.until_delivered(deadline_ns);
+        if is_awaited(
+            cell,
+            system
+                .registry
+                .delivering()
+                .iter()
+                .chain(slow.iter().copied()),
+        ) {
+            awaited.push(cell);
+            continue;
+        }
         cell.drain();
         match waits.until_ended(cell, deadline_ns) {
             Wait::Ended => {}
@@ -116,12 +134,24 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
             Wait::TimedOut => break,
         }
     }
+    // From here on nobody is delayed by who makes no progress: all have until the deadline.
+    waits.patience_ns = u64::MAX;
     for cell in slow {
         cell.block_until_ended(deadline_ns);
     }
     waits.until_delivered(deadline_ns);
+    while !awaited.is_empty() {
+        let delivering = system.registry.delivering();
+        let is_free =
+            |cell: &&CoreRef| !is_awaited(cell, delivering.iter().chain(awaited.iter().copied()));
+        // In a circle somebody has to be the first.
+        let index = awaited.iter().position(is_free).unwrap_or(0);
+        let cell = awaited.remove(index);
+        cell.drain();
+        cell.block_until_ended(deadline_ns);
+    }
     drop(cells);
-    let stopped_at_deadline = stop_those_left(system, GRACE_MAX.min(timeout));
+    let (stopped_at_deadline, stopped) = stop_those_left(system, GRACE_MAX.min(timeout));
     let unfinished: Vec<_> = living(system).iter().map(describe).collect();
     // With every actor ended no handler can hold a worker: only the machine's load can.
     let patience = if unfinished.is_empty() {
@@ -137,6 +167,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     let failures = std::mem::take(&mut *failures.unwrap_or_else(PoisonError::into_inner));
     ShutdownReport {
         stopped_at_deadline,
+        stopped,
         unfinished,
         stuck_workers,
         undelivered: system.undelivered.get(),
@@ -147,8 +178,8 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
 }
 
 /// After the deadline: who had no turn yet and has nothing to do ends as it would have; all others are stopped.
-/// Returns how many those are.
-fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
+/// Returns how many those are, and describes the first of them.
+fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinished>) {
     let (idle, late): (Vec<_>, Vec<_>) = living(system)
         .into_iter()
         .partition(|cell| !cell.mailbox.is_closed() && cell.mailbox.depth() == 0);
@@ -156,6 +187,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
     for cell in system.registry.delivering().iter().chain(&late) {
         cell.signal(cell::ABANDON);
     }
+    let mut descriptions: Vec<_> = late.iter().take(STOPPED_MAX).map(describe).collect();
     for cell in &late {
         cell.close_mailbox();
         cell.signal(cell::STOP);
@@ -171,6 +203,9 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
     let mut stopped = late.len();
     for cell in idle.iter().filter(|cell| cell.end_reason().is_none()) {
         stopped += 1;
+        if descriptions.len() < STOPPED_MAX {
+            descriptions.push(describe(cell));
+        }
         cell.signal(cell::STOP.with(cell::ABANDON));
     }
     let grace_ns = half_ns.max(deadline_after(Some(grace / 2)));
@@ -180,7 +215,20 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> usize {
     while system.registry.delivering_len() > 0 && clock::now_ns() < grace_ns {
         thread::sleep(DELIVERING_LOOK);
     }
-    stopped
+    (stopped, descriptions)
+}
+
+/// Whether one of `others`, or a descendant of it, is muted until this actor, or one that is muted for it, has
+/// capacity.
+fn is_awaited<'a>(cell: &CoreRef, others: impl Iterator<Item = &'a CoreRef>) -> bool {
+    let mut others: Vec<CoreRef> = others.filter(|it| it.id() != cell.id()).cloned().collect();
+    while let Some(other) = others.pop() {
+        if wait_graph::chain(other.id()).any(|id| id == cell.id()) {
+            return true;
+        }
+        others.extend(other.children());
+    }
+    false
 }
 
 /// Actors that have not ended; one that just has may still be on its way out of the registry.
@@ -315,7 +363,7 @@ impl<'a> Waits<'a> {
             progress += handled(&child) + 1;
             descendants.extend(child.children());
         }
-        if let Some(last) = wait_graph::end_of_chain(core.id()) {
+        if let Some(last) = wait_graph::chain(core.id()).last() {
             let cells = self.system.registry.cells();
             let target = cells.iter().find(|cell| cell.id() == last);
             progress += target.map_or(0, |target| handled(target));

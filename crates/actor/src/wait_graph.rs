@@ -63,17 +63,11 @@ pub(crate) fn insert(waiting: ActorId, target: ActorId) -> bool {
     }
 }
 
-/// The last one of the chain of muted actors that begins with `waiting`; `None` if it is not muted.
-pub(crate) fn end_of_chain(waiting: ActorId) -> Option<ActorId> {
-    let next = |at: ActorId| lock(at).as_ref().and_then(|edges| edges.get(&at).copied());
-    let first = next(waiting)?;
+/// The actors that `waiting` waits for: the one that it is muted for, the one that this is muted for, and so on.
+pub(crate) fn chain(waiting: ActorId) -> impl Iterator<Item = ActorId> {
+    let next = |at: &ActorId| lock(*at).as_ref().and_then(|edges| edges.get(at).copied());
     // Bounded, for the chain may change meanwhile.
-    Some(
-        std::iter::successors(Some(first), |at| next(*at))
-            .take(10_000)
-            .last()
-            .unwrap_or(first),
-    )
+    std::iter::successors(next(&waiting), next).take(10_000)
 }
 
 /// `waiting` waits for nobody any more.

@@ -11,7 +11,7 @@ use common::{
     held_noter, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System, TellError,
+    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System,
 };
 use freeboard_flow::LaneConfig;
 
@@ -500,33 +500,63 @@ fn what_a_muted_actor_has_not_delivered_by_the_deadline_is_reported() {
     check_deadline(false);
 }
 
-#[test]
-fn a_receiver_that_stalls_for_a_while_costs_no_message_silently() {
+/// A shutdown ends others while a receiver stalls, and leaves that one open to a sender that is muted for it.
+#[track_caller]
+fn check_stalled_receiver(
+    script: impl FnOnce(&mut Context<Puppet>, ActorRef<Noter>) + Send + 'static,
+) {
     let scene = scene();
     let sender = scene.spawn(Puppet::default());
-    let tell = scene.teller();
-    act(&sender, move |cx| {
-        tell();
-        cx.stop();
+    let noter = scene.noter.clone();
+    act(&sender, move |cx| script(cx, noter));
+    eventually("its first messages are there", || {
+        lane(&scene.noter, 0).depth >= 2
     });
-    ended(&sender);
     let shutting = scene.system.clone();
-    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(6)));
-    // These refusals are no progress of the receiver's: it is closed long before the deadline.
-    eventually("the receiver is closed", || {
-        matches!(scene.noter.try_tell(99_u64), Err(TellError::Closed(_)))
-    });
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(4)));
+    ended(&scene.watcher);
     scene.gate.open();
     let report = report.join().expect("no panic");
-    let lost = TOLD - scene.notes.len() as u64;
-    assert!(lost > 0, "the receiver was closed first");
-    assert_eq!(
-        (report.stopped_at_deadline, report.undelivered),
-        (0, lost),
-        "{report:?} {:?}",
-        scene.system.dead_letters()
+    assert!(report.is_clean(), "{report:?}");
+    assert!(scene.notes.all().into_iter().eq(0..TOLD));
+}
+
+#[test]
+fn a_stalled_receiver_is_left_open_to_a_muted_sender() {
+    check_stalled_receiver(|_, noter| tell_all(&noter, 0..TOLD));
+}
+
+#[test]
+fn a_stalled_receiver_is_left_open_to_what_a_terminated_sender_told() {
+    check_stalled_receiver(|cx, noter| {
+        tell_all(&noter, 0..TOLD);
+        cx.stop();
+    });
+}
+
+#[test]
+fn a_stalled_receiver_is_left_open_to_an_iterator() {
+    check_stalled_receiver(|cx, noter| cx.send_all(&noter, 0..TOLD).expect("accepted"));
+}
+
+#[test]
+fn an_iterator_that_a_shutdown_cuts_short_is_reported() {
+    let scene = scene();
+    let sender = scene.spawn(Puppet::default());
+    let noter = scene.noter.clone();
+    act(&sender, move |cx| {
+        cx.send_all(&noter, 0..TOLD).expect("accepted")
+    });
+    eventually("it is muted", || sender.snapshot().state == "held");
+    let report = scene.system.shutdown(Duration::from_millis(50));
+    assert_eq!(report.undelivered, 1, "{report:?}");
+    let stopped: Vec<_> = report.stopped.iter().map(|it| it.actor).collect();
+    assert!(
+        stopped.contains(&sender.id()) && stopped.contains(&scene.noter.id()),
+        "{report:?}"
     );
-    assert!(!report.is_clean(), "{report:?}");
+    scene.gate.open();
+    ended(&scene.noter);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// It goes on to the next member only while none has accepted it: a member that ends with the
 /// question in its mailbox answers [`AskError::Shed`].
-#[must_use = "nothing is asked before it is awaited"]
+#[must_use = "nothing is asked before `.await` or `.wait()`"]
 pub struct GroupAsk<'g, A: Receives<M>, M: Message> {
     route: Route<'g, A>,
     msg: M,

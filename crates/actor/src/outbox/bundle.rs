@@ -114,6 +114,7 @@ impl Bundle {
         let waits = self.target.lane_config(self.lane).overload_policy() == Overload::Wait;
         loop {
             if lane.is_closed() {
+                self.count_if_cut_off(sender);
                 return Ok(None);
             }
             if *pulls == 0 {
@@ -145,14 +146,18 @@ impl Bundle {
             Ok(()) => Ok(()),
             Err(Unaccepted::Wait(letter)) => Err(letter),
             Err(refused) => {
-                // Drained, and not stopped by somebody: the shutdown has closed it too early.
-                let is_drained = matches!(core.end_reason(), None | Some(EndReason::Drained));
-                if is_drained && sender.system.is_shutting_down() {
-                    sender.system.undelivered.add(1);
-                }
+                self.count_if_cut_off(sender);
                 core.shed_refused(self.lane, refused);
                 Ok(())
             }
+        }
+    }
+
+    /// The lane is closed. If the receiver was drained, and not stopped by somebody, the shutdown was too early.
+    fn count_if_cut_off(&self, sender: &Core) {
+        let is_drained = matches!(self.target.end_reason(), None | Some(EndReason::Drained));
+        if is_drained && sender.system.is_shutting_down() {
+            sender.system.undelivered.add(1);
         }
     }
 }
