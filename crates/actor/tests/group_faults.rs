@@ -228,13 +228,13 @@ fn whoever_waits_at_a_full_member_goes_on_when_it_ends() {
 }
 
 #[test]
-fn an_ask_that_no_member_has_room_for_expires_and_is_counted_as_refused() {
+fn an_ask_that_finds_no_capacity_in_time_comes_back_and_is_counted_as_refused() {
     let bench = bench(LaneConfig::bounded(4));
     bench.fill(1, 4);
     let short = Duration::from_millis(1);
     let route = bench.group.route(&[1]);
     let asked = block_on(route.ask(300).timeout(short).into_future());
-    assert_eq!(asked, Err(AskError::Expired));
+    assert_eq!(asked, Err(AskError::Full(300)));
     let asked = route.ask(301).timeout(short).wait();
     assert_eq!(asked, Err(AskError::Full(301)));
     assert_eq!(bench.books()[1], (2, 0, 0, 2));

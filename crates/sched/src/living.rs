@@ -11,7 +11,7 @@ use std::{
 #[derive(Default)]
 pub(crate) struct Living {
     numbers: Mutex<BTreeMap<usize, u32>>,
-    changed: Condvar,
+    all_left: Condvar,
 }
 
 impl Living {
@@ -31,8 +31,11 @@ impl Living {
                 threads.remove();
             }
         }
+        let is_last = numbers.is_empty();
         drop(numbers);
-        self.changed.notify_all();
+        if is_last {
+            self.all_left.notify_all();
+        }
     }
 
     /// Waits until all have left; who has not by `deadline`.
@@ -44,7 +47,7 @@ impl Living {
                 break;
             }
             numbers = self
-                .changed
+                .all_left
                 .wait_timeout(numbers, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;

@@ -18,6 +18,8 @@ pub(crate) struct Parker {
 #[derive(Default)]
 struct State {
     has_token: bool,
+    /// Whether its owner waits for `given`. If it does not, a notification would only cost a system call.
+    is_waiting: bool,
     /// Whether its owner waits elsewhere, and is woken there.
     is_outside: bool,
 }
@@ -37,13 +39,14 @@ impl Parker {
     /// Waits for the token and takes it.
     pub(crate) fn park(&self) {
         let mut state = self.lock();
+        state.is_waiting = true;
         while !state.has_token {
             state = self
                 .given
                 .wait(state)
                 .expect("nothing panics under this lock");
         }
-        state.has_token = false;
+        *state = State::default();
     }
 
     /// Whether the token is there, for its owner while he waits outside.
@@ -75,14 +78,14 @@ impl Parker {
 
     /// Gives the token; `end_wait` ends a wait outside.
     pub(crate) fn unpark_outside(&self, end_wait: impl FnOnce()) {
-        let is_outside = {
+        let (is_outside, is_waiting) = {
             let mut state = self.lock();
             state.has_token = true;
-            state.is_outside
+            (state.is_outside, state.is_waiting)
         };
         if is_outside {
             end_wait();
-        } else {
+        } else if is_waiting {
             self.given.notify_one();
         }
     }

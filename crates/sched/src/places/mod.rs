@@ -62,10 +62,18 @@ struct State {
     threads: usize,
     /// Those of them that are about to be started.
     starting: usize,
+    /// Threads that wait for [`Places::started`].
+    waiting_for_start: usize,
     is_closed: bool,
 }
 
 impl State {
+    /// The thread of this seat has ended.
+    fn leave(&mut self, seat: usize) {
+        self.threads -= 1;
+        self.free.push(seat);
+    }
+
     fn take_spare(&mut self) -> Option<usize> {
         let spare = self.spares.pop();
         self.spares_low = self.spares_low.min(self.spares.len());
@@ -110,6 +118,7 @@ impl Places {
                 free: Vec::new(),
                 threads: 0,
                 starting: 0,
+                waiting_for_start: 0,
                 is_closed: false,
             }),
             started: Condvar::new(),
@@ -178,15 +187,18 @@ impl Places {
 
     /// The thread of this seat could not be started.
     pub(crate) fn forget_thread(&self, seat: usize) {
-        self.lock().starting -= 1;
-        self.leave_seat(seat);
+        {
+            let mut state = self.lock();
+            state.starting -= 1;
+            state.leave(seat);
+        }
         self.started.notify_all();
     }
 
     /// The thread of this seat was started. It has a vacant place, or is a spare; it waits for its
     /// token first ([`Places::wait`]).
     pub(crate) fn add_thread(&self, seat: usize, sleep: &Sleep) {
-        let has_token = {
+        let (has_token, is_awaited) = {
             let mut state = self.lock();
             state.starting -= 1;
             let vacant = state.places.iter().position(Place::is_vacant);
@@ -195,9 +207,12 @@ impl Places {
                 Some(index) => self.seat(&mut state.places[index], index, seat, sleep),
                 None => state.spares.push(seat),
             }
-            state.is_closed || vacant.is_some()
+            let has_token = state.is_closed || vacant.is_some();
+            (has_token, state.waiting_for_start > 0)
         };
-        self.started.notify_all();
+        if is_awaited {
+            self.started.notify_all();
+        }
         if has_token {
             self.unpark(seat);
         }
@@ -205,9 +220,7 @@ impl Places {
 
     /// The thread of this seat has ended.
     pub(crate) fn leave_seat(&self, seat: usize) {
-        let mut state = self.lock();
-        state.threads -= 1;
-        state.free.push(seat);
+        self.lock().leave(seat);
     }
 
     /// H1 to H3: takes the place from the thread of `seat`, and gives it to a spare. Without one,
@@ -249,8 +262,10 @@ impl Places {
                     return None;
                 }
                 // Somebody else starts the last thread that is allowed.
+                state.waiting_for_start += 1;
                 let waited = self.started.wait(state);
                 state = waited.expect("nothing panics under this lock");
+                state.waiting_for_start -= 1;
             };
             self.set_standing(seat, Standing::Displaced);
             let place = &mut state.places[index];
