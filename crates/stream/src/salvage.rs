@@ -1,16 +1,23 @@
 //! What can be saved out of a damaged stream.
 //!
-//! All segments are read page by page; every chunk of the stream whose header holds gives what is
-//! whole in it. Nothing is written here: the caller has the records, with their sequences, and puts
-//! them where he likes, into a new stream as a rule.
+//! Every chunk of the stream whose header holds gives what is whole in it. Between chunks, segments are read page
+//! by page. Nothing is written here: the caller gets the records with their sequences.
+//!
+//! A record's payload may look like a chunk. So a whole chunk is stepped over as a whole. Inside a damaged one, with a
+//! key, each page is tried, and the tags decide. Without a key its header's length is believed, for whoever reads a
+//! stream without a key believes its checksums. The limit: where a chunk's *header* is destroyed and there is no key,
+//! a payload that copies the stream's id, and guesses what comes next, is taken for a chunk.
+//!
+//! In a recycled file old chunks stand behind the end. Their sequences are below the segment's first one, or their
+//! epoch is an earlier one: they are not taken.
 
 use std::{collections::BTreeMap, io};
 
 use crate::{
-    format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader},
+    format::{ALIGNMENT, ChunkHeader, ChunkLikeness, Records, SegmentHeader},
     reader::RecordRef,
     scan::{self, Slot},
-    seal::{MasterKey, Ratchet, SealFault, SegmentKeys, check_chunk},
+    seal::{MasterKey, Ratchet, SealFault, SegmentKeys, check_chunk, check_segment},
     storage::{Access, Storage},
     verify::{Progress, VerifyError, stream_header},
 };
@@ -34,6 +41,9 @@ pub struct SalvageReport {
     /// The first and the last sequence of each stretch that was not handed over, from the first
     /// record of the stream's oldest segment to the last one that any header speaks of.
     pub lost: Vec<(u64, u64)>,
+    /// Segments and offsets at which something stands that no writer has left there: how many records that was is
+    /// not known. Of a row of such pages the first; a chunk whose header holds is counted in `lost` instead.
+    pub unreadable: Vec<(u64, u64)>,
 }
 
 /// Hands over every whole record once, in the order in which they are found, which is that of their
@@ -59,6 +69,13 @@ pub fn salvage(
         options: *options,
         taken: BTreeMap::new(),
         end: header.first_record,
+        next_chunk: header.first_chunk,
+        epoch: header.epoch,
+        oldest_chunk: if numbers.first() == Some(&header.number) {
+            header.first_chunk
+        } else {
+            0
+        },
         report: SalvageReport::default(),
     };
     let bytes_total =
@@ -84,7 +101,22 @@ struct Salvage<'a> {
     taken: BTreeMap<u64, u64>,
     /// One more than the last sequence that a header speaks of.
     end: u64,
+    /// One more than the highest sequence of a chunk so far, and its epoch.
+    next_chunk: u64,
+    epoch: u64,
+    /// The sequence of the stream's first chunk; 0 where the oldest segment's header does not tell.
+    oldest_chunk: u64,
     report: SalvageReport,
+}
+
+/// What is known of a segment from its header, or from what came before it.
+struct Segment {
+    keys: Option<SegmentKeys>,
+    /// The lowest sequence of a chunk in it, and the lowest epoch.
+    first_chunk: u64,
+    epoch: u64,
+    /// Whether stale bytes may stand in it.
+    is_recycled: bool,
 }
 
 /// What vouches for the records of a chunk.
@@ -104,39 +136,121 @@ impl Salvage<'_> {
         sink: &mut dyn FnMut(RecordRef<'_>) -> io::Result<()>,
     ) -> io::Result<u64> {
         let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
-        let header = &self.header;
-        let keys = self
-            .key
-            .map(|key| Ratchet::at(key, header.algorithm, header.stream, number).keys());
+        let segment = self.begin(&scan, number)?;
         let mut offset = ALIGNMENT as u64;
+        // Up to where a chunk's header speaks for the bytes, and the end of the last row of unreadable pages.
+        let (mut known_until, mut row_end) = (0, 0);
         loop {
-            offset += match scan.read(offset)? {
+            let next = offset + ALIGNMENT as u64;
+            offset = match scan.read(offset)? {
                 Slot::End => return Ok(scan.bytes()),
-                Slot::Chunk { header, .. } if header.stream == self.header.stream => {
-                    self.chunk(&header, scan.body(), keys.as_ref(), sink)?;
-                    // A page at a time: what a damaged header would step over may be whole.
-                    ALIGNMENT as u64
+                Slot::Zeros => scan.behind_zeros(offset)?,
+                Slot::Chunk { header, .. } if self.is_ours(&header) => {
+                    let end = offset + header.chunk_bytes();
+                    let keys = segment.keys.as_ref();
+                    // Inside of a damaged chunk only what the key agrees with is more than a payload.
+                    let is_payload = offset < known_until
+                        && !(self.is_alike(&header)
+                            && check_chunk(keys, &header, scan.body()).is_ok());
+                    let is_whole = if is_payload || self.is_stale(&header, &segment) {
+                        false
+                    } else {
+                        known_until = known_until.max(end);
+                        self.chunk(&header, scan.body(), keys, sink)?
+                    };
+                    if is_whole || segment.keys.is_none() {
+                        end
+                    } else {
+                        next
+                    }
                 }
-                Slot::Cut(header) if header.stream == self.header.stream => {
-                    self.end = self.end.max(header.last_record().saturating_add(1));
-                    ALIGNMENT as u64
+                Slot::Cut(header) if self.is_ours(&header) => {
+                    if !self.is_stale(&header, &segment) {
+                        self.end = self.end.max(header.last_record().saturating_add(1));
+                    }
+                    next
                 }
-                _ => ALIGNMENT as u64,
+                slot => {
+                    if offset >= known_until && !self.may_be_stale(&slot, &segment) {
+                        if offset != row_end {
+                            self.report.unreadable.push((number, offset));
+                        }
+                        row_end = next;
+                    }
+                    next
+                }
             };
         }
     }
 
+    fn begin(&self, scan: &scan::SegmentScan, number: u64) -> io::Result<Segment> {
+        let ours = &self.header;
+        let ratchet = self
+            .key
+            .map(|key| Ratchet::at(key, ours.algorithm, ours.stream, number));
+        let keys = ratchet.map(|ratchet| ratchet.keys());
+        let is_genuine = |header: &SegmentHeader| {
+            header.stream == ours.stream
+                && header.number == number
+                && keys
+                    .as_ref()
+                    .is_none_or(|keys| check_segment(keys, header).is_ok())
+        };
+        let header = scan.header()?.ok().filter(is_genuine);
+        let is_prepared = header.is_none() && scan.is_zero(0)?;
+        Ok(Segment {
+            first_chunk: header.map_or(self.next_chunk, |header| header.first_chunk),
+            epoch: header.map_or(self.epoch, |header| header.epoch),
+            is_recycled: is_prepared || header.is_some_and(|header| header.is_recycled),
+            keys,
+        })
+    }
+
+    fn is_ours(&self, header: &ChunkHeader) -> bool {
+        header.stream == self.header.stream
+    }
+
+    /// Whether a chunk says that it is sealed as the stream is.
+    fn is_alike(&self, header: &ChunkHeader) -> bool {
+        (header.algorithm, header.unit) == (self.header.algorithm, self.header.unit)
+    }
+
+    /// Whether a chunk is of the file's former life, or of an end that was cut off after a crash.
+    fn is_stale(&self, header: &ChunkHeader, segment: &Segment) -> bool {
+        if !segment.is_recycled {
+            return header.sequence < self.oldest_chunk;
+        }
+        header.sequence < segment.first_chunk
+            || header.epoch < segment.epoch
+            || header.sequence >= self.next_chunk && header.epoch < self.epoch
+    }
+
+    /// Whether what is no chunk of the stream may be what a former life left behind.
+    fn may_be_stale(&self, slot: &Slot, segment: &Segment) -> bool {
+        let head = match slot {
+            Slot::NoHeader { head, .. } => head,
+            _ => return segment.is_recycled,
+        };
+        let likeness = ChunkLikeness::of(head, self.header.stream, self.next_chunk, self.end);
+        segment.is_recycled && !likeness.is_ours()
+    }
+
+    /// Hands over the whole records of a chunk; returns whether it is whole.
     fn chunk(
         &mut self,
         header: &ChunkHeader,
         body: &[u8],
         keys: Option<&SegmentKeys>,
         sink: &mut dyn FnMut(RecordRef<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut vouched = vouched(header, body, keys);
         // Whoever writes a chunk that says that it is not sealed needs no key.
-        if (header.algorithm, header.unit) != (self.header.algorithm, self.header.unit) {
+        if !self.is_alike(header) {
             vouched.whole = 0;
+        }
+        let is_whole = vouched.whole == u64::from(header.count);
+        if is_whole && header.sequence >= self.next_chunk {
+            (self.next_chunk, self.epoch) = (header.sequence + 1, header.epoch);
         }
         self.end = self.end.max(header.last_record().saturating_add(1));
         let records = Records::new(body, header.record_tag_bytes());
@@ -161,7 +275,7 @@ impl Salvage<'_> {
             self.report.copied += 1;
             self.take(sequence);
         }
-        Ok(())
+        Ok(is_whole)
     }
 
     fn is_taken(&self, sequence: u64) -> bool {

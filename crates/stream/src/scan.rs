@@ -7,7 +7,8 @@ use std::{io, sync::Arc};
 
 use crate::{
     format::{
-        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SegmentHeader, segment_number,
+        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SegmentHeader, segment_name,
+        segment_number,
     },
     storage::{Access, Storage, StorageFile},
 };
@@ -39,6 +40,8 @@ pub(crate) struct SegmentScan {
     chunk: Vec<u8>,
     body_bytes: usize,
     window: Option<Window>,
+    /// From where on the file is asked again where its next data is.
+    asked_until: u64,
 }
 
 /// A piece of a file that does not change, read at once: a look at each page of a segment would
@@ -59,6 +62,7 @@ impl SegmentScan {
             chunk: Vec::new(),
             body_bytes: 0,
             window: None,
+            asked_until: 0,
         })
     }
 
@@ -85,6 +89,17 @@ impl SegmentScan {
         let read = page.len().min(ALIGNMENT);
         self.chunk[..read].copy_from_slice(&page[..read]);
         Ok(read)
+    }
+
+    /// Where to go on behind the zeros at `offset`: the next page, or behind a hole of the file.
+    pub(crate) fn behind_zeros(&mut self, offset: u64) -> io::Result<u64> {
+        let next = offset + ALIGNMENT as u64;
+        if next < self.asked_until {
+            return Ok(next);
+        }
+        self.asked_until = next + WINDOW_BYTES as u64;
+        let data = self.file.next_data(next)?;
+        Ok(next.max(data / ALIGNMENT as u64 * ALIGNMENT as u64))
     }
 
     /// The length of the file, as it was when the scan began or [`refresh`](Self::refresh) looked.
@@ -173,15 +188,43 @@ impl SegmentScan {
     }
 }
 
-/// The numbers of a stream's segments, in order.
-pub(crate) fn segments(storage: &dyn Storage) -> io::Result<Vec<u64>> {
-    let mut numbers: Vec<u64> = storage
-        .list()?
+/// The largest step from one segment's number to the next of the same stream. The way to a segment's keys is as long
+/// as its number: a stray file with a large number must not lead there.
+pub(crate) const NUMBER_STEP_MAX: u64 = 1 << 20;
+
+/// The files of a stream's directory that are named like segments.
+pub(crate) struct Listed {
+    /// The segments' numbers, in order.
+    pub(crate) numbers: Vec<u64>,
+    /// Names that no writer of this stream has given: they are far from all others, or 0.
+    pub(crate) strays: Vec<String>,
+}
+
+/// The files that are named like segments. Of several groups far from one another the largest is the stream's.
+pub(crate) fn list(storage: &dyn Storage) -> io::Result<Listed> {
+    let names = storage.list()?;
+    let mut found: Vec<u64> = names
         .iter()
         .filter_map(|name| segment_number(name))
         .collect();
-    numbers.sort_unstable();
-    Ok(numbers)
+    found.sort_unstable();
+    let counted = &found[found.partition_point(|number| *number == 0)..];
+    let groups = counted.chunk_by(|number, next| next - number <= NUMBER_STEP_MAX);
+    // Of groups of the same size the first: a stray in an empty stream's directory may be any of them.
+    let group = groups.rev().max_by_key(|group| group.len());
+    let numbers = group.unwrap_or_default().to_vec();
+    let is_stray = |number: &&u64| numbers.binary_search(number).is_err();
+    let strays = found
+        .iter()
+        .filter(is_stray)
+        .map(|number| segment_name(*number))
+        .collect();
+    Ok(Listed { numbers, strays })
+}
+
+/// The numbers of a stream's segments, in order.
+pub(crate) fn segments(storage: &dyn Storage) -> io::Result<Vec<u64>> {
+    Ok(list(storage)?.numbers)
 }
 
 /// The length of all segments' files, in bytes.
@@ -196,5 +239,5 @@ pub(crate) fn open_segment(
     number: u64,
     access: Access,
 ) -> io::Result<SegmentScan> {
-    SegmentScan::new(storage.open(&crate::format::segment_name(number), access)?)
+    SegmentScan::new(storage.open(&segment_name(number), access)?)
 }

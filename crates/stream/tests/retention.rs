@@ -7,8 +7,13 @@ use std::{
 };
 
 use freeboard_stream::{
-    Retention, StreamOptions, StreamWriter,
-    format::{SegmentHeader, segment_number},
+    MasterKey, Retention, StreamOptions, StreamWriter, VerifyOptions,
+    format::{
+        Algorithm, RETENTION_MARK, RetentionMark, SealUnit, SegmentHeader, segment_name,
+        segment_number,
+    },
+    storage::Disk,
+    verify,
 };
 
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -38,7 +43,7 @@ fn headers(path: &Path) -> Vec<SegmentHeader> {
     numbers
         .into_iter()
         .filter_map(|number| {
-            let bytes = fs::read(path.join(freeboard_stream::format::segment_name(number))).ok()?;
+            let bytes = fs::read(path.join(segment_name(number))).ok()?;
             SegmentHeader::decode(&bytes).ok()
         })
         .collect()
@@ -129,4 +134,77 @@ fn what_is_too_old_goes() {
     wait_until("all but the active one to go", || {
         stream.snapshot().segments_finished == 0
     });
+}
+
+/// A sealed stream that retention has shortened, closed.
+fn shortened(path: &Path, key: &MasterKey) {
+    let retention = Retention {
+        bytes: Some(3 * SEGMENT_BYTES),
+        ..Retention::default()
+    };
+    let options = options(retention).seal(Algorithm::Blake3, SealUnit::Batch);
+    let stream = options.key(key.clone()).open(path).unwrap();
+    fill(&stream, 8);
+    stream.close().unwrap();
+    assert!(headers(path)[0].number > 1);
+}
+
+fn damages(path: &Path, key: Option<&MasterKey>) -> Vec<String> {
+    let disk = Disk::open(path).unwrap();
+    let report = verify(&disk, key, &VerifyOptions::default(), &mut |_| {}).unwrap();
+    report.damages.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
+    let key = MasterKey::new(b"a key for tests, and only for tests").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    shortened(path, &key);
+    assert_eq!(damages(path, Some(&key)), [""; 0]);
+    assert_eq!(damages(path, None), [""; 0]);
+    let mark_path = path.join(RETENTION_MARK);
+    let mark_bytes = fs::read(&mark_path).unwrap();
+    let mark = RetentionMark::decode(&mark_bytes).unwrap();
+    assert_eq!(mark.first_kept, headers(path)[0].number);
+
+    let oldest = path.join(segment_name(mark.first_kept));
+    let kept = fs::read(&oldest).unwrap();
+    fs::remove_file(&oldest).unwrap();
+    for key in [None, Some(&key)] {
+        let found = damages(path, key);
+        assert!(
+            found[0].contains("retention has let go those before"),
+            "{found:?}"
+        );
+    }
+
+    // Somebody who knows the format, and not the key, writes a mark that fits.
+    let forged = RetentionMark {
+        first_kept: mark.first_kept + 1,
+        ..mark
+    };
+    fs::write(&mark_path, forged.encode()).unwrap();
+    let found = damages(path, Some(&key));
+    assert!(found[0].contains("a tag that does not match"), "{found:?}");
+
+    fs::write(&oldest, kept).unwrap();
+    let mut rotten = mark_bytes.clone();
+    rotten[40] ^= 1;
+    let wrong: [(&[u8], &str); 4] = [
+        (&rotten, "checksum"),
+        (&mark_bytes[..255], "less than a header"),
+        (&[0; 256], "magic"),
+        (b"", "less than a header"),
+    ];
+    for (bytes, expected) in wrong {
+        fs::write(&mark_path, bytes).unwrap();
+        let found = damages(path, None);
+        assert!(found[0].contains(expected), "{found:?}");
+    }
+    fs::remove_file(&mark_path).unwrap();
+    let found = damages(path, Some(&key));
+    assert!(found[0].contains("there is no retention mark"), "{found:?}");
+    fs::write(&mark_path, mark_bytes).unwrap();
+    assert_eq!(damages(path, Some(&key)), [""; 0]);
 }

@@ -112,6 +112,7 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
             "copied": report.copied,
             "doubtful": report.doubtful,
             "lost": report.lost,
+            "unreadable": report.unreadable,
             "head": head.map(|head| head.to_string()),
         })
         .to_string()
@@ -121,9 +122,17 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
             .iter()
             .map(|(first, last)| format!("lost: records {first} to {last}\n"))
             .collect();
+        let unreadable: Vec<String> = report
+            .unreadable
+            .iter()
+            .map(|(segment, offset)| {
+                format!("unreadable: segment {segment} at byte {offset}; how many records is not known\n")
+            })
+            .collect();
         format!(
-            "{}{} copied to {}, {} doubtful{}{}",
+            "{}{}{} copied to {}, {} doubtful{}{}",
             lost.concat(),
+            unreadable.concat(),
             counted(report.copied, "record"),
             args.to.display(),
             count(report.doubtful),
@@ -138,7 +147,9 @@ pub(super) fn salvage(args: &SalvageArgs) -> Result<ExitCode> {
         )
     };
     console::write_stdout(&(text + "\n")).context("cannot write to standard output")?;
-    let is_all = report.lost.is_empty() && (report.doubtful == 0 || args.doubtful);
+    let is_all = report.lost.is_empty()
+        && report.unreadable.is_empty()
+        && (report.doubtful == 0 || args.doubtful);
     Ok(if is_all {
         ExitCode::SUCCESS
     } else {

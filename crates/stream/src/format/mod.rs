@@ -55,6 +55,19 @@
 //! last record's tag. Stream id and segment number are also bound by the keys ([`crate::seal`]).
 //! Tags shorter than 64 bytes are followed by zeros.
 //!
+//! **Beginning of a stream.** Segments count from 1. Before retention lets a segment go, it writes the file
+//! `retention.mark` of 256 bytes, sealed with the key of the segment that is written then. Segments that are
+//! missing at the beginning and that no mark speaks of were deleted by somebody else.
+//!
+//! ```text
+//! retention mark
+//!   0   8  magic "FBRETAIN"                    32   8  number of the first segment that is kept
+//!   8   2  version, 1                          40   8  number of the segment whose key made the tag
+//!  10   1  algorithm                           48  64  tag: the MAC of bytes 0..48; 0 where unsealed
+//!  11   5  0                                  112 140  0
+//!  16  16  stream id                          252   4  CRC32C of bytes 0..252
+//! ```
+//!
 //! **End of a segment.** What follows the last chunk is zero, or, in a recycled file, stale: chunks
 //! whose sequence or epoch is below what would have to follow, or the inside of one. Epochs count
 //! the times a stream was opened for writing and never fall, so that what an earlier crash left
@@ -66,6 +79,7 @@ mod error;
 mod fields;
 mod heads_sum;
 mod record;
+mod retention_mark;
 mod segment_header;
 mod segment_name;
 mod stream_id;
@@ -75,6 +89,7 @@ pub use chunk_header::{ChunkHeader, ChunkLikeness};
 pub use error::FormatError;
 pub use heads_sum::HeadsSum;
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
+pub use retention_mark::{RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark};
 pub use segment_header::SegmentHeader;
 pub use segment_name::{segment_name, segment_number};
 pub use stream_id::StreamId;

@@ -25,4 +25,4 @@ pub use error::OpenError;
 pub(crate) use identity::Identity;
 pub(crate) use place::{Filled, Log, Part, Placed};
 pub(crate) use recovery::recover;
-pub(crate) use segments::{Finished, Prepared, Retired, Segments, prepare, spare_name};
+pub(crate) use segments::{Finished, Prepared, Retired, Segments, prepare, spare_name, write_mark};

@@ -16,7 +16,7 @@ use crate::{
         ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, SegmentHeader, TAG_BYTES, Tag,
         chunk_bytes,
     },
-    seal::{MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
+    seal::{MarkSealer, MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
     storage::{AlignedBuffer, StorageFile},
     writer::{Batch, TicketError},
 };
@@ -152,7 +152,7 @@ pub(crate) struct Log {
     identity: Identity,
     epoch: u64,
     ratchet: Option<Ratchet>,
-    keys: Option<SegmentKeys>,
+    keys: Option<Arc<SegmentKeys>>,
     active: Option<Active>,
     next_segment: u64,
     next_chunk: u64,
@@ -188,7 +188,7 @@ impl Log {
         Self {
             identity,
             epoch: recovered.epoch,
-            keys: ratchet.as_ref().map(Ratchet::keys),
+            keys: ratchet.as_ref().map(|ratchet| Arc::new(ratchet.keys())),
             ratchet,
             next_segment: active
                 .as_ref()
@@ -208,6 +208,16 @@ impl Log {
     /// The sequence of the last record that was placed; 0 for none.
     pub(crate) fn last_record(&self) -> u64 {
         self.next_record - 1
+    }
+
+    /// Seals what retention says while this segment is the active one.
+    pub(crate) fn mark_sealer(&self) -> MarkSealer {
+        MarkSealer {
+            algorithm: self.identity.algorithm,
+            stream: self.identity.stream,
+            segment: self.ratchet.as_ref().map_or(1, Ratchet::number),
+            keys: self.keys.clone(),
+        }
     }
 
     /// The tag of the last chunk that was placed.
@@ -244,7 +254,7 @@ impl Log {
                 ratchet.advance();
             }
             assert_eq!(ratchet.number(), prepared.number, "a key for each segment");
-            self.keys = Some(ratchet.keys());
+            self.keys = Some(Arc::new(ratchet.keys()));
         }
         let mut header = SegmentHeader {
             algorithm: self.identity.algorithm,
@@ -261,7 +271,7 @@ impl Log {
             key_check: [0; 32],
             tag: [0; TAG_BYTES],
         };
-        seal_segment(self.keys.as_ref(), &mut header);
+        seal_segment(self.keys.as_deref(), &mut header);
         let mut buffer = AlignedBuffer::zeroed(ALIGNMENT);
         buffer.as_mut_slice().copy_from_slice(&header.encode());
         let active = Active {
@@ -360,7 +370,7 @@ impl Log {
             .buffer
             .as_mut_slice()
             .split_at_mut(CHUNK_HEADER_BYTES);
-        seal_chunk(self.keys.as_ref(), &mut header, body, filled.heads);
+        seal_chunk(self.keys.as_deref(), &mut header, body, filled.heads);
         front.copy_from_slice(&header.encode());
         filled.buffer.pad_to(header.chunk_bytes() as usize);
         self.previous = header.tag;

@@ -50,6 +50,7 @@ pub(super) fn search(
                 }
                 header.chunk_bytes()
             }
+            Slot::Zeros => scan.behind_zeros(offset)? - offset,
             _ => ALIGNMENT as u64,
         };
     }

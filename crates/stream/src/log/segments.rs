@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, io, sync::Arc};
 
 use crate::{
-    format::{ALIGNMENT, segment_name},
+    format::{ALIGNMENT, RETENTION_MARK, RetentionMark, segment_name},
     storage::{Access, AlignedBuffer, Storage, StorageFile},
 };
 
@@ -125,6 +125,18 @@ pub(crate) fn prepare(
         bytes,
         is_recycled: spare.is_some(),
     })
+}
+
+/// Writes down what retention lets go, durably.
+pub(crate) fn write_mark(storage: &dyn Storage, mark: &RetentionMark) -> io::Result<()> {
+    let unfinished = format!("{RETENTION_MARK}{PREPARING}");
+    // What an attempt that failed may have left.
+    let _ = storage.remove(&unfinished);
+    let file = storage.create(&unfinished, 0, Access::Cached)?;
+    file.write_at(&[&mark.encode()], 0)?;
+    file.sync()?;
+    storage.rename(&unfinished, RETENTION_MARK)?;
+    storage.sync_directory()
 }
 
 /// Removes files that were on their way to be segments when the last writer ended.

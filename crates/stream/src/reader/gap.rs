@@ -120,6 +120,7 @@ impl StreamReader {
                     {
                         return Ok(Some((*header, offset)));
                     }
+                    Slot::Zeros => offset = scan.behind_zeros(offset)?,
                     _ => offset += ALIGNMENT as u64,
                 }
             }

@@ -23,7 +23,9 @@ pub use chunk::{SealFault, check_chunk, seal_chunk};
 pub use key::{KEY_BYTES_MIN, KeyError, MasterKey};
 pub use ratchet::{Ratchet, SegmentKeys};
 
-use crate::format::{SegmentHeader, Tag};
+use std::sync::Arc;
+
+use crate::format::{Algorithm, RetentionMark, SegmentHeader, StreamId, TAG_BYTES, Tag};
 
 /// The unsealed or sealed tag of a segment header, and its key check, are filled in.
 pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
@@ -68,6 +70,38 @@ pub enum SegmentFault {
     WrongKey,
     /// It was altered by somebody who mended its checksum.
     Tampered,
+}
+
+/// Seals what retention says.
+pub(crate) struct MarkSealer {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) stream: StreamId,
+    /// The segment that is being written.
+    pub(crate) segment: u64,
+    /// Its keys, where the stream is sealed.
+    pub(crate) keys: Option<Arc<SegmentKeys>>,
+}
+
+impl MarkSealer {
+    /// The mark that says that the segments before `first_kept` may be missing.
+    pub(crate) fn mark(&self, first_kept: u64) -> RetentionMark {
+        let mut mark = RetentionMark {
+            algorithm: self.algorithm,
+            stream: self.stream,
+            first_kept,
+            sealed_in: self.segment,
+            tag: [0; TAG_BYTES],
+        };
+        if let Some(keys) = &self.keys {
+            mark.tag = keys.chunk_tag(&mark.encode_untagged(), &[]);
+        }
+        mark
+    }
+}
+
+/// Whether the holder of the keys, which are those of segment `sealed_in`, wrote the mark.
+pub(crate) fn is_mark_genuine(keys: &SegmentKeys, mark: &RetentionMark) -> bool {
+    is_same(&keys.chunk_tag(&mark.encode_untagged(), &[]), &mark.tag)
 }
 
 /// Compares tags in constant time.

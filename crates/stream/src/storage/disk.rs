@@ -15,7 +15,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, FlockOperation, OFlags},
+    fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom},
     io::Errno,
 };
 
@@ -88,8 +88,10 @@ impl Disk {
             Access::ReadDevice => OFlags::DIRECT,
             Access::Durable => OFlags::DIRECT | OFlags::DSYNC,
         };
+        // A pipe under a segment's name would stop whoever opens it.
+        let flags = flags | OFlags::NONBLOCK;
         options.custom_flags(flags.bits() as i32);
-        match options.open(&path) {
+        match options.open(&path).and_then(regular) {
             Ok(file) => Ok(DiskFile {
                 file,
                 is_direct: flags.contains(OFlags::DIRECT),
@@ -100,8 +102,11 @@ impl Disk {
                     && Errno::from_io_error(&error) == Some(Errno::INVAL) =>
             {
                 // The attempt may have created the file before its flags were refused.
-                options.custom_flags(0).create_new(false).create(is_new);
-                let file = options.open(&path)?;
+                options
+                    .custom_flags(OFlags::NONBLOCK.bits() as i32)
+                    .create_new(false)
+                    .create(is_new);
+                let file = options.open(&path).and_then(regular)?;
                 if access == Access::ReadDevice {
                     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
                 }
@@ -116,12 +121,24 @@ impl Disk {
     }
 }
 
+/// What is no regular file is none of the stream's.
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
 impl Storage for Disk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            // A name that is not text is none of ours.
-            if let Ok(name) = entry?.file_name().into_string() {
+            let entry = entry?;
+            // A name that is not text is none of ours. A file may have been removed meanwhile.
+            if let Ok(name) = entry.file_name().into_string()
+                && fs::metadata(entry.path()).is_ok_and(|it| it.is_file())
+            {
                 names.push(name);
             }
         }
@@ -255,6 +272,20 @@ impl StorageFile for DiskFile {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        let bytes = self.bytes()?;
+        if offset >= bytes {
+            return Ok(bytes);
+        }
+        // Reads and writes name their offset, so the file's own position is nobody's.
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data),
+            Err(Errno::NXIO) => Ok(bytes),
+            // The file system does not know.
+            Err(_) => Ok(offset),
+        }
     }
 
     fn is_synchronous(&self) -> bool {

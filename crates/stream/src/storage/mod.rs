@@ -35,7 +35,7 @@ pub enum Access {
 /// or not, in any order unless they share a name. A call that fails may have been done or not. All
 /// calls can come from several threads at once.
 pub trait Storage: fmt::Debug + Send + Sync + 'static {
-    /// The names of the files in it, in no order.
+    /// The names of the regular files in it, in no order. What is none, such as a pipe, would stop whoever opens it.
     ///
     /// # Errors
     ///
@@ -124,6 +124,16 @@ pub trait StorageFile: fmt::Debug + Send + Sync {
     ///
     /// What the file system says.
     fn bytes(&self) -> io::Result<u64>;
+
+    /// The first offset from `offset` on at which there may be something else than zeros; the file's length if there
+    /// is none. Whoever looks through a file of reserved room need not read all of it.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
 
     /// Whether each write is durable when it returns, so that no [`sync`](StorageFile::sync) is
     /// needed.

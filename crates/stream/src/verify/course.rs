@@ -3,14 +3,14 @@
 use std::io;
 
 use crate::{
-    format::{ChunkHeader, FormatError, SegmentHeader, Tag},
+    format::{ChunkHeader, FormatError, RetentionMark, SegmentHeader, Tag},
     head::Head,
-    scan::SegmentScan,
-    seal::{SegmentFault, SegmentKeys, check_segment},
+    scan::{NUMBER_STEP_MAX, SegmentScan},
+    seal::{MasterKey, Ratchet, SegmentFault, SegmentKeys, check_segment, is_mark_genuine},
 };
 
 use super::{
-    VerifyOptions,
+    Begin, VerifyOptions,
     damage::{Damage, DamageKind},
     report::VerifyReport,
     segment::SegmentCheck,
@@ -155,68 +155,121 @@ impl Course {
         }
     }
 
-    /// Checks a segment.
+    /// Reports files that are named like segments and are none of the stream.
+    pub(super) fn strays(&mut self, names: &[String]) {
+        for name in names {
+            self.damage(Damage {
+                segment: 0,
+                offset: 0,
+                records: None,
+                kind: DamageKind::Tamper,
+                detail: format!("{name} is no segment of this stream"),
+            });
+        }
+    }
+
+    /// Checks that retention has let go the segments before `first`. `last` is the last segment that there is.
+    pub(super) fn beginning(
+        &mut self,
+        first: u64,
+        last: u64,
+        mark: Option<&Result<RetentionMark, FormatError>>,
+        key: Option<&MasterKey>,
+    ) {
+        let fault = match mark {
+            None if first == 1 => return,
+            None => Some((DamageKind::Gap, "and there is no retention mark".to_owned())),
+            Some(Err(error)) => Some((DamageKind::Rot, format!("the retention mark: {error}"))),
+            Some(Ok(mark)) => self
+                .mark_fault(mark, last, key)
+                .map(|what| (DamageKind::Tamper, format!("the retention mark {what}")))
+                .or_else(|| {
+                    let kept = mark.first_kept;
+                    let detail = format!("and retention has let go those before segment {kept}");
+                    (first > kept).then_some((DamageKind::Gap, detail))
+                }),
+        };
+        if let Some((kind, detail)) = fault {
+            let missing = match first {
+                1 => String::new(),
+                _ => format!("segments 1 to {} are missing: ", first - 1),
+            };
+            self.damage(Damage {
+                segment: 1,
+                offset: 0,
+                records: None,
+                kind,
+                detail: missing + &detail,
+            });
+        }
+    }
+
+    /// What is wrong with a mark whose checksum holds.
+    fn mark_fault(
+        &self,
+        mark: &RetentionMark,
+        last: u64,
+        key: Option<&MasterKey>,
+    ) -> Option<&'static str> {
+        let identity = &self.identity;
+        if mark.stream != identity.stream {
+            return Some("is another stream's");
+        }
+        if mark.algorithm != identity.algorithm {
+            return Some("is sealed in another way");
+        }
+        let key = key?;
+        // A crash may have taken the segment under whose key it was sealed, but not many.
+        if mark.sealed_in > last.saturating_add(NUMBER_STEP_MAX) {
+            return Some("says that a far later segment sealed it");
+        }
+        let ratchet = Ratchet::at(key, identity.algorithm, identity.stream, mark.sealed_in);
+        (!is_mark_genuine(&ratchet.keys(), mark)).then_some("has a tag that does not match")
+    }
+
+    /// Checks a segment. `is_behind_end` says that no later one has begun.
     pub(super) fn segment(
         &mut self,
         number: u64,
-        header: &Result<SegmentHeader, FormatError>,
+        begin: &Begin,
         scan: SegmentScan,
         keys: Option<&SegmentKeys>,
-        is_last: bool,
+        is_behind_end: bool,
         progress: &mut dyn FnMut(u64),
     ) -> io::Result<()> {
-        let is_blank = header.is_err() && is_blank(&scan)?;
         if let Some(last) = self.last_segment
             && last + 1 != number
         {
-            let next = header.as_ref().ok().map(|header| header.first_record);
-            let hole = Hole {
-                segment: last + 1,
-                offset: 0,
-                kind: DamageKind::Gap,
-                detail: format!("segments {} to {} are missing", last + 1, number - 1),
-                is_damage: true,
-            };
-            self.hole = None;
-            self.close_hole(hole, next);
-            if let (Some(expected), Ok(header)) = (&mut self.expected, header) {
-                *expected = Expected {
-                    chunk: header.first_chunk,
-                    record: header.first_record,
-                    previous: None,
-                    epoch: expected.epoch,
-                };
-            }
+            self.missing_segments(last + 1, number - 1, begin.header());
         }
         self.last_segment = Some(number);
-        let is_recycled = match header {
-            Ok(header) => {
+        let is_recycled = match begin {
+            Begin::Header(header) => {
                 self.header(number, header, keys);
                 header.is_recycled
             }
-            // The file that is prepared for the next segment, unless chunks follow in it.
-            Err(_) if is_blank && is_last => true,
-            Err(error) => {
-                self.damage(Damage {
-                    segment: number,
-                    offset: 0,
-                    records: None,
-                    kind: DamageKind::Rot,
-                    detail: format!("the segment's header: {error}"),
-                });
+            // It may have had a former life.
+            Begin::Blank if is_behind_end => true,
+            Begin::Blank => {
+                self.broken_header(number, &FormatError::Magic);
+                false
+            }
+            Begin::Broken(error) => {
+                self.broken_header(number, error);
                 false
             }
         };
-        let is_begun = !(is_blank && is_last);
+        let is_begun = !is_behind_end || !matches!(begin, Begin::Blank);
         self.report.segments += u64::from(is_begun);
         let check = SegmentCheck {
             number,
             is_recycled,
             keys,
         };
-        let before = self.hole.take().filter(|_| header.is_err());
+        // What the segments before ended with stays open until a segment follows.
+        let before = self.hole.take();
         let chunks_before = self.report.chunks;
-        let hole = check.run(self, scan, before, progress)?;
+        self.hole = Some(check.run(self, scan, before, progress)?);
         if !is_begun && self.report.chunks > chunks_before {
             self.damage(Damage {
                 segment: number,
@@ -226,11 +279,38 @@ impl Course {
                 detail: "the segment's header is zero, and its chunks follow".to_owned(),
             });
         }
-        // What a prepared file ends with says nothing about the stream.
-        if is_begun {
-            self.hole = Some(hole);
-        }
         Ok(())
+    }
+
+    fn broken_header(&mut self, number: u64, error: &FormatError) {
+        self.damage(Damage {
+            segment: number,
+            offset: 0,
+            records: None,
+            kind: DamageKind::Rot,
+            detail: format!("the segment's header: {error}"),
+        });
+    }
+
+    /// Reports that segments are not there, and goes on with `header`, if it is known.
+    fn missing_segments(&mut self, first: u64, last: u64, header: Option<&SegmentHeader>) {
+        let hole = Hole {
+            segment: first,
+            offset: 0,
+            kind: DamageKind::Gap,
+            detail: format!("segments {first} to {last} are missing"),
+            is_damage: true,
+        };
+        self.hole = None;
+        self.close_hole(hole, header.map(|header| header.first_record));
+        if let (Some(expected), Some(header)) = (&mut self.expected, header) {
+            *expected = Expected {
+                chunk: header.first_chunk,
+                record: header.first_record,
+                previous: None,
+                epoch: expected.epoch,
+            };
+        }
     }
 
     /// Checks a segment's header against what came before it.
@@ -325,11 +405,12 @@ impl Course {
 
     /// What is left to say at the end.
     pub(super) fn finish(mut self, bytes: u64) -> VerifyReport {
+        let (mut segment, mut offset) = (self.last_segment.unwrap_or(1), 0);
         if let Some(hole) = self.hole.take() {
-            let (segment, offset) = (hole.segment, hole.offset);
+            (segment, offset) = (hole.segment, hole.offset);
             self.close_hole(hole, None);
-            self.expected_head(segment, offset);
         }
+        self.expected_head(segment, offset);
         self.report.bytes = bytes;
         self.report
     }
@@ -367,9 +448,4 @@ impl Course {
         };
         self.damage(damage);
     }
-}
-
-/// Whether a segment begins with a header's length of zeros.
-fn is_blank(scan: &SegmentScan) -> io::Result<bool> {
-    scan.is_zero(0)
 }

@@ -16,7 +16,10 @@ mod segment;
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, Algorithm, ChunkHeader, FormatError, SegmentHeader, TAG_BYTES},
+    format::{
+        ALIGNMENT, Algorithm, ChunkHeader, FormatError, RETENTION_MARK, RETENTION_MARK_BYTES,
+        RetentionMark, SegmentHeader, TAG_BYTES,
+    },
     head::Head,
     scan::{self, Slot},
     seal::{MasterKey, Ratchet, check_chunk, check_segment},
@@ -58,17 +61,25 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<VerifyReport, VerifyError> {
-    let numbers = scan::segments(storage).map_err(VerifyError::io("list the directory"))?;
+    let listed = scan::list(storage).map_err(VerifyError::io("list the directory"))?;
+    let numbers = listed.numbers;
     let headers = headers(storage, &numbers)?;
     let identity = identity(storage, &numbers, &headers, key)?;
     let bytes_total =
         scan::bytes(storage, &numbers).map_err(VerifyError::io("open the segments"))?;
     let key = key.filter(|_| identity.algorithm.is_sealed());
     let mut course = Course::new(&identity, key.is_some(), options);
+    course.strays(&listed.strays);
+    let mark = retention_mark(storage).map_err(VerifyError::io("read the retention mark"))?;
+    let first = numbers.first().copied().unwrap_or(1);
+    let last = numbers.last().copied().unwrap_or(1);
+    course.beginning(first, last, mark.as_ref(), key);
     let mut bytes_done = 0;
     let mut ratchet: Option<Ratchet> = None;
-    let last = numbers.last().copied();
-    for (&number, header) in numbers.iter().zip(&headers) {
+    let begun = headers
+        .iter()
+        .rposition(|begin| !matches!(begin, Begin::Blank));
+    for (index, (&number, begin)) in numbers.iter().zip(&headers).enumerate() {
         let scan = scan::open_segment(storage, number, Access::Read)
             .map_err(VerifyError::io(format!("open segment {number}")))?;
         let keys = key.map(|key| {
@@ -80,18 +91,18 @@ pub fn verify(
             }
             ratchet.keys()
         });
-        let begun = bytes_done;
+        let bytes_before = bytes_done;
         bytes_done += scan.bytes();
         course
             .segment(
                 number,
-                header,
+                begin,
                 scan,
                 keys.as_ref(),
-                last == Some(number),
+                begun.is_none_or(|begun| index > begun),
                 &mut |offset| {
                     progress(Progress {
-                        bytes_done: begun + offset,
+                        bytes_done: bytes_before + offset,
                         bytes_total,
                     });
                 },
@@ -103,6 +114,18 @@ pub fn verify(
         bytes_total,
     });
     Ok(course.finish(bytes_total))
+}
+
+/// The mark of retention, if there is one.
+fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMark, FormatError>>> {
+    let file = match storage.open(RETENTION_MARK, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    // One byte more than it has.
+    let mut bytes = [0; RETENTION_MARK_BYTES + 1];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(Some(RetentionMark::decode(&bytes[..read])))
 }
 
 /// The header that says what stream this is: the first that the key agrees with, or, without a key, the
@@ -119,26 +142,46 @@ pub fn stream_header(
     identity(storage, &numbers, &headers(storage, &numbers)?, key)
 }
 
-/// The headers of all segments, or what is wrong with them.
-fn headers(
-    storage: &dyn Storage,
-    numbers: &[u64],
-) -> Result<Vec<Result<SegmentHeader, FormatError>>, VerifyError> {
+/// What a segment's file begins with.
+enum Begin {
+    Header(Box<SegmentHeader>),
+    /// A header's length of zeros, or nothing at all: it is made ready for a segment.
+    Blank,
+    Broken(FormatError),
+}
+
+impl Begin {
+    fn header(&self) -> Option<&SegmentHeader> {
+        match self {
+            Self::Header(header) => Some(header),
+            Self::Blank | Self::Broken(_) => None,
+        }
+    }
+}
+
+/// What all segments begin with.
+fn headers(storage: &dyn Storage, numbers: &[u64]) -> Result<Vec<Begin>, VerifyError> {
     let read = |number: u64| -> io::Result<_> {
-        scan::open_segment(storage, number, Access::Read)?.header()
+        let scan = scan::open_segment(storage, number, Access::Read)?;
+        Ok(match scan.header()? {
+            Ok(header) => Ok(Begin::Header(Box::new(header))),
+            Err(_) if scan.is_zero(0)? => Ok(Begin::Blank),
+            Err(error) => Err(error),
+        })
     };
     numbers
         .iter()
         .map(|&number| {
-            let header = read(number).map_err(VerifyError::io(format!("read segment {number}")))?;
-            match header {
+            let begin = read(number).map_err(VerifyError::io(format!("read segment {number}")))?;
+            match begin {
                 Err(error @ (FormatError::Version { .. } | FormatError::Algorithm { .. })) => {
                     Err(VerifyError::Format {
                         segment: number,
                         error,
                     })
                 }
-                header => Ok(header),
+                Err(error) => Ok(Begin::Broken(error)),
+                Ok(begin) => Ok(begin),
             }
         })
         .collect()
@@ -149,10 +192,10 @@ fn headers(
 fn identity(
     storage: &dyn Storage,
     numbers: &[u64],
-    headers: &[Result<SegmentHeader, FormatError>],
+    headers: &[Begin],
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
-    let mut sound = headers.iter().filter_map(|header| header.as_ref().ok());
+    let mut sound = headers.iter().filter_map(Begin::header);
     let Some(first) = sound.clone().next() else {
         return identity_of_chunks(storage, numbers, key)?.ok_or(VerifyError::NoStream);
     };
@@ -201,7 +244,7 @@ fn identity_of_chunks(
                         return Ok(Some(header_before(&header, number, scan.bytes())));
                     }
                 }
-                offset += ALIGNMENT as u64;
+                offset = scan.behind_zeros(offset)?;
             }
             Ok(None)
         };

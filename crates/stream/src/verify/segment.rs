@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, ChunkHeader, ChunkLikeness},
+    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkLikeness},
     scan::{SegmentScan, Slot},
     seal::{SealFault, SegmentKeys, check_chunk},
 };
@@ -58,13 +58,19 @@ impl SegmentCheck<'_> {
                         "nothing is there",
                         false,
                     );
-                    ALIGNMENT as u64
+                    scan.behind_zeros(offset)? - offset
                 }
                 Slot::Cut(header) => {
                     let is_stale = self.is_recycled && self.is_old(course, &header);
                     let detail = "the file ends inside a chunk";
                     let kind = DamageKind::Truncated;
                     self.note(&mut hole, offset, kind, detail, !is_stale);
+                    ALIGNMENT as u64
+                }
+                // No writer leaves a file that ends inside a page.
+                Slot::NoHeader { head, .. } if head.len() < CHUNK_HEADER_BYTES => {
+                    let detail = "the file ends inside a chunk's header";
+                    self.note(&mut hole, offset, DamageKind::Truncated, detail, true);
                     ALIGNMENT as u64
                 }
                 Slot::NoHeader { error, head } => {

@@ -282,7 +282,8 @@ impl Shared {
                 match self.supply.take(log.next_segment(), needed) {
                     Ok(prepared) => {
                         let (buffer, finished) = log.roll(prepared, now);
-                        self.supply.rolled(finished, log.next_segment());
+                        self.supply
+                            .rolled(finished, log.next_segment(), log.mark_sealer());
                         header = Some(buffer);
                     }
                     Err(error) => return (sealed, Some(error)),

@@ -76,7 +76,7 @@ pub(super) fn start(
         Segments::new(recovered.finished),
     );
     supply.set_durable(last_record);
-    supply.rolled(None, log.next_segment());
+    supply.rolled(None, log.next_segment(), log.mark_sealer());
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {

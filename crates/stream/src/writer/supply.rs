@@ -17,7 +17,8 @@ use std::{
 use crate::{
     format::segment_name,
     index::{index_name, rebuild_index},
-    log::{Finished, Prepared, Retired, Segments, prepare, spare_name},
+    log::{Finished, Prepared, Retired, Segments, prepare, spare_name, write_mark},
+    seal::MarkSealer,
     storage::{Access, Storage, StorageFile},
 };
 
@@ -66,6 +67,7 @@ struct State {
     /// Whether the directory is somebody else's for the time being.
     is_resting: bool,
     is_stopping: bool,
+    sealer: Option<Arc<MarkSealer>>,
 }
 
 impl Supply {
@@ -93,6 +95,7 @@ impl Supply {
                 is_stuck: false,
                 is_resting: false,
                 is_stopping: false,
+                sealer: None,
             }),
             changed: Condvar::new(),
             acknowledged: AtomicU64::new(0),
@@ -134,8 +137,9 @@ impl Supply {
     }
 
     /// Takes note of a finished segment, and has the one after the new one made ready.
-    pub(super) fn rolled(&self, finished: Option<Finished>, next: u64) {
+    pub(super) fn rolled(&self, finished: Option<Finished>, next: u64, sealer: MarkSealer) {
         let mut state = self.lock();
+        state.sealer = Some(Arc::new(sealer));
         if let Some(finished) = finished {
             state.segments.finished.push_back(finished);
             state.unindexed.push(finished.number);
@@ -319,8 +323,9 @@ impl Supply {
         let wanted = state.wanted.take();
         let spare = wanted.and_then(|_| state.segments.take_spare());
         let retired = is_retired.then(|| state.segments.oldest()).flatten();
+        let sealer = state.sealer.clone();
         drop(state);
-        let removed = retired.map(|retired| (retired, self.remove(retired)));
+        let removed = retired.map(|retired| (retired, self.remove(retired, sealer.as_deref())));
         // What fails is tried again by who needs it, and says there what is wrong.
         let prepared = wanted.and_then(|number| self.prepare(number, spare).ok());
         let mut state = self.lock();
@@ -399,7 +404,10 @@ impl Supply {
     }
 
     /// Takes a segment's name away. Durable before the next one goes: a gap would be damage.
-    fn remove(&self, retired: Retired) -> io::Result<()> {
+    fn remove(&self, retired: Retired, sealer: Option<&MarkSealer>) -> io::Result<()> {
+        if let Some(sealer) = sealer {
+            write_mark(self.storage.as_ref(), &sealer.mark(retired.number + 1))?;
+        }
         let name = segment_name(retired.number);
         // An index without its segment is removed with the next one, or never read.
         let _ = self.storage.remove(&index_name(retired.number));

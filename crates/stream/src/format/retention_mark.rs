@@ -1,0 +1,94 @@
+//! The mark that retention leaves, so that segments it let go are told from segments that somebody deleted.
+
+use super::{
+    Algorithm, FormatError, StreamId, Tag, VERSION,
+    fields::{get, get_u16, get_u32, get_u64, put},
+};
+
+/// The name of the file that holds it.
+pub const RETENTION_MARK: &str = "retention.mark";
+
+/// The length of a mark, in bytes.
+pub const RETENTION_MARK_BYTES: usize = 256;
+
+const MAGIC: &[u8; 8] = b"FBRETAIN";
+const TAG_AT: usize = 48;
+const CHECKSUM_AT: usize = RETENTION_MARK_BYTES - 4;
+
+/// Says which segments retention has let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionMark {
+    /// What computes the tag.
+    pub algorithm: Algorithm,
+    /// The stream it belongs to.
+    pub stream: StreamId,
+    /// All segments before this one may be missing.
+    pub first_kept: u64,
+    /// The segment under whose key the tag was made.
+    pub sealed_in: u64,
+    /// The MAC of the fields above; zeros where the stream is not sealed.
+    pub tag: Tag,
+}
+
+impl RetentionMark {
+    /// The fields that the tag covers.
+    #[must_use]
+    pub fn encode_untagged(&self) -> [u8; TAG_AT] {
+        let mut bytes = [0; TAG_AT];
+        put(&mut bytes, 0, MAGIC);
+        put(&mut bytes, 8, &VERSION.to_le_bytes());
+        bytes[10] = self.algorithm.code();
+        put(&mut bytes, 16, &self.stream.0);
+        put(&mut bytes, 32, &self.first_kept.to_le_bytes());
+        put(&mut bytes, 40, &self.sealed_in.to_le_bytes());
+        bytes
+    }
+
+    /// The mark as it stands on the disk.
+    #[must_use]
+    pub fn encode(&self) -> [u8; RETENTION_MARK_BYTES] {
+        let mut bytes = [0; RETENTION_MARK_BYTES];
+        put(&mut bytes, 0, &self.encode_untagged());
+        put(&mut bytes, TAG_AT, &self.tag);
+        let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
+        put(&mut bytes, CHECKSUM_AT, &checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a mark.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let Ok(bytes) = <&[u8; RETENTION_MARK_BYTES]>::try_from(bytes) else {
+            return Err(FormatError::Short { bytes: bytes.len() });
+        };
+        if &get::<8>(bytes, 0) != MAGIC {
+            return Err(FormatError::Magic);
+        }
+        if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
+            return Err(FormatError::Checksum);
+        }
+        let version = get_u16(bytes, 8);
+        if version != VERSION {
+            return Err(FormatError::Version {
+                found: version,
+                newest: VERSION,
+            });
+        }
+        let mark = Self {
+            algorithm: Algorithm::from_code(bytes[10])?,
+            stream: StreamId(get(bytes, 16)),
+            first_kept: get_u64(bytes, 32),
+            sealed_in: get_u64(bytes, 40),
+            tag: get(bytes, TAG_AT),
+        };
+        // Also what is reserved must be what a writer writes.
+        if mark.encode() == *bytes && mark.sealed_in > 0 {
+            Ok(mark)
+        } else {
+            Err(FormatError::Field { field: "reserve" })
+        }
+    }
+}

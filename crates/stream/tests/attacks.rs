@@ -1,0 +1,416 @@
+//! What somebody may do to a stream's files, and whether `verify` sees it. To add an attack, add a line to [`ATTACKS`].
+
+mod support;
+
+use std::{cell::RefCell, fs, path::Path, sync::Arc};
+
+use freeboard_stream::{
+    Head, MasterKey, ReaderOptions, SalvageOptions, SalvageReport, StreamOptions, VerifyOptions,
+    format::{
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, RECORD_HEAD_BYTES, SealUnit, StreamId,
+        segment_name, segment_number,
+    },
+    salvage,
+    storage::Disk,
+    verify,
+};
+use support::{StreamMaker, memory::Memory};
+
+/// What is done to the files, and who sees it: `always`, or `head` for an attack that leaves a shorter or another
+/// stream, which only a head shows. The second word is for when a file for a next segment follows.
+///
+/// The stream has segments 1 to 3 with three chunks each, counted from 0, of four records each.
+///
+/// - `cut S C`: only the first C chunks of segment S are left; `tear S`: half of its last chunk is missing
+/// - `empty S`, `zeros S`: the file has no bytes, or only zeros; `delete S`
+/// - `swap A B`: the files change their names
+/// - `splice S`: the file is the one of another stream with the same key; `foreign S` adds one
+/// - `older S`: the file is as it was when it had one chunk
+/// - `flip S C header`, `flip S C body`: one bit is changed
+const ATTACKS: &[(&str, &str, &str)] = &[
+    ("cut 3 2", "head", "head"),
+    ("cut 3 0", "head", "head"),
+    ("cut 2 2", "always", "always"),
+    ("cut 1 0", "always", "always"),
+    ("cut 1 0; delete 2; delete 3", "head", "always"),
+    ("tear 3", "always", "always"),
+    ("tear 1", "always", "always"),
+    ("empty 3", "head", "head"),
+    ("empty 2", "always", "always"),
+    ("empty 1", "always", "always"),
+    ("empty 1; delete 2; delete 3", "always", "always"),
+    ("empty 2; empty 3", "head", "head"),
+    ("zeros 3", "head", "head"),
+    ("zeros 2", "always", "always"),
+    ("zeros 1", "always", "always"),
+    ("zeros 2; zeros 3", "head", "head"),
+    ("delete 3", "head", "always"),
+    ("delete 2", "always", "always"),
+    ("delete 1", "always", "always"),
+    ("delete 1; delete 2", "always", "always"),
+    ("delete 1; delete 2; delete 3", "always", "always"),
+    ("swap 1 2", "always", "always"),
+    ("swap 2 3", "always", "always"),
+    ("swap 1 3", "always", "always"),
+    ("splice 1", "always", "always"),
+    ("splice 2", "always", "always"),
+    ("splice 3", "always", "always"),
+    ("splice 1; splice 2; splice 3", "head", "head"),
+    ("foreign 4", "always", "always"),
+    ("older 3", "head", "head"),
+    ("older 2", "always", "always"),
+    ("older 1", "always", "always"),
+    ("older 2; delete 3", "head", "always"),
+    ("flip 3 2 header", "always", "always"),
+    ("flip 3 2 body", "always", "always"),
+    ("flip 3 0 header", "always", "always"),
+    ("flip 2 2 header", "always", "always"),
+    ("flip 1 0 body", "always", "always"),
+];
+
+/// A next segment's file that a writer has made ready.
+const SUCCESSORS: [Option<usize>; 3] = [None, Some(0), Some(3 * ALIGNMENT)];
+
+fn maker(stream: [u8; 16], sealing: Sealing) -> StreamMaker {
+    let mut maker = StreamMaker::of(StreamId(stream), sealing.algorithm, sealing.unit);
+    maker.is_recycled = sealing.is_recycled;
+    for _ in 0..3 {
+        maker.segment();
+        for chunk in 0..3_u8 {
+            maker.chunk((0..4_u8).map(|record| vec![chunk * 4 + record; 100]));
+        }
+    }
+    maker
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sealing {
+    algorithm: Algorithm,
+    unit: SealUnit,
+    is_recycled: bool,
+}
+
+fn chunk_at(chunk: usize) -> usize {
+    ALIGNMENT * (chunk + 1)
+}
+
+fn carry_out(attack: &str, memory: &mut Memory, other: &Memory) {
+    for operation in attack.split("; ") {
+        let words: Vec<&str> = operation.split(' ').collect();
+        let number = |index: usize| words[index].parse::<u64>().expect("a number");
+        let segment = number(1);
+        let name = segment_name(segment);
+        match words[0] {
+            "cut" => memory
+                .segment(segment)
+                .truncate(chunk_at(number(2) as usize)),
+            "tear" => memory
+                .segment(segment)
+                .truncate(chunk_at(2) + ALIGNMENT / 64),
+            "empty" => memory.segment(segment).clear(),
+            "zeros" => memory.segment(segment).fill(0),
+            "delete" => drop(memory.0.remove(&name)),
+            "swap" => {
+                let second = memory.segment(number(2)).clone();
+                let first = std::mem::replace(memory.segment(segment), second);
+                *memory.segment(number(2)) = first;
+            }
+            "splice" => drop(memory.0.insert(name.clone(), other.0[&name].clone())),
+            "foreign" => drop(memory.0.insert(name, other.0[&segment_name(3)].clone())),
+            "older" => memory.segment(segment).truncate(chunk_at(1)),
+            "flip" => {
+                let offset =
+                    chunk_at(number(2) as usize) + if words[3] == "header" { 90 } else { 300 };
+                memory.segment(segment)[offset] ^= 1;
+            }
+            unknown => panic!("{unknown} is no attack"),
+        }
+    }
+}
+
+/// Whether `verify` finds the stream to be something else than whole.
+fn is_seen(memory: &Memory, has_key: bool, head: Option<Head>) -> bool {
+    let options = VerifyOptions {
+        expect_head: head,
+        ..VerifyOptions::default()
+    };
+    let key = memory.key().filter(|_| has_key);
+    verify(memory, key.as_ref(), &options, &mut |_| {}).map_or(true, |report| !report.is_whole())
+}
+
+fn each_sealing(check: impl Fn(Sealing, bool)) {
+    for algorithm in Algorithm::ALL {
+        for unit in [SealUnit::Record, SealUnit::Batch] {
+            for is_recycled in [false, true] {
+                for has_key in [false, true] {
+                    let sealing = Sealing {
+                        algorithm,
+                        unit,
+                        is_recycled,
+                    };
+                    check(sealing, has_key);
+                }
+            }
+        }
+    }
+}
+
+fn add_successor(memory: &mut Memory, bytes: usize) {
+    let numbers = memory.0.keys().filter_map(|name| segment_number(name));
+    let next = numbers.max().map_or(4, |last| last.max(3) + 1);
+    memory
+        .0
+        .insert(segment_name(next), Arc::new(vec![0; bytes]));
+}
+
+#[test]
+fn each_attack_is_seen() {
+    let wrong = RefCell::new(Vec::new());
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let head = Head::new(36, ours.tag(), sealing.algorithm);
+        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        for successor in SUCCESSORS {
+            let mut whole = Memory::of(ours.segments());
+            if let Some(bytes) = successor {
+                add_successor(&mut whole, bytes);
+            }
+            assert!(
+                !is_seen(&whole, has_key, Some(head)),
+                "{sealing:?}, {has_key}, {successor:?}: it is whole"
+            );
+            for &(attack, alone, followed) in ATTACKS {
+                let mut memory = Memory::of(ours.segments());
+                carry_out(attack, &mut memory, &other);
+                if let Some(bytes) = successor {
+                    add_successor(&mut memory, bytes);
+                }
+                let expected = if successor.is_some() { followed } else { alone };
+                let found = match (
+                    is_seen(&memory, has_key, None),
+                    is_seen(&memory, has_key, Some(head)),
+                ) {
+                    (true, true) => "always",
+                    (false, true) => "head",
+                    _ => "never with a head",
+                };
+                if found != expected {
+                    let case = format!("{sealing:?}, key {has_key}, successor {successor:?}");
+                    wrong
+                        .borrow_mut()
+                        .push(format!("{attack}: {found}, not {expected} ({case})"));
+                }
+            }
+        }
+    });
+    let wrong = wrong.into_inner();
+    assert!(
+        wrong.is_empty(),
+        "{} cases:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn only_the_head_that_the_stream_has_is_accepted() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let theirs = maker(*b"a stream, theirs", sealing);
+        let heads = [
+            Head::new(999_999_999, [0; 64], sealing.algorithm),
+            Head::new(36, [0; 64], sealing.algorithm),
+            Head::new(35, ours.tag(), sealing.algorithm),
+            Head::new(36, theirs.tag(), sealing.algorithm),
+        ];
+        for successor in SUCCESSORS {
+            let mut memory = Memory::of(ours.segments());
+            if let Some(bytes) = successor {
+                add_successor(&mut memory, bytes);
+            }
+            for head in heads {
+                assert!(
+                    is_seen(&memory, has_key, Some(head)),
+                    "{head}, {sealing:?}, {successor:?}"
+                );
+            }
+        }
+    });
+}
+
+/// A file in the stream's directory that no writer has put there, and whether `verify` names it.
+const STRAYS: &[(&str, Stray, bool)] = &[
+    ("00000000000000000000.segment", Stray::Empty, true),
+    ("00000000001000000000.segment", Stray::Empty, true),
+    ("18446744073709551614.segment", Stray::Empty, true),
+    ("18446744073709551615.segment", Stray::Copy, true),
+    // What would stop a reader for ever is left alone: the next segment's file takes its place.
+    ("00000000000000000004.segment", Stray::Pipe, false),
+    ("00000000000000000004.segment", Stray::Directory, false),
+    // As a file made ready for the next segment.
+    ("00000000000000000004.segment", Stray::Sparse, false),
+    ("00000000000000000004.segment.orig", Stray::Copy, false),
+    ("4.segment", Stray::Copy, false),
+];
+
+#[derive(Debug)]
+enum Stray {
+    Empty,
+    /// Of segment 1.
+    Copy,
+    Pipe,
+    Directory,
+    /// A tebibyte of zeros.
+    Sparse,
+}
+
+impl Stray {
+    fn put(&self, directory: &Path, name: &str) {
+        let path = directory.join(name);
+        match self {
+            Self::Empty => fs::write(path, []).unwrap(),
+            Self::Copy => drop(fs::copy(directory.join(segment_name(1)), path).unwrap()),
+            Self::Pipe => {
+                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+                rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+            }
+            Self::Directory => fs::create_dir(path).unwrap(),
+            Self::Sparse => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn a_stray_file_stops_no_tool() {
+    let sealing = Sealing {
+        algorithm: Algorithm::Blake3,
+        unit: SealUnit::Batch,
+        is_recycled: false,
+    };
+    let ours = maker(*b"a stream of ours", sealing);
+    let key = MasterKey::new(support::KEY).unwrap();
+    for (name, stray, is_named) in STRAYS {
+        let directory = tempfile::tempdir().unwrap();
+        ours.write(directory.path());
+        stray.put(directory.path(), name);
+        let disk = Arc::new(Disk::open(directory.path()).unwrap());
+        let report = verify(&*disk, Some(&key), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        let damages: Vec<String> = report.damages.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            damages.iter().any(|it| it.contains(name)),
+            *is_named,
+            "{name}, {stray:?}: {damages:?}"
+        );
+        assert_eq!(
+            (report.records, damages.len()),
+            (36, usize::from(*is_named)),
+            "{name}, {stray:?}"
+        );
+        let mut copied = 0;
+        let options = SalvageOptions::default();
+        salvage(&*disk, Some(&key), &options, &mut |_| {}, &mut |_| {
+            copied += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(copied, 36, "{name}, {stray:?}");
+        let reader = ReaderOptions::new()
+            .key(key.clone())
+            .open_on(disk.clone())
+            .unwrap();
+        assert_eq!(reader.map(Result::unwrap).count(), 36, "{name}, {stray:?}");
+        let options = StreamOptions::new()
+            .seal(sealing.algorithm, sealing.unit)
+            .key(key.clone());
+        let stream = options.open(directory.path()).unwrap();
+        stream.append(b"goes on").unwrap().wait().unwrap();
+        stream.close().unwrap();
+    }
+}
+
+/// What salvage hands over, and what it says.
+fn salvaged(memory: &Memory, has_key: bool) -> (Vec<u64>, SalvageReport) {
+    let key = memory.key().filter(|_| has_key);
+    let mut sequences = Vec::new();
+    let options = SalvageOptions::default();
+    let report = salvage(memory, key.as_ref(), &options, &mut |_| {}, &mut |record| {
+        sequences.push(record.sequence);
+        Ok(())
+    });
+    (sequences, report.unwrap())
+}
+
+#[test]
+fn salvage_takes_nothing_that_was_let_go() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let segments = ours.segments();
+        // Segment 3 is in the file of segment 1, and ends after its first chunk.
+        let mut recycled = segments[2][..chunk_at(1)].to_vec();
+        recycled.extend_from_slice(&segments[0][chunk_at(1)..]);
+        let mut memory = Memory::of(&[segments[0].clone(), segments[1].clone(), recycled]);
+        memory.0.remove(&segment_name(1));
+        let (sequences, report) = salvaged(&memory, has_key);
+        assert!(
+            sequences.into_iter().eq(13..=28),
+            "{sealing:?}, {has_key}: {report:?}"
+        );
+        assert_eq!(report.lost, []);
+    });
+}
+
+#[test]
+fn salvage_says_that_it_cannot_read_the_last_header() {
+    each_sealing(|sealing, has_key| {
+        for successor in SUCCESSORS {
+            let mut memory = Memory::of(maker(*b"a stream of ours", sealing).segments());
+            carry_out("flip 3 2 header", &mut memory, &Memory::default());
+            if let Some(bytes) = successor {
+                add_successor(&mut memory, bytes);
+            }
+            let (sequences, report) = salvaged(&memory, has_key);
+            assert!(
+                sequences.into_iter().eq(1..=32),
+                "{sealing:?}, {has_key}: {report:?}"
+            );
+            assert_eq!(report.unreadable, [(3, chunk_at(2) as u64)]);
+        }
+    });
+}
+
+#[test]
+fn salvage_takes_no_chunk_out_of_a_payload() {
+    each_sealing(|sealing, has_key| {
+        // A chunk with the stream's own id, as its author would see it in a file, inside of a record. It stands
+        // where a page of the segment begins.
+        let mut forger = StreamMaker::of(
+            StreamId(*b"a stream of ours"),
+            Algorithm::None,
+            SealUnit::Batch,
+        );
+        for number in 0..9_u8 {
+            forger.chunk([vec![number; 100]]);
+        }
+        let forged = &forger.segments()[0][chunk_at(8)..];
+        let mut payload = vec![7; 2 * ALIGNMENT];
+        let at = ALIGNMENT - CHUNK_HEADER_BYTES - RECORD_HEAD_BYTES;
+        payload[at..at + forged.len()].copy_from_slice(forged);
+        let mut ours = StreamMaker::of(
+            StreamId(*b"a stream of ours"),
+            sealing.algorithm,
+            sealing.unit,
+        );
+        ours.chunk([payload]).chunk([b"second"]);
+        let mut memory = Memory::of(ours.segments());
+        assert_eq!(
+            salvaged(&memory, has_key).0,
+            [1, 2],
+            "{sealing:?}, {has_key}"
+        );
+        // Behind the forged chunk, in the same payload.
+        memory.segment(1)[chunk_at(2) - 1] ^= 1;
+        let (sequences, report) = salvaged(&memory, has_key);
+        assert_eq!(sequences, [2], "{sealing:?}, {has_key}: {report:?}");
+        assert_eq!(report.lost, [(1, 1)]);
+    });
+}
