@@ -33,8 +33,8 @@ const APPEND_EXAMPLES: &str = "\
 Examples:
   journalctl -f | freeboard stream append /var/log/journal-copy
       each line is on its way to the disk within some 20 ms
-  freeboard stream append LOG --seal blake3 --key-file ~/log.key < lines
-      sealed by batch, from now on without --seal; make a key with: (umask 077; head -c 32 /dev/urandom > ~/log.key)
+  freeboard stream append LOG --key-file ~/log.key < lines
+      sealed with BLAKE3 by batch; make a key with: (umask 077; head -c 32 /dev/urandom > ~/log.key)
   freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
       keeps at most 1 GB, and syncs every 100 ms
 

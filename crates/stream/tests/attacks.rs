@@ -414,3 +414,39 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
         assert_eq!(report.lost, [(1, 1)]);
     });
 }
+
+#[test]
+fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        for &(attack, ..) in ATTACKS {
+            let mut memory = Memory::of(ours.segments());
+            carry_out(attack, &mut memory, &other);
+            let key = memory.key().filter(|_| has_key);
+            let Ok(mut reader) = ReaderOptions::new().key(key).open_on(Arc::new(memory)) else {
+                continue;
+            };
+            let case = format!("{attack}, {sealing:?}, key {has_key}");
+            let (mut sequences, mut damages) = (Vec::new(), 0);
+            loop {
+                match reader.next_record() {
+                    Ok(Some(record)) => sequences.push(record.sequence),
+                    Ok(None) => break,
+                    Err(_) => {
+                        damages += 1;
+                        assert!(damages < 20, "{case}: it stays where it is");
+                        reader.skip_damage().unwrap();
+                    }
+                }
+            }
+            assert!(sequences.is_sorted_by(|left, right| left < right), "{case}");
+            let expected = match attack {
+                "foreign 4" => 36,
+                "splice 2" | "splice 3" => 24,
+                _ => continue,
+            };
+            assert_eq!(sequences.len(), expected, "{case}: {sequences:?}");
+        }
+    });
+}

@@ -2,12 +2,23 @@
 
 mod support;
 
+use std::{
+    any::Any,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
 use freeboard_stream::{
     DamageKind, Head, MasterKey, SalvageOptions, VerifyError, VerifyOptions, VerifyReport,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, SealUnit, SegmentHeader, StreamId,
     },
-    salvage, verify,
+    salvage,
+    storage::{Access, Storage, StorageFile},
+    verify,
 };
 use support::{StreamMaker, memory::Memory};
 
@@ -337,4 +348,88 @@ fn a_segment_header_that_is_lost_is_named_and_its_records_are_read() {
     assert_eq!(report.records, 36);
     let header = SegmentHeader::decode(memory.segment(2));
     assert!(header.is_err());
+}
+
+/// A stream that somebody writes to: it is locked, and each time it is listed it is what comes next in the row.
+#[derive(Debug)]
+struct Live {
+    states: Vec<Memory>,
+    lists: AtomicUsize,
+}
+
+impl Live {
+    fn now(&self) -> &Memory {
+        let index = self.lists.load(Ordering::Relaxed).saturating_sub(1);
+        &self.states[index.min(self.states.len() - 1)]
+    }
+}
+
+impl Storage for Live {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.now().list()
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
+        self.now().open(name, access)
+    }
+
+    fn create(&self, _: &str, _: u64, _: Access) -> io::Result<Arc<dyn StorageFile>> {
+        unreachable!("verify creates nothing")
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        unreachable!("verify renames nothing")
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        unreachable!("verify removes nothing")
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        unreachable!("verify syncs nothing")
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// How many damages are reported, and how often the stream was checked.
+fn check_live(states: Vec<Memory>) -> (u64, usize) {
+    let key = states[0].key();
+    let live = Live {
+        states,
+        lists: AtomicUsize::new(0),
+    };
+    let report = verify(&live, key.as_ref(), &VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(
+        report.is_live,
+        live.lists.load(Ordering::Relaxed) > 1 || report.damage_count > 0
+    );
+    (report.damage_count, live.lists.into_inner())
+}
+
+#[test]
+fn what_a_writer_is_writing_is_no_damage() {
+    each(|algorithm, unit| {
+        let maker = thirty_six(algorithm, unit);
+        let whole = Memory::of(maker.segments());
+        let with = |change: &dyn Fn(&mut Memory)| {
+            let mut memory = whole.clone();
+            change(&mut memory);
+            memory
+        };
+        // The last chunk is half written; the chunk before the last is on its way; a segment was let go.
+        let torn = with(&|it| it.segment(3)[chunk(2)][600..].fill(0));
+        let late = with(&|it| it.segment(3)[chunk(1)].fill(0));
+        let rotten = with(&|it| it.segment(1)[chunk(1)][300] ^= 1);
+        let rotten_end = with(&|it| it.segment(3)[chunk(0)][300] ^= 1);
+        assert_eq!(check_live(vec![whole.clone()]), (0, 1));
+        assert_eq!(check_live(vec![torn.clone(), whole.clone()]), (0, 2));
+        assert_eq!(check_live(vec![late.clone(), torn.clone()]), (0, 2));
+        assert_eq!(check_live(vec![rotten]), (1, 1), "it is far from the end");
+        assert_eq!(check_live(vec![rotten_end]), (1, 6));
+        assert_eq!(check_live(vec![torn]), (1, 6));
+    });
 }

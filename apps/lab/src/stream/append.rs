@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use freeboard::stream::{
     AppendError, Head, OpenError, Retention, StreamOptions, StreamWriter,
+    format::{Algorithm, SealUnit},
     storage::{Disk, Storage},
     stream_header,
 };
@@ -126,7 +127,16 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
         .as_ref()
         .and_then(|disk| stream_header(disk, None).ok())
         .map(|header| (header.algorithm, header.unit));
-    let (seal, unit) = known.unwrap_or_default();
+    let by_default = match key {
+        Some(_) => (Algorithm::Blake3, SealUnit::Batch),
+        None => Default::default(),
+    };
+    let (seal, unit) = known.unwrap_or(by_default);
+    if key.is_some() && args.seal.seal.is_none() && known.is_some_and(|(seal, _)| !seal.is_sealed())
+    {
+        let text = "the stream is not sealed, so the key would not be used";
+        return Err(Usage::new(format!("{}: {text}", path.display())).into());
+    }
     let aside = set_aside(path);
     let mut options = StreamOptions::new()
         .seal(

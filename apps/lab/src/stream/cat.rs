@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use freeboard::stream::{
-    ReadError, ReadFrom, ReaderOptions, StreamReader, format::segment_number, storage::Storage,
+    ReadError, ReadFrom, ReaderOptions, StreamReader,
+    format::segment_number,
+    storage::{Disk, Storage},
+    stream_header,
 };
 use jiff::Timestamp;
 
@@ -67,9 +70,20 @@ impl FromStr for Where {
 
 /// Opens a stream to be read.
 pub(super) fn open(stream: &StreamArgs, key: &KeyArgs, from: ReadFrom) -> Result<StreamReader> {
+    let key = key.key(&stream.path)?;
+    let header = Disk::open(&stream.path)
+        .ok()
+        .and_then(|disk| stream_header(&disk, None).ok());
+    if key.is_none() && header.is_some_and(|header| header.algorithm.is_sealed()) {
+        // Nobody may be there to read it.
+        let _ = writeln!(
+            io::stderr(),
+            "no key: checksums are checked, and tags are not"
+        );
+    }
     ReaderOptions::new()
         .from(from)
-        .key(key.key(&stream.path)?)
+        .key(key)
         .open(&stream.path)
         .map_err(|error| Unchecked(format!("{}: {error}", stream.path.display())).into())
 }
@@ -110,6 +124,7 @@ pub(super) fn cat(args: &CatArgs) -> Result<ExitCode> {
             Ok(Some(record)) => line::write(record, is_json, &mut out.piece),
             Ok(None) => break,
             Err(error @ ReadError::Damaged { .. }) if args.skip_damage => {
+                out.flush()?;
                 // Nobody may be there to read it.
                 let _ = writeln!(io::stderr(), "damaged: {error}");
                 code = ExitCode::FAILURE;

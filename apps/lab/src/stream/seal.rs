@@ -9,7 +9,7 @@ use freeboard::stream::{
 /// The knobs of seal and mode.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SealArgs {
-    /// What seals it: none, hmac-sha256, hmac-sha512 or blake3 [default: none]
+    /// What seals it: none, hmac-sha256, hmac-sha512 or blake3 [default: blake3 if there is a key, else none]
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) seal: Option<Algorithm>,
 

@@ -37,6 +37,8 @@ pub(super) struct Report {
     seal: &'static str,
     seal_unit: &'static str,
     tags_checked: bool,
+    /// Whether somebody wrote to the stream meanwhile.
+    live: bool,
     segments: u64,
     chunks: u64,
     records: u64,
@@ -132,6 +134,7 @@ fn record(stream: &StreamArgs, report: &VerifyReport) -> Report {
         seal: report.algorithm.name(),
         seal_unit: report.unit.name(),
         tags_checked: report.tags_checked,
+        live: report.is_live,
         segments: report.segments,
         chunks: report.chunks,
         records: report.records,
@@ -178,11 +181,14 @@ fn words(report: &VerifyReport) -> String {
             ""
         }
     );
-    if report.first_record > 1 {
+    if report.first_record > 1 && report.is_whole() {
         text += &format!(
-            "it begins with record {}: those before it are gone, by retention or by somebody's hand\n",
+            "it begins with record {}: retention has let go those before it\n",
             report.first_record
         );
+    }
+    if report.is_live {
+        text += "somebody writes to the stream: its end moves\n";
     }
     if let Some(head) = report.head {
         text += &format!("head {head}\n");

@@ -71,7 +71,8 @@
 //! **End of a segment.** What follows the last chunk is zero, or, in a recycled file, stale: chunks
 //! whose sequence or epoch is below what would have to follow, or the inside of one. Epochs count
 //! the times a stream was opened for writing and never fall, so that what an earlier crash left
-//! behind is not taken for a successor.
+//! behind is not taken for a successor. Nothing covers stale bytes: they are no part of the stream, and no tool hands
+//! them out.
 
 mod algorithm;
 mod chunk_header;

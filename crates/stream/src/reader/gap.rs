@@ -156,11 +156,22 @@ impl StreamReader {
         }
         let number = self.number();
         for later in self.numbers()?.into_iter().filter(|later| *later > number) {
-            if let Some(Ok(next)) = self.header_of(later)? {
-                let next = self.open_segment(next)?;
-                self.enter(next);
-                self.place.previous = None;
-                break;
+            let opened = match self.header_of(later)? {
+                Some(Ok(next)) => Some(self.open_segment(next)),
+                Some(Err(_)) if !self.is_blank(later)? => None,
+                _ => continue,
+            };
+            match opened {
+                Some(Ok(next)) => {
+                    self.enter(next);
+                    self.place.previous = None;
+                    break;
+                }
+                // It is not of this stream, or its header is damaged.
+                None | Some(Err(ReadError::Damaged { .. })) => {
+                    self.passed_over.insert(later);
+                }
+                Some(Err(error)) => return Err(error),
             }
         }
         Ok(self.next_sequence())

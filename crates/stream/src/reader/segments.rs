@@ -22,7 +22,10 @@ impl StreamReader {
     }
 
     pub(super) fn numbers(&self) -> Result<Vec<u64>, ReadError> {
-        scan::segments(self.storage.as_ref()).map_err(ReadError::io("list the directory"))
+        let listed = scan::segments(self.storage.as_ref());
+        let mut numbers = listed.map_err(ReadError::io("list the directory"))?;
+        numbers.retain(|number| !self.passed_over.contains(number));
+        Ok(numbers)
     }
 
     /// The header of a segment: `None` if there is no such file, an error inside if it has none.
@@ -30,6 +33,9 @@ impl StreamReader {
         &self,
         number: u64,
     ) -> Result<Option<Result<SegmentHeader, FormatError>>, ReadError> {
+        if self.passed_over.contains(&number) {
+            return Ok(None);
+        }
         let read = scan::open_segment(self.storage.as_ref(), number, Access::Read)
             .and_then(|scan| scan.header());
         match read {
@@ -76,6 +82,13 @@ impl StreamReader {
         let keys = self.keys(&header);
         if let Some(Err(fault)) = keys.as_ref().map(|keys| check_segment(keys, &header)) {
             return Err(match fault {
+                // The key was right before: somebody else has written this one.
+                SegmentFault::WrongKey if self.segment.is_some() => ReadError::Damaged {
+                    segment: number,
+                    offset: 0,
+                    record: header.first_record,
+                    reason: "the segment was sealed with another key".to_owned(),
+                },
                 SegmentFault::WrongKey => ReadError::WrongKey { segment: number },
                 SegmentFault::Tampered => ReadError::Damaged {
                     segment: number,

@@ -1,6 +1,7 @@
 //! Reads a stream's records.
 
 use std::{
+    collections::BTreeSet,
     ops::Range,
     sync::Arc,
     time::{Duration, Instant},
@@ -54,6 +55,8 @@ pub struct StreamReader {
     pub(super) has_given_up: bool,
     /// A segment before the first that can be read, whose header is lost; until it was spoken of.
     pub(super) lost_before: Option<u64>,
+    /// Segments of others that [`skip_damage`](Self::skip_damage) has passed over.
+    pub(super) passed_over: BTreeSet<u64>,
 }
 
 /// The segment that is being read.
@@ -120,6 +123,7 @@ impl StreamReader {
             is_waiting: false,
             has_given_up: false,
             lost_before: None,
+            passed_over: BTreeSet::new(),
         };
         reader.seek(options.from)?;
         Ok(reader)

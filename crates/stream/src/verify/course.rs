@@ -62,7 +62,9 @@ impl Course {
                 algorithm: identity.algorithm,
                 unit: identity.unit,
                 tags_checked: has_keys,
+                is_live: false,
                 segments: 0,
+                last_segment: 0,
                 chunks: 0,
                 records: 0,
                 bytes: 0,
@@ -243,6 +245,7 @@ impl Course {
             self.missing_segments(last + 1, number - 1, begin.header());
         }
         self.last_segment = Some(number);
+        self.report.last_segment = number;
         let is_recycled = match begin {
             Begin::Header(header) => {
                 self.header(number, header, keys);
@@ -404,11 +407,16 @@ impl Course {
     }
 
     /// What is left to say at the end.
-    pub(super) fn finish(mut self, bytes: u64) -> VerifyReport {
+    pub(super) fn finish(mut self, bytes: u64, known: Option<&[Damage]>) -> VerifyReport {
         let (mut segment, mut offset) = (self.last_segment.unwrap_or(1), 0);
         if let Some(hole) = self.hole.take() {
             (segment, offset) = (hole.segment, hole.offset);
             self.close_hole(hole, None);
+        }
+        if let Some(known) = known {
+            let before = self.report.damages.len();
+            self.report.damages.retain(|damage| known.contains(damage));
+            self.report.damage_count -= (before - self.report.damages.len()) as u64;
         }
         self.expected_head(segment, offset);
         self.report.bytes = bytes;

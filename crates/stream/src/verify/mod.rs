@@ -13,7 +13,7 @@ mod error;
 mod report;
 mod segment;
 
-use std::io;
+use std::{io, thread, time::Duration};
 
 use crate::{
     format::{
@@ -49,8 +49,16 @@ impl Default for VerifyOptions {
     }
 }
 
-/// Checks a stream that nobody writes to. Without a key, a sealed stream's checksums and chain are
-/// checked, and its tags are not; with one, a stream that is not sealed is refused. `progress` is told from time to time how far it has come.
+/// How often a stream is checked that somebody writes to, and the pause before the second time; it doubles.
+const LIVE_CHECKS_MAX: u32 = 6;
+const LIVE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Checks a stream. Without a key, a sealed stream's checksums and chain are checked, and its tags are not; with one, a
+/// stream that is not sealed is refused. `progress` is told from time to time how far it has come.
+///
+/// Beside a writer, which holds the stream's lock, the end moves: what it is writing may look torn, or as if something
+/// were missing. If such damage is found in the last two segments, the stream is checked up to five times more, and
+/// only damage that is found each time is reported. The report says so in `is_live`.
 ///
 /// # Errors
 ///
@@ -59,6 +67,45 @@ pub fn verify(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
     options: &VerifyOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<VerifyReport, VerifyError> {
+    let is_live = || {
+        storage
+            .lock()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    };
+    let mut known: Option<Vec<Damage>> = None;
+    for checks in 1.. {
+        let may_repeat = checks < LIVE_CHECKS_MAX;
+        match check(storage, key, options, known.as_deref(), progress) {
+            // Retention may have taken a segment since the directory was listed.
+            Err(VerifyError::Io { source, .. })
+                if may_repeat && source.kind() == io::ErrorKind::NotFound && is_live() => {}
+            Ok(mut report) if !report.is_whole() && is_live() => {
+                report.is_live = true;
+                let is_end = |damage: &Damage| damage.segment + 1 >= report.last_segment;
+                if !may_repeat || !report.damages.iter().all(is_end) {
+                    return Ok(report);
+                }
+                known = Some(report.damages);
+            }
+            Ok(mut report) => {
+                report.is_live = known.is_some();
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        }
+        thread::sleep(LIVE_PAUSE * (1 << checks));
+    }
+    unreachable!("the last check returns")
+}
+
+/// Checks a stream once. Of the damage only what is `known` counts, if that is given, and the head.
+fn check(
+    storage: &dyn Storage,
+    key: Option<&MasterKey>,
+    options: &VerifyOptions,
+    known: Option<&[Damage]>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<VerifyReport, VerifyError> {
     let listed = scan::list(storage).map_err(VerifyError::io("list the directory"))?;
@@ -113,7 +160,7 @@ pub fn verify(
         bytes_done: bytes_total,
         bytes_total,
     });
-    Ok(course.finish(bytes_total))
+    Ok(course.finish(bytes_total, known))
 }
 
 /// The mark of retention, if there is one.

@@ -28,8 +28,12 @@ pub struct VerifyReport {
     pub unit: SealUnit,
     /// Whether the tags were checked; without a key they cannot be.
     pub tags_checked: bool,
+    /// Whether somebody wrote to the stream meanwhile, so that its end was moving.
+    pub is_live: bool,
     /// Segments that have begun.
     pub segments: u64,
+    /// The number of the last segment's file, which may only be made ready.
+    pub last_segment: u64,
     /// Chunks that are whole.
     pub chunks: u64,
     /// Records that are whole.

@@ -38,6 +38,8 @@ pub const SHARDS_MAX: usize = 64;
 pub struct StreamOptions {
     pub(super) algorithm: Algorithm,
     pub(super) unit: SealUnit,
+    /// Whether the caller chose the seal.
+    is_seal_chosen: bool,
     pub(super) key: Option<MasterKey>,
     pub(super) sync: SyncMode,
     pub(super) buffer: BufferSize,
@@ -54,6 +56,7 @@ impl Default for StreamOptions {
         Self {
             algorithm: Algorithm::None,
             unit: SealUnit::Batch,
+            is_seal_chosen: false,
             key: None,
             sync: SyncMode::Batch,
             buffer: BufferSize::Auto,
@@ -74,18 +77,24 @@ impl StreamOptions {
         Self::default()
     }
 
-    /// Sets what the stream is sealed with, and by what unit. A stream keeps its seal for life.
+    /// Sets what the stream is sealed with, and by what unit; by default keyed BLAKE3 by batch if there is a key,
+    /// else nothing. A stream keeps its seal for life.
     #[must_use]
     pub fn seal(mut self, algorithm: Algorithm, unit: SealUnit) -> Self {
         self.algorithm = algorithm;
         self.unit = unit;
+        self.is_seal_chosen = true;
         self
     }
 
-    /// Sets the key to seal with. There is no default: sealing without one is an error.
+    /// Sets the key to seal with. There is no default: sealing without one is an error, and so is a key with a seal
+    /// of [`Algorithm::None`].
     #[must_use]
     pub fn key(mut self, key: MasterKey) -> Self {
         self.key = Some(key);
+        if !self.is_seal_chosen {
+            self.algorithm = Algorithm::Blake3;
+        }
         self
     }
 
@@ -195,6 +204,9 @@ impl StreamOptions {
             return Err(OpenError::KeyMissing {
                 algorithm: self.algorithm,
             });
+        }
+        if self.key.is_some() && !self.algorithm.is_sealed() {
+            return refuse("key", "with the seal none it would not be used".to_owned());
         }
         self.memory.validate()?;
         let policy = self.memory.overload_policy();
