@@ -31,13 +31,10 @@ impl EmbeddedRedis {
         Ok(Self { system, server })
     }
 
-    /// Where it is.
+    /// Where it is, with its password.
     #[must_use]
     pub fn options(&self) -> RedisOptions {
-        RedisOptions {
-            port: self.server.address().port(),
-            ..RedisOptions::default()
-        }
+        self.server.client_options()
     }
 }
 

@@ -10,13 +10,14 @@ use std::thread;
 use clap::Parser;
 use freeboard_actor::System;
 use freeboard_io::{Policy, Poller};
-use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
+use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
 
 #[derive(Parser)]
 struct Arguments {
     /// 0 takes any that is free
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// What clients have to show [default: nothing]
     #[arg(long)]
     password: Option<String>,
     #[arg(long, default_value_t = 2)]
@@ -32,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let options = EmbeddedOptions {
         port: arguments.port,
-        password: arguments.password,
+        password: arguments.password.map_or(Password::None, Password::Is),
         ..EmbeddedOptions::default()
     };
     let server = RedisEmbedded::start(&system, &poller, options)?;

@@ -119,6 +119,9 @@ impl Connection {
                 .add(1);
             return Err(Over);
         }
+        if self.dialogue.session.is_dropped {
+            return Err(Over);
+        }
         if self.dialogue.session.is_closing {
             return self.close(cx);
         }
@@ -177,6 +180,7 @@ impl Connection {
 
     /// Ends this side once all is written.
     fn close(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
+        self.inbox = BytesMut::new();
         if !self.flush()? {
             return Ok(false);
         }
@@ -185,7 +189,6 @@ impl Connection {
         if socket.is_ended() || socket.end().is_err() {
             return Err(Over);
         }
-        self.inbox = BytesMut::new();
         self.phase = Phase::Lingering(LINGER_BYTES);
         cx.notice_after(LINGER_TIME, Self::over)?;
         Ok(true)

@@ -7,10 +7,11 @@ use crate::{
     clock,
     command::{Action, Call, Command, deliver, is_only_listening},
     commands,
+    malformed::Malformed,
     output::Output,
     refusal::Refusal,
     request_reader::RequestReader,
-    session::Session,
+    session::{Session, Transaction},
     store::{Common, Store},
 };
 
@@ -53,6 +54,7 @@ impl Dialogue {
         let common = self.common.clone();
         let mut store = common.store.lock();
         let fed = self.feed_locked(input, &mut store);
+        self.hold(input.len() - fed.bytes);
         if self.session.is_closing {
             let member = &mut self.session.member;
             member.unsubscribe_all(&mut store.subscribers);
@@ -87,6 +89,10 @@ impl Dialogue {
                         now_ms,
                     };
                     take(&mut call);
+                    if self.session.is_dropped {
+                        self.common.gauges.malformed.add(1);
+                        self.session.is_closing = true;
+                    }
                 }
                 Ok(None) => {
                     fed.is_hungry = true;
@@ -94,14 +100,34 @@ impl Dialogue {
                 }
                 Err(malformed) => {
                     self.common.gauges.malformed.add(1);
-                    self.session.is_closing = true;
-                    let text = format!("ERR {malformed}");
-                    self.output.error(text.as_bytes());
+                    self.close(malformed);
                     return fed;
                 }
             }
         }
         fed
+    }
+
+    /// Counts what is kept until more comes, and `input_bytes` that were not taken.
+    fn hold(&mut self, input_bytes: usize) {
+        let transaction = self.session.transaction.as_ref();
+        let transaction_bytes = transaction.map_or(0, Transaction::bytes);
+        let bytes = input_bytes + self.reader.kept_bytes() + transaction_bytes;
+        if !self.session.is_closing && !self.session.member.hold(bytes) {
+            self.common.gauges.unfinished.add(1);
+            self.close(Malformed::Unfinished);
+        }
+        if self.session.is_closing {
+            self.reader = RequestReader::new(0);
+            self.session.transaction = None;
+            self.session.member.hold(0);
+        }
+    }
+
+    /// Says why, and reads nothing more.
+    fn close(&mut self, why: Malformed) {
+        self.session.is_closing = true;
+        self.output.error(format!("ERR {why}").as_bytes());
     }
 
     /// Writes messages that were published meanwhile.
@@ -120,6 +146,11 @@ impl Dialogue {
 fn take(call: &mut Call<'_>) {
     // As Redis: a blank line is no request, nor is an empty array.
     if call.arguments.len() == 0 {
+        return;
+    }
+    // A browser that was made to send commands sends these words first. Redis closes at them, too.
+    if call.is_word(0, "POST") || call.is_word(0, "Host:") {
+        call.session.is_dropped = true;
         return;
     }
     call.store.commands += 1;

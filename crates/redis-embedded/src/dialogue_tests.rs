@@ -5,11 +5,23 @@ use std::sync::Arc;
 use proptest::{prelude::*, sample::Index};
 
 use crate::{
-    dialogue::Dialogue, member::Member, options::EmbeddedOptions, session::Session, store::Common,
+    dialogue::Dialogue,
+    member::Member,
+    options::{EmbeddedOptions, Password},
+    session::Session,
+    store::Common,
 };
 
+fn open() -> EmbeddedOptions {
+    EmbeddedOptions {
+        password: Password::None,
+        ..EmbeddedOptions::default()
+    }
+}
+
 fn dialogue(options: EmbeddedOptions) -> Dialogue {
-    let common = Arc::new(Common::new(options));
+    let password = options.password.resolve().unwrap();
+    let common = Arc::new(Common::new(options, password));
     let member = Member::join(&common).unwrap();
     Dialogue::new(Session::new(1, member))
 }
@@ -127,7 +139,7 @@ proptest! {
         stream in stream(),
         cuts in prop::collection::vec(any::<Index>(), 0..6),
     ) {
-        check(&EmbeddedOptions::default(), &stream, &cuts)?;
+        check(&open(), &stream, &cuts)?;
     }
 
     #[test]
@@ -135,7 +147,7 @@ proptest! {
         noise in noise(),
         cuts in prop::collection::vec(any::<Index>(), 0..6),
     ) {
-        check(&EmbeddedOptions::default(), &noise, &cuts)?;
+        check(&open(), &noise, &cuts)?;
     }
 
     #[test]
@@ -145,7 +157,7 @@ proptest! {
     ) {
         let options = EmbeddedOptions {
             query_bytes_max: 1 << 10,
-            password: Some("secret".to_owned()),
+            password: Password::Is("secret".to_owned()),
             ..EmbeddedOptions::default()
         };
         check(&options, &stream, &cuts)?;
@@ -156,7 +168,7 @@ proptest! {
 fn a_cut_at_each_byte_gives_the_same_replies() {
     let stream =
         b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\nGET \"k\"\r\n*1\r\n$4\r\nPING\r\n\n*1\r\n+";
-    let options = EmbeddedOptions::default();
+    let options = open();
     let whole = replies(&options, [&stream[..]]);
     let wanted = b"+OK\r\n$2\r\n\r\n\r\n+PONG\r\n";
     assert_eq!(whole, (wanted.to_vec(), true));
@@ -170,7 +182,7 @@ fn a_cut_at_each_byte_gives_the_same_replies() {
 fn lines_and_requests_have_a_largest_size() {
     let options = EmbeddedOptions {
         query_bytes_max: 1 << 20,
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let check = |stream: &[u8], wanted: &str| {
         let wanted = format!("-ERR Protocol error: {wanted}\r\n").into_bytes();

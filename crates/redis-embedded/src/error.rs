@@ -12,6 +12,9 @@ pub enum StartError {
     /// An option makes no sense.
     #[error(transparent)]
     Options(#[from] EmbeddedOptionsError),
+    /// The operating system gave no random bits for a password.
+    #[error("cannot draw a password: {0}")]
+    Password(#[from] getrandom::Error),
     /// The port cannot be had.
     #[error(transparent)]
     Bind(#[from] BindError),

@@ -11,20 +11,23 @@
 //! Redis 7.0; a test compares both byte by byte. There is one database, nothing is written to the disk, and there
 //! are no other types, patterns, scans or blocking commands.
 //!
-//! All is bounded ([`EmbeddedOptions`]): connections, requests, what a client leaves unread, and what the keys
-//! hold, where what was not used for long makes way.
+//! All is bounded ([`EmbeddedOptions`]): connections, requests, the unfinished requests of all clients, what a
+//! client leaves unread, and what the keys hold, where what was not used for long makes way.
+//!
+//! A web page in a browser of this machine can send requests to loopback. It cannot use the server: clients need a
+//! random password by default ([`Password`]), and a connection is closed without a reply at a command that is
+//! called `POST` or `Host:`, as at Redis.
 //!
 //! ```no_run
 //! use freeboard_actor::System;
 //! use freeboard_io::{Policy, Poller};
-//! use freeboard_redis::{Redis, RedisOptions};
+//! use freeboard_redis::Redis;
 //! use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
 //!
 //! let poller = Poller::new(2, Policy::default())?;
 //! let system = System::builder().workers(2).driver(poller.driver()).build()?;
 //! let server = RedisEmbedded::start(&system, &poller, EmbeddedOptions::default())?;
-//! let options = RedisOptions { port: server.address().port(), ..RedisOptions::default() };
-//! let redis = Redis::connect(&system, &poller, options)?;
+//! let redis = Redis::connect(&system, &poller, server.client_options())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -59,6 +62,6 @@ mod subscribers;
 mod sweeper;
 
 pub use error::StartError;
-pub use options::{EmbeddedOptions, EmbeddedOptionsError};
+pub use options::{EmbeddedOptions, EmbeddedOptionsError, Password};
 pub use server::RedisEmbedded;
 pub use snapshot::EmbeddedSnapshot;

@@ -24,4 +24,7 @@ pub(crate) enum Malformed {
     /// Redis closes the connection without a word.
     #[error("Protocol error: too big request")]
     LongRequest,
+    /// Redis evicts the clients that take the most instead.
+    #[error("unfinished requests of all clients take too many bytes")]
+    Unfinished,
 }

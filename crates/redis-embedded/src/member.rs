@@ -1,10 +1,13 @@
 //! A connection's part in what all share: its place among them, and the channels it listens to.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 
-use crate::{inbox::Inbox, store::Common, subscribers::Subscribers};
+use crate::{inbox::Inbox, options::UNCOUNTED_BYTES, store::Common, subscribers::Subscribers};
 
 /// What a channel takes beside its name, in bytes.
 const CHANNEL_BYTES: usize = 160;
@@ -18,6 +21,8 @@ pub(crate) struct Member {
     inbox: Option<Arc<Inbox>>,
     channels: BTreeSet<Bytes>,
     channels_bytes: usize,
+    /// Its part in the bytes of unfinished requests.
+    unfinished_bytes: usize,
 }
 
 impl Member {
@@ -33,6 +38,7 @@ impl Member {
             inbox: None,
             channels: BTreeSet::new(),
             channels_bytes: 0,
+            unfinished_bytes: 0,
         })
     }
 
@@ -44,6 +50,23 @@ impl Member {
     pub(crate) fn listen_with(&mut self, call: impl Fn() + Send + Sync + 'static) {
         let bytes_max = self.common.options.output_bytes_max;
         self.inbox = Some(Arc::new(Inbox::new(bytes_max, call)));
+    }
+
+    /// Its unfinished requests take so many bytes now. `false` if all connections together may not take as many.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.saturating_sub(UNCOUNTED_BYTES);
+        let before = std::mem::replace(&mut self.unfinished_bytes, bytes);
+        let total = &self.common.unfinished_bytes;
+        // Ordering: Relaxed, a sum that orders nothing else.
+        if bytes <= before {
+            if bytes < before {
+                total.fetch_sub(before - bytes, Ordering::Relaxed);
+            }
+            return true;
+        }
+        // Ordering: Relaxed, as above.
+        let all = total.fetch_add(bytes - before, Ordering::Relaxed) + bytes - before;
+        all <= self.common.options.unfinished_bytes_max
     }
 
     pub(crate) fn inbox(&self) -> Option<&Arc<Inbox>> {
@@ -98,6 +121,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        self.hold(0);
         let common = self.common.clone();
         let mut store = common.store.lock();
         store.connections -= 1;

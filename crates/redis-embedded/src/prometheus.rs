@@ -43,8 +43,20 @@ const FAMILIES: &[Family] = &[
     (
         "freeboard_redis_embedded_connections_malformed_total",
         FamilyKind::Counter,
-        "Connections closed because what came was no request.",
+        "Connections closed because what came was no request, or was HTTP.",
         |it| it.connections_malformed,
+    ),
+    (
+        "freeboard_redis_embedded_connections_unfinished_total",
+        FamilyKind::Counter,
+        "Connections closed because the unfinished requests of all clients took too many bytes.",
+        |it| it.connections_unfinished,
+    ),
+    (
+        "freeboard_redis_embedded_unfinished_bytes",
+        FamilyKind::Gauge,
+        "What unfinished requests and transactions take; the first 64 KiB of each connection do not count.",
+        |it| it.unfinished_bytes as u64,
     ),
     (
         "freeboard_redis_embedded_commands_total",

@@ -71,6 +71,11 @@ impl RequestReader {
         Ok(Some(std::mem::take(&mut self.at)))
     }
 
+    /// What is kept of a request that has not come whole, beside its bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        size_of_val::<[Place]>(&self.places)
+    }
+
     /// Of the request that was found last; `input` is what it was found in.
     pub(crate) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
         let bytes = if self.is_inline { &self.words } else { input };

@@ -4,7 +4,7 @@ use std::{
     fmt,
     io::Write,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use freeboard_actor::{ActorRef, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_io::Poller;
 use freeboard_net::tcp::{Listener, ListenerOptions};
+use freeboard_redis::RedisOptions;
 
 use crate::{
     connection::Connection, error::StartError, member::Member, options::EmbeddedOptions,
@@ -38,12 +39,13 @@ impl RedisEmbedded {
         options: EmbeddedOptions,
     ) -> Result<Self, StartError> {
         options.check()?;
+        let password = options.password.resolve()?;
         let address = (Ipv4Addr::LOCALHOST, options.port).into();
         let listener_options = ListenerOptions {
             // One more, to be told that there are too many.
             connections_max: options.connections_max + 1,
         };
-        let common = Arc::new(Common::new(options));
+        let common = Arc::new(Common::new(options, password));
         // The listener's actor outlives its socket, and must not keep what the server held.
         let (of_server, to_poller) = (Arc::downgrade(&common), poller.clone());
         let mut last_id = 0;
@@ -92,6 +94,16 @@ impl RedisEmbedded {
         self.listener.address()
     }
 
+    /// How a client reaches it: the port and the password, and the defaults beside.
+    #[must_use]
+    pub fn client_options(&self) -> RedisOptions {
+        RedisOptions {
+            port: self.address().port(),
+            password: self.common.password.clone(),
+            ..RedisOptions::default()
+        }
+    }
+
     /// What was counted so far.
     #[must_use]
     pub fn snapshot(&self) -> EmbeddedSnapshot {
@@ -102,6 +114,9 @@ impl RedisEmbedded {
             connections_refused: gauges.refused.get(),
             connections_overflowed: gauges.overflowed.get(),
             connections_malformed: gauges.malformed.get(),
+            connections_unfinished: gauges.unfinished.get(),
+            // Ordering: Relaxed, a figure.
+            unfinished_bytes: self.common.unfinished_bytes.load(Ordering::Relaxed),
             commands: store.commands,
             keys: store.keyspace.len(),
             bytes: store.keyspace.bytes(),

@@ -16,6 +16,8 @@ pub(crate) struct Session {
     pub(crate) is_logged_in: bool,
     /// Nothing more is read.
     pub(crate) is_closing: bool,
+    /// The client speaks HTTP: replies that wait are not sent either.
+    pub(crate) is_dropped: bool,
     pub(crate) transaction: Option<Transaction>,
     pub(crate) member: Member,
 }
@@ -25,8 +27,9 @@ impl Session {
         Self {
             id,
             name: Bytes::new(),
-            is_logged_in: member.common().options.password.is_none(),
+            is_logged_in: member.common().password.is_none(),
             is_closing: false,
+            is_dropped: false,
             transaction: None,
             member,
         }
@@ -65,6 +68,11 @@ impl Transaction {
             self.commands.push((command, arguments));
         }
         has_room
+    }
+
+    /// The memory that its commands take.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn into_commands(self) -> Vec<(&'static Command, KeptArguments)> {

@@ -9,8 +9,12 @@ pub struct EmbeddedSnapshot {
     pub connections_refused: u64,
     /// Connections closed because their client had left too much unread.
     pub connections_overflowed: u64,
-    /// Connections closed because what came was no request.
+    /// Connections closed because what came was no request, or was HTTP.
     pub connections_malformed: u64,
+    /// Connections closed because the unfinished requests of all clients took too many bytes.
+    pub connections_unfinished: u64,
+    /// What unfinished requests and transactions take, in bytes; the first 64 KiB of each connection do not count.
+    pub unfinished_bytes: usize,
     /// Requests.
     pub commands: u64,
     /// Keys, with those that are over and were not looked at since.

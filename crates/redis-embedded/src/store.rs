@@ -4,6 +4,8 @@
 //! and a transaction needs none. Shards would let connections go on side by side, but most of a request's time is
 //! the kernel's, outside of the lock.
 
+use std::sync::atomic::AtomicUsize;
+
 use freeboard_cache::native::NativeScript;
 use freeboard_meter::Counter;
 use parking_lot::Mutex;
@@ -14,6 +16,10 @@ use crate::{keyspace::Keyspace, options::EmbeddedOptions, subscribers::Subscribe
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) options: EmbeddedOptions,
+    /// What clients have to show.
+    pub(crate) password: Option<String>,
+    /// What the unfinished requests and transactions of all connections take, without what does not count.
+    pub(crate) unfinished_bytes: AtomicUsize,
     pub(crate) store: Mutex<Store>,
     pub(crate) gauges: Gauges,
 }
@@ -35,11 +41,12 @@ pub(crate) struct Store {
 pub(crate) struct Gauges {
     pub(crate) refused: Counter,
     pub(crate) malformed: Counter,
+    pub(crate) unfinished: Counter,
     pub(crate) overflowed: Counter,
 }
 
 impl Common {
-    pub(crate) fn new(options: EmbeddedOptions) -> Self {
+    pub(crate) fn new(options: EmbeddedOptions, password: Option<String>) -> Self {
         let store = Store {
             keyspace: Keyspace::new(options.bytes_max, options.seed),
             subscribers: Subscribers::default(),
@@ -49,6 +56,8 @@ impl Common {
         };
         Self {
             options,
+            password,
+            unfinished_bytes: AtomicUsize::new(0),
             store: Mutex::new(store),
             gauges: Gauges::default(),
         }

@@ -414,35 +414,6 @@ fn passwords() {
     });
 }
 
-#[test]
-fn lines_and_what_is_no_request() {
-    with_both(&[], None, |both| {
-        for bytes in [
-            &b"PING\r\n  ECHO   a \nECHO 'it\\'s' \r\n\r\n\n"[..],
-            b"ECHO \"a\\x41\\x4\\n\\r\\t\\b\\a\\q\\\"\\\\\"\r\nECHO ''\r\nECHO a\"b c\"\r\n",
-            b"*0\r\n*-1\r\n*-10\r\nPING\r\n",
-            b"ECHO \"a\r\n",
-            b"ECHO \"a\"b\r\n",
-            b"ECHO 'a'b\r\n",
-            b"*x\r\n",
-            b"*+1\r\n",
-            b"*01\r\n",
-            b"*\r\n",
-            b"*99999999999\r\n",
-            b"*1\r\nPING\r\n",
-            b"*1\r\n:1\r\n",
-            b"*1\r\n$x\r\n",
-            b"*1\r\n$-1\r\n",
-            b"*1\r\n$+4\r\nPING\r\n",
-            b"*1\r\n$99999999999\r\n",
-            b"*1\r\n$4\r\nPINGxxPING\r\n",
-            b"PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n!PING\r\nPING\r\n",
-        ] {
-            both.check(bytes);
-        }
-    });
-}
-
 /// Requests with a key and a value to be put in.
 const FORMS: &str = "\
     SET KEY VALUE; SET KEY VALUE NX; SET KEY VALUE XX; SET KEY VALUE GET; SET KEY VALUE EX 100; \

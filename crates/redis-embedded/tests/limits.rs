@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded, StartError};
-use support::{LONG, Peer, embedded, eventually, request, words};
+use freeboard_redis::Redis;
+use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded, StartError};
+use support::{LONG, Peer, embedded, eventually, open, request, words};
 
 /// Sends until the server takes no more, for a moment. How many bytes it took.
 fn send_until_full(peer: &mut Peer, request: &[u8], bytes_max: usize) -> usize {
@@ -28,7 +29,7 @@ fn send_until_full(peer: &mut Peer, request: &[u8], bytes_max: usize) -> usize {
 
 #[test]
 fn a_client_that_never_reads_is_served_no_further() {
-    let (_system, server) = embedded(EmbeddedOptions::default());
+    let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     let value = vec![7; 64 << 10];
     peer.send(&request(&[&b"SET"[..], b"k", &value]));
@@ -56,7 +57,7 @@ fn a_client_that_never_reads_is_served_no_further() {
 fn a_request_for_more_than_anyone_is_kept_for_ends_the_connection() {
     let options = EmbeddedOptions {
         output_bytes_max: 1 << 20,
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let (_system, server) = embedded(options);
     let value = vec![7; 4 << 10];
@@ -76,10 +77,85 @@ fn a_request_for_more_than_anyone_is_kept_for_ends_the_connection() {
 }
 
 #[test]
+fn unfinished_requests_of_all_connections_have_one_bound() {
+    let unfinished_bytes_max = 900 << 10;
+    let options = EmbeddedOptions {
+        unfinished_bytes_max,
+        ..open()
+    };
+    let (_system, server) = embedded(options);
+    let value = vec![7; 400 << 10];
+    let set = request(&[&b"SET"[..], b"k", &value]);
+    let in_transaction = [words("MULTI"), set.clone()].concat();
+    // What is sent, what is replied to it, and what ends it.
+    let cases: [[&[u8]; 4]; 2] = [
+        [&set[..set.len() - 1], b"", b"\n", b"+OK\r\n"],
+        [
+            &in_transaction,
+            b"+OK\r\n+QUEUED\r\n",
+            b"EXEC\r\n",
+            b"*1\r\n+OK\r\n",
+        ],
+    ];
+    for (round, [sent, replies, end, end_replies]) in (0..).zip(cases) {
+        // Two of them find room.
+        let mut holders: Vec<Peer> = (0..2).map(|_| Peer::connect(server.address())).collect();
+        for (number, holder) in (1..).zip(&mut holders) {
+            holder.send(sent);
+            holder.expect(replies);
+            let held = number * (value.len() - (64 << 10));
+            eventually("it is held", || server.snapshot().unfinished_bytes >= held);
+        }
+        for _ in 0..3 {
+            let mut further = Peer::connect(server.address());
+            // It may be refused before all is sent.
+            let _ = further.0.write_all(sent);
+            let read = further.read_to_end();
+            let error = b"-ERR unfinished requests of all clients take too many bytes\r\n";
+            assert!(read.ends_with(error), "{}", read.escape_ascii());
+        }
+        let figures = server.snapshot();
+        assert_eq!(figures.connections_unfinished, 3 * (round + 1));
+        assert!(figures.unfinished_bytes <= unfinished_bytes_max);
+        // A short request gets through, however it is cut.
+        let mut short = Peer::connect(server.address());
+        words("PING").chunks(1).for_each(|piece| short.send(piece));
+        short.expect(b"+PONG\r\n");
+        for holder in &mut holders {
+            holder.send(end);
+            holder.expect(end_replies);
+        }
+        eventually("nothing is held", || {
+            server.snapshot().unfinished_bytes == 0
+        });
+    }
+}
+
+#[test]
+fn by_default_each_server_has_a_password_of_its_own() {
+    let poller = freeboard_io::Poller::new(1, freeboard_io::Policy::default()).unwrap();
+    let system = freeboard_actor::System::builder()
+        .workers(1)
+        .driver(poller.driver());
+    let system = system.build().unwrap();
+    let passwords = [(); 2].map(|()| {
+        let options = EmbeddedOptions::default();
+        let server = RedisEmbedded::start(&system, &poller, options).unwrap();
+        let mut peer = Peer::connect(server.address());
+        peer.ask("SET k v", "-NOAUTH Authentication required.\r\n");
+        let redis = Redis::connect(&system, &poller, server.client_options()).unwrap();
+        redis.wait_up(LONG).unwrap();
+        server.client_options().password.unwrap()
+    });
+    assert_ne!(passwords[0], passwords[1]);
+    assert_eq!(passwords[0].len(), 32);
+}
+
+#[test]
 fn a_subscriber_that_never_reads_is_closed() {
     let options = EmbeddedOptions {
         output_bytes_max: 1 << 20,
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let (_system, server) = embedded(options);
     let mut subscriber = Peer::connect(server.address());
@@ -101,7 +177,7 @@ fn a_subscriber_that_never_reads_is_closed() {
 fn further_connections_are_refused() {
     let options = EmbeddedOptions {
         connections_max: 3,
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let (_system, server) = embedded(options);
     let mut peers: Vec<Peer> = (0..3).map(|_| Peer::connect(server.address())).collect();
@@ -127,7 +203,7 @@ fn further_connections_are_refused() {
 
 #[test]
 fn what_is_no_request_is_refused_and_the_refusal_arrives() {
-    let (_system, server) = embedded(EmbeddedOptions::default());
+    let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     // What is behind it is never looked at, and resets nothing.
     let bytes = [&words("PING")[..], b"*1\r\n!\r\n", &vec![b'x'; 500_000]].concat();
@@ -144,7 +220,7 @@ fn what_is_no_request_is_refused_and_the_refusal_arrives() {
 
 #[test]
 fn a_peer_that_ends_its_side_gets_its_replies() {
-    let (_system, server) = embedded(EmbeddedOptions::default());
+    let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     peer.send(&words("PING").repeat(1_000));
     peer.0.shutdown(std::net::Shutdown::Write).unwrap();
@@ -157,7 +233,7 @@ fn keys_never_take_more_than_their_bound() {
     let options = EmbeddedOptions {
         bytes_max,
         seed: Some(7),
-        ..EmbeddedOptions::default()
+        ..open()
     };
     // Twice, as chance is repeated by its seed.
     let survivors = [0, 1].map(|_| {
@@ -187,7 +263,7 @@ fn keys_never_take_more_than_their_bound() {
 fn a_value_without_room_is_refused() {
     let options = EmbeddedOptions {
         bytes_max: 64 << 10,
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let (_system, server) = embedded(options);
     let mut peer = Peer::connect(server.address());
@@ -203,7 +279,7 @@ fn a_value_without_room_is_refused() {
 
 #[test]
 fn keys_that_are_over_go_though_nobody_looks_at_them() {
-    let (_system, server) = embedded(EmbeddedOptions::default());
+    let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     peer.ask("SET stays v", "+OK\r\n");
     for number in 0..10_000 {
@@ -217,7 +293,7 @@ fn keys_that_are_over_go_though_nobody_looks_at_them() {
 
 #[test]
 fn dropping_the_server_closes_its_sockets() {
-    let (system, server) = embedded(EmbeddedOptions::default());
+    let (system, server) = embedded(open());
     let address = server.address();
     let mut peer = Peer::connect(address);
     peer.ask("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
@@ -237,10 +313,10 @@ fn a_server_that_is_stopped_can_be_started_again_on_its_port() {
         .workers(1)
         .driver(poller.driver());
     let system = system.build().unwrap();
-    let first = RedisEmbedded::start(&system, &poller, EmbeddedOptions::default()).unwrap();
+    let first = RedisEmbedded::start(&system, &poller, open()).unwrap();
     let options = EmbeddedOptions {
         port: first.address().port(),
-        ..EmbeddedOptions::default()
+        ..open()
     };
     let taken = RedisEmbedded::start(&system, &poller, options.clone());
     assert!(matches!(taken, Err(StartError::Bind(_))), "{taken:?}");
@@ -259,8 +335,8 @@ fn options_that_make_no_sense_are_refused() {
     let system = system.build().unwrap();
     let options = EmbeddedOptions {
         connections_max: 0,
-        password: Some("secret".to_owned()),
-        ..EmbeddedOptions::default()
+        password: Password::Is("secret".to_owned()),
+        ..open()
     };
     assert!(!format!("{options:?}").contains("secret"));
     let refused = RedisEmbedded::start(&system, &poller, options).unwrap_err();

@@ -52,7 +52,7 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "amqp://USER:PASSWORD@HOST:PORT/VHOST", default_value = EMBEDDED)]
     amqp: String,
 
-    /// Redis; embedded is one in this process
+    /// Redis; embedded is one in this process, with a random password
     #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
     redis: String,
 

@@ -3,7 +3,7 @@
 
 use freeboard_actor::System;
 use freeboard_io::{Policy, Poller};
-use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
+use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
 use freeboard_servers::{ServerError, redis};
 
 pub(crate) struct Server {
@@ -46,7 +46,10 @@ impl Server {
         let poller = Poller::new(1, Policy::default()).unwrap();
         let system = System::builder().workers(1).driver(poller.driver());
         let system = system.build().unwrap();
-        let options = EmbeddedOptions::default();
+        let options = EmbeddedOptions {
+            password: Password::None,
+            ..EmbeddedOptions::default()
+        };
         let server = RedisEmbedded::start(&system, &poller, options).unwrap();
         Self {
             port: server.address().port(),

@@ -42,7 +42,7 @@ pub(super) const CLIENT: &[Command] = &[
 
 /// Whether a name and a password let a client in. Takes the same time wherever a wrong password differs.
 fn lets_in(common: &Common, user: &[u8], password: &[u8]) -> bool {
-    let Some(wanted) = &common.options.password else {
+    let Some(wanted) = &common.password else {
         return user == USER;
     };
     let wanted = wanted.as_bytes();
@@ -60,7 +60,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
 }
 
 pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
-    let has_password = call.session.member.common().options.password.is_some();
+    let has_password = call.session.member.common().password.is_some();
     match call.arguments.len() {
         2 if !has_password => return Err(NO_PASSWORD),
         2 => log_in(call, USER, call.argument(1))?,

@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr};
 
 use freeboard_redis::protocol::{Limits, Parser, Value};
-use freeboard_redis_embedded::EmbeddedOptions;
+use freeboard_redis_embedded::{EmbeddedOptions, Password};
 
 use super::{Peer, embedded, real, words};
 
@@ -77,7 +77,7 @@ pub(crate) fn with_both(options: &[&str], password: Option<&str>, test: impl FnO
         return;
     }
     let options = EmbeddedOptions {
-        password: password.map(str::to_owned),
+        password: password.map_or(Password::None, |it| Password::Is(it.to_owned())),
         ..EmbeddedOptions::default()
     };
     let (_system, embedded) = embedded(options);

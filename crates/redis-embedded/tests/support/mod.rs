@@ -13,7 +13,7 @@ use std::{
 
 use freeboard_actor::System;
 use freeboard_io::{Policy, Poller};
-use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
+use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
 use freeboard_servers::{Server, ServerError, redis};
 
 /// Far beyond what any of it takes.
@@ -25,6 +25,14 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < until, "in vain: {what}");
         thread::yield_now();
+    }
+}
+
+/// Options without a password.
+pub(crate) fn open() -> EmbeddedOptions {
+    EmbeddedOptions {
+        password: Password::None,
+        ..EmbeddedOptions::default()
     }
 }
 
