@@ -131,7 +131,7 @@ impl ProxySnapshot {
             (
                 "freeboard_proxy_broken_total",
                 Counter,
-                "Connections that broke.",
+                "Connections that broke; the other side was reset.",
                 self.broken,
             ),
         ];

@@ -16,7 +16,7 @@ use freeboard_net::{
     tcp::ListenerOptions,
 };
 use freeboard_servers::Port;
-use net::{LONG, any, connect, read_to_end, system};
+use net::{LONG, any, connect, read_to_end, reset, system, until};
 
 /// Gives back what it gets, to the end of it.
 fn echo(connections: usize) -> SocketAddr {
@@ -236,6 +236,71 @@ fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
     assert_eq!(proxy.drain(LONG), 0);
     assert_eq!(proxy.snapshot().broken, 0);
     assert!(system.shutdown(LONG).is_clean());
+}
+
+/// Fills the way to a peer that does not read, until neither the proxy nor the kernel takes more.
+fn fill(writer: &mut TcpStream) {
+    writer
+        .set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let piece = vec![7; 1 << 20];
+    while writer.write(&piece).is_ok() {}
+}
+
+/// Checks that a reset of the first, at this moment, is a reset of the second, and no end.
+fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
+    for is_of_client in [true, false] {
+        let (system, proxy, client, backend) = between();
+        let (mut first, mut second) = if is_of_client {
+            (client, backend)
+        } else {
+            (backend, client)
+        };
+        prepare(&mut first, &mut second);
+        reset(first);
+        let what = format!("{moment}, of the client: {is_of_client}");
+        match second.read_to_end(&mut Vec::new()) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{what}"),
+            // Behind an end nothing is read, and the reset is an error of the socket.
+            Ok(_) => until(&what, || second.take_error().unwrap().is_some()),
+        }
+        until("it is forgotten", || proxy.connections().open == 0);
+        assert_eq!(proxy.snapshot().broken, 1, "{what}");
+        assert_eq!(proxy.drain(LONG), 0);
+        assert!(system.shutdown(LONG).is_clean());
+    }
+}
+
+#[test]
+fn a_reset_is_passed_on_whoever_sends_it() {
+    fn exchange(first: &mut TcpStream, second: &mut TcpStream) {
+        first.write_all(b"ask").unwrap();
+        second.read_exact(&mut [0; 3]).unwrap();
+        second.write_all(b"yes").unwrap();
+        first.read_exact(&mut [0; 3]).unwrap();
+    }
+    check_reset("before a byte", |_, _| {});
+    check_reset("between requests", exchange);
+    check_reset("with half of a message sent", |first, second| {
+        exchange(first, second);
+        first.write_all(b"half").unwrap();
+        second.read_exact(&mut [0; 4]).unwrap();
+    });
+    check_reset("with something unread", |first, second| {
+        exchange(first, second);
+        second.write_all(b"never read").unwrap();
+        first.peek(&mut [0; 1]).unwrap();
+    });
+    check_reset("while it does not read", |_, second| fill(second));
+    check_reset("while the other does not read", |first, _| fill(first));
+    check_reset("after its own end", |first, second| {
+        first.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(second.read(&mut [0; 1]).unwrap(), 0);
+    });
+    check_reset("after the other's end", |first, second| {
+        second.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(first.read(&mut [0; 1]).unwrap(), 0);
+    });
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct ProxySnapshot {
     pub backend_failures: u64,
     /// Connections closed because nothing came or went for too long.
     pub idle_timeouts: u64,
-    /// Connections that broke.
+    /// Connections that broke: the other side was reset.
     pub broken: u64,
 }
 

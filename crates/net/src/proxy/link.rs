@@ -158,12 +158,20 @@ impl Link {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
+            // The client broke before there was a backend.
+            Ok(true) if self.phase == Phase::Connecting => self.reset(cx),
             Ok(true) => self.over(cx),
             Ok(false) => self.watch_time(cx),
-            Err(_) if self.phase == Phase::Connecting => self.give_up(cx),
+            // One that was accepted and reset since is no backend that is down: that is another error.
+            Err(error)
+                if self.phase == Phase::Connecting
+                    && error.kind() != io::ErrorKind::ConnectionReset =>
+            {
+                self.give_up(cx);
+            }
             Err(_) => {
                 self.common.gauges.broken.add(1);
-                self.over(cx);
+                self.reset(cx);
             }
         }
     }
@@ -219,6 +227,13 @@ impl Link {
         }
         cx.notifier(|link: &mut Self, cx| link.run(cx))();
         Ok(false)
+    }
+
+    /// One side broke: the other must not take that for the end of what was sent.
+    fn reset(&mut self, cx: &mut Context<Self>) {
+        let sockets = [self.client.take(), self.backend.take()];
+        sockets.into_iter().flatten().for_each(Socket::reset);
+        cx.stop();
     }
 
     fn over(&mut self, cx: &mut Context<Self>) {

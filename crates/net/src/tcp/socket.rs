@@ -1,5 +1,7 @@
 //! A connected socket: reads and writes until it would block, and is called when that changes.
 
+#[cfg(unix)]
+use std::time::Duration;
 use std::{
     cell::RefCell,
     fmt,
@@ -242,6 +244,16 @@ impl Socket {
     /// What the system says.
     pub fn end(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// Closes the connection with a reset: the peer is told that it broke, and not that it came to its end. What the
+    /// kernel has not sent yet is lost.
+    ///
+    /// Other systems than Unix send an orderly end.
+    pub fn reset(self) {
+        // Where it cannot be set, the connection is closed all the same.
+        #[cfg(unix)]
+        let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
     }
 
     /// Whether a connect that was begun has come to its end.
