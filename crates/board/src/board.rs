@@ -138,7 +138,8 @@ impl BoardOptions {
         self
     }
 
-    /// The most connections at once; further ones are told so and closed.
+    /// The most connections at once. When there are more, the oldest that has not brought a whole request is told so
+    /// and closed; if all have brought one, the newest is.
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;

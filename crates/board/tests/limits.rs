@@ -10,7 +10,7 @@ use std::{
 
 use common::{
     LIMIT, eventually,
-    http::{Peer, Viewer, get, serve},
+    http::{Peer, Viewer, ask, get, serve},
     quiet_system,
 };
 use freeboard_board::BoardOptions;
@@ -125,6 +125,45 @@ fn viewers_are_bounded_and_leave_their_places() {
     first.next().unwrap();
     drop(second);
     eventually("there is room again", || Viewer::open(address, "").is_ok());
+}
+
+#[test]
+fn connections_without_a_request_make_way_for_others() {
+    const TOKEN: &str = "Kxq4-81_vYpLwm0Z";
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let (board, address) = serve(BoardOptions::new().token(TOKEN));
+    let system = quiet_system("kept");
+    board.watch(&system);
+    let mut viewer = Viewer::open(address, &format!("token={TOKEN}")).unwrap();
+    for sent in ["", "G", "GET / HTTP/1.1\r\nHost: x\r\nA: "] {
+        // More than it has places; it would wait 30 s for each of their requests.
+        let mut idle: Vec<Peer> = (0..300).map(|_| Peer::connect(address)).collect();
+        for peer in &mut idle {
+            // The oldest have made way already.
+            let _ = peer.stream().write_all(sent.as_bytes());
+        }
+        for _ in 0..10 {
+            let answer = ask(address, "GET /healthz", &[&bearer]);
+            assert_eq!(answer.head.status, 200, "behind {sent:?}");
+        }
+        eventually("the oldest are closed", || {
+            idle[..40].iter_mut().all(Peer::is_closed)
+        });
+        assert!(!idle[299].is_closed(), "the newest stay, {sent:?}");
+        viewer.next().expect("who has brought a request stays");
+    }
+}
+
+#[test]
+fn a_stranger_holds_no_place() {
+    let (_board, address) = serve(BoardOptions::new().token("Kxq4-81_vYpLwm0Z"));
+    for what in ["GET /healthz", "POST /healthz"] {
+        let mut stranger = Peer::connect(address);
+        stranger.ask(what, &[]);
+        let answer = stranger.answer().unwrap();
+        assert_eq!(answer.head.field("connection"), Some("close"), "{what}");
+        eventually("it is closed", || stranger.is_closed());
+    }
 }
 
 #[test]

@@ -2,13 +2,23 @@
 //!
 //! What it holds is bounded whatever its clients do: connections and viewers in number, a request's head
 //! in bytes and time, what a viewer has not read by the kernel's buffer and one frame, and for how long.
+//!
+//! ```text
+//!   accept ──▶ silent ──whole request──▶ served: keeps its place
+//!                └── all places are taken: the oldest is told so and closed for the next
+//! ```
+//!
+//! A connection that is refused as a stranger's is closed behind the answer, so whoever has no token holds no place.
 
 mod access;
 mod assets;
 mod metrics;
 mod routes;
+mod silent;
 
 use std::{
+    cell::Cell,
+    future::pending,
     io::{self, Write},
     net::SocketAddr,
     sync::Arc,
@@ -16,7 +26,10 @@ use std::{
 };
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -24,13 +37,14 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     runtime::{Builder, Runtime},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch},
     time::sleep,
 };
 use tokio_io_timeout::TimeoutStream;
 
 use crate::board::{BoardError, BoardOptions, Watching};
 use routes::Site;
+use silent::{Silence, Silent};
 
 /// A request's head, in bytes; further ones are answered with 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -83,7 +97,7 @@ impl Server {
         let address = bound.map_err(|source| BoardError::Bind { address, source })?;
         drop(entered);
         let (open, closed) = watch::channel(());
-        let connections = Arc::new(Semaphore::new(
+        let places = Arc::new(Semaphore::new(
             options.connections_max.min(Semaphore::MAX_PERMITS),
         ));
         let peers = Peers {
@@ -91,7 +105,7 @@ impl Server {
             patience: options.patience,
             closed,
         };
-        handle.spawn(accept(listener, connections, peers));
+        handle.spawn(accept(listener, places, peers));
         Ok(Self {
             address,
             _open: open,
@@ -137,7 +151,8 @@ struct Peers {
     closed: watch::Receiver<()>,
 }
 
-async fn accept(listener: TcpListener, connections: Arc<Semaphore>, mut peers: Peers) {
+async fn accept(listener: TcpListener, places: Arc<Semaphore>, mut peers: Peers) {
+    let silent = Silent::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -147,12 +162,17 @@ async fn accept(listener: TcpListener, connections: Arc<Semaphore>, mut peers: P
             sleep(REST).await;
             continue;
         };
-        match connections.clone().try_acquire_owned() {
-            Ok(permit) => {
-                tokio::spawn(serve(stream, permit, peers.clone()));
+        let mut place = places.clone().try_acquire_owned().ok();
+        if place.is_none() && silent.close_oldest() {
+            // It gives up its place as soon as it hears of it.
+            place = places.clone().acquire_owned().await.ok();
+        }
+        match place {
+            Some(place) => {
+                tokio::spawn(serve(stream, place, silent.enter(), peers.clone()));
             }
             // At once or not at all: a full house waits for nobody.
-            Err(_) => refuse(stream),
+            None => refuse(stream),
         }
     }
 }
@@ -165,22 +185,46 @@ fn refuse(stream: TcpStream) {
     }
 }
 
-async fn serve(stream: TcpStream, _permit: OwnedSemaphorePermit, mut peers: Peers) {
+async fn serve(
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+    (silence, mut closed): (Silence, oneshot::Receiver<()>),
+    mut peers: Peers,
+) {
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(peers.patience));
-    let connection = http1::Builder::new()
+    let router = TowerToHyperService::new(peers.router);
+    let has_spoken = Cell::new(false);
+    // Called with each head that has come whole.
+    let service = service_fn(move |request| {
+        let is_served = has_spoken.replace(true) || silence.end();
+        let answer = router.call(request);
+        async move {
+            if !is_served {
+                // Its place is another's already: `closed` is about to say so.
+                pending::<()>().await;
+            }
+            answer.await
+        }
+    });
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // For a request to come whole, and for a connection to be idle between two.
         .header_read_timeout(peers.patience)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(
-            TokioIo::new(Box::pin(stream)),
-            TowerToHyperService::new(peers.router),
-        );
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     tokio::select! {
         // What went wrong with a peer is the peer's.
-        _ = connection => {}
+        _ = &mut connection => {}
         _ = peers.closed.changed() => {}
+        Ok(()) = &mut closed => {
+            let stream = connection.into_parts().io.into_inner();
+            let stream = stream.get_ref();
+            // Nothing was written before, so there is room at once.
+            if stream.writable().await.is_ok() {
+                let _ = stream.try_write(TOO_MANY);
+            }
+        }
     }
 }

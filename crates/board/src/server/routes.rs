@@ -115,7 +115,15 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
             "this board answers to localhost and to addresses, not to other names",
         ),
     };
+    let is_stranger = matches!(
+        response.status(),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
+    );
     let headers = response.headers_mut();
+    if is_stranger {
+        // It keeps no place among the connections.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
