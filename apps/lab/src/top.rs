@@ -51,8 +51,8 @@ pub(crate) struct TopArgs {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(ROWS_MAX)))]
     rows: u32,
 
-    /// A file with the token, which is better kept out of the command line; or else the variable
-    /// FREEBOARD_TOKEN is looked at
+    /// A file with the token, which is better kept out of the command line, and to which no other user may have
+    /// access; or else the variable FREEBOARD_TOKEN is looked at
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

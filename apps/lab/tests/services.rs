@@ -4,7 +4,7 @@ mod lab;
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, ToSocketAddrs},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -22,9 +22,17 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("serve-http --listen nowhere", "--listen"),
         ("proxy --listen 127.0.0.1:0", "--to"),
         ("proxy --to nowhere", "nowhere"),
+        ("proxy --to 127.0.0.1:0", "no port"),
+        (
+            "proxy --listen 127.0.0.1:9 --to 0.0.0.0:9",
+            "the proxy itself",
+        ),
     ] {
         check_usage(words, says);
     }
+    let named = "localhost:9".to_socket_addrs().unwrap().next().unwrap();
+    let words = format!("proxy --listen {named} --to localhost:9");
+    check_usage(&words, "the proxy itself");
 }
 
 #[test]

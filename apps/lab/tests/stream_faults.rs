@@ -268,6 +268,8 @@ fn a_line_that_is_too_long_ends_the_append_and_those_before_it_are_kept() {
     assert_eq!(room.text("cat LOG"), "a\n12345678\n");
     room.append(knobs, b"12345678");
     assert_eq!(room.text("cat LOG"), "a\n12345678\n12345678\n");
+    // The longest that can be asked for.
+    room.append("--line-bytes-max 32505856", &vec![b'x'; 32_505_856]);
 }
 
 #[test]
@@ -297,8 +299,8 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("append LOG --segment-bytes 1", "segment"),
         ("append LOG --keep-age never", "--keep-age"),
         ("append LOG --keep-bytes -5", "-5"),
-        ("append LOG --line-bytes-max 0", "record_bytes_max"),
-        ("append LOG --line-bytes-max 536870913", "record_bytes_max"),
+        ("append LOG --line-bytes-max 0", "--line-bytes-max"),
+        ("append LOG --line-bytes-max 32505857", "--line-bytes-max"),
         ("cat LOG --from soon", "--from"),
         ("cat LOG --from -1", "-1"),
         ("cat LOG --from 0", "record 0"),

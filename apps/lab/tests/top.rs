@@ -3,9 +3,11 @@
 mod lab;
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{BufRead, BufReader, Write},
     net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     thread::{self, JoinHandle},
 };
 
@@ -69,6 +71,29 @@ fn bad_usage_exits_with_2() {
     }
 }
 
+/// A file with a token, and these rights.
+fn token_file(folder: &Path, mode: u32) -> PathBuf {
+    let file = folder.join("token");
+    fs::write(&file, "of-the-file\n").expect("it is ours");
+    fs::set_permissions(&file, Permissions::from_mode(mode)).expect("it is ours");
+    file
+}
+
+#[test]
+fn a_token_that_others_have_access_to_is_refused() {
+    let folder = tempfile::tempdir().expect("there is room");
+    for mode in [0o604, 0o644, 0o602, 0o666] {
+        let file = token_file(folder.path(), mode);
+        for words in ["top --once --token-file", "board --board-token-file"] {
+            let output = command(words).arg(&file).output();
+            let output = output.expect("the binary was built");
+            let said = stderr(&output);
+            assert_eq!(code(&output), 2, "{words}, {mode:o}: {said}");
+            assert!(said.contains("chmod 600"), "{words}, {mode:o}: {said}");
+        }
+    }
+}
+
 #[test]
 fn nobody_there_exits_with_1() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -98,8 +123,7 @@ fn one_frame_is_printed_as_text() {
 fn one_frame_is_printed_as_json_and_the_token_goes_along() {
     let (url, server) = serve("200 OK", FRAME, 1);
     let folder = tempfile::tempdir().expect("there is room");
-    let file = folder.path().join("token");
-    fs::write(&file, "of-the-file\n").expect("it is ours");
+    let file = token_file(folder.path(), 0o640);
     let output = command(&format!("top --json --rows 7 {url} --token-file"))
         .arg(&file)
         .env("FREEBOARD_TOKEN", "of-the-variable")

@@ -4,7 +4,6 @@ mod common;
 
 use std::{
     io::Write,
-    net::Shutdown,
     time::{Duration, Instant},
 };
 
@@ -42,30 +41,6 @@ fn a_head_that_is_too_long_is_refused() {
         }
     }
     assert_eq!(get(address, "/healthz").text(), "ok\n");
-}
-
-#[test]
-fn what_is_no_request_is_refused_and_others_are_answered() {
-    let (_board, address) = serve(BoardOptions::new());
-    for bytes in [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n".as_slice(),
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"\0\0\0\0\r\n\r\n",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: \xff\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
-    ] {
-        let mut peer = Peer::connect(address);
-        peer.stream().write_all(bytes).unwrap();
-        peer.stream().shutdown(Shutdown::Write).unwrap();
-        // Some are not worth an answer.
-        if let Ok(head) = peer.head() {
-            assert_eq!(head.status, 400, "{bytes:?}");
-        }
-        assert_eq!(get(address, "/healthz").text(), "ok\n");
-    }
 }
 
 #[test]

@@ -239,3 +239,35 @@ fn draining_lets_answers_go_out_and_takes_no_further_connections() {
     assert!(std::net::TcpStream::connect(server.address()).is_err());
     assert!(system.shutdown(LONG).is_clean());
 }
+
+#[test]
+fn a_handler_answers_in_full_or_the_client_gets_500() {
+    let (system, poller) = system(Policy::EAGER);
+    let handler = Handler::function(|request| match request.uri().path() {
+        "/panic" => panic!("as the test wants it"),
+        "/101" => {
+            let answer = Response::builder().status(101);
+            answer.body(Body::default()).unwrap()
+        }
+        _ => {
+            let answer = Response::builder().header("connection", "x-hop, close");
+            answer.body(Body::from("last")).unwrap()
+        }
+    });
+    let server = serve(&system, &poller, Limits::default(), handler);
+    for path in ["/panic", "/101"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = exchange(server.address(), request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{path}: {answer}");
+    }
+    // The handler wants the connection closed: what follows is not answered.
+    let twice = b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let answer = exchange(server.address(), twice);
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    let snapshot = server.snapshot();
+    assert_eq!((snapshot.requests, snapshot.answers), (3, 3));
+    assert_eq!(snapshot.panics, 1);
+    assert_eq!(server.drain(LONG), 0);
+    assert!(system.shutdown(LONG).is_clean());
+}

@@ -72,6 +72,27 @@ fn byte_by_byte_a_request_gets_no_more_time() {
 }
 
 #[test]
+fn an_empty_line_gives_an_idle_connection_no_more_time() {
+    let (system, poller) = system(Policy::EAGER);
+    let limits = Limits {
+        idle_time: SHORT,
+        head_time: 2 * LONG,
+        ..Limits::default()
+    };
+    let server = serve(&system, &poller, limits, echo());
+    for lines in ["\r", "\r\n", "\r\n\r", "\n\r"] {
+        let mut peer = connect(server.address());
+        peer.write_all(lines.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        peer.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, b"", "{lines:?}");
+    }
+    assert_eq!(server.snapshot().timed_out, 0);
+    assert_eq!(server.drain(LONG), 0);
+    assert!(system.shutdown(LONG).is_clean());
+}
+
+#[test]
 fn each_request_of_many_has_its_own_time() {
     let (system, poller) = system(Policy::EAGER);
     let limits = Limits {

@@ -223,6 +223,45 @@ fn who_speaks_to_a_backend_that_is_down_sees_an_end_and_no_reset() {
     assert!(system.shutdown(LONG).is_clean());
 }
 
+#[test]
+fn a_proxy_is_no_backend_of_itself() {
+    let (system, poller) = system(Policy::EAGER);
+    let port = Port::reserve().unwrap().address().port();
+    for (listen, backend, is_itself) in [
+        ("127.0.0.1", "127.0.0.1", true),
+        ("127.0.0.1", "0.0.0.0", true),
+        ("127.0.0.1", "[::ffff:127.0.0.1]", true),
+        ("127.0.0.1", "127.0.0.2", false),
+        ("127.0.0.1", "[::1]", false),
+        ("0.0.0.0", "127.0.0.1", true),
+        ("0.0.0.0", "127.0.0.2", true),
+        ("0.0.0.0", "0.0.0.0", true),
+        ("0.0.0.0", "[::ffff:127.0.0.1]", true),
+        ("0.0.0.0", "192.0.2.1", false),
+        ("[::1]", "[::1]", true),
+        ("[::1]", "[::]", true),
+        ("[::1]", "127.0.0.1", false),
+        ("[::]", "127.0.0.1", true),
+        ("[::]", "0.0.0.0", true),
+    ] {
+        let address = |host: &str| format!("{host}:{port}").parse().unwrap();
+        let options = ProxyOptions::default();
+        let bound = Proxy::bind(&system, &poller, address(listen), address(backend), options);
+        let refused = bound
+            .as_ref()
+            .err()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let is_refused = refused.ends_with("is the proxy itself");
+        // A machine without IPv6 has another reason.
+        assert_eq!(is_refused, is_itself, "{listen} to {backend}: {refused}");
+        if let Ok(proxy) = bound {
+            assert_eq!(proxy.drain(LONG), 0);
+        }
+    }
+    assert!(system.shutdown(LONG).is_clean());
+}
+
 /// Checks that a connection whose ends come in this order is not counted as broken.
 fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
     let (system, proxy, mut client, mut backend) = between();

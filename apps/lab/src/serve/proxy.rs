@@ -20,7 +20,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:13306")]
     listen: SocketAddr,
 
-    /// Carry each connection on to this address; a name is looked up once, now
+    /// Carry each connection on to this address, which is not the proxy's own; a name is looked up once, now
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
 
@@ -39,9 +39,8 @@ pub(crate) struct ProxyArgs {
 /// Carries until Ctrl-C.
 pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let backend = resolve(&args.to)?;
-    if backend == args.listen || backend.port() == 0 {
-        let text = format!("--to {backend} is no other server");
-        return Err(Usage::new(text).into());
+    if backend.port() == 0 {
+        return Err(Usage::new(format!("--to {backend} has no port")).into());
     }
     let host = args.host.start()?;
     let options = ProxyOptions {

@@ -27,6 +27,9 @@ use crate::{
     usage::Usage,
 };
 
+/// The largest value of `--line-bytes-max`: a record and what surrounds it fit into half of a stream's 64 MiB of memory.
+const LINE_BYTES_LIMIT: i64 = 31 << 20;
+
 /// How long after a full disk it is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -52,9 +55,10 @@ pub(crate) struct AppendArgs {
     #[arg(long, value_name = "SECONDS", value_parser = crate::parse::seconds)]
     keep_age: Option<Duration>,
 
-    /// The longest line, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
-    line_bytes_max: usize,
+    /// The longest line, in bytes, at most 31 MiB
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20,
+          value_parser = clap::value_parser!(u32).range(1..=LINE_BYTES_LIMIT))]
+    line_bytes_max: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,18 +90,18 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let failed = loop {
         line.clear();
         // Not a byte more than it takes to know that the line is too long.
-        let mut rest = input.by_ref().take(args.line_bytes_max as u64 + 1);
+        let mut rest = input.by_ref().take(u64::from(args.line_bytes_max) + 1);
         match rest.read_until(b'\n', &mut line) {
             Ok(0) => break None,
             Ok(_) => {}
             Err(error) => break Some(format!("standard input: {error}")),
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if text.len() > args.line_bytes_max {
+        if text.len() > args.line_bytes_max as usize {
             break Some(format!(
                 "line {} has more than {} bytes: raise --line-bytes-max",
                 lines + 1,
-                count(args.line_bytes_max as u64)
+                count(args.line_bytes_max.into())
             ));
         }
         if let Err(error) = append_line(&stream, text) {
@@ -145,7 +149,7 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
         )
         .sync(args.seal.sync.unwrap_or_default())
         .segment_bytes(args.segment_bytes)
-        .record_bytes_max(args.line_bytes_max)
+        .record_bytes_max(args.line_bytes_max as usize)
         .retention(Retention {
             bytes: args.keep_bytes,
             age: args.keep_age,

@@ -105,11 +105,11 @@ impl Rest {
 }
 
 /// The answer to a request that is refused.
-pub(super) fn refuse(refusal: Refusal, out: &mut Outgoing) {
+pub(super) fn refuse(refusal: Refusal, is_head: bool, out: &mut Outgoing) {
     let answer = text(refusal.status(), format!("{refusal}\n"));
     let manner = Manner {
         version: Version::HTTP_11,
-        is_head: false,
+        is_head,
         keeps_alive: false,
     };
     begin(answer, manner, out);

@@ -250,7 +250,7 @@ impl HttpConnection {
 
     /// Reads more, once everything is written. Whether anything came.
     fn fetch(&mut self) -> Result<bool, Over> {
-        let is_between = self.inbox.is_empty() && !self.reader.is_in_body();
+        let is_between = !self.reader.has_begun(&self.inbox);
         let socket = self.socket.as_mut().ok_or(Over)?;
         // A drain ends it only once what has come is read: it may be a request.
         if !socket.is_readable() {
@@ -327,7 +327,8 @@ impl HttpConnection {
 
     fn refuse(&mut self, refusal: Refusal) {
         self.common.gauges.refused.add(1);
-        self.queue(|outgoing| answer::refuse(refusal, outgoing));
+        let is_head = self.reader.is_head(&self.inbox);
+        self.queue(|outgoing| answer::refuse(refusal, is_head, outgoing));
         self.phase = Phase::Closing;
         self.is_refused = true;
     }
@@ -403,7 +404,7 @@ impl HttpConnection {
                 return self.deadline.clear();
             }
             _ if self.reader.is_in_body() => (Wait::Body, limits.body_time),
-            _ if !self.inbox.is_empty() => (Wait::Head, limits.head_time),
+            _ if self.reader.has_begun(&self.inbox) => (Wait::Head, limits.head_time),
             _ => (Wait::Request, limits.idle_time),
         };
         // What comes bit by bit gets no more time for it.

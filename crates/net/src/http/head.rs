@@ -1,12 +1,11 @@
 //! The head of a request: what it asks for, and how its body is framed.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, net::Ipv6Addr};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
-    uri::Authority,
 };
 
 use super::{chunked::Chunked, limits::Limits, refusal::Refusal};
@@ -31,13 +30,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Takes a head off the front of `inbox`; `None` if it has not come whole. Empty lines before it are
-    /// passed over, as the standard asks.
+    /// Takes a head off the front of `inbox`; `None` if it has not come whole.
     pub(super) fn take(inbox: &mut BytesMut, limits: &Limits) -> Result<Option<Self>, Refusal> {
-        while let [b'\r', b'\n', ..] | [b'\n', ..] = inbox[..] {
-            let line = if inbox[0] == b'\r' { 2 } else { 1 };
-            inbox.advance(line);
-        }
         // Left as it is: setting a hundred of them costs more than reading the usual few.
         let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut []);
@@ -119,7 +113,8 @@ fn read_target(target: &str, method: &Method) -> Result<Uri, Refusal> {
     let is_known = target.starts_with('/')
         || uri.scheme().is_some() && uri.authority().is_some()
         || target == "*" && method == Method::OPTIONS;
-    if !is_known || target.contains('#') {
+    let is_elsewhere = uri.authority().is_some_and(|it| !is_host(it.as_str()));
+    if !is_known || is_elsewhere || target.contains('#') {
         return Err(Refusal::Malformed("the target"));
     }
     Ok(uri)
@@ -132,22 +127,47 @@ fn see_host(headers: &HeaderMap, version: Version) -> Result<(), Refusal> {
     if hosts.next().is_some() || host.is_none() && version == Version::HTTP_11 {
         return Err(Refusal::Malformed("it needs one host"));
     }
-    let is_host = |bytes: &[u8]| {
-        bytes.is_empty() || Authority::try_from(bytes).is_ok() && !bytes.contains(&b'@')
-    };
-    if host.is_some_and(|host| !is_host(host.as_bytes())) {
+    let is_host = |host: &HeaderValue| host.is_empty() || host.to_str().is_ok_and(is_host);
+    if host.is_some_and(|host| !is_host(host)) {
         return Err(Refusal::Malformed("the host"));
     }
     Ok(())
+}
+
+/// A name or an address, and perhaps a port (RFC 3986, 3.2.2 and 3.2.3). An address in brackets is one of IPv6: there
+/// is no other yet.
+fn is_host(text: &str) -> bool {
+    let (is_known, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']').unwrap_or_default();
+            (address.parse::<Ipv6Addr>().is_ok(), port)
+        }
+        None => {
+            let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+            (is_name(name.as_bytes()), port)
+        }
+    };
+    let is_port = |port: &str| {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && (port.is_empty() || port.parse::<u16>().is_ok())
+    };
+    is_known && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+/// A registered name, or an address of IPv4. Percent signs are left out: no two readers decode them alike.
+fn is_name(name: &[u8]) -> bool {
+    let mut bytes = name.iter();
+    !name.is_empty()
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte))
 }
 
 /// Whether the connection header has this token.
 pub(super) fn has_connection_token(headers: &HeaderMap, token: &str) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|word| word.trim().eq_ignore_ascii_case(token))
+        // Not as text: a byte that is none hides nothing beside it.
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
 /// What is ambiguous here is how requests are smuggled past others who read it differently: it is

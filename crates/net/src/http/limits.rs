@@ -15,7 +15,8 @@ pub struct Limits {
     pub head_time: Duration,
     /// How long a body may take, and how long the peer may leave what is written unread; default 30 s.
     pub body_time: Duration,
-    /// How long a connection may wait for its next request; default 60 s.
+    /// How long a connection may wait for its next request; default 60 s. Empty lines, of which at most 16 come before
+    /// a request, are none.
     pub idle_time: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! Requests out of bytes, however these were cut. It touches no socket.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::{Method, Request, Version};
 
 use super::{
@@ -8,6 +8,9 @@ use super::{
     limits::Limits,
     refusal::Refusal,
 };
+
+/// The most empty lines before a request. One is left behind by clients that end a body with a line end.
+const EMPTY_LINES_MAX: usize = 16;
 
 /// A request and what its answer must heed.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub struct RequestReader {
     limits: Limits,
     state: State,
     body: BytesMut,
+    /// Before the present request.
+    empty_lines: usize,
 }
 
 impl RequestReader {
@@ -66,6 +71,7 @@ impl RequestReader {
             limits,
             state: State::Head,
             body: BytesMut::new(),
+            empty_lines: 0,
         }
     }
 
@@ -73,6 +79,21 @@ impl RequestReader {
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self.state, State::Body { .. })
+    }
+
+    /// Whether a part of a request has come, of which `inbox` was not taken. An empty line is none, nor is half of
+    /// one: it gives nobody more time.
+    #[must_use]
+    pub fn has_begun(&self, inbox: &[u8]) -> bool {
+        self.is_in_body() || !matches!(inbox, [] | [b'\r'])
+    }
+
+    /// Whether the request under way asks for a head alone, as far as `inbox` and what was taken before tell.
+    pub(super) fn is_head(&self, inbox: &[u8]) -> bool {
+        match &self.state {
+            State::Body { head, .. } => head.request.method() == Method::HEAD,
+            State::Head => inbox.starts_with(b"HEAD "),
+        }
     }
 
     /// The most bytes that `inbox` should hold for it.
@@ -87,21 +108,23 @@ impl RequestReader {
     /// [`Refusal`]; nothing can be read from this connection any more.
     pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Step, Refusal> {
         if matches!(self.state, State::Head) {
+            self.pass_empty_lines(inbox)?;
             let Some(head) = Head::take(inbox, &self.limits)? else {
                 return Ok(Step::More);
             };
+            self.empty_lines = 0;
             if let Framing::Length(0) = head.framing {
                 return Ok(Self::request(head, Bytes::new()));
             }
-            if let Framing::Length(length) = head.framing
-                && length > self.limits.body_bytes
-            {
-                return Err(Refusal::BodyTooLong);
-            }
+            let is_too_long =
+                matches!(head.framing, Framing::Length(length) if length > self.limits.body_bytes);
             self.state = State::Body {
                 is_awaited: head.expects_continue,
                 head: Box::new(head),
             };
+            if is_too_long {
+                return Err(Refusal::BodyTooLong);
+            }
         }
         let State::Body { head, is_awaited } = &mut self.state else {
             return Ok(Step::More);
@@ -132,6 +155,18 @@ impl RequestReader {
             State::Body { head, .. } => Ok(Self::request(*head, body)),
             State::Head => Ok(Step::More),
         }
+    }
+
+    /// Before a request, as the standard asks (RFC 9112, 2.2).
+    fn pass_empty_lines(&mut self, inbox: &mut BytesMut) -> Result<(), Refusal> {
+        while let [b'\r', b'\n', ..] | [b'\n', ..] = inbox[..] {
+            if self.empty_lines == EMPTY_LINES_MAX {
+                return Err(Refusal::Malformed("empty lines"));
+            }
+            self.empty_lines += 1;
+            inbox.advance(if inbox[0] == b'\r' { 2 } else { 1 });
+        }
+        Ok(())
     }
 
     fn request(head: Head, body: Bytes) -> Step {

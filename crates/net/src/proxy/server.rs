@@ -1,6 +1,11 @@
 //! The proxy: a listener whose connections are carried on.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
+    time::Duration,
+};
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
@@ -59,7 +64,8 @@ impl Proxy {
     /// Listens on `address` and carries each connection on to `backend`.
     ///
     /// # Errors
-    /// [`BindError`], for example because the port is in use.
+    /// [`BindError`], for example because the port is in use, or because `backend` is this listener: each connection
+    /// would open the next, until no file descriptors are left.
     pub fn bind(
         system: &System,
         poller: &Poller,
@@ -67,6 +73,15 @@ impl Proxy {
         backend: SocketAddr,
         options: ProxyOptions,
     ) -> Result<Self, BindError> {
+        let check = |address| match is_itself(address, backend) {
+            true => {
+                let error = format!("the backend {backend} is the proxy itself");
+                let error = io::Error::new(io::ErrorKind::InvalidInput, error);
+                Err(BindError { address, error })
+            }
+            false => Ok(()),
+        };
+        check(address)?;
         let common = Arc::new(Common {
             backend,
             options,
@@ -85,6 +100,10 @@ impl Proxy {
                 cx.spawn_once(spawn_options.clone(), link).map(drop)
             },
         )?;
+        // The system may have chosen the backend's port.
+        check(listener.address()).inspect_err(|_| {
+            listener.drain(Duration::ZERO);
+        })?;
         Ok(Self { listener, common })
     }
 
@@ -112,4 +131,22 @@ impl Proxy {
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }
+}
+
+/// Whether a connection to `backend` comes to a listener at `listen`.
+fn is_itself(listen: SocketAddr, backend: SocketAddr) -> bool {
+    // Systems connect to loopback if no address is named.
+    let to = match backend.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let at = listen.ip().to_canonical();
+    let is_there = if at.is_unspecified() {
+        // At all addresses of this machine, which are those that can be bound; of IPv6 also at those of IPv4.
+        (at.is_ipv6() || to.is_ipv4()) && UdpSocket::bind((to, 0)).is_ok()
+    } else {
+        at == to
+    };
+    listen.port() == backend.port() && is_there
 }
