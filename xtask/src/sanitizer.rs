@@ -16,6 +16,7 @@ const PACKAGES: &[&str] = &[
     "freeboard-queue",
     "freeboard-sched",
     "freeboard-actor",
+    "freeboard-net",
     "freeboard-redis",
     "freeboard-cache",
     "freeboard-stream",

@@ -3,6 +3,10 @@
 //! - [`HttpServer`]: listens, and answers by a [`Handler`], which is a function or an actor.
 //! - [`Limits`]: what one connection may cost. [`Refusal`]: what is not answered by the handler.
 //! - [`RequestReader`]: requests out of bytes, without a socket.
+//!
+//! What others might read differently is refused: two lengths, a length beside chunks, a `Host` or an authority that is
+//! not one name or address with a port of digits, more than 16 empty lines before a request. An answer to HEAD has no
+//! body, a refusal neither.
 
 mod answer;
 mod body;
