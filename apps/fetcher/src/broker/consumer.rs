@@ -23,7 +23,8 @@ impl Consumer {
     }
 
     /// Takes nothing more from now on, but what was taken can still be settled: the first half of an orderly
-    /// end. What is being offered at this moment may still come.
+    /// end. What is being offered at this moment may still come. What the inbox has no room for goes back to
+    /// the queue, and so does what cannot be put off or dead-lettered at the moment.
     pub fn pause(&self) {
         self.ends.pause();
     }

@@ -14,13 +14,18 @@ use super::message::Message;
 pub const REASON_BYTES_MAX: usize = 1 << 10;
 /// How long one that was dropped unsaid is put off.
 const DROPPED_DELAY: Duration = Duration::from_millis(100);
+/// How long one is put off that the queue of dead letters refused.
+pub(super) const DEAD_LETTER_REFUSED_DELAY: Duration = Duration::from_secs(1);
 
 /// What is to become of a delivery.
 #[derive(Clone, Debug)]
 pub(super) enum Settlement {
     Ack,
     Retry(Duration),
+    Defer(Duration),
     DeadLetter(Arc<str>),
+    /// Back to its queue at once: no inbox had room for it.
+    GiveBack,
 }
 
 /// Whom deliveries are given back to. A tag that is not known any more, since its consumer or connection
@@ -54,10 +59,16 @@ impl Delivery {
         &self.message.body
     }
 
-    /// How often it was put off before.
+    /// How often it was tried before: put off by [`Delivery::retry`], or dropped unsaid.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.message.attempts
+    }
+
+    /// How often it was put off untried, by [`Delivery::defer`] or because the dead letters had no room.
+    #[must_use]
+    pub fn deferrals(&self) -> u32 {
+        self.message.deferrals
     }
 
     /// Whether it may have been delivered before to a consumer that went without settling it.
@@ -88,7 +99,18 @@ impl Delivery {
         self.settle(Settlement::Retry(delay));
     }
 
-    /// It goes to [`Queue::DeadLetters`](super::Queue::DeadLetters) with the reason.
+    /// It comes again, to any consumer, not before this delay: it was not tried, so this is no attempt.
+    pub fn defer(mut self, delay: Duration) {
+        self.settle(Settlement::Defer(delay));
+    }
+
+    /// It goes back to its queue, for others: its inbox has no room, and is not asked any more.
+    pub(super) fn give_back(mut self) {
+        self.settle(Settlement::GiveBack);
+    }
+
+    /// It goes to [`Queue::DeadLetters`](super::Queue::DeadLetters) with the reason. If that queue refuses it,
+    /// it is deferred for a second.
     pub fn dead_letter(mut self, reason: &str) {
         let end = reason.floor_char_boundary(REASON_BYTES_MAX);
         self.settle(Settlement::DeadLetter(reason[..end].into()));
@@ -114,6 +136,7 @@ impl fmt::Debug for Delivery {
             .field("tag", &self.tag)
             .field("bytes", &self.message.body.len())
             .field("attempts", &self.message.attempts)
+            .field("deferrals", &self.message.deferrals)
             .field("redelivered", &self.message.redelivered)
             .field("reason", &self.message.reason)
             .finish_non_exhaustive()

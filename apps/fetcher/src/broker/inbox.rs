@@ -5,7 +5,7 @@ use freeboard::{Recipient, TellError};
 use super::delivery::Delivery;
 
 /// Takes deliveries, or gives them back while there is no room: they are then offered again, in order, after
-/// a pause that grows. Bounds of a mailbox that are no smaller than the prefetches never come to that.
+/// a pause that grows, until the consumer pauses. Bounds of a mailbox that are no smaller than the prefetches never come to that.
 pub struct Inbox {
     offer: Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>,
 }

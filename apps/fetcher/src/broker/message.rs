@@ -11,8 +11,10 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) body: Bytes,
-    /// How often it was put off.
+    /// How often it was tried and put off.
     pub(super) attempts: u32,
+    /// How often it was put off untried.
+    pub(super) deferrals: u32,
     pub(super) redelivered: bool,
     /// Why it is a dead letter.
     pub(super) reason: Option<Arc<str>>,
@@ -26,6 +28,7 @@ impl Message {
         Self {
             body,
             attempts: 0,
+            deferrals: 0,
             redelivered: false,
             reason: None,
             published_us: since
@@ -34,9 +37,16 @@ impl Message {
         }
     }
 
-    /// The same, once it was put off.
+    /// The same, once it was tried and put off.
     pub(super) fn put_off(mut self) -> Self {
         self.attempts = self.attempts.saturating_add(1);
+        self.redelivered = false;
+        self
+    }
+
+    /// The same, once it was put off untried.
+    pub(super) fn deferred(mut self) -> Self {
+        self.deferrals = self.deferrals.saturating_add(1);
         self.redelivered = false;
         self
     }

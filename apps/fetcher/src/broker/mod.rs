@@ -4,6 +4,9 @@
 //! until it is settled: acknowledged, put off, or dead-lettered. What is not settled when the consumer or
 //! its connection goes is delivered again: at least once, never lost. The rules follow AMQP 0-9-1 and
 //! RabbitMQ's publisher confirms.
+//!
+//! A dead letter that its queue refuses is put off for a second. A delivery that cannot be put off either stays
+//! unsettled, within the prefetch, and is tried again with back-off. Neither counts as an attempt.
 
 mod confirm;
 mod consumer;

@@ -31,11 +31,19 @@ pub(crate) const CLAUSES: &[Clause] = &[
         "what is put off comes after its delay, with one attempt more",
         retry,
     ),
+    (
+        "what is deferred comes after its delay, with no attempt more",
+        defer,
+    ),
     ("what is dropped unsaid is put off", dropped),
     ("dead letters carry their reason", dead_letters),
     ("each publish is confirmed once", confirms),
     ("priorities do not block each other", priorities),
     ("an inbox without room is asked again, in order", refusals),
+    (
+        "what an inbox has no room for goes back when its consumer pauses",
+        parked,
+    ),
 ];
 
 fn publish(broker: &dyn Broker, queue: Queue, numbers: std::ops::Range<usize>) {
@@ -185,6 +193,23 @@ fn retry(broker: &dyn Broker) {
     assert_eq!(broker.ledger(Queue::Priority1).retried, 3);
 }
 
+fn defer(broker: &dyn Broker) {
+    let hands = Hands::new(broker, Queue::Priority1, 1);
+    publish(broker, Queue::Priority1, 0..1);
+    for deferrals in 0..3 {
+        let delivery = hands.next();
+        assert_eq!((delivery.deferrals(), delivery.attempts()), (deferrals, 0));
+        let begun = std::time::Instant::now();
+        delivery.defer(Duration::from_millis(100));
+        let delivered = u64::from(deferrals) + 2;
+        until(|| broker.ledger(Queue::Priority1).delivered == delivered);
+        assert!(begun.elapsed() >= Duration::from_millis(100));
+    }
+    hands.next().ack();
+    until(|| broker.ledger(Queue::Priority1).acked == 1);
+    assert_eq!(broker.ledger(Queue::Priority1).retried, 3);
+}
+
 fn dropped(broker: &dyn Broker) {
     publish(broker, Queue::Priority0, 0..1);
     let hands = Hands::new(broker, Queue::Priority0, 1);
@@ -264,4 +289,25 @@ fn refusals(broker: &dyn Broker) {
         delivery.ack();
     }
     drop(consumer);
+}
+
+fn parked(broker: &dyn Broker) {
+    let inbox = Inbox::call(Err);
+    let prefetch = NonZeroU16::new(10).expect("ten");
+    let consumer = broker
+        .consume(Queue::Priority0, prefetch, inbox)
+        .expect("a consumer");
+    publish(broker, Queue::Priority0, 0..20);
+    until(|| broker.ledger(Queue::Priority0).unacked > 0);
+    consumer.pause();
+    until(|| broker.ledger(Queue::Priority0).unacked == 0);
+    drop(consumer);
+    let hands = Hands::new(broker, Queue::Priority0, 20);
+    for number in 0..20 {
+        let delivery = hands.next();
+        assert_eq!(text(&delivery), number.to_string());
+        assert_eq!((delivery.attempts(), delivery.deferrals()), (0, 0));
+        delivery.ack();
+    }
+    until(|| broker.ledger(Queue::Priority0).acked == 20);
 }

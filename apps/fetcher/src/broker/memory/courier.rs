@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::queue::MemoryQueue;
 
-/// Takes for one consumer and offers to its inbox, until it leaves.
+/// Takes for one consumer and offers to its inbox, until it pauses or leaves.
 #[derive(Debug)]
 pub(super) struct Courier {
     hands: Arc<Hands>,
@@ -48,8 +48,12 @@ impl Courier {
                 let mut delivery = Delivery::new(message, tag, self.hands.clone());
                 let mut refusals = 0;
                 loop {
-                    if !queue.is_in(*consumer) {
-                        return;
+                    if !queue.is_open(*consumer) {
+                        // The last first, so that they are in order again.
+                        for (tag, message) in taken.drain(..).rev() {
+                            Delivery::new(message, tag, self.hands.clone()).give_back();
+                        }
+                        return delivery.give_back();
                     }
                     match inbox.offer(delivery) {
                         Ok(()) => break,

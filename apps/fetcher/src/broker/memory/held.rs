@@ -76,6 +76,12 @@ impl Held {
         self.ledger.give_back(returned as u64);
     }
 
+    /// A message that was released is ready again, before all others.
+    pub(super) fn give_back(&mut self, message: Message) {
+        self.ready.push_front(message.again());
+        self.ledger.give_back(1);
+    }
+
     /// It is handed nothing more; what it has it may settle.
     pub(super) fn pause(&mut self, consumer: u64) {
         if let Some(window) = self.consumers.get_mut(&consumer) {
@@ -83,8 +89,9 @@ impl Held {
         }
     }
 
-    pub(super) fn is_in(&self, consumer: u64) -> bool {
-        self.consumers.contains_key(&consumer)
+    /// Whether it is in, and not paused.
+    pub(super) fn is_open(&self, consumer: u64) -> bool {
+        self.consumers.get(&consumer).is_some_and(Window::is_open)
     }
 
     /// Hands a consumer what is ready, as far as its prefetch goes. `None` once it has left.
@@ -129,9 +136,10 @@ impl Held {
         self.ledger.dead_letter();
     }
 
+    /// A message that was released is ready again when it is due.
     pub(super) fn put_off(&mut self, message: Message, due: Instant) {
         let number = self.next_number();
-        self.waiting.insert((due, number), message.put_off());
+        self.waiting.insert((due, number), message);
         self.ledger.retry();
     }
 

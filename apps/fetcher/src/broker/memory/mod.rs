@@ -45,8 +45,7 @@ impl Default for MemoryOptions {
     }
 }
 
-/// A broker in this process's memory. It confirms what it accepts at once. When [`Queue::DeadLetters`] is
-/// full, what would go there is put off instead.
+/// A broker in this process's memory. It confirms what it accepts at once.
 #[derive(Debug)]
 pub struct MemoryBroker {
     queues: [Arc<MemoryQueue>; Queue::ALL.len()],

@@ -8,13 +8,15 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::super::{delivery::Settlement, ledger::Ledger, message::Message};
+use super::super::{
+    delivery::{DEAD_LETTER_REFUSED_DELAY, Settlement},
+    ledger::Ledger,
+    message::Message,
+};
 use super::held::Held;
 
 /// The longest that a message is put off.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long a message is put off that finds no room among the dead letters.
-const NO_ROOM_DELAY: Duration = Duration::from_secs(1);
 
 /// One queue. Its consumers wait on one condition: for messages, for room in their prefetch, for the end.
 #[derive(Debug)]
@@ -62,10 +64,11 @@ impl MemoryQueue {
 
     pub(super) fn pause_consumer(&self, consumer: u64) {
         self.held.lock().pause(consumer);
+        self.changed.notify_all();
     }
 
-    pub(super) fn is_in(&self, consumer: u64) -> bool {
-        self.held.lock().is_in(consumer)
+    pub(super) fn is_open(&self, consumer: u64) -> bool {
+        self.held.lock().is_open(consumer)
     }
 
     /// Waits for messages that the consumer may have. `None` once it has left.
@@ -85,11 +88,11 @@ impl MemoryQueue {
         }
     }
 
-    /// Waits so long, unless the consumer leaves before.
+    /// Waits so long, unless the consumer pauses or leaves before.
     pub(super) fn pause(&self, consumer: u64, pause: Duration) {
         let until = Instant::now() + pause;
         let mut held = self.held.lock();
-        while held.is_in(consumer) && !self.changed.wait_until(&mut held, until).timed_out() {}
+        while held.is_open(consumer) && !self.changed.wait_until(&mut held, until).timed_out() {}
     }
 
     pub(super) fn settle(
@@ -108,13 +111,14 @@ impl MemoryQueue {
                 held.acked();
                 was_full
             }
-            Settlement::Retry(delay) => {
+            Settlement::Retry(delay) => self.put_off(consumer, tag, delay, Message::put_off),
+            Settlement::Defer(delay) => self.put_off(consumer, tag, delay, Message::deferred),
+            Settlement::GiveBack => {
                 let mut held = self.held.lock();
                 let Some((message, _)) = held.release(consumer, tag) else {
                     return;
                 };
-                held.put_off(message, Instant::now() + delay.min(DELAY_MAX));
-                // Who waits may wait for a later one.
+                held.give_back(message);
                 true
             }
             Settlement::DeadLetter(reason) => {
@@ -127,12 +131,30 @@ impl MemoryQueue {
                 if is_taken {
                     held.dead_lettered();
                 } else {
-                    held.put_off(message, Instant::now() + NO_ROOM_DELAY);
+                    held.ledger.moves_failed += 1;
+                    let due = Instant::now() + DEAD_LETTER_REFUSED_DELAY;
+                    held.put_off(message.deferred(), due);
                 }
                 true
             }
         };
         self.wake_if(wake);
+    }
+
+    /// Whether those who wait are to be woken: they may wait for a later one.
+    fn put_off(
+        &self,
+        consumer: u64,
+        tag: u64,
+        delay: Duration,
+        change: impl FnOnce(Message) -> Message,
+    ) -> bool {
+        let mut held = self.held.lock();
+        let Some((message, _)) = held.release(consumer, tag) else {
+            return false;
+        };
+        held.put_off(change(message), Instant::now() + delay.min(DELAY_MAX));
+        true
     }
 
     fn take_dead(&self, message: Message) -> bool {

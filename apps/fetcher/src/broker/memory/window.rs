@@ -29,6 +29,10 @@ impl Window {
         self.prefetch = 0;
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.prefetch > 0
+    }
+
     pub(super) fn insert(&mut self, tag: u64, message: Message) {
         self.unacked.insert(tag, message);
     }

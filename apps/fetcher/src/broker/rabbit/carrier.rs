@@ -1,6 +1,6 @@
 //! The task that brings a consumer its messages, and takes back what becomes of them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, future, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::try_join_all};
 use lapin::{
@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     super::{
         Queue,
-        delivery::{Delivery, Settle, Settlement},
+        delivery::{DEAD_LETTER_REFUSED_DELAY, Delivery, Settle, Settlement},
         error::Unconfirmed,
         inbox::Inbox,
         ledger::Ledger,
@@ -29,7 +29,7 @@ use super::{
     },
     Shared,
     publisher::Outgoing,
-    session::{self, REPLY_SUCCESS},
+    session::{self, Mender, REPLY_SUCCESS},
 };
 
 /// What one visit settles at most, in deliveries: others are looked at in between.
@@ -56,14 +56,8 @@ pub(super) enum Phase {
 enum Returned {
     /// From the holder of a delivery.
     Settled(u64, Settlement),
-    /// From the publisher, for one that was put off or dead-lettered.
-    Moved(u64, Move, Result<(), Unconfirmed>),
-}
-
-#[derive(Clone, Copy)]
-enum Move {
-    Retry,
-    DeadLetter,
+    /// From the mover, for one that was put off or dead-lettered.
+    Moved(u64, Settlement, Result<(), Unconfirmed>),
 }
 
 /// A delivery that is to be acknowledged, and as what it counts.
@@ -101,9 +95,7 @@ impl Carrier {
     /// Until it is stopped, or the broker is closed.
     pub(super) async fn run(mut self, mut phases: watch::Receiver<Phase>) {
         let mut sessions = self.shared.sessions.clone();
-        let mut attempt = 0;
         loop {
-            let backoff = self.shared.backoff;
             let connection = tokio::select! {
                 biased;
                 () = is_at(&mut phases, Phase::Paused) => {
@@ -113,34 +105,27 @@ impl Carrier {
                 connection = session::next(&mut sessions) => connection,
             };
             let Some(connection) = connection else { return };
-            let ended = tokio::select! {
-                ended = self.carry_on(&connection, &mut phases) => ended,
-                () = session::until_lost(&mut sessions, &connection) => Ok(Ended::Lost),
-            };
-            match ended {
-                Ok(Ended::Stopped) => return,
-                Ok(Ended::Lost) => attempt = 0,
-                Err(_) => {
-                    session::pause(&backoff, attempt).await;
-                    attempt = attempt.saturating_add(1);
-                }
+            tokio::select! {
+                () = self.carry_on(&connection, &mut phases) => return,
+                () = session::until_lost(&mut sessions, &connection) => {}
             }
         }
     }
 
-    /// Consumes on a channel of its own.
-    async fn carry_on(
-        &mut self,
-        connection: &Connection,
-        phases: &mut watch::Receiver<Phase>,
-    ) -> lapin::Result<Ended> {
-        let channel = connection.create_channel().await?;
-        let ended = self.carry(&channel, phases).await?;
-        if let Ended::Stopped = ended {
-            // It may be gone; then all is as it should be.
-            let _ = channel.close(REPLY_SUCCESS, "stopped".into()).await;
+    /// Consumes on one channel after the other, until it is stopped.
+    async fn carry_on(&mut self, connection: &Connection, phases: &mut watch::Receiver<Phase>) {
+        let mut mender = Mender::new(self.shared.topology.clone(), self.shared.backoff);
+        loop {
+            if let Ok(channel) = connection.create_channel().await {
+                let ended = self.carry(&channel, phases).await;
+                // It may be closed already.
+                let _ = channel.close(REPLY_SUCCESS, "ended".into()).await;
+                if let Ok(Ended::Stopped) = ended {
+                    return;
+                }
+            }
+            mender.mend(connection).await;
         }
-        Ok(ended)
     }
 
     /// Consumes on one channel.
@@ -165,7 +150,6 @@ impl Carrier {
         let hands = Arc::new(Hands { returned });
         let mut refused: Option<Refused> = None;
         let mut batch = Vec::new();
-        let mut is_paused = false;
         let mut paused = phases.clone();
         loop {
             tokio::select! {
@@ -176,19 +160,23 @@ impl Carrier {
                     }
                 }
                 () = is_at(phases, Phase::Stopped) => return Ok(Ended::Stopped),
-                () = is_at(&mut paused, Phase::Paused), if !is_paused => {
-                    // What has come and was not offered goes back with the channel.
-                    is_paused = true;
+                () = is_at(&mut paused, Phase::Paused), if !desk.is_paused => {
+                    // What has come and was not handed out goes back with the channel.
                     channel
                         .basic_cancel(deliveries.tag(), BasicCancelOptions::default())
                         .await?;
+                    desk.pause().await?;
+                    if let Some(Refused { delivery, .. }) = refused.take() {
+                        delivery.give_back();
+                    }
                 }
-                () = until(refused.as_ref()), if refused.is_some() && !is_paused => {
+                () = until(desk.next_due()) => desk.move_due(),
+                () = until(refused.as_ref().map(|refused| refused.again)) => {
                     if let Some(Refused { delivery, refusals, .. }) = refused.take() {
                         refused = self.offer(delivery, refusals);
                     }
                 }
-                next = deliveries.next(), if refused.is_none() && !is_paused => {
+                next = deliveries.next(), if refused.is_none() && !desk.is_paused => {
                     let Some(Ok(next)) = next else { return Ok(Ended::Lost) };
                     let delivery = desk.hand_out(next, hands.clone());
                     refused = self.offer(delivery, 0);
@@ -218,9 +206,11 @@ async fn is_at(phases: &mut watch::Receiver<Phase>, wanted: Phase) {
     let _ = phases.wait_for(|phase| *phase >= wanted).await;
 }
 
-async fn until(refused: Option<&Refused>) {
-    if let Some(refused) = refused {
-        sleep_until(refused.again).await;
+/// Until then, if ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => future::pending().await,
     }
 }
 
@@ -232,7 +222,16 @@ struct Desk<'a> {
     ledger: Arc<Mutex<Ledger>>,
     returned: mpsc::UnboundedSender<Returned>,
     /// By tag, and so by age.
-    unacked: BTreeMap<u64, Message>,
+    unacked: BTreeMap<u64, Unacked>,
+    /// What could not be moved, by when that is tried again.
+    waiting: BTreeMap<(Instant, u64), Settlement>,
+    is_paused: bool,
+}
+
+struct Unacked {
+    message: Message,
+    /// How often it could not be moved.
+    failures: u32,
 }
 
 impl<'a> Desk<'a> {
@@ -249,43 +248,85 @@ impl<'a> Desk<'a> {
             channel,
             returned,
             unacked: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            is_paused: false,
         }
     }
 
     fn hand_out(&mut self, delivery: lapin::message::Delivery, hands: Arc<Hands>) -> Delivery {
         let tag = delivery.delivery_tag;
         let message = super::wire::message(delivery);
-        self.unacked.insert(tag, message.clone());
+        let unacked = Unacked {
+            message: message.clone(),
+            failures: 0,
+        };
+        self.unacked.insert(tag, unacked);
         self.ledger.lock().deliver(1);
         Delivery::new(message, tag, hands)
     }
 
     async fn take_back(&mut self, batch: impl Iterator<Item = Returned>) -> lapin::Result<()> {
         let mut done: Vec<Done> = Vec::new();
-        let mut not_moved = Vec::new();
+        let mut back = Vec::new();
         for returned in batch {
             match returned {
                 Returned::Settled(tag, Settlement::Ack) => done.push((tag, Ledger::ack)),
-                Returned::Settled(tag, Settlement::Retry(delay)) => {
-                    let exchange = self.shared.topology.retry(delay);
-                    let routing_key = self.shared.topology.queue(self.queue);
-                    self.move_on(tag, Move::Retry, exchange, routing_key, Message::put_off);
-                }
-                Returned::Settled(tag, Settlement::DeadLetter(reason)) => {
-                    let exchange = ShortString::default();
-                    let routing_key = self.shared.topology.queue(Queue::DeadLetters);
-                    let dead = |message: Message| message.dead(reason);
-                    self.move_on(tag, Move::DeadLetter, exchange, routing_key, dead);
-                }
-                Returned::Moved(tag, Move::Retry, Ok(())) => done.push((tag, Ledger::retry)),
-                Returned::Moved(tag, Move::DeadLetter, Ok(())) => {
+                Returned::Settled(tag, Settlement::GiveBack) => back.push(tag),
+                Returned::Settled(tag, settlement) => self.move_on(tag, settlement),
+                Returned::Moved(tag, Settlement::DeadLetter(_), Ok(())) => {
                     done.push((tag, Ledger::dead_letter));
                 }
-                Returned::Moved(tag, _, Err(_)) => not_moved.push(tag),
+                Returned::Moved(tag, _, Ok(())) => done.push((tag, Ledger::retry)),
+                Returned::Moved(tag, settlement, Err(unconfirmed)) => {
+                    self.ledger.lock().moves_failed += 1;
+                    match self.is_paused {
+                        true => back.push(tag),
+                        false => self.not_moved(tag, settlement, unconfirmed),
+                    }
+                }
             }
         }
         self.ack(done).await?;
-        for tag in not_moved {
+        for tag in back {
+            self.give_back(tag).await?;
+        }
+        Ok(())
+    }
+
+    /// It is put off in place of a dead letter without room; else tried again, with back-off.
+    fn not_moved(&mut self, tag: u64, settlement: Settlement, unconfirmed: Unconfirmed) {
+        if let (Settlement::DeadLetter(_), Unconfirmed::Refused) = (&settlement, unconfirmed) {
+            return self.move_on(tag, Settlement::Defer(DEAD_LETTER_REFUSED_DELAY));
+        }
+        let Some(unacked) = self.unacked.get_mut(&tag) else {
+            return;
+        };
+        let jitter_ppm = fastrand::u32(0..=1_000_000);
+        let backoff = &self.shared.backoff;
+        let delay_ns = backoff.delay_jittered_ns(unacked.failures, jitter_ppm);
+        unacked.failures = unacked.failures.saturating_add(1);
+        let due = Instant::now() + Duration::from_nanos(delay_ns);
+        self.waiting.insert((due, tag), settlement);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        Some(self.waiting.first_key_value()?.0.0)
+    }
+
+    fn move_due(&mut self) {
+        let now = Instant::now();
+        while let Some(waiting) = self.waiting.first_entry()
+            && waiting.key().0 <= now
+        {
+            let ((_, tag), settlement) = waiting.remove_entry();
+            self.move_on(tag, settlement);
+        }
+    }
+
+    /// What cannot be moved goes back from now on.
+    async fn pause(&mut self) -> lapin::Result<()> {
+        self.is_paused = true;
+        while let Some(((_, tag), _)) = self.waiting.pop_first() {
             self.give_back(tag).await?;
         }
         Ok(())
@@ -311,40 +352,48 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// It could not be moved: it comes again at once.
+    /// It comes again at once, if it has not gone already.
     async fn give_back(&mut self, tag: u64) -> lapin::Result<()> {
+        if self.unacked.remove(&tag).is_none() {
+            return Ok(());
+        }
+        self.ledger.lock().give_back(1);
         let options = BasicNackOptions {
             requeue: true,
             ..Default::default()
         };
-        self.channel.basic_nack(tag, options).await?;
-        self.unacked.remove(&tag);
-        self.ledger.lock().give_back(1);
-        Ok(())
+        self.channel.basic_nack(tag, options).await
     }
 
     /// Publishes it anew; it stays unacknowledged until that is confirmed.
-    fn move_on(
-        &self,
-        tag: u64,
-        kind: Move,
-        exchange: ShortString,
-        routing_key: ShortString,
-        change: impl FnOnce(Message) -> Message,
-    ) {
-        let Some(message) = self.unacked.get(&tag).cloned() else {
+    fn move_on(&self, tag: u64, settlement: Settlement) {
+        let Some(Unacked { message, .. }) = self.unacked.get(&tag) else {
             return;
+        };
+        let message = message.clone();
+        let topology = &self.shared.topology;
+        let own = topology.queue(self.queue);
+        let (exchange, routing_key, message) = match &settlement {
+            Settlement::Retry(delay) => (topology.retry(*delay), own, message.put_off()),
+            Settlement::Defer(delay) => (topology.retry(*delay), own, message.deferred()),
+            Settlement::DeadLetter(reason) => {
+                let dead_letters = topology.queue(Queue::DeadLetters);
+                let message = message.dead(reason.clone());
+                (ShortString::default(), dead_letters, message)
+            }
+            // These are not published.
+            Settlement::Ack | Settlement::GiveBack => return,
         };
         let returned = self.returned.clone();
         let report = Report::new(Box::new(move |outcome| {
             // Refused when the channel has gone: then it is delivered again anyway.
-            let _ = returned.send(Returned::Moved(tag, kind, outcome));
+            let _ = returned.send(Returned::Moved(tag, settlement, outcome));
         }));
-        // Refused, it is dropped and comes back as unknown: the publisher has ended.
-        let _ = self.shared.outgoing.send(Outgoing {
+        // Refused, it is dropped and comes back as unknown: the mover has ended.
+        let _ = self.shared.moves.send(Outgoing {
             exchange,
             routing_key,
-            message: change(message),
+            message,
             report,
             permit: None,
         });

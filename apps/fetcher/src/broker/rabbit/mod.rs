@@ -1,14 +1,21 @@
 //! RabbitMQ as a broker, through `lapin` on a runtime of its own with one thread.
 //!
 //! ```text
-//!   publish ──▶ publisher's task ──▶ its channel, with confirms ─┐
-//!                  ▲ retry, dead letter                          ├──▶ one connection, kept by a task
+//!   publish ──▶ publisher's task ──▶ its channel, with confirms ─┬──▶ a connection, kept by a task
 //!   inbox ◀── carrier's task, one per consumer ◀──▶ its channel ─┘
+//!                  │ retry, dead letter
+//!                  └──▶ mover's task ──▶ its channel, with confirms ──▶ another connection, kept likewise
 //! ```
 //!
 //! A message that is put off or dead-lettered is published anew, and acknowledged where it came from once
 //! that is confirmed: it may come twice, and is never lost. The library's own recovery is not used, since
 //! what was unacknowledged and unconfirmed before it would not be told apart from what came after.
+//!
+//! RabbitMQ closes a channel on which an exchange is missing, and what is unconfirmed on it becomes unknown. The
+//! library may send what it had queued for the channel after it has agreed to the close, on which RabbitMQ closes
+//! the connection (`CHANNEL_ERROR - expected 'channel.open'`). So messages are moved on a connection of their own,
+//! and replies stay known. A task whose channel is closed, or whose message finds no queue, waits with back-off,
+//! declares all queues and exchanges again, and opens another channel.
 
 mod carrier;
 mod connect_error;
@@ -43,10 +50,10 @@ use carrier::{Carrier, Phase};
 pub use connect_error::ConnectError;
 pub use options::RabbitOptions;
 use publisher::Outgoing;
-use session::{Connector, Sessions};
+use session::{Connector, Mender, Sessions};
 use topology::Topology;
 
-/// A connection to RabbitMQ that comes again by itself when it is lost. Dropping it closes it: what
+/// Connections to RabbitMQ that come again by themselves when they are lost. Dropping it closes them: what
 /// was not confirmed is reported as unknown, what was not settled is delivered again to others.
 pub struct RabbitBroker {
     shared: Arc<Shared>,
@@ -60,6 +67,8 @@ struct Shared {
     backoff: Backoff,
     sessions: Sessions,
     outgoing: mpsc::UnboundedSender<Outgoing>,
+    /// What consumers put off and dead-letter.
+    moves: mpsc::UnboundedSender<Outgoing>,
     ledgers: [Arc<Mutex<Ledger>>; Queue::ALL.len()],
 }
 
@@ -76,8 +85,10 @@ impl RabbitBroker {
             .enable_all()
             .build()
             .map_err(ConnectError::Runtime)?;
-        let connection = match runtime.block_on(connector.connect()) {
-            Ok(connection) => Arc::new(connection),
+        let connect = async || connector.connect().await.map(Arc::new);
+        let connections = runtime.block_on(async { Ok([connect().await?, connect().await?]) });
+        let [connection, moving] = match connections {
+            Ok(connections) => connections,
             Err(error) => {
                 // An ordinary end would wait for a resolver that does not answer.
                 runtime.shutdown_background();
@@ -85,15 +96,21 @@ impl RabbitBroker {
             }
         };
         let (session, sessions) = watch::channel(Some(connection.clone()));
+        let (moving_session, moving_sessions) = watch::channel(Some(moving.clone()));
         let (outgoing, to_publish) = mpsc::unbounded_channel();
+        let (moves, to_move) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             topology: connector.topology.clone(),
             backoff: connector.backoff,
             sessions: sessions.clone(),
             outgoing,
+            moves,
             ledgers: Default::default(),
         });
-        runtime.spawn(publisher::run(to_publish, sessions, connector.backoff));
+        let mender = Mender::new(connector.topology.clone(), connector.backoff);
+        runtime.spawn(publisher::run(to_publish, sessions, mender.clone()));
+        runtime.spawn(publisher::run(to_move, moving_sessions, mender));
+        runtime.spawn(connector.clone().keep(moving, moving_session));
         runtime.spawn(connector.keep(connection, session));
         Ok(Self {
             shared,
@@ -102,7 +119,7 @@ impl RabbitBroker {
         })
     }
 
-    /// Whether there is a connection at the moment.
+    /// Whether there is a connection at the moment: the one for deliveries and replies.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared.sessions.borrow().is_some()

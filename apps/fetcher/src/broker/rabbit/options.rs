@@ -22,7 +22,8 @@ pub struct RabbitOptions {
     pub unconfirmed_max: NonZeroU16,
     /// How long a connection may take to be made: 10 s unless set.
     pub connect_timeout: Duration,
-    /// Between attempts to connect again: from 50 ms to 5 s, doubling, unless set.
+    /// Between attempts to connect again, to open a channel again, and to put a message off or dead-letter it
+    /// again: from 50 ms to 5 s, doubling, unless set.
     pub backoff: Backoff,
 }
 

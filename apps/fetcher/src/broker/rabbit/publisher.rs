@@ -1,6 +1,5 @@
-//! The task that publishes, on a channel of its own, and hears the confirms.
+//! A task that publishes, on a channel of its own, and hears the confirms.
 
-use freeboard::flow::Backoff;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lapin::{
     Channel, Confirmation, Connection,
@@ -11,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     super::{error::Unconfirmed, message::Message, report::Report},
-    session::{self, Sessions},
+    session::{self, Mender, REPLY_SUCCESS, Sessions},
     wire,
 };
 
@@ -30,9 +29,8 @@ pub(super) struct Outgoing {
 pub(super) async fn run(
     mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     mut sessions: Sessions,
-    backoff: Backoff,
+    mender: Mender,
 ) {
-    let mut attempt = 0;
     loop {
         let connection = tokio::select! {
             biased;
@@ -41,38 +39,44 @@ pub(super) async fn run(
             () = refuse_all(&mut outgoing) => None,
         };
         let Some(connection) = connection else { return };
-        let ended = tokio::select! {
-            ended = publish_on(&connection, &mut outgoing) => ended,
-            () = session::until_lost(&mut sessions, &connection) => Ok(Some(())),
-        };
-        match ended {
-            Ok(Some(())) => attempt = 0,
-            Ok(None) => return,
-            Err(_) => {
-                session::pause(&backoff, attempt).await;
-                attempt = attempt.saturating_add(1);
-            }
+        tokio::select! {
+            () = publish_on(&connection, &mut outgoing, mender.clone()) => return,
+            () = session::until_lost(&mut sessions, &connection) => {}
         }
     }
-}
-
-/// As [`publish_all`], on a channel of its own.
-async fn publish_on(
-    connection: &Connection,
-    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
-) -> lapin::Result<Option<()>> {
-    let channel = connection.create_channel().await?;
-    channel
-        .confirm_select(ConfirmSelectOptions::default())
-        .await?;
-    Ok(publish_all(&channel, outgoing).await)
 }
 
 async fn refuse_all(outgoing: &mut mpsc::UnboundedReceiver<Outgoing>) {
     while outgoing.recv().await.is_some() {}
 }
 
-/// Until the channel is lost. `None` when nobody can send any more.
+/// On one channel after the other, until nobody can send any more.
+async fn publish_on(
+    connection: &Connection,
+    outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
+    mut mender: Mender,
+) {
+    loop {
+        if let Ok(channel) = confirming(connection).await {
+            if publish_all(&channel, outgoing).await.is_none() {
+                return;
+            }
+            // It may be closed already.
+            let _ = channel.close(REPLY_SUCCESS, "ended".into()).await;
+        }
+        mender.mend(connection).await;
+    }
+}
+
+async fn confirming(connection: &Connection) -> lapin::Result<Channel> {
+    let channel = connection.create_channel().await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
+    Ok(channel)
+}
+
+/// Until the channel is closed, or a queue is missing. `None` when nobody can send any more.
 async fn publish_all(
     channel: &Channel,
     outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
@@ -80,20 +84,33 @@ async fn publish_all(
     // What comes while the client writes goes with its next write: waiting for each to be written would cost
     // a write each. They begin in the order in which they are pushed, and so are written in it.
     let mut under_way = FuturesUnordered::new();
+    let mut is_ending = false;
     loop {
         tokio::select! {
-            heard = under_way.next(), if !under_way.is_empty() => {
-                if heard == Some(false) {
-                    return Some(());
-                }
-            }
-            next = outgoing.recv() => under_way.push(publish(channel, next?)),
+            heard = under_way.next(), if !under_way.is_empty() => match heard {
+                Some(Heard::Closed) => return Some(()),
+                // Once all others are heard of.
+                Some(Heard::Unroutable) => is_ending = true,
+                Some(Heard::Settled) | None => {}
+            },
+            next = outgoing.recv(), if !is_ending => under_way.push(publish(channel, next?)),
+            else => return Some(()),
         }
     }
 }
 
-/// Until it is confirmed or refused. Whether the channel still lives.
-async fn publish(channel: &Channel, outgoing: Outgoing) -> bool {
+/// What the channel says of a message.
+enum Heard {
+    /// Whether it has it.
+    Settled,
+    /// That there is no such queue.
+    Unroutable,
+    /// Nothing any more.
+    Closed,
+}
+
+/// Until it is confirmed or refused.
+async fn publish(channel: &Channel, outgoing: Outgoing) -> Heard {
     let Outgoing {
         exchange,
         routing_key,
@@ -107,16 +124,20 @@ async fn publish(channel: &Channel, outgoing: Outgoing) -> bool {
     };
     let properties = wire::properties(&message);
     let sent = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
-    let confirmation = match sent.await {
-        Ok(confirm) => confirm.await,
-        Err(_) => return false,
+    let Ok(confirm) = sent.await else {
+        return Heard::Closed;
     };
+    let confirmation = confirm.await;
     drop(permit);
-    match confirmation {
-        Ok(Confirmation::Ack(None)) => report.tell(Ok(())),
-        // With a message it came back: there is no such queue.
-        Ok(_) => report.tell(Err(Unconfirmed::Refused)),
-        Err(_) => return false,
-    }
-    true
+    let (outcome, heard) = match confirmation {
+        Ok(Confirmation::Ack(None)) => (Ok(()), Heard::Settled),
+        // With a message it came back.
+        Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(Some(_))) => {
+            (Err(Unconfirmed::Refused), Heard::Unroutable)
+        }
+        Ok(_) => (Err(Unconfirmed::Refused), Heard::Settled),
+        Err(_) => return Heard::Closed,
+    };
+    report.tell(outcome);
+    heard
 }

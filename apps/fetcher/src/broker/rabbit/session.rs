@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use freeboard::flow::Backoff;
 use futures_util::StreamExt;
-use lapin::{Connection, ConnectionProperties, Event, uri::AMQPUri};
+use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{connect_error::ConnectError, topology::Topology};
@@ -16,6 +16,7 @@ use super::{connect_error::ConnectError, topology::Topology};
 pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
 
 /// Makes connections to one place.
+#[derive(Clone)]
 pub(super) struct Connector {
     pub(super) uri: AMQPUri,
     pub(super) topology: Arc<Topology>,
@@ -40,9 +41,7 @@ impl Connector {
             let properties =
                 ConnectionProperties::default().with_connection_name("freeboard-fetcher".into());
             let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
-            let channel = connection.create_channel().await?;
-            self.topology.declare(&channel).await?;
-            channel.close(REPLY_SUCCESS, "declared".into()).await?;
+            self.topology.declare(&connection).await?;
             Ok(connection)
         };
         match timeout(self.timeout, attempt).await {
@@ -65,13 +64,10 @@ impl Connector {
                 attempt = 0;
                 let mut events = Box::pin(connection.events_listener());
                 sessions.send_replace(Some(connection.clone()));
-                // It may have been lost before anybody listened.
+                // It may have been lost before anybody listened. An error may also be that of a channel.
                 while connection.status().connected() {
                     tokio::select! {
-                        event = events.next() => match event {
-                            None | Some(Event::Error(_)) => break,
-                            Some(_) => {}
-                        },
+                        event = events.next() => if event.is_none() { break },
                         () = sessions.closed() => return,
                     }
                 }
@@ -92,6 +88,40 @@ pub(super) async fn pause(backoff: &Backoff, attempt: u32) {
     let jitter_ppm = fastrand::u32(0..=1_000_000);
     let delay_ns = backoff.delay_jittered_ns(attempt, jitter_ppm);
     sleep(Duration::from_nanos(delay_ns)).await;
+}
+
+/// What stands between two channels of a task on one connection.
+#[derive(Clone)]
+pub(super) struct Mender {
+    topology: Arc<Topology>,
+    backoff: Backoff,
+    attempt: u32,
+    mended: Option<Instant>,
+}
+
+impl Mender {
+    pub(super) fn new(topology: Arc<Topology>, backoff: Backoff) -> Self {
+        Self {
+            topology,
+            backoff,
+            attempt: 0,
+            mended: None,
+        }
+    }
+
+    /// After a channel was closed: a pause, which grows while channels do not last, then declares what may have
+    /// been missing.
+    pub(super) async fn mend(&mut self, connection: &Connection) {
+        let lasting = Duration::from_nanos(self.backoff.max_ns);
+        if self.mended.is_some_and(|mended| mended.elapsed() > lasting) {
+            self.attempt = 0;
+        }
+        pause(&self.backoff, self.attempt).await;
+        self.attempt = self.attempt.saturating_add(1);
+        // If it is refused, the next channel may be closed too.
+        let _ = self.topology.declare(connection).await;
+        self.mended = Some(Instant::now());
+    }
 }
 
 /// The connection, once there is one. `None` when the broker is closed.

@@ -13,12 +13,12 @@
 use std::time::Duration;
 
 use lapin::{
-    Channel, ExchangeKind,
+    Channel, Connection, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable, ShortString},
 };
 
-use super::super::Queue;
+use super::{super::Queue, session::REPLY_SUCCESS};
 
 /// The names of everything, under one name.
 #[derive(Debug)]
@@ -47,8 +47,14 @@ impl Topology {
         format!("{}.retry.{}", self.name, delay.as_millis()).into()
     }
 
-    /// Declares what is not there yet.
-    pub(super) async fn declare(&self, channel: &Channel) -> lapin::Result<()> {
+    /// Declares what is not there yet, on a channel of its own.
+    pub(super) async fn declare(&self, connection: &Connection) -> lapin::Result<()> {
+        let channel = connection.create_channel().await?;
+        self.declare_on(&channel).await?;
+        channel.close(REPLY_SUCCESS, "declared".into()).await
+    }
+
+    async fn declare_on(&self, channel: &Channel) -> lapin::Result<()> {
         for queue in Queue::ALL {
             let name = self.queue(queue);
             channel

@@ -9,6 +9,7 @@ use lapin::{
 use super::super::message::Message;
 
 const ATTEMPTS: &str = "x-attempts";
+const DEFERRALS: &str = "x-deferrals";
 const REASON: &str = "x-reason";
 const PUBLISHED_US: &str = "x-published-us";
 
@@ -17,10 +18,9 @@ const PERSISTENT: u8 = 2;
 
 pub(super) fn properties(message: &Message) -> BasicProperties {
     let mut headers = FieldTable::default();
-    headers.insert(
-        ATTEMPTS.into(),
-        AMQPValue::LongLongInt(message.attempts.into()),
-    );
+    for (name, count) in [(ATTEMPTS, message.attempts), (DEFERRALS, message.deferrals)] {
+        headers.insert(name.into(), AMQPValue::LongLongInt(count.into()));
+    }
     if let Some(Ok(published_us)) = message.published_us.map(i64::try_from) {
         headers.insert(PUBLISHED_US.into(), AMQPValue::LongLongInt(published_us));
     }
@@ -37,13 +37,14 @@ pub(super) fn message(delivery: Delivery) -> Message {
     let headers = delivery.properties.headers().as_ref();
     let header = |name| headers?.inner().get(name);
     let number = |name| header(name).and_then(AMQPValue::as_long_long_int);
-    let attempts = number(ATTEMPTS).and_then(|attempts| u32::try_from(attempts).ok());
+    let count = |name| number(name).and_then(|count| u32::try_from(count).ok());
     let published_us = number(PUBLISHED_US).and_then(|us| u64::try_from(us).ok());
     let reason = header(REASON)
         .and_then(AMQPValue::as_long_string)
         .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into());
     Message {
-        attempts: attempts.unwrap_or(0),
+        attempts: count(ATTEMPTS).unwrap_or(0),
+        deferrals: count(DEFERRALS).unwrap_or(0),
         published_us,
         redelivered: delivery.redelivered,
         reason,

@@ -131,6 +131,12 @@ fn render_ledger(queue: Queue, ledger: &Ledger, text: &mut Exposition) {
             ledger.returned,
         ),
         (
+            "fetcher_broker_moves_failed_total",
+            Counter,
+            "Times that a retry or a dead letter was not taken; it is tried again.",
+            ledger.moves_failed,
+        ),
+        (
             "fetcher_broker_unacked",
             Gauge,
             "Deliveries that are under way.",
