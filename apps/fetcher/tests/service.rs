@@ -371,10 +371,17 @@ fn settings_that_make_no_sense_are_refused() {
                 ..options()
             },
         ),
+        (
+            "deadline in ms",
+            FetcherOptions {
+                deadline: Duration::ZERO,
+                ..options()
+            },
+        ),
     ];
     let ground = Ground::new();
     for (name, options) in wrong {
-        let Err(StartError::Options(error)) = ground.try_fetcher(1, options) else {
+        let Err(StartError::Options(error)) = ground.try_fetcher(1, options, |_| {}) else {
             panic!("{name} is not refused");
         };
         let is_named = matches!(&error, OptionsError::Range { name: it, .. } if *it == name);

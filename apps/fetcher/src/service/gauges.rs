@@ -14,6 +14,7 @@ pub(super) struct Gauges {
     pub(super) malformed: Counter,
     pub(super) completed: Counter,
     pub(super) dead_lettered: Counter,
+    pub(super) expired: Counter,
     pub(super) misses: Counter,
     retried: [Counter; Passing::COUNT],
     /// From when it was due, or else published, to the start.

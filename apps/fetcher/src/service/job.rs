@@ -1,15 +1,18 @@
 //! What is done for one notification.
 
 use bytes::Bytes;
+use freeboard::{cache::CacheError, redis::RedisError};
 
 use super::under_way::Ticket;
 use crate::{
-    broker::Delivery,
+    broker::{Delivery, PublishError},
     message::{Notification, Reply},
+    store::StoreError,
 };
 
-/// A job of one main actor. Never used twice by it, so that an answer that comes too late is nobody's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A job of one main actor, greater than all before it. Never used twice by it, so that an answer that comes too
+/// late is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
 
 /// Numbers of one life: more than a process lives to give.
@@ -27,11 +30,6 @@ impl JobIds {
         Self {
             next: (life as u64) << LIFE_BITS,
         }
-    }
-
-    /// Whether it is a job of this life, and not of one that ended with a panic.
-    pub(super) const fn is_of_this_life(&self, job: JobId) -> bool {
-        job.0 >> LIFE_BITS == self.next >> LIFE_BITS
     }
 
     pub(super) fn next(&mut self) -> JobId {
@@ -71,9 +69,11 @@ impl Which {
     }
 }
 
-/// Why a job cannot be done: by what others do, or for good.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a job cannot be done: by what others do, or for good. Ordered by how much they say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
+    /// Nobody had room for it. To come again, and no attempt.
+    NoRoom(Passing),
     /// Worth another attempt.
     Passing(Passing, String),
     /// Dead-lettered with this reason.
@@ -81,7 +81,7 @@ pub(super) enum Failure {
 }
 
 /// What another attempt may find mended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Passing {
     Cache,
     Store,
@@ -89,11 +89,39 @@ pub(super) enum Passing {
     Publish,
     /// It was delivered again while it was still under way.
     Broker,
+    /// It took too long.
+    Deadline,
 }
 
 impl Passing {
     /// How many there are.
-    pub(super) const COUNT: usize = Self::Broker as usize + 1;
+    pub(super) const COUNT: usize = Self::Deadline as usize + 1;
+}
+
+impl Failure {
+    pub(super) fn of_cache(error: &CacheError) -> Self {
+        match error {
+            CacheError::WaitersFull
+            | CacheError::FlightsFull
+            | CacheError::Redis(RedisError::QueueFull)
+            | CacheError::FetchesFull(RedisError::QueueFull) => Self::NoRoom(Passing::Cache),
+            error => Self::Passing(Passing::Cache, error.to_string()),
+        }
+    }
+
+    pub(super) fn of_store(by: Passing, error: &StoreError) -> Self {
+        match error {
+            StoreError::Full => Self::NoRoom(by),
+            error => Self::Passing(by, error.to_string()),
+        }
+    }
+
+    pub(super) fn of_publish(error: &PublishError) -> Self {
+        match error {
+            PublishError::Full(_) => Self::NoRoom(Passing::Publish),
+            error => Self::Passing(Passing::Publish, error.to_string()),
+        }
+    }
 }
 
 /// A notification that is under way, and what is known of it so far.
@@ -158,11 +186,8 @@ impl Job {
         self.answered()
     }
 
-    /// A lasting failure says more than one that passes.
     fn fail(&mut self, failure: Failure) {
-        if !matches!(self.failure, Some(Failure::Lasting(_))) {
-            self.failure = Some(failure);
-        }
+        self.failure = self.failure.take().max(Some(failure));
     }
 
     fn answered(&mut self) -> bool {

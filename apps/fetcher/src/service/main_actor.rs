@@ -1,6 +1,6 @@
 //! The main actor: holds a job for each notification, and brings what it needs together.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use freeboard::{
@@ -13,7 +13,7 @@ use super::{
     FetcherOptions, Parts,
     gauges::Gauges,
     job::{Failure, Job, JobId, JobIds, Passing, Which},
-    questions::Questions,
+    questions::{QuestionId, Questions},
     under_way::Ticket,
 };
 use crate::{
@@ -24,9 +24,6 @@ use crate::{
 
 /// What was begun goes before what is new.
 pub(super) const LANE_OF_ANSWERS: usize = 0;
-
-/// How long a notification is put off that there is no room for.
-const NO_ROOM_DELAY: Duration = Duration::from_millis(100);
 
 /// The lane of a priority.
 pub(super) const fn lane_of(priority: usize) -> usize {
@@ -58,7 +55,11 @@ pub(super) enum Answer {
     /// What the slow store has, for which there is a lease.
     Fetched(JobId, Which, Lease, Result<Option<Bytes>, StoreError>),
     /// What the directory has.
-    Devices(Vec<JobId>, Result<Vec<Option<String>>, StoreError>),
+    Devices(
+        QuestionId,
+        Vec<JobId>,
+        Result<Vec<Option<String>>, StoreError>,
+    ),
     /// Whether the broker has the reply.
     Published(JobId, Result<(), Unconfirmed>),
 }
@@ -70,7 +71,10 @@ pub(super) struct Main {
     options: FetcherOptions,
     gauges: Arc<[Gauges]>,
     index: usize,
-    jobs: HashMap<JobId, Job>,
+    /// The oldest first, and so by deadline.
+    jobs: BTreeMap<JobId, Job>,
+    /// Whether a timer is set for the oldest.
+    is_timed: bool,
     ids: JobIds,
     questions: Questions,
     answers: Option<Recipient<Answer>>,
@@ -90,7 +94,8 @@ impl Main {
             options,
             gauges,
             index,
-            jobs: HashMap::new(),
+            jobs: BTreeMap::new(),
+            is_timed: false,
             ids: JobIds::of_life(life),
             answers: None,
         }
@@ -130,12 +135,12 @@ impl Main {
     fn ask_directory(&mut self) {
         while let Some(question) = self.questions.next() {
             let answers = self.answers();
-            let jobs = question.jobs;
+            let (id, jobs) = (question.id, question.jobs);
             self.parts.directory.look_up(
                 question.users,
                 Box::new(move |devices| {
                     // Refused only if the actor has gone.
-                    let _ = answers.try_tell(Answer::Devices(jobs, devices));
+                    let _ = answers.try_tell(Answer::Devices(id, jobs, devices));
                 }),
             );
         }
@@ -166,7 +171,7 @@ impl Main {
             }),
         );
         if let Err(refused) = published {
-            self.give_up(id, Failure::Passing(Passing::Publish, refused.to_string()));
+            self.give_up(id, Failure::of_publish(&refused));
         }
     }
 
@@ -192,29 +197,74 @@ impl Main {
 
     /// Puts a job off, or dead-letters it.
     fn give_up(&mut self, id: JobId, failure: Failure) {
-        let Some(job) = self.jobs.remove(&id) else {
-            return;
-        };
+        if let Some(job) = self.jobs.remove(&id) {
+            self.settle(job.delivery, failure);
+        }
+    }
+
+    fn settle(&self, delivery: Delivery, failure: Failure) {
         let gauges = self.gauges();
-        let attempts = job.delivery.attempts().saturating_add(1);
+        let attempts = delivery.attempts().saturating_add(1);
         match failure {
+            Failure::NoRoom(by) => {
+                gauges.retried(by).add(1);
+                let delay = self.put_off_for(&delivery);
+                delivery.defer(delay);
+            }
             Failure::Passing(by, _) if attempts < self.options.attempts => {
                 gauges.retried(by).add(1);
-                let jitter_ppm = fastrand::u32(0..=1_000_000);
-                let backoff = &self.options.backoff;
-                let delay_ns = backoff.delay_jittered_ns(attempts - 1, jitter_ppm);
-                job.delivery.retry(Duration::from_nanos(delay_ns));
+                let delay = self.put_off_for(&delivery);
+                delivery.retry(delay);
             }
             Failure::Passing(_, reason) => {
                 gauges.dead_lettered.add(1);
                 let reason = format!("given up after {attempts} attempts: {reason}");
-                job.delivery.dead_letter(&reason);
+                delivery.dead_letter(&reason);
             }
             Failure::Lasting(reason) => {
                 gauges.dead_lettered.add(1);
-                job.delivery.dead_letter(&reason);
+                delivery.dead_letter(&reason);
             }
         }
+    }
+
+    fn put_off_for(&self, delivery: &Delivery) -> Duration {
+        let jitter_ppm = fastrand::u32(0..=1_000_000);
+        let times = delivery.attempts().saturating_add(delivery.deferrals());
+        let backoff = &self.options.backoff;
+        Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))
+    }
+
+    /// Sees to it that the oldest job does not outlast its deadline.
+    fn watch_oldest(&mut self, cx: &mut Context<Self>) {
+        if self.is_timed {
+            return;
+        }
+        let Some((_, oldest)) = self.jobs.first_key_value() else {
+            return;
+        };
+        let age = Duration::from_nanos(now_ns().saturating_sub(oldest.begun_ns));
+        let left = self.options.deadline.saturating_sub(age);
+        // Without a timer the next notification tries again.
+        self.is_timed = cx.notice_after(left, Self::expire).is_ok();
+    }
+
+    /// Puts off what has come to its deadline.
+    fn expire(&mut self, cx: &mut Context<Self>) {
+        self.is_timed = false;
+        let now_ns = now_ns();
+        let deadline = self.options.deadline;
+        while let Some((id, oldest)) = self.jobs.first_key_value()
+            && now_ns.saturating_sub(oldest.begun_ns) >= nanos(deadline)
+        {
+            let id = *id;
+            self.gauges().expired.add(1);
+            self.questions.expire(id);
+            let reason = format!("not done within {deadline:?}");
+            self.give_up(id, Failure::Passing(Passing::Deadline, reason));
+        }
+        self.ask_directory();
+        self.watch_oldest(cx);
     }
 }
 
@@ -227,7 +277,7 @@ impl Actor for Main {
 impl Handler<Arrived> for Main {
     type Reply = ();
 
-    fn handle(&mut self, arrived: Arrived, _: &mut Context<Self>) {
+    fn handle(&mut self, arrived: Arrived, cx: &mut Context<Self>) {
         let begun_ns = now_ns();
         let Arrived {
             delivery,
@@ -239,8 +289,7 @@ impl Handler<Arrived> for Main {
         gauges.in_queue.record(begun_ns.saturating_sub(at_ns));
         if self.jobs.len() >= self.options.jobs_max() {
             // A broker that has come again has forgotten those of before: their answers are still to come.
-            gauges.retried(Passing::Broker).add(1);
-            return delivery.retry(NO_ROOM_DELAY);
+            return self.settle(delivery, Failure::NoRoom(Passing::Broker));
         }
         if delivery.attempts() >= self.options.attempts {
             gauges.dead_lettered.add(1);
@@ -267,6 +316,7 @@ impl Handler<Arrived> for Main {
             self.look_up(id, which, &key);
         }
         self.ask_directory();
+        self.watch_oldest(cx);
     }
 }
 
@@ -278,10 +328,14 @@ impl Handler<Answer> for Main {
             Answer::Found(id, which, Ok(Found::Cached(cached))) => {
                 self.with(id, |job| job.found(which, cached.value.as_ref()));
             }
-            Answer::Found(id, which, Ok(Found::Lease(lease))) => self.fetch(id, which, lease),
+            Answer::Found(id, which, Ok(Found::Lease(lease))) => {
+                // Else nobody waits for it here: the next who asks has it.
+                if self.jobs.contains_key(&id) {
+                    self.fetch(id, which, lease);
+                }
+            }
             Answer::Found(id, _, Err(error)) => {
-                let failure = Failure::Passing(Passing::Cache, error.to_string());
-                self.with(id, |job| job.failed(failure));
+                self.with(id, |job| job.failed(Failure::of_cache(&error)));
             }
             Answer::Fetched(id, which, lease, Ok(value)) => {
                 // What becomes of it is counted; this job has its value.
@@ -294,23 +348,21 @@ impl Handler<Answer> for Main {
                     self.with(id, |job| job.found(which, value.as_ref()));
                 }
                 None => {
-                    let failure = Failure::Passing(Passing::Store, error.to_string());
+                    let failure = Failure::of_store(Passing::Store, &error);
                     self.with(id, |job| job.failed(failure));
                 }
             },
-            // Those of a former life were put off when it ended.
-            Answer::Devices(jobs, _) if !jobs.iter().all(|id| self.ids.is_of_this_life(*id)) => {}
-            Answer::Devices(jobs, Ok(devices)) => {
-                self.questions.answered();
+            // Its jobs were put off, at their deadline or when a former life ended.
+            Answer::Devices(question, ..) if !self.questions.answered(question) => {}
+            Answer::Devices(_, jobs, Ok(devices)) => {
                 for (id, device) in jobs.into_iter().zip(devices) {
                     self.with(id, |job| job.has_device(device));
                 }
                 self.ask_directory();
             }
-            Answer::Devices(jobs, Err(error)) => {
-                self.questions.answered();
+            Answer::Devices(_, jobs, Err(error)) => {
                 for id in jobs {
-                    let failure = Failure::Passing(Passing::Directory, error.to_string());
+                    let failure = Failure::of_store(Passing::Directory, &error);
                     self.with(id, |job| job.failed(failure));
                 }
                 self.ask_directory();

@@ -10,7 +10,9 @@
 //!                                        publish ──confirm──▶ acknowledge
 //! ```
 //!
-//! What is under way is bounded by the prefetches: what is beyond waits at the broker. A notification is
+//! What is under way is bounded by the prefetches: what is beyond waits at the broker. It is bounded in time by
+//! [`FetcherOptions::deadline`], also where a store never answers; what such a store holds is bounded by its
+//! [`Bulkhead`](crate::store::Bulkhead) and by the directory's questions. A notification is
 //! acknowledged once its reply is confirmed; until then it is unacknowledged, put off to come again, or
 //! dead-lettered with a reason: in = acked + unacked + retrying + dead-lettered, whoever dies
 //! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). So a reply may be published twice, never
@@ -159,9 +161,10 @@ impl Fetcher {
         self.mains.members().iter().map(ActorRef::depth).sum()
     }
 
-    /// Takes nothing more, and lets what is under way come to its end, for so long at most. Returns how many
-    /// notifications were not done by then: they come again, to others, once this is dropped. Those of other
-    /// fetchers on the same broker object count.
+    /// Takes nothing more, and lets what is under way come to its end, for so long at most; that is soon after
+    /// [`FetcherOptions::deadline`] at the latest, unless the broker does not answer. What no main actor had room
+    /// for goes back at once. Returns how many notifications were not done by then: they come again, to others,
+    /// once this is dropped. Those of other fetchers on the same broker object count.
     pub fn stop(&self, timeout: Duration) -> u64 {
         let until = Instant::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);

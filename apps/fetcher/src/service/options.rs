@@ -1,6 +1,6 @@
 //! Settings of a fetcher.
 
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, time::Duration};
 
 use freeboard::{
     GROUP_MEMBERS_MAX,
@@ -11,6 +11,8 @@ use crate::wait::Wait;
 
 /// The most a lane of a main actor may hold.
 const MAILBOX_MAX: usize = 1 << 24;
+/// The longest that a notification may be under way, in milliseconds: an hour.
+const DEADLINE_MS_MAX: usize = 60 * 60 * 1_000;
 /// The most users in one question.
 const QUESTION_USERS_MAX: usize = 1_024;
 
@@ -30,10 +32,17 @@ pub struct FetcherOptions {
     /// How many such questions of a main actor are under way at once; default 1. Users that come meanwhile
     /// wait, and go together.
     pub questions: usize,
-    /// So often a notification is tried, then it is dead-lettered; default 20.
+    /// So often a notification is tried, then it is dead-lettered; default 20. One that found no room, here or
+    /// at a store, was not tried: it comes again until it is.
     pub attempts: u32,
-    /// How long a notification that failed is put off; default from 100 ms, doubling, to 10 s.
+    /// How long a notification is put off that failed or found no room; default from 100 ms, doubling each time,
+    /// to 10 s.
     pub backoff: Backoff,
+    /// How long a notification may be under way, to the confirm of its reply; default 30 s. Then it counts as
+    /// tried, and is put off: whatever answers later, nobody waits for it. To be longer than
+    /// [`wait_max`](freeboard::cache::CacheOptions::wait_max) and what a fetch takes, and shorter than the time
+    /// that RabbitMQ allows a consumer (30 minutes).
+    pub deadline: Duration,
 }
 
 /// Settings that make no sense.
@@ -70,6 +79,7 @@ impl Default for FetcherOptions {
                 max_ns: 10_000 * milli,
                 factor: 2,
             },
+            deadline: Duration::from_secs(30),
         }
     }
 }
@@ -81,12 +91,14 @@ impl FetcherOptions {
     }
 
     pub(super) fn validate(&self) -> Result<(), OptionsError> {
+        let deadline_ms = usize::try_from(self.deadline.as_millis()).unwrap_or(usize::MAX);
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),
             ("mailbox", self.mailbox, MAILBOX_MAX),
             ("question_users", self.question_users, QUESTION_USERS_MAX),
             ("questions", self.questions, MAILBOX_MAX),
             ("attempts", self.attempts as usize, u32::MAX as usize),
+            ("deadline in ms", deadline_ms, DEADLINE_MS_MAX),
         ] {
             if !(1..=max).contains(&value) {
                 return Err(OptionsError::Range { name, max });

@@ -10,13 +10,18 @@ use super::job::JobId;
 pub(super) struct Questions {
     users_max: usize,
     under_way_max: usize,
-    under_way: usize,
+    under_way: Vec<QuestionId>,
     waiting: Vec<(JobId, String)>,
 }
+
+/// A question is known by the last of its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QuestionId(JobId);
 
 /// Users for one question, and whose they are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
+    pub(super) id: QuestionId,
     pub(super) jobs: Vec<JobId>,
     pub(super) users: Vec<String>,
 }
@@ -26,7 +31,7 @@ impl Questions {
         Self {
             users_max,
             under_way_max,
-            under_way: 0,
+            under_way: Vec::new(),
             waiting: Vec::new(),
         }
     }
@@ -38,18 +43,29 @@ impl Questions {
 
     /// The next question, if it is time.
     pub(super) fn next(&mut self) -> Option<Question> {
-        if self.waiting.is_empty() || self.under_way == self.under_way_max {
+        if self.under_way.len() == self.under_way_max {
             return None;
         }
-        self.under_way += 1;
         let count = self.waiting.len().min(self.users_max);
-        let (jobs, users) = self.waiting.drain(..count).unzip();
-        Some(Question { jobs, users })
+        let (jobs, users): (Vec<_>, Vec<_>) = self.waiting.drain(..count).unzip();
+        let id = QuestionId(*jobs.last()?);
+        self.under_way.push(id);
+        Some(Question { id, jobs, users })
     }
 
-    /// A question was answered, in whatever way.
-    pub(super) fn answered(&mut self) {
-        self.under_way -= 1;
+    /// A question was answered, in whatever way. Whether it was under way: it may have been given up, or be one
+    /// of a former life.
+    pub(super) fn answered(&mut self, id: QuestionId) -> bool {
+        let found = self.under_way.iter().position(|other| *other == id);
+        found
+            .map(|index| self.under_way.swap_remove(index))
+            .is_some()
+    }
+
+    /// A job and all before it have come to their end: what only they wait for is given up.
+    pub(super) fn expire(&mut self, job: JobId) {
+        self.under_way.retain(|QuestionId(last)| *last > job);
+        self.waiting.retain(|(other, _)| *other > job);
     }
 }
 
@@ -68,14 +84,33 @@ mod tests {
             questions.add(id(number), user.to_owned());
         }
         assert_eq!(questions.next(), None);
-        questions.answered();
+        assert!(questions.answered(first.id));
         let second = questions.next().unwrap();
         assert_eq!(second.jobs, [id(2), id(3)]);
         assert_eq!(second.users, ["b", "c"]);
         assert_eq!(questions.next(), None);
-        questions.answered();
-        assert_eq!(questions.next().unwrap().users, ["d"]);
-        questions.answered();
+        assert!(questions.answered(second.id));
+        let third = questions.next().unwrap();
+        assert_eq!(third.users, ["d"]);
+        assert!(questions.answered(third.id));
         assert_eq!(questions.next(), None);
+    }
+
+    #[test]
+    fn a_question_is_given_up_with_the_last_of_its_jobs() {
+        let mut questions = Questions::new(2, 1);
+        let id = JobId::of_test;
+        for (number, user) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
+            questions.add(id(number), user.to_owned());
+        }
+        let first = questions.next().unwrap();
+        questions.expire(id(1));
+        assert_eq!(questions.next(), None);
+        questions.expire(id(3));
+        let second = questions.next().unwrap();
+        assert_eq!(second.users, ["d"]);
+        assert!(!questions.answered(first.id), "its answer is too late");
+        assert_eq!(questions.next(), None);
+        assert!(questions.answered(second.id));
     }
 }

@@ -22,6 +22,8 @@ pub struct FetcherSnapshot {
     pub dead_lettered: u64,
     /// Of the dead letters: no notifications at all.
     pub malformed: u64,
+    /// Of those put off or dead-lettered: still under way at their deadline.
+    pub expired: u64,
     /// Under way now.
     pub under_way: u64,
     /// Keys that were asked of the slow store.
@@ -51,13 +53,15 @@ pub struct RetrySnapshot {
     pub publish: u64,
     /// More were delivered than the prefetches, since the broker had come again.
     pub broker: u64,
+    /// Not all answers, or no confirm, before the deadline.
+    pub deadline: u64,
 }
 
 impl RetrySnapshot {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.cache + self.store + self.directory + self.publish + self.broker
+        self.cache + self.store + self.directory + self.publish + self.broker + self.deadline
     }
 }
 
@@ -86,9 +90,11 @@ impl FetcherSnapshot {
                 directory: sum(|it| it.retried(Passing::Directory).get()),
                 publish: sum(|it| it.retried(Passing::Publish).get()),
                 broker: sum(|it| it.retried(Passing::Broker).get()),
+                deadline: sum(|it| it.retried(Passing::Deadline).get()),
             },
             dead_lettered: sum(|it| it.dead_lettered.get()),
             malformed: sum(|it| it.malformed.get()),
+            expired: sum(|it| it.expired.get()),
             under_way,
             misses: sum(|it| it.misses.get()),
             wait: merged(|it| it.wait.snapshot()),
@@ -153,6 +159,12 @@ impl FetcherSnapshot {
                 self.malformed,
             ),
             (
+                "fetcher_expired_total",
+                Counter,
+                "Notifications that were still under way at their deadline, each attempt counted.",
+                self.expired,
+            ),
+            (
                 "fetcher_misses_total",
                 Counter,
                 "Keys that were asked of the slow store.",
@@ -180,6 +192,7 @@ impl FetcherSnapshot {
             ("directory", self.retried.directory),
             ("publish", self.retried.publish),
             ("broker", self.retried.broker),
+            ("deadline", self.retried.deadline),
         ] {
             text.sample(name, &[("failed", failed)], count as f64);
         }

@@ -16,8 +16,10 @@ pub(crate) const SLOW: &str = "slow";
 /// Fails, panics or waits before another directory.
 pub(crate) struct Gate {
     directory: Arc<dyn Directory>,
-    fails: AtomicBool,
+    failure: Mutex<Option<StoreError>>,
     panics: AtomicU32,
+    blocks: AtomicBool,
+    is_blocked: AtomicBool,
     /// Questions on users whose names begin with [`SLOW`], while these are held.
     held: Mutex<Option<Vec<Question>>>,
 }
@@ -29,15 +31,23 @@ impl Gate {
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
         Self {
             directory,
-            fails: AtomicBool::new(false),
+            failure: Mutex::default(),
             panics: AtomicU32::new(0),
+            blocks: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
             held: Mutex::default(),
         }
     }
 
+    /// What it answers from now on in place of devices, if anything.
+    pub(crate) fn fail_with(&self, failure: Option<StoreError>) {
+        *self.failure.lock() = failure;
+    }
+
     /// Whether it cannot be reached from now on.
     pub(crate) fn set_failing(&self, fails: bool) {
-        self.fails.store(fails, Ordering::SeqCst);
+        let away = StoreError::Unavailable("it is away".to_owned());
+        self.fail_with(fails.then_some(away));
     }
 
     /// Panics at the next questions, so many.
@@ -48,6 +58,23 @@ impl Gate {
     /// Whether it has panicked as often as it was to.
     pub(crate) fn has_panicked(&self) -> bool {
         self.panics.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether it blocks who asks from now on.
+    pub(crate) fn set_blocking(&self, blocks: bool) {
+        self.blocks.store(blocks, Ordering::SeqCst);
+    }
+
+    /// Whether somebody who asks is blocked.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Ordering::SeqCst)
+    }
+
+    /// Answers all of them on this thread, in the order in which they were asked: these users have no devices.
+    pub(crate) fn answer_all(&self) {
+        for (users, on_outcome) in self.held.lock().take().unwrap_or_default() {
+            on_outcome(Ok(vec![None; users.len()]));
+        }
     }
 
     /// Gives no answers from now on to questions on slow users.
@@ -78,9 +105,14 @@ impl Directory for Gate {
             .is_ok();
         let is_poison = users.iter().any(|user| user == POISON);
         assert!(!is_to_panic && !is_poison, "a panic that the test wants");
-        if self.fails.load(Ordering::SeqCst) {
-            let away = "it is away".to_owned();
-            return on_outcome(Err(StoreError::Unavailable(away)));
+        let failure = self.failure.lock().clone();
+        if let Some(failure) = failure {
+            return on_outcome(Err(failure));
+        }
+        if self.blocks.load(Ordering::SeqCst) {
+            self.is_blocked.store(true, Ordering::SeqCst);
+            super::until(|| !self.blocks.load(Ordering::SeqCst));
+            self.is_blocked.store(false, Ordering::SeqCst);
         }
         if users.iter().any(|user| user.starts_with(SLOW))
             && let Some(held) = &mut *self.held.lock()

@@ -118,13 +118,24 @@ impl Ground {
 
     /// The same, with so many connections to Redis.
     pub(crate) fn fetcher_with(&self, connections: usize, options: FetcherOptions) -> Service {
-        self.try_fetcher(connections, options).expect("it starts")
+        self.try_fetcher(connections, options, |_| {})
+            .expect("it starts")
+    }
+
+    /// A fetcher with some of its parts changed.
+    pub(crate) fn fetcher_on(
+        &self,
+        options: FetcherOptions,
+        change: impl FnOnce(&mut Parts),
+    ) -> Service {
+        self.try_fetcher(2, options, change).expect("it starts")
     }
 
     pub(crate) fn try_fetcher(
         &self,
         connections: usize,
         options: FetcherOptions,
+        change: impl FnOnce(&mut Parts),
     ) -> Result<Service, StartError> {
         let host = Host::start();
         let redis = RedisOptions {
@@ -135,12 +146,13 @@ impl Ground {
             Redis::connect(&host.system, &host.poller, redis).expect("the options are right");
         redis.wait_up(LONG).expect("it answers");
         let cache = Cache::new(&host.system, &redis, CacheOptions::default());
-        let parts = Parts {
+        let mut parts = Parts {
             broker: self.broker.clone(),
             cache: cache.expect("the options are right"),
             store: self.bulkhead.clone(),
             directory: self.directory.clone(),
         };
+        change(&mut parts);
         Ok(Service {
             fetcher: Fetcher::start(&host.system, parts, options)?,
             redis,

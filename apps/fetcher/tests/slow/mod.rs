@@ -1,5 +1,7 @@
 //! A store whose answers a test gives one by one, and what askers were told.
 
+#![allow(dead_code, reason = "not each test uses all of it")]
+
 use std::{
     sync::{Arc, Mutex},
     thread,
@@ -82,6 +84,15 @@ impl HeldStore {
     /// Forgets the fetch of a key.
     pub(crate) fn lose(&self, key: &str) {
         drop(self.take(key));
+    }
+
+    /// Forgets all fetches, also those that begin meanwhile.
+    pub(crate) fn lose_all(&self) {
+        let next = || self.held.lock().expect("nobody panics").pop();
+        // Not under the lock: in the place of one that is lost another may begin.
+        while let Some(lost) = next() {
+            drop(lost);
+        }
     }
 
     /// All keys that were fetched, in their order.
