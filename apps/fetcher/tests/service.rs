@@ -230,6 +230,51 @@ fn answers_to_a_main_actor_that_has_panicked_are_nobodys() {
 }
 
 #[test]
+fn answers_to_former_lives_take_no_room_from_those_of_this_life() {
+    // So many answers to former lives do not fit into the lane of answers, of three for each job.
+    const LIVES: u64 = 6;
+    let ground = Ground::new();
+    let _service = ground.fetcher(FetcherOptions {
+        mains: 1,
+        questions: 64,
+        prefetch: [prefetch(4), prefetch(1)],
+        ..options()
+    });
+    let replies = ground.take(Queue::Replies, reply);
+    ground.directory.hold();
+    for id in 0..4 {
+        ground.publish(Queue::Priority0, notification(id, "slow").to_body());
+    }
+    for life in 1..LIVES {
+        until(|| ground.directory.held() as u64 == 4 * life);
+        ground.directory.panic_at_next(1);
+        let id = 10 + life;
+        ground.publish(Queue::Priority1, notification(id, "user-1").to_body());
+        replies.wait_for(life as usize);
+    }
+    until(|| ground.directory.held() as u64 == 4 * LIVES);
+    // All of them are answered while the actor is busy, those of this life last.
+    ground.directory.set_blocking(true);
+    ground.publish(Queue::Priority1, notification(99, "user-1").to_body());
+    until(|| ground.directory.is_blocked());
+    ground.directory.answer_all();
+    ground.directory.set_blocking(false);
+    let mut ids: Vec<_> = replies
+        .wait_for(4 + LIVES as usize)
+        .into_iter()
+        .map(|it| it.id)
+        .collect();
+    ids.sort();
+    let wanted = (0..4).chain(10 + 1..10 + LIVES).chain([99]);
+    assert_eq!(ids, wanted.map(MessageId::Number).collect::<Vec<_>>());
+    // Each panic has put off what was under way, and nothing else has.
+    assert_eq!(
+        ground.broker.ledger(Queue::Priority0).retried,
+        4 * (LIVES - 1)
+    );
+}
+
+#[test]
 fn a_notification_that_no_main_actor_survives_is_given_up() {
     let ground = Ground::new();
     let _service = ground.fetcher(FetcherOptions {

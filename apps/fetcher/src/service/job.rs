@@ -1,5 +1,7 @@
 //! What is done for one notification.
 
+use std::sync::{Arc, Weak};
+
 use bytes::Bytes;
 use freeboard::{cache::CacheError, redis::RedisError};
 
@@ -124,6 +126,25 @@ impl Failure {
     }
 }
 
+/// What somebody waits for; gone with whoever waits.
+#[derive(Debug, Default)]
+pub(super) struct Wanted(Arc<()>);
+
+/// Whether somebody still waits.
+pub(super) struct Interest(Weak<()>);
+
+impl Wanted {
+    pub(super) fn interest(&self) -> Interest {
+        Interest(Arc::downgrade(&self.0))
+    }
+}
+
+impl Interest {
+    pub(super) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 /// A notification that is under way, and what is known of it so far.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -132,6 +153,7 @@ pub(super) struct Job {
     _ticket: Ticket,
     pub(super) notification: Notification,
     pub(super) begun_ns: u64,
+    pub(super) answers: Wanted,
     keys: [Option<String>; 2],
     device: Option<String>,
     /// Look-ups that have no answer yet.
@@ -154,6 +176,7 @@ impl Job {
             _ticket: ticket,
             notification,
             begun_ns,
+            answers: Wanted::default(),
             keys: [None, None],
             device: None,
             open: LOOK_UPS,

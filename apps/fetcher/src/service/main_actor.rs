@@ -12,7 +12,7 @@ use freeboard::{
 use super::{
     FetcherOptions, Parts,
     gauges::Gauges,
-    job::{Failure, Job, JobId, JobIds, Passing, Which},
+    job::{Failure, Interest, Job, JobId, JobIds, Passing, Which},
     questions::{QuestionId, Questions},
     under_way::Ticket,
 };
@@ -52,8 +52,8 @@ impl Arrived {
 pub(super) enum Answer {
     /// What the cache has.
     Found(JobId, Which, Result<Found, CacheError>),
-    /// What the slow store has, for which there is a lease.
-    Fetched(JobId, Which, Lease, Result<Option<Bytes>, StoreError>),
+    /// What the slow store has, or what was stale when it failed.
+    Fetched(JobId, Which, Result<Option<Bytes>, StoreError>),
     /// What the directory has.
     Devices(
         QuestionId,
@@ -62,6 +62,22 @@ pub(super) enum Answer {
     ),
     /// Whether the broker has the reply.
     Published(JobId, Result<(), Unconfirmed>),
+}
+
+/// Who has asked: told as long as there is interest. So an answer that is late, to a job whose deadline has passed
+/// or to a life that has ended with a panic, takes no room from others in the lane.
+struct Asker {
+    answers: Recipient<Answer>,
+    interest: Interest,
+}
+
+impl Asker {
+    fn tell(self, answer: impl FnOnce() -> Answer) {
+        if self.interest.is_alive() {
+            // Refused only if the actor has gone: the lane holds three answers for each job.
+            let _ = self.answers.try_tell(answer());
+        }
+    }
 }
 
 /// Holds jobs.
@@ -105,43 +121,53 @@ impl Main {
         &self.gauges[self.index]
     }
 
-    fn answers(&self) -> Recipient<Answer> {
-        self.answers
-            .clone()
-            .expect("an actor handles after it has started")
+    fn asker(&self, interest: Interest) -> Asker {
+        let answers = self.answers.clone();
+        Asker {
+            answers: answers.expect("an actor handles after it has started"),
+            interest,
+        }
     }
 
-    fn look_up(&self, id: JobId, which: Which, key: &str) {
+    fn look_up(&self, id: JobId, job: &Job, which: Which) {
+        let asker = self.asker(job.answers.interest());
+        let key = which.key(&job.notification);
         let call = self.parts.cache.get_or_lease(key);
-        call.tell(&self.answers(), move |found| {
-            Answer::Found(id, which, found)
-        });
+        // A lease that nobody takes goes to the next who asks.
+        call.then(move |found| asker.tell(|| Answer::Found(id, which, found)));
     }
 
     /// A miss: this job fetches, for all who want the key.
     fn fetch(&self, id: JobId, which: Which, lease: Lease) {
+        // Else it is dropped, and goes to the next who asks.
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
         self.gauges().misses.add(1);
-        let answers = self.answers();
+        let asker = self.asker(job.answers.interest());
         let key = Bytes::copy_from_slice(lease.key());
         self.parts.store.fetch(
             &key,
             Box::new(move |outcome| {
-                // Refused only if the actor has gone; the lease then goes to the next who asks.
-                let _ = answers.try_tell(Answer::Fetched(id, which, lease, outcome));
+                let stale = lease.stale().map(|stale| stale.value.clone());
+                if let Ok(value) = &outcome {
+                    // Whoever waits for it here. What becomes of it is counted; this job has its value.
+                    lease.fill(value.clone()).then(|_| {});
+                }
+                asker.tell(|| {
+                    Answer::Fetched(id, which, outcome.or_else(|error| stale.ok_or(error)))
+                });
             }),
         );
     }
 
     fn ask_directory(&mut self) {
         while let Some(question) = self.questions.next() {
-            let answers = self.answers();
+            let asker = self.asker(question.interest);
             let (id, jobs) = (question.id, question.jobs);
             self.parts.directory.look_up(
                 question.users,
-                Box::new(move |devices| {
-                    // Refused only if the actor has gone.
-                    let _ = answers.try_tell(Answer::Devices(id, jobs, devices));
-                }),
+                Box::new(move |devices| asker.tell(|| Answer::Devices(id, jobs, devices))),
             );
         }
     }
@@ -161,14 +187,12 @@ impl Main {
             Ok(reply) => reply,
             Err(failure) => return self.give_up(id, failure),
         };
-        let answers = self.answers();
+        let interest = job.answers.interest();
+        let asker = self.asker(interest);
         let published = self.parts.broker.publish_with(
             Queue::Replies,
             reply.to_body().into(),
-            Box::new(move |outcome| {
-                // Refused only if the actor has gone.
-                let _ = answers.try_tell(Answer::Published(id, outcome));
-            }),
+            Box::new(move |outcome| asker.tell(|| Answer::Published(id, outcome))),
         );
         if let Err(refused) = published {
             self.give_up(id, Failure::of_publish(&refused));
@@ -308,13 +332,12 @@ impl Handler<Arrived> for Main {
             gauges.wait.record(nanos(waited));
         }
         let id = self.ids.next();
-        let keys = [Which::User, Which::App].map(|which| (which, which.key(&notification)));
         self.questions.add(id, notification.user.clone());
         let job = Job::new(delivery, ticket, notification, begun_ns);
-        self.jobs.insert(id, job);
-        for (which, key) in keys {
-            self.look_up(id, which, &key);
+        for which in [Which::User, Which::App] {
+            self.look_up(id, &job, which);
         }
+        self.jobs.insert(id, job);
         self.ask_directory();
         self.watch_oldest(cx);
     }
@@ -328,30 +351,17 @@ impl Handler<Answer> for Main {
             Answer::Found(id, which, Ok(Found::Cached(cached))) => {
                 self.with(id, |job| job.found(which, cached.value.as_ref()));
             }
-            Answer::Found(id, which, Ok(Found::Lease(lease))) => {
-                // Else nobody waits for it here: the next who asks has it.
-                if self.jobs.contains_key(&id) {
-                    self.fetch(id, which, lease);
-                }
-            }
+            Answer::Found(id, which, Ok(Found::Lease(lease))) => self.fetch(id, which, lease),
             Answer::Found(id, _, Err(error)) => {
                 self.with(id, |job| job.failed(Failure::of_cache(&error)));
             }
-            Answer::Fetched(id, which, lease, Ok(value)) => {
-                // What becomes of it is counted; this job has its value.
-                lease.fill(value.clone()).then(|_| {});
+            Answer::Fetched(id, which, Ok(value)) => {
                 self.with(id, |job| job.found(which, value.as_ref()));
             }
-            Answer::Fetched(id, which, lease, Err(error)) => match lease.stale() {
-                Some(stale) => {
-                    let value = stale.value.clone();
-                    self.with(id, |job| job.found(which, value.as_ref()));
-                }
-                None => {
-                    let failure = Failure::of_store(Passing::Store, &error);
-                    self.with(id, |job| job.failed(failure));
-                }
-            },
+            Answer::Fetched(id, _, Err(error)) => {
+                let failure = Failure::of_store(Passing::Store, &error);
+                self.with(id, |job| job.failed(failure));
+            }
             // Its jobs were put off, at their deadline or when a former life ended.
             Answer::Devices(question, ..) if !self.questions.answered(question) => {}
             Answer::Devices(_, jobs, Ok(devices)) => {

@@ -3,14 +3,14 @@
 //! One that comes while there is room goes at once; those that come while all questions are under way wait for
 //! each other. So a question is as small as the load allows, and no timer is needed.
 
-use super::job::JobId;
+use super::job::{Interest, JobId, Wanted};
 
 /// Users of one main actor.
 #[derive(Debug)]
 pub(super) struct Questions {
     users_max: usize,
     under_way_max: usize,
-    under_way: Vec<QuestionId>,
+    under_way: Vec<(QuestionId, Wanted)>,
     waiting: Vec<(JobId, String)>,
 }
 
@@ -19,9 +19,9 @@ pub(super) struct Questions {
 pub(super) struct QuestionId(JobId);
 
 /// Users for one question, and whose they are.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) id: QuestionId,
+    pub(super) interest: Interest,
     pub(super) jobs: Vec<JobId>,
     pub(super) users: Vec<String>,
 }
@@ -49,14 +49,21 @@ impl Questions {
         let count = self.waiting.len().min(self.users_max);
         let (jobs, users): (Vec<_>, Vec<_>) = self.waiting.drain(..count).unzip();
         let id = QuestionId(*jobs.last()?);
-        self.under_way.push(id);
-        Some(Question { id, jobs, users })
+        let answer = Wanted::default();
+        let interest = answer.interest();
+        self.under_way.push((id, answer));
+        Some(Question {
+            id,
+            interest,
+            jobs,
+            users,
+        })
     }
 
     /// A question was answered, in whatever way. Whether it was under way: it may have been given up, or be one
     /// of a former life.
     pub(super) fn answered(&mut self, id: QuestionId) -> bool {
-        let found = self.under_way.iter().position(|other| *other == id);
+        let found = self.under_way.iter().position(|(other, _)| *other == id);
         found
             .map(|index| self.under_way.swap_remove(index))
             .is_some()
@@ -64,7 +71,7 @@ impl Questions {
 
     /// A job and all before it have come to their end: what only they wait for is given up.
     pub(super) fn expire(&mut self, job: JobId) {
-        self.under_way.retain(|QuestionId(last)| *last > job);
+        self.under_way.retain(|(QuestionId(last), _)| *last > job);
         self.waiting.retain(|(other, _)| *other > job);
     }
 }
@@ -83,17 +90,17 @@ mod tests {
         for (number, user) in [(2, "b"), (3, "c"), (4, "d")] {
             questions.add(id(number), user.to_owned());
         }
-        assert_eq!(questions.next(), None);
+        assert!(questions.next().is_none());
         assert!(questions.answered(first.id));
         let second = questions.next().unwrap();
         assert_eq!(second.jobs, [id(2), id(3)]);
         assert_eq!(second.users, ["b", "c"]);
-        assert_eq!(questions.next(), None);
+        assert!(questions.next().is_none());
         assert!(questions.answered(second.id));
         let third = questions.next().unwrap();
         assert_eq!(third.users, ["d"]);
         assert!(questions.answered(third.id));
-        assert_eq!(questions.next(), None);
+        assert!(questions.next().is_none());
     }
 
     #[test]
@@ -105,12 +112,13 @@ mod tests {
         }
         let first = questions.next().unwrap();
         questions.expire(id(1));
-        assert_eq!(questions.next(), None);
+        assert!(questions.next().is_none());
         questions.expire(id(3));
         let second = questions.next().unwrap();
         assert_eq!(second.users, ["d"]);
+        assert!(!first.interest.is_alive() && second.interest.is_alive());
         assert!(!questions.answered(first.id), "its answer is too late");
-        assert_eq!(questions.next(), None);
+        assert!(questions.next().is_none());
         assert!(questions.answered(second.id));
     }
 }
