@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   KEYS   the entry
-//!   ARGV   time, or nothing   channel   of a lease:         token  seen  lease  every
+//!   ARGV   time, or nothing   channel   of a lease:         token  seen  lease  every  valid until
 //!                                       of a fill:          token  kind  cost  fresh  stale  value
 //!                                       of a release:       token
 //!                                       of an invalidation: stale, or -1
@@ -79,7 +79,12 @@ impl<'a> Common<'a> {
 
 impl LeaseRequest {
     pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
-        let numbers = [self.seen_ms, self.lease_ms, self.every_ms];
+        let numbers = [
+            self.seen_ms,
+            self.lease_ms,
+            self.every_ms,
+            self.valid_until_ms,
+        ];
         numbers.into_iter().fold(call.arg(self.token.0), millis)
     }
 
@@ -89,6 +94,7 @@ impl LeaseRequest {
             seen_ms: from.millis()?,
             lease_ms: from.millis()?,
             every_ms: from.millis()?,
+            valid_until_ms: from.millis()?,
         })
     }
 }

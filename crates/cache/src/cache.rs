@@ -13,7 +13,6 @@ use crate::{
     bulkhead::Bulkhead,
     call::{Call, Reply},
     clock::Clock,
-    entry::Token,
     error::{CacheError, CacheStartError, FetchError},
     flights::{Flights, Limits},
     found::{Cached, Found},
@@ -22,6 +21,7 @@ use crate::{
     model::Leave,
     options::{CacheOptions, millis, nanos},
     random::{Chance, Tokens},
+    releases::Releases,
     scripts::Scripts,
     snapshot::CacheSnapshot,
     watch::Watch,
@@ -45,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) scripts: Scripts,
     pub(crate) clock: Clock,
     pub(crate) flights: Flights,
+    pub(crate) releases: Releases,
     pub(crate) local: Option<Local>,
     pub(crate) bulkhead: Bulkhead,
     pub(crate) chance: Chance,
@@ -79,6 +80,7 @@ impl Cache {
                 poll: options.poll,
                 lease_ns: nanos(options.lease_time),
             }),
+            releases: Releases::default(),
             local: options.local.as_ref().map(Local::new),
             bulkhead: Bulkhead::new(options.fetches_max),
             chance: Chance::new(options.seed),
@@ -331,13 +333,6 @@ impl Inner {
                     Err(error) => inner.fail(error, reply),
                 }
             });
-    }
-
-    /// Gives a lease back. If that is lost, it ends in its own time.
-    pub(crate) fn release(&self, key: &Bytes, token: &Token) {
-        self.scripts
-            .release(&self.redis, key, self.clock.simulated_ms(), token)
-            .then(|_| {});
     }
 }
 

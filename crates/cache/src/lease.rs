@@ -10,12 +10,12 @@ use crate::{
     bulkhead::Permit,
     cache::Inner,
     call::{Call, Reply},
-    entry::Token,
     error::CacheError,
     flight::Ending,
     found::Cached,
     model::{Change, Fill},
     options::millis,
+    releases::Claim,
 };
 
 const MILLI_NS: u64 = 1_000_000;
@@ -27,7 +27,7 @@ pub struct Lease {
     inner: Arc<Inner>,
     key: Bytes,
     /// `None` without Redis.
-    token: Option<Token>,
+    claim: Option<Claim>,
     /// Under which others of this process wait.
     turn: Option<u64>,
     stale: Option<Cached>,
@@ -55,7 +55,7 @@ impl Lease {
     pub(crate) fn new(
         inner: Arc<Inner>,
         key: Bytes,
-        token: Option<Token>,
+        claim: Option<Claim>,
         turn: Option<u64>,
         stale: Option<Cached>,
         permit: Option<Permit>,
@@ -63,7 +63,7 @@ impl Lease {
         Self {
             inner,
             key,
-            token,
+            claim,
             turn,
             stale,
             begun_ns: now_ns(),
@@ -111,20 +111,20 @@ impl Lease {
     fn fill_in(mut self, value: Option<Bytes>, reply: Reply<Filled>) {
         let inner = self.inner.clone();
         let value_bytes = value.as_ref().map_or(0, Bytes::len);
-        let filled = match self.token {
+        let filled = match self.claim {
             None => Filled::Unleased,
             Some(_) if value_bytes > inner.options.value_bytes_max => Filled::TooLarge,
-            Some(token) => return self.store(token, value, reply),
+            Some(claim) => return self.store(claim, value, reply),
         };
         self.is_open = false;
-        if let Some(token) = self.token {
-            inner.release(&self.key, &token);
+        if let Some(claim) = self.claim {
+            inner.release(&self.key, claim);
         }
         self.end(Ending::NotStored, &value);
         reply.complete(Ok(filled));
     }
 
-    fn store(mut self, token: Token, value: Option<Bytes>, reply: Reply<Filled>) {
+    fn store(mut self, claim: Claim, value: Option<Bytes>, reply: Reply<Filled>) {
         self.is_open = false;
         let inner = self.inner.clone();
         let options = &inner.options;
@@ -137,7 +137,7 @@ impl Lease {
             None => now_ns().saturating_sub(self.begun_ns) / MILLI_NS,
         };
         let fill = Fill {
-            token,
+            token: claim.token,
             value,
             cost_ms: u32::try_from(took_ms).unwrap_or(u32::MAX),
             fresh_ms: millis(fresh_time),
@@ -151,11 +151,12 @@ impl Lease {
         inner
             .scripts
             .fill(&inner.redis, &key, inner.clock.simulated_ms(), &fill)
-            .then(move |answer| self.stored(&fill, removals, answer, reply));
+            .then(move |answer| self.stored(claim, &fill, removals, answer, reply));
     }
 
     fn stored(
         mut self,
+        claim: Claim,
         fill: &Fill,
         removals: u64,
         answer: Result<Change, RedisError>,
@@ -167,14 +168,17 @@ impl Lease {
                 self.inner.keep(&self.key, &fill.value, removals);
                 (&gauges.fills_stored, Ending::Stored, Ok(Filled::Stored))
             }
-            Ok(_) => (
-                &gauges.fills_refused,
-                Ending::NotStored,
-                Ok(Filled::Refused),
-            ),
+            Ok(_) => {
+                if now_ns() < claim.runs_until_ns {
+                    // The lease may be given yet.
+                    self.inner.release(&self.key, claim);
+                }
+                let outcome = Ok(Filled::Refused);
+                (&gauges.fills_refused, Ending::NotStored, outcome)
+            }
             Err(error) => {
                 // If it was not stored, nobody else need wait until the lease is over.
-                self.inner.release(&self.key, &fill.token);
+                self.inner.release(&self.key, claim);
                 let outcome = Err(CacheError::Redis(error));
                 (&gauges.fills_failed, Ending::NotStored, outcome)
             }
@@ -199,8 +203,8 @@ impl Drop for Lease {
             return;
         }
         self.inner.gauges.leases_released.add(1);
-        if let Some(token) = self.token {
-            self.inner.release(&self.key, &token);
+        if let Some(claim) = self.claim {
+            self.inner.release(&self.key, claim);
         }
         // As in `end`.
         self.permit = None;

@@ -67,6 +67,7 @@
 //! | the notification comes before the answer that one must wait | it is remembered: asked again at once | `a_notification_before_the_wait_began_is_not_lost` |
 //! | the answer that gave a lease is lost | the caller fetches without, and its fill is stored all the same | `a_lease_whose_answer_was_lost_can_be_filled` |
 //! | the answer that gave a lease is late, and nobody may fetch without | an error, and the lease is given back | `a_lease_that_nobody_uses_is_given_back` |
+//! | the script that asks for a lease runs after its client gave up, or its answer is lost | too late, it gives none; in time, the lease is given back, as often as it takes | `a_script_that_runs_after_its_client_gave_up_leaves_no_lease` |
 //! | a fill is not sent | the lease is given back | `a_fill_that_is_not_sent_gives_the_lease_back` |
 //! | there is no value, then there is | that there is none is known for its own time, then fetched again | `that_there_is_no_value_is_known_for_a_while` |
 //! | the clock of a client is wrong | nothing | `the_clocks_of_clients_do_not_matter` |
@@ -79,7 +80,9 @@
 //! invalidation. Invalidate after the store has committed, and read the store, not a replica that lags.
 //! An invalidation that fails (see its error) leaves the value until the end of its time, and the layer of
 //! this process ([`CacheOptions::local`]) does not hear of other processes' at all. If the server's clock is
-//! set back, entries live so much longer, and leases hold so much longer. A failover to a replica that lags
+//! set back, entries live so much longer, and leases hold so much longer; if it is set forward, misses wait until
+//! the new time is known, for a second at most. A lease that cannot be given back, since Redis does not answer for
+//! as long as [`CacheOptions::lease_time`], ends in its own time. A failover to a replica that lags
 //! brings back what it had: values that were invalidated since, and leases that were over.
 //!
 //! A cluster has no subscriptions, so there is no cache on one ([`Cache::new`]); on any server or
@@ -108,6 +111,7 @@ pub mod model;
 pub mod native;
 mod options;
 mod random;
+mod releases;
 mod scripts;
 #[cfg(test)]
 mod scripts_tests;

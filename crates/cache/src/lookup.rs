@@ -14,14 +14,15 @@ use crate::{
     cache::Inner,
     call::Reply,
     early,
-    entry::{Entry, Token},
+    entry::{Entry, TIME_END_MS},
     error::CacheError,
     flight::{Caller, Ending},
     flights::{Due, Granted, Joined, Served},
     found::{Cached, Found},
     lease::Lease,
     model::{LeaseOutcome, LeaseRequest},
-    options::{Fallback, millis},
+    options::{Fallback, millis, nanos},
+    releases::Claim,
     scripts::{LeaseAnswer, unexpected},
 };
 
@@ -135,17 +136,24 @@ impl Inner {
 
     fn ask_lease(self: &Arc<Self>, key: Bytes, turn: u64, seen_ms: u64) {
         let token = self.tokens.next();
+        let (sent_ns, timeout) = (now_ns(), self.redis.timeout());
+        // While the server's time is not known, a script is never too late.
+        let server_ms = self.clock.now_ms(sent_ns);
+        let valid_until_ms = server_ms.map_or(u64::MAX, |it| it.saturating_add(millis(timeout)));
+        // The server's time is known within half a timeout: else the question for it would have timed out.
+        let runs_until_ns = sent_ns.saturating_add(nanos(timeout.saturating_add(timeout / 2)));
         let request = LeaseRequest {
             token,
             seen_ms,
             lease_ms: millis(self.options.lease_time),
             every_ms: millis(self.options.lease_every),
+            valid_until_ms: valid_until_ms.min(TIME_END_MS - 1),
         };
         let inner = self.clone();
         let removals = self.removals(&key);
         self.scripts
             .lease(&self.redis, &key, self.clock.simulated_ms(), &request)
-            .then(move |answer| inner.leased(key, turn, removals, &request, answer));
+            .then(move |answer| inner.leased(key, turn, removals, &request, runs_until_ns, answer));
     }
 
     fn leased(
@@ -154,6 +162,7 @@ impl Inner {
         turn: u64,
         removals: u64,
         request: &LeaseRequest,
+        runs_until_ns: u64,
         answer: Result<LeaseAnswer, RedisError>,
     ) {
         let token = request.token;
@@ -161,7 +170,11 @@ impl Inner {
             Ok(answer) => answer,
             // It may have been given all the same: then what is fetched can be stored.
             Err(error) if !error.is_unsent() => {
-                return self.unavailable(key, turn, error, Some(token));
+                let claim = Claim {
+                    token,
+                    runs_until_ns,
+                };
+                return self.unavailable(key, turn, error, Some(claim));
             }
             Err(error) => return self.unavailable(key, turn, error, None),
         };
@@ -186,7 +199,11 @@ impl Inner {
                     .early_refreshes
                     .add((request.seen_ms > 0).into());
                 let stale = stale.as_ref().and_then(cached);
-                self.grant(key, turn, Some(token), stale, None);
+                let claim = Claim {
+                    token,
+                    runs_until_ns: 0,
+                };
+                self.grant(key, turn, Some(claim), stale, None);
             }
         }
     }
@@ -208,7 +225,7 @@ impl Inner {
         self: &Arc<Self>,
         key: Bytes,
         turn: u64,
-        token: Option<Token>,
+        claim: Option<Claim>,
         stale: Option<Cached>,
         permit: Option<Permit>,
     ) {
@@ -220,7 +237,7 @@ impl Inner {
         let lease = Lease::new(
             self.clone(),
             key.clone(),
-            token,
+            claim,
             turn,
             stale.clone(),
             permit,
@@ -247,13 +264,13 @@ impl Inner {
         key: Bytes,
         turn: u64,
         error: RedisError,
-        token: Option<Token>,
+        claim: Option<Claim>,
     ) {
         self.gauges.redis_failures.add(1);
         let refuse = |callers, error: CacheError| {
             // Nobody fetches with it: the next one must not wait until it is over.
-            if let Some(token) = token {
-                self.release(&key, &token);
+            if let Some(claim) = claim {
+                self.release(&key, claim);
             }
             self.refuse(callers, &error);
         };
@@ -266,7 +283,7 @@ impl Inner {
         match self.bulkhead.enter() {
             Some(permit) => {
                 self.gauges.direct_fetches.add(1);
-                self.grant(key, turn, token, None, Some(permit));
+                self.grant(key, turn, claim, None, Some(permit));
             }
             None => {
                 let callers = self.flights.failed(&key, turn);

@@ -30,6 +30,8 @@ pub struct LeaseRequest {
     pub lease_ms: u64,
     /// How long nobody else gets one, counted from now.
     pub every_ms: u64,
+    /// Until when the caller waits for the answer. After that nobody would have the lease.
+    pub valid_until_ms: u64,
 }
 
 /// What became of it.
@@ -42,9 +44,9 @@ pub enum LeaseOutcome {
         /// Whether a holder before it let its lease run out.
         is_takeover: bool,
     },
-    /// Somebody else has the lease, or had it a moment ago.
+    /// Somebody else has the lease, or had it a moment ago; or the request has come too late.
     Wait {
-        /// What may be used meanwhile. Without it the caller is noted as waiting.
+        /// What may be used meanwhile. Without it a caller in time is noted as waiting.
         stale: Option<Entry>,
         /// When the lease and the rate limit are over.
         until_ms: u64,
@@ -128,6 +130,11 @@ impl Slot {
             // The answer to the first time was lost.
             let is_takeover = false;
             return LeaseOutcome::Granted { stale, is_takeover };
+        }
+        if now_ms > request.valid_until_ms {
+            // Should the caller be there all the same, it asks again.
+            let until_ms = now_ms;
+            return LeaseOutcome::Wait { stale, until_ms };
         }
         if entry.is_closed(now_ms) {
             let until_ms = entry.lease_until_ms.max(entry.rate_until_ms);

@@ -31,8 +31,8 @@ pub struct CacheOptions {
     /// How long a caller waits for somebody else's fetch, and for the end of the rate limit; default 3 s. To be
     /// longer than `lease_every` by what a fetch takes.
     pub wait_max: Duration,
-    /// The distances between two polls, in case a notification is lost; default from 20 ms, doubling, to
-    /// 500 ms.
+    /// The distances between two polls, in case a notification is lost, and between two tries to give a lease
+    /// back; default from 20 ms, doubling, to 500 ms.
     pub poll: Backoff,
     /// Above 1, values are refreshed earlier; below 1, later; 0, only once they are stale. Default 1, the
     /// optimum if all fetches of a key took the same time. Nothing is refreshed under the rate limit of
@@ -46,7 +46,8 @@ pub struct CacheOptions {
     pub fetches_max: usize,
     /// The most callers of this process that wait for one key; default 4,096.
     pub waiters_max: usize,
-    /// The most keys that this process looks up at once; default 16,384.
+    /// The most keys that this process looks up at once, and the most leases that it gives back once more; default
+    /// 16,384.
     pub flights_max: usize,
     /// The longest key, prefix included; default 1 KiB.
     pub key_bytes_max: usize,

@@ -47,6 +47,8 @@ enum Step {
         has_seen: bool,
         lease_ms: u64,
         every_ms: u64,
+        /// Below 50 it is late by the rest.
+        early_ms: u64,
     },
     Fill {
         token: u8,
@@ -77,12 +79,12 @@ fn token() -> impl Strategy<Value = u8> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let lease = (token(), any::<bool>(), millis(), millis());
+    let lease = (token(), any::<bool>(), millis(), millis(), millis());
     let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
     let fill = (token(), value, any::<u32>(), millis(), millis());
     prop_oneof![
-        4 => lease.prop_map(|(token, has_seen, lease_ms, every_ms)| {
-            Step::Lease { token, has_seen, lease_ms, every_ms }
+        4 => lease.prop_map(|(token, has_seen, lease_ms, every_ms, early_ms)| {
+            Step::Lease { token, has_seen, lease_ms, every_ms, early_ms }
         }),
         4 => fill.prop_map(|(token, value, cost_ms, fresh_ms, stale_ms)| {
             Step::Fill { token, value, cost_ms, fresh_ms, stale_ms }
@@ -111,6 +113,7 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
                 has_seen,
                 lease_ms,
                 every_ms,
+                early_ms,
             } => {
                 let fresh_until_ms = slot.entry(now_ms).map_or(0, |entry| entry.fresh_until_ms);
                 let request = LeaseRequest {
@@ -118,6 +121,7 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
                     seen_ms: if has_seen { fresh_until_ms } else { 0 },
                     lease_ms,
                     every_ms,
+                    valid_until_ms: now_ms + early_ms - 50,
                 };
                 let answer = scripts.lease(redis, key, now, &request).wait();
                 let answer = answer.unwrap();
@@ -240,6 +244,7 @@ fn check_foreign(server: &Server) {
             seen_ms: 0,
             lease_ms: 10,
             every_ms: 10,
+            valid_until_ms: 1_000,
         };
         let answer = scripts.lease(&redis, &key, Some(1_000), &request).wait();
         let answer = answer.unwrap();

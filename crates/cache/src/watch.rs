@@ -1,5 +1,5 @@
-//! The cache's actor: hears of keys that were filled or freed, keeps the time of those who wait, and asks the
-//! server for its own.
+//! The cache's actor: hears of keys that were filled or freed, keeps the time of those who wait, gives
+//! leases back again, and asks the server for its time.
 
 use std::{sync::Weak, time::Duration};
 
@@ -34,7 +34,8 @@ impl Watch {
         let Some(inner) = self.inner.upgrade() else {
             return cx.stop();
         };
-        let mut next_ns = inner.look_at_due().unwrap_or(u64::MAX);
+        let dues = [inner.look_at_due(), inner.send_releases()];
+        let mut next_ns = dues.into_iter().flatten().min().unwrap_or(u64::MAX);
         if inner.clock.is_real() {
             let now_ns = now_ns();
             if self.next_time_ns <= now_ns {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use freeboard_cache::{Cache, CacheError, CacheOptions, Fallback, Filled, LocalOptions};
 use freeboard_redis::{Command, Redis, RedisError, RedisOptions, Routing};
 use support::{
-    Bench, LONG, eventually, fill, fresh, key_apart, lease, pending, proxy::proxy, redis_options,
-    until_waiting, value,
+    Bench, LONG, eventually, fill, fresh, key_apart, lease, pending,
+    proxy::{keeping, proxy},
+    redis_options, until_waiting, value,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -199,6 +200,63 @@ fn a_lease_that_nobody_uses_is_given_back() {
         );
         client(&["UNPAUSE"]);
         lease(&cache, "k").release();
+    }
+}
+
+#[test]
+fn a_script_that_runs_after_its_client_gave_up_leaves_no_lease() {
+    let Some(bench) = Bench::start() else { return };
+    // By the deadline, or by the loss of the connection.
+    for is_lost in [false, true] {
+        let network = keeping(bench.server.port);
+        let redis_options = RedisOptions {
+            timeout: SECOND * 2,
+            overdue: LONG,
+            connections: 1,
+            ..redis_options(network.port)
+        };
+        let redis = Redis::connect(&bench.system, &bench.poller, redis_options).unwrap();
+        redis.wait_up(LONG).unwrap();
+        // It would hold the key up for longer than anybody waits.
+        let options = CacheOptions {
+            clock: None,
+            fallback: Fallback::Fail,
+            lease_time: LONG,
+            wait_max: SECOND * 10,
+            poll: CacheOptions::default().poll,
+            ..bench.options()
+        };
+        let other = bench.cache_with(options.clone());
+        let cache = Cache::new(&bench.system, &redis, options).unwrap();
+        // The server knows the scripts, and the cache knows its time.
+        let key = format!("known {is_lost}");
+        assert_eq!(fill(lease(&other, &key), "v"), Filled::Stored);
+        lease(&other, "another").release();
+        assert!(cache.get(&key).wait().unwrap().is_some());
+        let mut caller = None;
+        let key = format!("k {is_lost}");
+        let kept = network.keep(|| caller = Some(pending(&cache, &key)));
+        if is_lost {
+            kept.lose();
+        }
+        let outcome = caller.unwrap().outcome();
+        let gave_up = |error: &RedisError| match is_lost {
+            false => *error == RedisError::TimedOut,
+            true => matches!(error, RedisError::Lost(_)),
+        };
+        assert!(
+            matches!(&outcome, Err(CacheError::Redis(error)) if gave_up(error)),
+            "{outcome:?}"
+        );
+        if !is_lost {
+            // The cache knows the time as well as a look-up of it takes.
+            let now = bench.redis.time().wait().unwrap();
+            eventually("a second has passed", || {
+                bench.redis.time().wait().unwrap() > now + SECOND
+            });
+        }
+        kept.arrive();
+        lease(&other, &key).release();
     }
 }
 

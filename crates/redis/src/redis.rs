@@ -98,6 +98,12 @@ impl Redis {
         }
     }
 
+    /// How long a command may take that has no deadline of its own.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Blocks this thread until all connections are up.
     ///
     /// # Errors

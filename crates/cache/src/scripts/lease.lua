@@ -1,5 +1,5 @@
 -- ARGV[3]: token. ARGV[4]: what the caller has seen to be fresh. ARGV[5]: ms that the lease holds. ARGV[6]: ms
--- that nobody else gets one. Gives the outcome; for a lease whether a dead holder's was taken over, for a wait
+-- that nobody else gets one. ARGV[7]: until when the caller waits for the answer. Gives the outcome; for a lease whether a dead holder's was taken over, for a wait
 -- when it is over; the time; and the entry that may be used.
 local GRANTED, WAIT, VALUE = 0, 1, 2
 local entry, raw = load()
@@ -10,6 +10,7 @@ local stale = usable(entry) and raw
 if holds(entry, ARGV[3]) then
   return {GRANTED, 0, now, stale}
 end
+if now > tonumber(ARGV[7]) then return {WAIT, now, now, stale} end
 local closed_until = math.max(entry.lease_until, entry.rate_until)
 if now < closed_until then
   if not stale and entry.awaited == 0 then

@@ -1,9 +1,13 @@
-//! A proxy before the server, that holds answers back when it is told to.
+//! Proxies before the server: one that holds answers back when it is told to, and one that keeps a script.
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -95,6 +99,108 @@ fn copy(mut from: TcpStream, mut to: TcpStream, may_pass: impl Fn(usize) -> bool
             break;
         }
     }
-    let _ = from.shutdown(std::net::Shutdown::Both);
-    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// A network that keeps one script.
+pub(crate) struct Keeping {
+    pub(crate) port: u16,
+    is_armed: Arc<AtomicBool>,
+    kept: mpsc::Receiver<Kept>,
+}
+
+/// A script on its way. Nothing that its client sends behind it arrives.
+pub(crate) struct Kept {
+    script: Vec<u8>,
+    client: TcpStream,
+    server: TcpStream,
+    answers: mpsc::Receiver<()>,
+}
+
+impl Keeping {
+    /// The next script of its first connection.
+    pub(crate) fn keep(&self, ask: impl FnOnce()) -> Kept {
+        self.is_armed.store(true, Ordering::SeqCst);
+        ask();
+        self.kept.recv().unwrap()
+    }
+}
+
+impl Kept {
+    /// The client loses its connection.
+    pub(crate) fn lose(&self) {
+        let _ = self.client.shutdown(Shutdown::Both);
+    }
+
+    /// It arrives, and runs.
+    pub(crate) fn arrive(mut self) {
+        while self.answers.try_recv().is_ok() {}
+        self.server.write_all(&self.script).unwrap();
+        self.answers.recv().unwrap();
+    }
+}
+
+/// Passes connections on to `port`, the first one but for a script.
+pub(crate) fn keeping(port: u16) -> Keeping {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let own_port = listener.local_addr().unwrap().port();
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let (sender, kept) = mpsc::channel();
+    let armed = is_armed.clone();
+    let mut first = Some(sender);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
+                return;
+            };
+            let ends = || (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let ((from_client, to_server), (to_client, from_server)) = (ends(), ends());
+            let Some(kept) = first.take() else {
+                thread::spawn(move || copy(from_client, to_server, |_| true));
+                thread::spawn(move || copy(from_server, to_client, |_| true));
+                continue;
+            };
+            let (answered, answers) = mpsc::channel();
+            thread::spawn(move || answer(from_server, to_client, &answered));
+            let armed = armed.clone();
+            thread::spawn(move || {
+                let script = ask(from_client, to_server, &armed);
+                let _ = kept.send(Kept {
+                    script,
+                    client,
+                    server,
+                    answers,
+                });
+            });
+        }
+    });
+    Keeping {
+        port: own_port,
+        is_armed,
+        kept,
+    }
+}
+
+/// Passes on what comes before a script, which it returns.
+fn ask(mut from: TcpStream, mut to: TcpStream, is_armed: &AtomicBool) -> Vec<u8> {
+    let mut buffer = [0; 4_096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let bytes = &buffer[..count];
+        let is_script = bytes.windows(7).any(|it| it == b"EVALSHA");
+        if is_script && is_armed.load(Ordering::SeqCst) {
+            return bytes.to_vec();
+        }
+        let _ = to.write_all(bytes);
+    }
+    Vec::new()
+}
+
+/// Passes answers on while there is somebody who reads them.
+fn answer(mut from: TcpStream, mut to: TcpStream, answered: &mpsc::Sender<()>) {
+    let mut buffer = [0; 4_096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let _ = to.write_all(&buffer[..count]);
+        let _ = answered.send(());
+    }
 }
