@@ -2,11 +2,11 @@
 
 mod lab;
 
-use std::{collections::BTreeSet, fs, io::Write};
+use std::{collections::BTreeSet, fs, io::Write, sync::mpsc, thread};
 
 use lab::{
     Running, code, count, fields, json,
-    room::{Room, SEALED, lines},
+    room::{NO_KEY, Room, SEALED, lines},
     stderr, stdout,
 };
 use serde_json::Value;
@@ -339,4 +339,51 @@ fn bench_measures_and_leaves_nothing_behind() {
         "{}",
         stdout(&text)
     );
+}
+
+#[test]
+fn a_key_seals_by_default() {
+    let room = Room::new();
+    room.append("--key-file KEY", &lines(1..10));
+    let json = room.json("verify LOG --key-file KEY", 0);
+    let seal = (&json["seal"], &json["seal_unit"], &json["tags_checked"]);
+    assert_eq!(seal, (&"blake3".into(), &"batch".into(), &true.into()));
+    let read = room.tool("cat LOG");
+    assert_eq!((code(&read), stderr(&read).as_str()), (0, NO_KEY));
+    assert_eq!(read.stdout, lines(1..10));
+}
+
+#[test]
+fn a_key_that_would_not_be_used_is_refused() {
+    let room = Room::new();
+    let says = ["key", "the seal none"];
+    room.check_fails("append LOG --seal none --key-file KEY", 2, &says);
+    room.append("", &lines(1..10));
+    let says = ["not sealed", "the key would not be used"];
+    room.check_fails("append LOG --key-file KEY", 2, &says);
+}
+
+#[test]
+fn verify_beside_a_writer_raises_no_false_alarm() {
+    const CHECKS: usize = 20;
+    let room = Room::new();
+    let knobs = "--sync none --key-file KEY --segment-bytes 262144 --keep-bytes 4194304";
+    room.append(knobs, &lines(1..1_000));
+    let (writer, mut input) = Running::feed(&room.words(&format!("stream append LOG {knobs}")));
+    let (begin, begun) = mpsc::sync_channel(0);
+    let feeder = thread::spawn(move || {
+        let line = [&[b'x'; 200][..], b"\n"].concat();
+        // A megabyte beside each check.
+        for () in begun {
+            (0..5_000).for_each(|_| input.write_all(&line).expect("it reads"));
+        }
+    });
+    for _ in 0..CHECKS {
+        begin.send(()).expect("it feeds");
+        let json = room.json("verify LOG --key-file KEY", 0);
+        assert_eq!(json["whole"], true, "{json}");
+    }
+    drop(begin);
+    feeder.join().expect("no panic");
+    assert_eq!(writer.wait(), 0);
 }

@@ -155,7 +155,9 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
             age: args.keep_age,
             acknowledged: false,
         });
-    if let Some(key) = key {
+    // With another seal than the stream has, the error is about that.
+    let is_other = known.is_some() && args.seal.seal == Some(Algorithm::None) && seal.is_sealed();
+    if let Some(key) = key.filter(|_| !is_other) {
         options = options.key(key);
     }
     match options.open(path) {
