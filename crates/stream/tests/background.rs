@@ -1,12 +1,20 @@
-//! What the writer does in the background, going wrong.
+//! What the writer's threads do, going wrong.
 
 mod support;
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use freeboard_stream::{
-    AppendError, BufferSize, Retention, StreamOptions, SyncMode,
-    storage::simulated::{SimulatedDisk, SimulatedSettings},
+    AppendError, BufferSize, ReaderOptions, Retention, StreamOptions, SyncMode,
+    format::segment_name,
+    storage::{
+        Storage,
+        simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
+    },
 };
 use support::gate::Gate;
 
@@ -81,4 +89,58 @@ fn a_segment_that_cannot_be_removed_leaves_no_gap() {
     assert_eq!(again.append(b"the next").unwrap().wait(), Ok(201));
     let kept = again.snapshot().segment_bytes;
     assert!(kept <= 256 << 10, "{kept} bytes are kept");
+}
+
+/// Two writes are on their way through the page cache, and the sync of the second fails for the pages
+/// of both. The first must learn of it, or its record is lost and acknowledged.
+#[test]
+fn a_write_learns_of_its_own_loss_when_the_sync_beside_it_has_failed() {
+    for seed in 0..16 {
+        let gate = Arc::new(Gate::on(SimulatedSettings {
+            seed,
+            is_direct: false,
+            ..SimulatedSettings::default()
+        }));
+        let options = StreamOptions::new()
+            .segment_bytes(64 << 10)
+            .buffer(BufferSize::Bytes(4_096))
+            .shards(1);
+        let stream = options.open_on(gate.clone()).unwrap();
+        stream.append(b"begins segment 1").unwrap().wait().unwrap();
+        // Nothing else syncs once the next segment is ready.
+        eventually("segment 2 is ready", || {
+            gate.list().unwrap().contains(&segment_name(2))
+        });
+        gate.hold_next_sync();
+        let first = stream.append(b"the first").unwrap();
+        let first = thread::spawn(move || first.wait());
+        gate.wait_until_held();
+        gate.disk().fail_next(Operation::Sync, Fault::Io);
+        // The second finds no room behind the first, whose full buffer is written.
+        for _ in 0..2 {
+            drop(stream.append(&[2; 2_000]).unwrap());
+        }
+        eventually("the second write has failed", || stream.fault().is_some());
+        gate.release_held_sync();
+        let first = first.join().unwrap();
+        drop(stream);
+        let disk = gate.disk().reboot();
+        let reader = ReaderOptions::new().open_on(Arc::new(disk)).unwrap();
+        let is_kept = reader
+            .flatten()
+            .any(|record| record.payload == b"the first");
+        assert!(
+            first.is_err() || is_kept,
+            "seed {seed}: {first:?}, and it is lost"
+        );
+    }
+}
+
+#[track_caller]
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        thread::yield_now();
+    }
 }

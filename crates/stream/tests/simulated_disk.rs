@@ -431,3 +431,20 @@ fn a_seed_repeats_a_run() {
         assert_eq!(run(seed), run(seed), "seed {seed}");
     }
 }
+
+#[test]
+fn a_failed_sync_is_told_once_to_each_open_file() {
+    let disk = disk(1);
+    let first = create(&disk, "file", 1_024, Access::Cached);
+    let second = disk.open("file", Access::Cached).unwrap();
+    first.write_at(&[&[7; 512]], 0).unwrap();
+    second.write_at(&[&[7; 512]], 512).unwrap();
+    disk.fail_next(Operation::Sync, Fault::Io);
+    second.sync().unwrap_err();
+    second.sync().expect("it was told");
+    let later = disk.open("file", Access::Cached).unwrap();
+    later.sync().expect("another was told before it was opened");
+    let error = first.sync().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "EIO");
+    first.sync().expect("it was told");
+}

@@ -24,6 +24,7 @@ use crate::{
 use super::{
     identity::Identity,
     recovery::Recovered,
+    segment_file::SegmentFile,
     segments::{Finished, Prepared},
 };
 
@@ -92,7 +93,7 @@ impl Filled {
 /// Chunks that are to be written one behind the other.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) file: SegmentFile,
     /// Where the first of `chunks` goes; a segment's header, if there is one, goes to 0.
     pub(crate) offset: u64,
     pub(crate) segment_header: Option<AlignedBuffer>,
@@ -114,8 +115,9 @@ impl Placed {
         (header + chunks) as u64 + self.zeros
     }
 
-    /// Writes it. Durable afterwards if the file is synchronous.
-    pub(crate) fn write(&self) -> io::Result<()> {
+    /// Writes it through `slot`, which nothing else uses meanwhile. Durable afterwards if the file is
+    /// synchronous.
+    pub(crate) fn write(&self, slot: usize) -> io::Result<()> {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(self.chunks.len() + 1);
         let mut offset = self.offset;
         if let Some(header) = &self.segment_header {
@@ -130,7 +132,7 @@ impl Placed {
             parts.push(&ZEROS.as_slice()[..part]);
             zeros -= part;
         }
-        self.file.write_at(&parts, offset)
+        self.file.slot(slot).write_at(&parts, offset)
     }
 }
 
@@ -138,7 +140,7 @@ impl Placed {
 #[derive(Debug)]
 struct Active {
     number: u64,
-    file: Arc<dyn StorageFile>,
+    file: SegmentFile,
     /// Where the next chunk goes.
     offset: u64,
     /// The room there is, in bytes.
@@ -167,7 +169,7 @@ impl Log {
         identity: Identity,
         key: Option<&MasterKey>,
         recovered: &Recovered,
-        file: Option<(Arc<dyn StorageFile>, u64)>,
+        file: Option<(SegmentFile, u64)>,
     ) -> Self {
         let active = recovered
             .active
@@ -228,7 +230,7 @@ impl Log {
     /// The active segment's file and the end of what was placed in it.
     pub(crate) fn end(&self) -> Option<(Arc<dyn StorageFile>, u64)> {
         let active = self.active.as_ref()?;
-        Some((active.file.clone(), active.offset))
+        Some((active.file.file().clone(), active.offset))
     }
 
     /// Whether `filled` needs a new segment.
@@ -342,7 +344,7 @@ impl Log {
         if active.offset <= active.written {
             return;
         }
-        if placed.bytes() <= SMALL_WRITE_BYTES && active.file.is_direct() {
+        if placed.bytes() <= SMALL_WRITE_BYTES && active.file.file().is_direct() {
             placed.zeros = AHEAD_BYTES.min(active.bytes - active.offset);
         }
         active.written = active.offset + placed.zeros;

@@ -1,11 +1,13 @@
 //! The files of a stream: the finished, the one that is prepared, the ones that may go.
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{collections::VecDeque, io};
 
 use crate::{
     format::{ALIGNMENT, RETENTION_MARK, RetentionMark, segment_name},
-    storage::{Access, AlignedBuffer, Storage, StorageFile},
+    storage::{Access, AlignedBuffer, Storage},
 };
+
+use super::segment_file::SegmentFile;
 
 /// What a file on its way to be a segment ends with.
 const PREPARING: &str = ".preparing";
@@ -26,7 +28,7 @@ pub(crate) struct Finished {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) number: u64,
-    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) file: SegmentFile,
     pub(crate) bytes: u64,
     pub(crate) is_recycled: bool,
 }
@@ -105,18 +107,18 @@ pub(crate) fn prepare(
         None => {
             // What an attempt that found the disk full may have left.
             let _ = storage.remove(&unfinished);
-            storage.create(&unfinished, bytes, access)?
+            SegmentFile::create(storage, &unfinished, bytes, access)?
         }
         Some(spare) => {
             storage.rename(&spare_name(spare), &unfinished)?;
-            let file = storage.open(&unfinished, access)?;
+            let file = SegmentFile::open(storage, &unfinished, access)?;
             let zeros = AlignedBuffer::zeroed(ALIGNMENT);
-            file.write_at(&[zeros.as_slice()], 0)?;
-            file.resize(bytes)?;
+            file.file().write_at(&[zeros.as_slice()], 0)?;
+            file.file().resize(bytes)?;
             file
         }
     };
-    file.sync()?;
+    file.file().sync()?;
     storage.rename(&unfinished, &name)?;
     storage.sync_directory()?;
     Ok(Prepared {

@@ -87,7 +87,11 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
 }
 
-/// A file of a [`Storage`]. Reads and writes name their offset, so threads can share it.
+/// A file of a [`Storage`], opened. Reads and writes name their offset, so threads can share it.
+///
+/// An error of writing the page cache back is told once to each opened file, by its next sync or
+/// synced write, whoever wrote what was lost. Who has two durable writes on their way at once opens
+/// the file twice, or the one may be told of the other's error.
 pub trait StorageFile: fmt::Debug + Send + Sync {
     /// Reads from `offset` until `buffer` is full or the file ends; returns the bytes read.
     ///

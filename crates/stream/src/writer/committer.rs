@@ -210,8 +210,8 @@ impl Shared {
         drop(desk);
         let count = sealed.len();
         for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
-            let last = (index + 1 == count).then_some(held);
-            self.write(placed, id, last, &mut after);
+            let is_last = index + 1 == count;
+            self.write(placed, id, held, is_last, &mut after);
         }
         self.finish_turn(after);
     }
@@ -319,15 +319,23 @@ impl Shared {
         }
     }
 
-    /// With the last one of a turn, what the turn `last` holds is given back.
-    fn write(&self, placed: Placed, id: u64, last: Option<&Held<'_>>, after: &mut Aftermath) {
+    /// With the last one of a turn, what the turn holds is given back.
+    fn write(
+        &self,
+        placed: Placed,
+        id: u64,
+        held: &Held<'_>,
+        is_last: bool,
+        after: &mut Aftermath,
+    ) {
+        let last = is_last.then_some(held);
         let begun = now_ns();
         // Behind a write that failed nothing more is written: it could not be reached.
         let is_failed = !self.desk().is_writable();
         let result = if is_failed {
             Err(io::Error::other("an earlier write failed"))
         } else {
-            placed.write()
+            placed.write(held.slot())
         };
         match result {
             Ok(()) => {
@@ -386,15 +394,16 @@ impl Shared {
                 SyncKind::Batch => self.supply.set_durable(placed.last_record),
                 // The first write to a segment: all those to the one before have returned.
                 SyncKind::None if placed.segment_header.is_some() => {
-                    if let Some(file) = desk.growing.replace(placed.file.clone()) {
+                    if let Some(file) = desk.growing.replace(placed.file.file().clone()) {
                         self.supply.sync(file, placed.first_record - 1);
                     }
                 }
                 SyncKind::None => {
-                    desk.growing.get_or_insert_with(|| placed.file.clone());
+                    desk.growing
+                        .get_or_insert_with(|| placed.file.file().clone());
                 }
                 SyncKind::Interval => {
-                    desk.unsynced.add(&placed.file, bytes, now);
+                    desk.unsynced.add(placed.file.file(), bytes, now);
                     desk.unsynced.last_record = placed.last_record;
                 }
             }

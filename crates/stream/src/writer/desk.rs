@@ -24,8 +24,9 @@ use crate::{
 
 use super::pool::Pool;
 
-/// The most writes on their way at once.
-pub(super) const IN_FLIGHT_MAX: usize = 2;
+/// The most writes on their way at once; each has a slot of its own, see
+/// [`SegmentFile`](crate::log::SegmentFile).
+pub(crate) const IN_FLIGHT_MAX: usize = 2;
 
 /// How a stream fares.
 #[derive(Clone, Debug)]
@@ -118,6 +119,8 @@ pub(super) struct Desk {
     /// Whether a thread is gathering and sealing.
     pub(super) is_taking: bool,
     pub(super) in_flight: usize,
+    /// The write slots that are in use, each by a turn.
+    pub(super) slots: [bool; IN_FLIGHT_MAX],
     pub(super) is_syncing: bool,
     pub(super) unsynced: Unsynced,
     /// The file that was written to last, in mode none.
@@ -159,6 +162,7 @@ impl Desk {
             next_entry: 0,
             is_taking: false,
             in_flight: 0,
+            slots: [false; IN_FLIGHT_MAX],
             is_syncing: false,
             unsynced: Unsynced::default(),
             growing: None,

@@ -37,6 +37,7 @@ pub(crate) use batch::Batch;
 pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};
 #[cfg(all(test, loom))]
 pub(crate) use demand::Demand;
+pub(crate) use desk::IN_FLIGHT_MAX;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};
 pub use gauges::StreamSnapshot;
 pub use options::{RECORD_BYTES_LIMIT, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions};

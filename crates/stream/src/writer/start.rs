@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
-    log::{Identity, Log, OpenError, Segments, recover},
+    log::{Identity, Log, OpenError, SegmentFile, Segments, recover},
     storage::{Access, Storage},
 };
 
@@ -57,10 +57,10 @@ pub(super) fn start(
         None => None,
         Some((number, offset)) => {
             let reserve = || {
-                let file = storage.open(&segment_name(number), access)?;
+                let file = SegmentFile::open(storage.as_ref(), &segment_name(number), access)?;
                 let bytes = options.segment_size().max(offset);
-                file.resize(bytes)?;
-                file.sync()?;
+                file.file().resize(bytes)?;
+                file.file().sync()?;
                 Ok((file, bytes))
             };
             Some(reserve().map_err(OpenError::io(format!("go on in segment {number}")))?)

@@ -129,8 +129,8 @@ impl Supply {
             None => self.prepare(number, spare)?,
         };
         if prepared.bytes < bytes {
-            prepared.file.resize(bytes)?;
-            prepared.file.sync()?;
+            prepared.file.file().resize(bytes)?;
+            prepared.file.file().sync()?;
             prepared.bytes = bytes;
         }
         Ok(prepared)

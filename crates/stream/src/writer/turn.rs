@@ -12,6 +12,8 @@ pub(super) struct Held<'a> {
     is_syncing: Cell<bool>,
     /// Places among the writes on their way.
     places: Cell<usize>,
+    /// The slot that it writes through.
+    slot: Cell<Option<usize>>,
 }
 
 impl<'a> Held<'a> {
@@ -22,6 +24,7 @@ impl<'a> Held<'a> {
             is_taking: Cell::new(false),
             is_syncing: Cell::new(false),
             places: Cell::new(0),
+            slot: Cell::new(None),
         }
     }
 
@@ -37,11 +40,26 @@ impl<'a> Held<'a> {
         self.is_taking.set(false);
         desk.in_flight += places;
         self.places.set(places);
+        if places > 0 {
+            let slot = desk.slots.iter().position(|is_used| !is_used);
+            // A turn is taken only while a write may be added to those on their way.
+            let slot = slot.expect("a slot for each write on its way");
+            desk.slots[slot] = true;
+            self.slot.set(Some(slot));
+        }
+    }
+
+    /// The slot that it writes through.
+    pub(super) fn slot(&self) -> usize {
+        self.slot.get().expect("it has places")
     }
 
     /// The last write is done.
     pub(super) fn give_places(&self, desk: &mut Desk) {
         desk.in_flight -= self.places.take();
+        if let Some(slot) = self.slot.take() {
+            desk.slots[slot] = false;
+        }
     }
 
     /// Begins to sync.
@@ -69,7 +87,7 @@ impl<'a> Held<'a> {
         if self.is_syncing.take() {
             desk.is_syncing = false;
         }
-        desk.in_flight -= self.places.take();
+        self.give_places(&mut desk);
     }
 }
 

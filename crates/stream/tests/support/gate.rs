@@ -20,6 +20,7 @@ enum Hold {
     No,
     Next,
     Held,
+    Release,
     Fail,
 }
 
@@ -51,8 +52,12 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new() -> Self {
+        Self::on(SimulatedSettings::default())
+    }
+
+    pub(crate) fn on(settings: SimulatedSettings) -> Self {
         Self {
-            disk: SimulatedDisk::new(SimulatedSettings::default()),
+            disk: SimulatedDisk::new(settings),
             state: Arc::new(State {
                 hold: Mutex::new(Hold::No),
                 changed: Condvar::new(),
@@ -73,14 +78,36 @@ impl Gate {
         self.state.set(Hold::Fail);
     }
 
+    /// Has the held sync do what it can.
+    pub(crate) fn release_held_sync(&self) {
+        self.state.set(Hold::Release);
+    }
+
+    pub(crate) fn disk(&self) -> &SimulatedDisk {
+        &self.disk
+    }
+
     /// Of a segment that is set aside.
     pub(crate) fn fail_next_rename(&self) {
         self.fails_rename.store(true, Ordering::SeqCst);
     }
 
-    fn file(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
+    /// Without direct I/O a durable write syncs here, where it can be held.
+    fn syncs_each_write(&self, access: Access) -> bool {
+        access == Access::Durable && !self.disk.settings().is_direct
+    }
+
+    fn access_below(&self, access: Access) -> Access {
+        match self.syncs_each_write(access) {
+            true => Access::Cached,
+            false => access,
+        }
+    }
+
+    fn file(&self, file: Arc<dyn StorageFile>, access: Access) -> Arc<dyn StorageFile> {
         Arc::new(GateFile {
             file,
+            syncs_each_write: self.syncs_each_write(access),
             is_written: AtomicBool::new(false),
             state: self.state.clone(),
         })
@@ -93,13 +120,13 @@ impl Storage for Gate {
     }
 
     fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        let file = self.disk.create(name, bytes, access)?;
-        Ok(self.file(file))
+        let file = self.disk.create(name, bytes, self.access_below(access))?;
+        Ok(self.file(file, access))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>> {
-        let file = self.disk.open(name, access)?;
-        Ok(self.file(file))
+        let file = self.disk.open(name, self.access_below(access))?;
+        Ok(self.file(file, access))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -125,6 +152,7 @@ impl Storage for Gate {
 #[derive(Debug)]
 struct GateFile {
     file: Arc<dyn StorageFile>,
+    syncs_each_write: bool,
     is_written: AtomicBool,
     state: Arc<State>,
 }
@@ -136,7 +164,11 @@ impl StorageFile for GateFile {
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.is_written.store(true, Ordering::SeqCst);
-        self.file.write_at(parts, offset)
+        self.file.write_at(parts, offset)?;
+        if self.syncs_each_write {
+            self.sync()?;
+        }
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -147,11 +179,15 @@ impl StorageFile for GateFile {
         }
         *hold = Hold::Held;
         self.state.changed.notify_all();
-        drop(
-            self.state
-                .changed
-                .wait_while(hold, |hold| *hold != Hold::Fail),
-        );
+        let hold = self
+            .state
+            .changed
+            .wait_while(hold, |hold| *hold == Hold::Held)
+            .unwrap();
+        if *hold == Hold::Release {
+            drop(hold);
+            return self.file.sync();
+        }
         Err(io::Error::other("the sync fails, as this test wants"))
     }
 
@@ -164,7 +200,7 @@ impl StorageFile for GateFile {
     }
 
     fn is_synchronous(&self) -> bool {
-        self.file.is_synchronous()
+        self.file.is_synchronous() || self.syncs_each_write
     }
 
     fn is_direct(&self) -> bool {

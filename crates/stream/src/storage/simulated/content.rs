@@ -25,6 +25,10 @@ pub(super) struct Content {
     dirty: BTreeSet<usize>,
     /// The lengths that the file was given since the device knew its length, in order.
     lengths: Vec<usize>,
+    /// How often writing the cache back has failed.
+    errors: u64,
+    /// Whether somebody was told of the last of those.
+    is_error_told: bool,
 }
 
 impl Content {
@@ -35,6 +39,8 @@ impl Content {
             device: Vec::new(),
             dirty: BTreeSet::new(),
             lengths: vec![bytes],
+            errors: 0,
+            is_error_told: true,
         }
     }
 
@@ -148,8 +154,23 @@ impl Content {
         }
     }
 
+    /// The errors that a description which is opened now is not told of: all but the last one, if
+    /// nobody was told of that.
+    pub(super) fn errors_at_open(&self) -> u64 {
+        self.errors - u64::from(!self.is_error_told)
+    }
+
+    /// Whether writing back has failed since the description that knows of `told` errors was told.
+    pub(super) fn tell_error(&mut self, told: &mut u64) -> bool {
+        let is_new = std::mem::replace(told, self.errors) < self.errors;
+        self.is_error_told |= is_new;
+        is_new
+    }
+
     /// A sync that fails: some sectors get to the device, and all of them count as clean.
     pub(super) fn sync_failing(&mut self, random: &mut Random) {
+        self.errors += 1;
+        self.is_error_told = false;
         if random.coin() {
             self.settle_lengths();
         }
@@ -164,6 +185,7 @@ impl Content {
         self.settle_lengths();
         self.write_back_some(random);
         self.cached.clone_from(&self.device);
+        self.is_error_told = true;
     }
 
     fn write_back_some(&mut self, random: &mut Random) {

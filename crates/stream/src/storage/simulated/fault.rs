@@ -29,7 +29,8 @@ pub enum Operation {
     Read,
     /// [`StorageFile::write_at`](crate::storage::StorageFile::write_at)
     Write,
-    /// [`StorageFile::sync`](crate::storage::StorageFile::sync)
+    /// [`StorageFile::sync`](crate::storage::StorageFile::sync), and the end of a durable write
+    /// without direct I/O
     Sync,
     /// [`StorageFile::resize`](crate::storage::StorageFile::resize)
     Resize,

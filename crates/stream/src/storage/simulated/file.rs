@@ -1,6 +1,10 @@
 //! A file of a simulated disk, opened.
 
-use std::{io, thread};
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use rustix::io::Errno;
 
@@ -11,7 +15,7 @@ use crate::{
 
 use super::{
     SimulatedDisk,
-    content::Reach,
+    content::{Content, Reach},
     directory::SharedContent,
     fault::{Fault, Operation},
     machine::{Effect, lock},
@@ -26,17 +30,21 @@ pub(super) struct SimulatedFile {
     content: SharedContent,
     access: Access,
     is_direct: bool,
+    /// The errors of writing back that this description was told of.
+    errors_told: Mutex<u64>,
 }
 
 impl SimulatedFile {
     pub(super) fn new(disk: SimulatedDisk, content: SharedContent, access: Access) -> Self {
         let is_direct =
             disk.settings().is_direct && matches!(access, Access::ReadDevice | Access::Durable);
+        let errors_told = Mutex::new(lock(&content).errors_at_open());
         Self {
             disk,
             content,
             access,
             is_direct,
+            errors_told,
         }
     }
 
@@ -86,6 +94,7 @@ impl SimulatedFile {
             content.write(bytes, offset, self.reach(), &is_written, limit, random);
             if effect == Effect::Torn && self.syncs_each_write() {
                 content.sync_failing(random);
+                self.tell_error(&mut content);
             }
             if has_room {
                 Ok(())
@@ -95,7 +104,7 @@ impl SimulatedFile {
         })
     }
 
-    /// The second half: all of them.
+    /// The second half: all of them. They are synced by a call of its own, where writing does not.
     fn end_write(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
         let mut machine = self.disk.machine();
         machine.check_power(self.disk.boot)?;
@@ -104,10 +113,23 @@ impl SimulatedFile {
         let limit = offset + bytes.len();
         let random = &mut machine.random;
         content.write(bytes, offset, self.reach(), &is_written, limit, random);
-        if self.syncs_each_write() {
-            content.sync();
-        }
         Ok(())
+    }
+
+    /// Lets other calls come in between.
+    fn make_way(&self) {
+        for _ in 0..self.disk.machine().random.below(YIELDS_MAX) {
+            thread::yield_now();
+        }
+    }
+
+    /// Whether an error of writing back is to be told, which it is once.
+    fn tell_error(&self, content: &mut Content) -> bool {
+        let mut told = self
+            .errors_told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        content.tell_error(&mut told)
     }
 }
 
@@ -128,10 +150,13 @@ impl StorageFile for SimulatedFile {
         let bytes = parts.concat();
         self.begin_write(&bytes, offset as usize)?;
         // Other calls come in between, and find a part of it; or the power fails.
-        for _ in 0..self.disk.machine().random.below(YIELDS_MAX) {
-            thread::yield_now();
+        self.make_way();
+        self.end_write(&bytes, offset as usize)?;
+        if self.syncs_each_write() {
+            self.make_way();
+            self.sync()?;
         }
-        self.end_write(&bytes, offset as usize)
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -140,6 +165,9 @@ impl StorageFile for SimulatedFile {
             match effect {
                 Effect::Whole => content.sync(),
                 Effect::Torn => content.sync_failing(&mut machine.random),
+            }
+            if self.tell_error(&mut content) {
+                return Err(Fault::Io.error());
             }
             Ok(())
         })

@@ -7,7 +7,7 @@
 //! ```text
 //!                 write_at              sync                          power fails
 //!   Cached   ──▶ page cache ──────▶ device             page cache ──▶ some dirty sectors ──▶ device
-//!   Durable  ──▶ page cache and device
+//!   Durable  ──▶ page cache and device    (without direct I/O: page cache, and a sync behind it)
 //!   create, rename, remove ──▶ names ── sync_directory ──▶ device     names ──▶ some changes ──▶ device
 //! ```
 //!
@@ -27,6 +27,10 @@
 //! dirty ones *and marked all clean*, as Linux does: the next sync succeeds, and what was lost is
 //! lost, while the page cache still shows it. [`Access::ReadDevice`](super::Access::ReadDevice)
 //! shows the device. A change of names or lengths was made or not.
+//!
+//! **Who is told.** As on Linux since 4.13, a failed sync is told once to each open file that was
+//! open then, whoever's bytes were lost: by the failed call itself, and to the others by their next
+//! sync. A file that is opened later is told of the last failure only if nobody was.
 //!
 //! ```
 //! use std::sync::Arc;
