@@ -10,7 +10,7 @@ use crate::{
 use super::segment_file::SegmentFile;
 
 /// What a file on its way to be a segment ends with.
-const PREPARING: &str = ".preparing";
+pub(super) const PREPARING: &str = ".preparing";
 
 /// A segment to which nothing will be added.
 #[derive(Clone, Copy, Debug)]
