@@ -9,7 +9,7 @@ use std::{
 
 use freeboard_stream::{
     Algorithm, MasterKey, OpenError, SealUnit, StreamOptions,
-    format::{ALIGNMENT, segment_name},
+    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, segment_name},
 };
 use support::{KEY, StreamMaker};
 use tempfile::TempDir;
@@ -69,6 +69,107 @@ fn what_was_kept_aside_stays() {
             for _ in 0..2 {
                 assert_eq!(open(path, algorithm, unit).unwrap(), 1);
                 assert!(kept(path) == expected, "{byte}, a segment: {is_segment}");
+            }
+        }
+    }
+}
+
+/// A whole chunk that says that records behind the first ones had been durable: of the same id, sealed
+/// in the same way, with a key that its maker has made up.
+fn forged(algorithm: Algorithm, unit: SealUnit) -> Vec<u8> {
+    let mut maker = StreamMaker::new(algorithm, unit);
+    maker.key(b"what a payload's sender would use");
+    for _ in 0..10 {
+        maker.chunk(["forged"]);
+    }
+    let bytes = &maker.segments()[0];
+    bytes[bytes.len() - ALIGNMENT..].to_vec()
+}
+
+/// The same, with a length that hides `pages` pages, and records that do not hold.
+fn greedy(algorithm: Algorithm, unit: SealUnit, pages: usize) -> Vec<u8> {
+    let mut chunk = forged(algorithm, unit);
+    let mut header = ChunkHeader::decode(&chunk).unwrap();
+    header.body_bytes = (pages * ALIGNMENT - CHUNK_HEADER_BYTES) as u32;
+    chunk[..CHUNK_HEADER_BYTES].copy_from_slice(&header.encode());
+    chunk
+}
+
+/// A payload of which `page` begins a page of the file.
+fn payload(page: &[u8]) -> Vec<u8> {
+    let mut payload = vec![7; ALIGNMENT - CHUNK_HEADER_BYTES - RECORD_HEAD_BYTES];
+    payload.extend_from_slice(page);
+    payload
+}
+
+/// What a crash left of the chunk with the payload.
+#[derive(Clone, Copy, Debug)]
+enum Torn {
+    /// Not the header.
+    Header,
+    /// The header, and not the last page.
+    End,
+}
+
+/// What the payload holds.
+#[derive(Clone, Copy, Debug)]
+enum Holds {
+    Forged,
+    Greedy,
+}
+
+const SEALS: [(Algorithm, SealUnit); 4] = [
+    (Algorithm::None, SealUnit::Batch),
+    (Algorithm::Blake3, SealUnit::Batch),
+    (Algorithm::HmacSha256, SealUnit::Record),
+    (Algorithm::HmacSha512, SealUnit::Batch),
+];
+
+#[test]
+fn a_payload_passes_for_no_chunk_behind_a_torn_one() {
+    // What is torn, what the payload holds, whether a true chunk behind says that it was durable, and
+    // whether opening is refused: unsealed, sealed.
+    let rows = [
+        (Torn::Header, Holds::Forged, false, [true, false]),
+        (Torn::Header, Holds::Forged, true, [true, true]),
+        (Torn::Header, Holds::Greedy, false, [false, false]),
+        (Torn::Header, Holds::Greedy, true, [true, true]),
+        (Torn::End, Holds::Forged, false, [false, false]),
+        (Torn::End, Holds::Forged, true, [true, true]),
+        (Torn::End, Holds::Greedy, false, [false, false]),
+        (Torn::End, Holds::Greedy, true, [true, true]),
+    ];
+    for (algorithm, unit) in SEALS {
+        for (torn, holds, is_followed, is_refused) in rows {
+            let case = format!("{algorithm} by {unit}, {torn:?}, {holds:?}, {is_followed}");
+            let page = match holds {
+                Holds::Forged => forged(algorithm, unit),
+                // Up to the end of the true chunk behind it.
+                Holds::Greedy => greedy(algorithm, unit, 3),
+            };
+            let mut maker = StreamMaker::new(algorithm, unit);
+            maker.chunk(["one", "two"]);
+            let begin = maker.segments()[0].len();
+            maker.chunk([payload(&page), vec![7; ALIGNMENT / 2]]);
+            let end = maker.segments()[0].len();
+            maker.chunk(["three"]);
+            let mut bytes = maker.segments()[0].clone();
+            match torn {
+                Torn::Header => bytes[begin..begin + 512].fill(0),
+                Torn::End => bytes[end - ALIGNMENT..end].fill(0),
+            }
+            bytes.truncate(if is_followed { bytes.len() } else { end });
+            let directory = TempDir::new().unwrap();
+            let path = directory.path().join(segment_name(1));
+            fs::write(&path, &bytes).unwrap();
+            let opened = open(directory.path(), algorithm, unit);
+            if is_refused[usize::from(algorithm.is_sealed())] {
+                let is_damaged = matches!(opened, Err(OpenError::Damaged(_)));
+                assert!(is_damaged, "{case}: {opened:?}");
+                assert!(fs::read(&path).unwrap() == bytes, "{case}: it was changed");
+            } else {
+                assert_eq!(opened.expect(&case), 2, "{case}");
+                assert_eq!(kept(directory.path()).len(), 1, "{case}");
             }
         }
     }

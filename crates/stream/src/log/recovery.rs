@@ -8,16 +8,19 @@
 use std::collections::VecDeque;
 
 use crate::{
-    format::{Algorithm, FormatError, SealUnit, SegmentHeader, TAG_BYTES, Tag, segment_name},
+    format::{
+        Algorithm, ChunkHeader, FormatError, SealUnit, SegmentHeader, StreamId, TAG_BYTES, Tag,
+        segment_name,
+    },
     scan::{self, SegmentScan},
-    seal::{MasterKey, Ratchet, SegmentFault, check_segment},
+    seal::{MasterKey, Ratchet, SegmentFault, SegmentKeys, check_chunk, check_segment},
     storage::{Access, Storage},
 };
 
 use super::{
     damage::TailDamage,
     error::OpenError,
-    search::{Missing, search},
+    search::{Behind, Missing, search},
     segments::{Finished, remove_unfinished},
     tail,
     walk::{Position, WalkEnd},
@@ -234,6 +237,41 @@ impl Recovery<'_> {
         Ok((position, None))
     }
 
+    /// The keys of a segment, if the stream is to be sealed.
+    fn keys(&self, stream: StreamId, number: u64) -> Option<SegmentKeys> {
+        let algorithm = self.asked.0;
+        let key = self.key.filter(|_| algorithm.is_sealed())?;
+        Some(Ratchet::at(key, algorithm, stream, number).keys())
+    }
+
+    /// Searches a segment, of which the last has `number_max`. Chunks are believed by their tags if the
+    /// stream is sealed, else by their checksums.
+    fn search(
+        &self,
+        (number, number_max): (u64, u64),
+        (offset, previous): (u64, Option<Tag>),
+        missing: Missing,
+    ) -> Result<Behind, OpenError> {
+        let searched = |error| OpenError::io("search for what lies behind damage")(error);
+        let mut scan = self.scan(number)?;
+        // A file that was given the name of another is still of the stream.
+        let header = scan.header().map_err(searched)?;
+        let named = header.ok().map(|header| header.number);
+        let number = named.filter(|named| *named <= number_max).unwrap_or(number);
+        let keys = missing.stream.and_then(|stream| self.keys(stream, number));
+        let is_whole = |header: &ChunkHeader, body: &[u8]| {
+            let is_as_asked = self.asked == (header.algorithm, header.unit);
+            if missing.stream.is_some() {
+                return is_as_asked && check_chunk(keys.as_ref(), header, body).is_ok();
+            }
+            // No segment names the stream, so the chunk does; without the key it cannot have the tag.
+            // One that is sealed in another way may be of a stream that was opened by mistake.
+            let keys = is_as_asked.then(|| self.keys(header.stream, number));
+            check_chunk(keys.flatten().as_ref(), header, body).is_ok()
+        };
+        search(&mut scan, offset, missing, previous, is_whole).map_err(searched)
+    }
+
     /// Cuts off what a crash left behind the end, or refuses to.
     fn mend(
         &self,
@@ -241,7 +279,7 @@ impl Recovery<'_> {
         hole: Option<Hole>,
         later: &[u64],
     ) -> Result<(), OpenError> {
-        let mut scan = self.scan(position.segment)?;
+        let scan = self.scan(position.segment)?;
         let header = scan.header().map_err(OpenError::io("read a segment"))?;
         let missing = Missing {
             stream: header.ok().map(|header| header.stream),
@@ -263,15 +301,16 @@ impl Recovery<'_> {
                 ),
             })
         };
-        let searched = |error| OpenError::io("search for what lies behind damage")(error);
-        let rest = search(&mut scan, position.offset, missing).map_err(searched)?;
+        let number_max = later.last().copied().unwrap_or(position.segment);
+        let here = (position.offset, Some(position.previous));
+        let rest = self.search((position.segment, number_max), here, missing)?;
         if let Some(proof) = rest.proof {
             return Err(refuse(position.segment, proof));
         }
         let mut aside = Vec::new();
         let mut empty = Vec::new();
         for &number in later {
-            let behind = search(&mut self.scan(number)?, 0, missing).map_err(searched)?;
+            let behind = self.search((number, number_max), (0, None), missing)?;
             match behind.proof {
                 Some(proof) => return Err(refuse(number, proof)),
                 None if behind.end > 0 => aside.push(number),
@@ -307,9 +346,9 @@ impl Recovery<'_> {
         // The first write of a stream's life was torn: its first segment is all there is, perhaps
         // with the file that was prepared behind it.
         let is_first = found.later[0] == 1;
+        let number_max = found.later[found.later.len() - 1];
         for &number in found.later.iter().rev() {
-            let behind = search(&mut self.scan(number)?, 0, missing)
-                .map_err(OpenError::io("search for chunks"))?;
+            let behind = self.search((number, number_max), (0, None), missing)?;
             if behind.proof.is_some() || !is_first && behind.end > 0 {
                 return Err(OpenError::Format {
                     segment: found.later[0],
