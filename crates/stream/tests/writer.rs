@@ -53,6 +53,20 @@ fn two_writers_on_one_stream_are_refused() {
 }
 
 #[test]
+fn a_second_writer_is_refused_though_the_lock_file_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let stream = StreamOptions::new().open(path).unwrap();
+    std::fs::remove_file(path.join("stream.lock")).unwrap();
+    for _ in 0..2 {
+        let second = StreamOptions::new().open(path);
+        assert!(matches!(second, Err(OpenError::Locked)), "{second:?}");
+    }
+    stream.close().unwrap();
+    StreamOptions::new().open(path).unwrap().close().unwrap();
+}
+
+#[test]
 fn records_of_all_sizes_are_taken_up_to_the_limit() {
     let directory = tempfile::tempdir().unwrap();
     let stream = StreamOptions::new()

@@ -4,6 +4,9 @@
 //! durable when it returns. Where the file system knows no direct I/O (older tmpfs, some overlays)
 //! the open fails with `EINVAL`; then the file is written through the page cache and each write is
 //! followed by `fdatasync`: slower, and just as durable as the file system makes it.
+//!
+//! The lock is on `stream.lock` and on the directory itself, so that removing the file admits no second
+//! writer. On file systems that lock no directories (NFS) the file is all there is.
 
 use std::{
     any::Any,
@@ -179,7 +182,15 @@ impl Storage for Disk {
             .write(true)
             .open(self.path.join(LOCK))?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(file))
+        // The file can be removed while it is locked, and the next would lock another of its name.
+        // The directory cannot while it holds the stream.
+        let directory = File::open(&self.path)?;
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            // NFS locks only what is open for writing, which a directory never is.
+            Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {}
+            result => result?,
+        }
+        Ok(Box::new((file, directory)))
     }
 }
 

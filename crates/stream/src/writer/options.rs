@@ -160,7 +160,9 @@ impl StreamOptions {
         self
     }
 
-    /// Opens the stream in a directory, which is created if it does not exist.
+    /// Opens the stream in a directory, which is created if it does not exist. A stream has one writer:
+    /// the directory is locked until it is closed, also if `stream.lock` is removed meanwhile (but on
+    /// NFS, which locks only that file).
     ///
     /// # Errors
     ///
