@@ -16,7 +16,7 @@ use crate::{
         ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, SegmentHeader, TAG_BYTES, Tag,
         chunk_bytes,
     },
-    seal::{MarkSealer, MasterKey, Ratchet, SegmentKeys, seal_chunk, seal_segment},
+    seal::{MarkSealer, Ratchet, Secret, SegmentKeys, seal_chunk, seal_segment},
     storage::{AlignedBuffer, StorageFile},
     writer::{Batch, TicketError},
 };
@@ -149,11 +149,45 @@ struct Active {
     written: u64,
 }
 
+/// The ratchets that a writer holds in place of the master key.
+struct Secrets {
+    /// Of the segment that grows, or after which the next is begun.
+    current: Ratchet,
+    /// Of the segment with the last durable record, from which the stream is read again when a write
+    /// has failed.
+    kept: Ratchet,
+    /// The last records of the segments from the kept one to the one before the current.
+    ends: VecDeque<u64>,
+}
+
+impl Secrets {
+    fn new(ratchet: Ratchet) -> Self {
+        Self {
+            kept: ratchet.clone(),
+            current: ratchet,
+            ends: VecDeque::new(),
+        }
+    }
+
+    /// Goes on to the next segment, behind one that ends with `last_record`.
+    fn advance(&mut self, last_record: u64) {
+        self.current.advance();
+        self.ends.push_back(last_record);
+    }
+
+    /// Forgets the segments before the one with the record `durable`.
+    fn forget(&mut self, durable: u64) {
+        while self.ends.pop_front_if(|end| *end < durable).is_some() {
+            self.kept.advance();
+        }
+    }
+}
+
 /// The growing end of a stream.
 pub(crate) struct Log {
     identity: Identity,
     epoch: u64,
-    ratchet: Option<Ratchet>,
+    secrets: Option<Secrets>,
     keys: Option<Arc<SegmentKeys>>,
     active: Option<Active>,
     next_segment: u64,
@@ -167,7 +201,7 @@ impl Log {
     /// with room for `bytes` bytes.
     pub(crate) fn new(
         identity: Identity,
-        key: Option<&MasterKey>,
+        secret: Option<Secret<'_>>,
         recovered: &Recovered,
         file: Option<(SegmentFile, u64)>,
     ) -> Self {
@@ -181,17 +215,16 @@ impl Log {
                 bytes,
                 written: offset,
             });
-        let number = active
-            .as_ref()
-            .map_or(recovered.next_segment, |active| active.number);
-        let ratchet = key
+        // Of the last segment, whether it is added to or not: it is read again if a write fails.
+        let number = (recovered.next_segment - 1).max(1);
+        let ratchet = secret
             .filter(|_| identity.algorithm.is_sealed())
-            .map(|key| Ratchet::at(key, identity.algorithm, identity.stream, number));
+            .and_then(|secret| secret.at(identity.algorithm, identity.stream, number));
         Self {
             identity,
             epoch: recovered.epoch,
             keys: ratchet.as_ref().map(|ratchet| Arc::new(ratchet.keys())),
-            ratchet,
+            secrets: ratchet.map(Secrets::new),
             next_segment: active
                 .as_ref()
                 .map_or(recovered.next_segment, |active| active.number + 1),
@@ -217,7 +250,7 @@ impl Log {
         MarkSealer {
             algorithm: self.identity.algorithm,
             stream: self.identity.stream,
-            segment: self.ratchet.as_ref().map_or(1, Ratchet::number),
+            segment: self.secrets.as_ref().map_or(1, |it| it.current.number()),
             keys: self.keys.clone(),
         }
     }
@@ -225,6 +258,11 @@ impl Log {
     /// The tag of the last chunk that was placed.
     pub(crate) fn tag(&self) -> Tag {
         self.previous
+    }
+
+    /// The secret of the oldest segment that may have to be read again; `None` if it is not sealed.
+    pub(crate) fn kept(&self) -> Option<Ratchet> {
+        self.secrets.as_ref().map(|secrets| secrets.kept.clone())
     }
 
     /// The active segment's file and the end of what was placed in it.
@@ -251,12 +289,13 @@ impl Log {
             prepared.number, self.next_segment,
             "segments are begun in order"
         );
-        if let Some(ratchet) = &mut self.ratchet {
-            if ratchet.number() < prepared.number {
-                ratchet.advance();
+        if let Some(secrets) = &mut self.secrets {
+            if secrets.current.number() < prepared.number {
+                secrets.advance(self.next_record - 1);
             }
-            assert_eq!(ratchet.number(), prepared.number, "a key for each segment");
-            self.keys = Some(Arc::new(ratchet.keys()));
+            let number = secrets.current.number();
+            assert_eq!(number, prepared.number, "a key for each segment");
+            self.keys = Some(Arc::new(secrets.current.keys()));
         }
         let mut header = SegmentHeader {
             algorithm: self.identity.algorithm,
@@ -311,6 +350,9 @@ impl Log {
         time_ns: u64,
         segment_header: Option<AlignedBuffer>,
     ) -> Placed {
+        if let Some(secrets) = &mut self.secrets {
+            secrets.forget(durable);
+        }
         let first_record = self.next_record;
         let active = self.active.as_ref().expect("a segment was begun");
         let (file, offset) = (active.file.clone(), active.offset);

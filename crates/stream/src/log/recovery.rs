@@ -13,7 +13,7 @@ use crate::{
         segment_name,
     },
     scan::{self, SegmentScan},
-    seal::{MasterKey, Ratchet, SegmentFault, SegmentKeys, check_chunk, check_segment},
+    seal::{Ratchet, Secret, SegmentFault, SegmentKeys, check_chunk, check_segment},
     storage::{Access, Storage},
 };
 
@@ -49,28 +49,35 @@ pub(crate) struct Recovered {
 ///
 /// It reads from the device: the page cache may hold what a failed sync of an earlier writer has lost.
 ///
+/// `durable` is the last record that is known to be durable, by who has written it: what is before it
+/// was proved, and must be there.
+///
 /// # Errors
 ///
 /// What the file system says, a key that is missing or wrong, or damage that is not a crash's; then
 /// nothing was changed.
 pub(crate) fn recover(
     storage: &dyn Storage,
-    key: Option<&MasterKey>,
+    secret: Option<Secret<'_>>,
     asked: (Algorithm, SealUnit),
+    durable: u64,
 ) -> Result<Recovered, OpenError> {
     Recovery {
         storage,
-        key,
+        secret,
         asked,
+        durable,
     }
     .run()
 }
 
 struct Recovery<'a> {
     storage: &'a dyn Storage,
-    key: Option<&'a MasterKey>,
+    secret: Option<Secret<'a>>,
     /// How the stream is to be sealed; it must be sealed so already.
     asked: (Algorithm, SealUnit),
+    /// The last record that is known to be durable.
+    durable: u64,
 }
 
 /// The segments of the directory.
@@ -94,6 +101,9 @@ impl Recovery<'_> {
     fn run(&self) -> Result<Recovered, OpenError> {
         let found = self.find()?;
         let Some(last) = found.known.last().copied() else {
+            if self.durable > 0 {
+                return Err(self.lost(1, 0, 1));
+            }
             self.clear(&found)?;
             return Ok(new_stream());
         };
@@ -105,7 +115,7 @@ impl Recovery<'_> {
                 asked_unit: self.asked.1,
             });
         }
-        if last.algorithm.is_sealed() && self.key.is_none() {
+        if last.algorithm.is_sealed() && self.secret.is_none() {
             return Err(OpenError::KeyMissing {
                 algorithm: last.algorithm,
             });
@@ -113,12 +123,16 @@ impl Recovery<'_> {
         let mut first = found.known.len() - 1;
         let (position, hole) = loop {
             let (position, hole) = self.walk(&found.known[first..])?;
-            let is_proved = position.durable + 1 >= found.known[first].first_record;
+            let is_proved =
+                position.durable.max(self.durable) + 1 >= found.known[first].first_record;
             if is_proved || first == 0 {
                 break (position, hole);
             }
             first -= 1;
         };
+        if position.record <= self.durable {
+            return Err(self.lost(position.segment, position.offset, position.record));
+        }
         // Only a forger has brought counts near to their end, where nothing can be added.
         let counts = [position.chunk, position.record, position.epoch];
         if counts.into_iter().any(|count| count > COUNT_MAX) {
@@ -143,6 +157,17 @@ impl Recovery<'_> {
         let recovered = self.recovered(&found.known[..end], &position)?;
         remove_unfinished(self.storage).map_err(OpenError::io("remove unfinished files"))?;
         Ok(recovered)
+    }
+
+    /// What is known to be durable is not there.
+    fn lost(&self, segment: u64, offset: u64, record: u64) -> OpenError {
+        damaged(TailDamage {
+            segment,
+            offset,
+            record,
+            reason: "the stream ends too early".to_owned(),
+            behind: format!("record {} had been durable", self.durable),
+        })
     }
 
     fn find(&self) -> Result<Found, OpenError> {
@@ -206,10 +231,13 @@ impl Recovery<'_> {
     fn walk(&self, headers: &[SegmentHeader]) -> Result<(Position, Option<Hole>), OpenError> {
         let first = &headers[0];
         let mut position = Position::at(first);
-        let mut ratchet = self
-            .key
-            .filter(|_| first.algorithm.is_sealed())
-            .map(|key| Ratchet::at(key, first.algorithm, first.stream, first.number));
+        let mut ratchet = None;
+        if let Some(secret) = self.secret.filter(|_| first.algorithm.is_sealed()) {
+            let at = secret.at(first.algorithm, first.stream, first.number);
+            // It ends before the segment with the last durable record.
+            let lost = || self.lost(first.number, 0, first.first_record);
+            ratchet = Some(at.ok_or_else(lost)?);
+        }
         for (index, header) in headers.iter().enumerate() {
             if index > 0 {
                 if !position.is_followed_by(header) {
@@ -240,8 +268,8 @@ impl Recovery<'_> {
     /// The keys of a segment, if the stream is to be sealed.
     fn keys(&self, stream: StreamId, number: u64) -> Option<SegmentKeys> {
         let algorithm = self.asked.0;
-        let key = self.key.filter(|_| algorithm.is_sealed())?;
-        Some(Ratchet::at(key, algorithm, stream, number).keys())
+        let secret = self.secret.filter(|_| algorithm.is_sealed())?;
+        Some(secret.at(algorithm, stream, number)?.keys())
     }
 
     /// Searches a segment, of which the last has `number_max`. Chunks are believed by their tags if the

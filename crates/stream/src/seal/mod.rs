@@ -10,8 +10,12 @@
 //!                                          HKDF-Expand: chunk, record and check keys of segment 1, 2
 //! ```
 //!
-//! Each ratchet state is the HKDF-Expand of the one before, which is then zeroised: whoever reads
-//! a running writer's memory cannot forge the segments that it has left behind. All derivations are
+//! Each ratchet state is the HKDF-Expand of the one before, which is then zeroised. A writer needs the
+//! master key to open a stream, and drops its copy then. It keeps the state of the segment that held
+//! the last durable record when it last wrote, since a stream is read again from there when a write
+//! has failed. So whoever reads a running writer's memory cannot forge the segments before that one.
+//! This does not hold in a process that has the master key for another reason: the caller's
+//! [`StreamOptions`](crate::StreamOptions), a reader or a check with the key. All derivations are
 //! HKDF-SHA256; each purpose has an info text of its own.
 
 mod chunk;
@@ -21,6 +25,7 @@ mod ratchet;
 
 pub use chunk::{SealFault, check_chunk, seal_chunk};
 pub use key::{KEY_BYTES_MIN, KeyError, MasterKey};
+pub(crate) use ratchet::Secret;
 pub use ratchet::{Ratchet, SegmentKeys};
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ const CHECK: &[u8] = b"freeboard-stream 1 key check";
 
 /// The secret of one segment, from which its keys and the next segment's secret come, and no earlier
 /// one.
+#[derive(Clone)]
 pub struct Ratchet {
     secret: Zeroizing<[u8; 32]>,
     algorithm: Algorithm,
@@ -72,6 +73,31 @@ impl Ratchet {
 
     fn here(&self) -> Hkdf<Sha256> {
         Hkdf::from_prk(self.secret.as_slice()).expect("32 bytes are a pseudorandom key")
+    }
+}
+
+/// Where the keys of a stream's segments come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Secret<'a> {
+    /// For all of them.
+    Master(&'a MasterKey),
+    /// What a running writer has kept, for this segment and those behind it.
+    Kept(&'a Ratchet),
+}
+
+impl Secret<'_> {
+    /// The ratchet of segment `number`; `None` if that is before what was kept.
+    pub(crate) fn at(self, algorithm: Algorithm, stream: StreamId, number: u64) -> Option<Ratchet> {
+        match self {
+            Self::Master(key) => Some(Ratchet::at(key, algorithm, stream, number)),
+            Self::Kept(kept) => {
+                let mut ratchet = (kept.number <= number).then(|| kept.clone())?;
+                while ratchet.number < number {
+                    ratchet.advance();
+                }
+                Some(ratchet)
+            }
+        }
     }
 }
 

@@ -8,7 +8,10 @@ use std::{
 
 use freeboard_meter::now_ns;
 
-use crate::log::{Finished, Log, OpenError, Part, Segments, recover};
+use crate::{
+    log::{Finished, Log, OpenError, Part, Segments, recover},
+    seal::Secret,
+};
 
 use super::{
     desk::Phase,
@@ -94,8 +97,9 @@ impl Shared {
     fn read_again(&self) -> Result<(), OpenError> {
         let storage = self.storage.as_ref();
         let asked = (self.identity.algorithm, self.identity.unit);
-        let key = self.options.key.as_ref();
-        let mut recovered = recover(storage, key, asked)?;
+        let kept = self.log().kept();
+        let secret = kept.as_ref().map(Secret::Kept);
+        let mut recovered = recover(storage, secret, asked, self.supply.durable())?;
         // What follows goes to a new file: the one that failed is finished where it ends now.
         if let Some((number, offset)) = recovered.active.take() {
             recovered.finished.push_back(Finished {
@@ -113,7 +117,7 @@ impl Shared {
         self.supply
             .restart(Segments::new(recovered.finished.clone()));
         let mut log = self.log();
-        *log = Log::new(identity, key, &recovered, None);
+        *log = Log::new(identity, secret, &recovered, None);
         for shard in &self.shards {
             let _filling = shard.lock();
             shard.reset();

@@ -88,7 +88,8 @@ impl StreamOptions {
     }
 
     /// Sets the key to seal with. There is no default: sealing without one is an error, and so is a key with a seal
-    /// of [`Algorithm::None`].
+    /// of [`Algorithm::None`]. The writer drops its copy when the stream is open; drop the options too, and the key is
+    /// no longer in memory.
     #[must_use]
     pub fn key(mut self, key: MasterKey) -> Self {
         self.key = Some(key);

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
     log::{Identity, Log, OpenError, SegmentFile, Segments, recover},
+    seal::Secret,
     storage::{Access, Storage},
 };
 
@@ -36,9 +37,9 @@ pub(super) fn start(
         io::ErrorKind::WouldBlock => OpenError::Locked,
         _ => OpenError::io("lock the stream")(error),
     })?;
-    let key = options.key.as_ref();
+    let secret = options.key.as_ref().map(Secret::Master);
     let asked = (options.algorithm, options.unit);
-    let recovered = recover(storage.as_ref(), key, asked)?;
+    let recovered = recover(storage.as_ref(), secret, asked, 0)?;
     let stream = match &recovered.header {
         Some(header) => header.stream,
         None => new_stream_id()?,
@@ -67,7 +68,7 @@ pub(super) fn start(
         }
     };
     let last_record = recovered.next_record - 1;
-    let log = Log::new(identity, key, &recovered, active);
+    let log = Log::new(identity, secret, &recovered, active);
     let supply = Supply::new(
         storage.clone(),
         access,
@@ -80,7 +81,11 @@ pub(super) fn start(
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {
-        options: options.clone(),
+        // Without the key: from here on the log's ratchet is enough.
+        options: StreamOptions {
+            key: None,
+            ..options.clone()
+        },
         path,
         storage,
         identity,
