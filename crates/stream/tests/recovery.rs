@@ -5,11 +5,16 @@ mod support;
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use freeboard_stream::{
-    Algorithm, MasterKey, OpenError, SealUnit, StreamOptions,
+    Algorithm, AppendError, MasterKey, OpenError, ReadError, ReadFrom, ReaderOptions, SealUnit,
+    StreamOptions, SyncMode,
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, segment_name},
+    storage::simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
 };
 use support::{KEY, StreamMaker};
 use tempfile::TempDir;
@@ -173,4 +178,78 @@ fn a_payload_passes_for_no_chunk_behind_a_torn_one() {
             }
         }
     }
+}
+
+/// What takes away what is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    PowerFails,
+    SyncFails,
+}
+
+#[test]
+fn a_reader_may_be_ahead_of_what_is_durable_and_learns_of_it() {
+    for loss in [Loss::PowerFails, Loss::SyncFails] {
+        let lost = (0..32).filter(|seed| is_read_and_lost(loss, *seed));
+        let lost = lost.count();
+        assert!((1..32).contains(&lost), "{loss:?}: {lost} of 32");
+    }
+}
+
+/// Reads two records of which one is durable; whether another takes the sequence of the second.
+fn is_read_and_lost(loss: Loss, seed: u64) -> bool {
+    let disk = SimulatedDisk::new(SimulatedSettings {
+        seed,
+        ..SimulatedSettings::default()
+    });
+    let options = StreamOptions::new()
+        .segment_bytes(64 << 10)
+        .sync(SyncMode::Interval {
+            time: Duration::from_secs(3_600),
+            bytes: u64::MAX,
+        });
+    let mut stream = options.open_on(Arc::new(disk.clone())).unwrap();
+    drop(stream.append(b"one").unwrap());
+    stream.flush().unwrap();
+    drop(stream.append(b"two").unwrap());
+    let follow = ReaderOptions::new().follow(true);
+    let mut reader = follow.open_on(Arc::new(disk.clone())).unwrap();
+    for payload in [b"one", b"two"] {
+        assert_eq!(reader.next().unwrap().unwrap().payload, payload);
+    }
+    assert_eq!(stream.sequences().durable, 1, "seed {seed}");
+    match loss {
+        Loss::PowerFails => {
+            disk.power_off();
+            drop(stream);
+            let disk = Arc::new(disk.reboot());
+            stream = options.open_on(disk.clone()).unwrap();
+            // Nobody has been ahead of this one.
+            reader = follow.from(ReadFrom::Sequence(2)).open_on(disk).unwrap();
+        }
+        Loss::SyncFails => {
+            disk.fail_next(Operation::Sync, Fault::Io);
+            stream.flush().unwrap_err();
+        }
+    }
+    let other = loop {
+        match stream.append(b"other") {
+            Err(AppendError::Reopening) => thread::yield_now(),
+            appended => break appended.unwrap(),
+        }
+    };
+    stream.flush().unwrap();
+    let is_lost = other.wait().unwrap() == 2;
+    match (loss, reader.next().unwrap()) {
+        (Loss::SyncFails, Err(ReadError::Damaged { record: 3, .. })) => assert!(is_lost),
+        (Loss::SyncFails, record) => {
+            assert_eq!(record.unwrap().payload, b"other", "seed {seed}");
+            assert!(!is_lost, "seed {seed}");
+        }
+        (Loss::PowerFails, record) => {
+            let second = if is_lost { "other" } else { "two" };
+            assert_eq!(record.unwrap().payload, second.as_bytes(), "seed {seed}");
+        }
+    }
+    is_lost
 }

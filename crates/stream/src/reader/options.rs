@@ -67,7 +67,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets whether iteration waits at the end for what comes.
+    /// Sets whether iteration waits at the end for what comes. Records may come before they are durable,
+    /// and be lost then: up to [`Sequences::durable`](crate::Sequences::durable) they stay.
     #[must_use]
     pub fn follow(mut self, follow: bool) -> Self {
         self.follow = follow;

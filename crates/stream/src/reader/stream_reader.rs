@@ -292,6 +292,11 @@ impl StreamReader {
                     Some(reason) => Err(self.damaged(reason)),
                 };
             }
+            // It was cut off behind this reader's back.
+            Some(Ok(next)) if next.first_chunk < self.place.chunk => {
+                let reason = "the stream goes on before it: what was read last was not durable";
+                return Err(self.damaged(Some(reason.to_owned())));
+            }
             _ => {}
         }
         let numbers = self.numbers()?;
