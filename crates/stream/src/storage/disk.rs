@@ -111,6 +111,9 @@ impl Disk {
                     .create(is_new);
                 let file = options.open(&path).and_then(regular)?;
                 if access == Access::ReadDevice {
+                    // Only clean pages are dropped. What cannot be written back is clean then, and
+                    // dropped too: what is read is the device's, so the error need not be known.
+                    let _ = file.sync_data();
                     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
                 }
                 Ok(DiskFile {
