@@ -136,9 +136,10 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
         None => Default::default(),
     };
     let (seal, unit) = known.unwrap_or(by_default);
-    if key.is_some() && args.seal.seal.is_none() && known.is_some_and(|(seal, _)| !seal.is_sealed())
-    {
-        let text = "the stream is not sealed, so the key would not be used";
+    let is_sealed = args.seal.seal.unwrap_or(seal).is_sealed();
+    // With another seal than the stream has, the error is about that.
+    if key.is_some() && !is_sealed && !known.is_some_and(|(seal, _)| seal.is_sealed()) {
+        let text = "a key is named, and with the seal none it would not be used";
         return Err(Usage::new(format!("{}: {text}", path.display())).into());
     }
     let aside = set_aside(path);
@@ -155,9 +156,7 @@ fn open(args: &AppendArgs) -> Result<StreamWriter> {
             age: args.keep_age,
             acknowledged: false,
         });
-    // With another seal than the stream has, the error is about that.
-    let is_other = known.is_some() && args.seal.seal == Some(Algorithm::None) && seal.is_sealed();
-    if let Some(key) = key.filter(|_| !is_other) {
+    if let Some(key) = key {
         options = options.key(key);
     }
     match options.open(path) {

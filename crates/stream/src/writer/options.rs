@@ -39,7 +39,7 @@ pub struct StreamOptions {
     pub(super) algorithm: Algorithm,
     pub(super) unit: SealUnit,
     /// Whether the caller chose the seal.
-    is_seal_chosen: bool,
+    pub(super) is_seal_chosen: bool,
     pub(super) key: Option<MasterKey>,
     pub(super) sync: SyncMode,
     pub(super) buffer: BufferSize,
@@ -87,9 +87,9 @@ impl StreamOptions {
         self
     }
 
-    /// Sets the key to seal with. There is no default: sealing without one is an error, and so is a key with a seal
-    /// of [`Algorithm::None`]. The writer drops its copy when the stream is open; drop the options too, and the key is
-    /// no longer in memory.
+    /// Sets the key to seal with. There is no default: sealing without one is an error. It is not used if
+    /// [`Algorithm::None`] was chosen. The writer drops its copy when the stream is open; drop the options too, and
+    /// the key is no longer in memory.
     #[must_use]
     pub fn key(mut self, key: MasterKey) -> Self {
         self.key = Some(key);
@@ -207,9 +207,6 @@ impl StreamOptions {
             return Err(OpenError::KeyMissing {
                 algorithm: self.algorithm,
             });
-        }
-        if self.key.is_some() && !self.algorithm.is_sealed() {
-            return refuse("key", "with the seal none it would not be used".to_owned());
         }
         self.memory.validate()?;
         let policy = self.memory.overload_policy();
