@@ -1,6 +1,7 @@
 //! Shutting a system down, in the order of an OTP supervisor: last spawned first.
 
 use std::{
+    collections::HashSet,
     sync::PoisonError,
     thread,
     time::{Duration, Instant},
@@ -116,16 +117,14 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     let mut awaited = Vec::new();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
         waits.until_delivered(deadline_ns);
-        if is_awaited(
-            cell,
-            system
-                .registry
-                .delivering()
-                .iter()
-                .chain(slow.iter().copied()),
-        ) {
-            awaited.push(cell);
-            continue;
+        // Drained, it would refuse what those who are muted for it have told.
+        match waits.until_not_awaited(cell, &slow, deadline_ns) {
+            Wait::Ended => {}
+            Wait::Stalled => {
+                awaited.push(cell);
+                continue;
+            }
+            Wait::TimedOut => break,
         }
         cell.drain();
         match waits.until_ended(cell, deadline_ns) {
@@ -136,17 +135,17 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     }
     // From here on nobody is delayed by who makes no progress: all have until the deadline.
     waits.patience_ns = u64::MAX;
-    for cell in slow {
+    for cell in &slow {
         cell.block_until_ended(deadline_ns);
     }
     waits.until_delivered(deadline_ns);
-    while !awaited.is_empty() {
-        let delivering = system.registry.delivering();
-        let is_free =
-            |cell: &&CoreRef| !is_awaited(cell, delivering.iter().chain(awaited.iter().copied()));
-        // In a circle somebody has to be the first.
-        let index = awaited.iter().position(is_free).unwrap_or(0);
-        let cell = awaited.remove(index);
+    for (index, cell) in awaited.iter().enumerate() {
+        while clock::now_ns() < deadline_ns && is_awaited(system, cell, &awaited[index + 1..]) {
+            thread::sleep(DELIVERING_LOOK);
+        }
+        if clock::now_ns() >= deadline_ns {
+            break;
+        }
         cell.drain();
         cell.block_until_ended(deadline_ns);
     }
@@ -218,17 +217,28 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     (stopped, descriptions)
 }
 
-/// Whether one of `others`, or a descendant of it, is muted until this actor, or one that is muted for it, has
-/// capacity.
-fn is_awaited<'a>(cell: &CoreRef, others: impl Iterator<Item = &'a CoreRef>) -> bool {
-    let mut others: Vec<CoreRef> = others.filter(|it| it.id() != cell.id()).cloned().collect();
-    while let Some(other) = others.pop() {
-        if wait_graph::chain(other.id()).any(|id| id == cell.id()) {
-            return true;
-        }
-        others.extend(other.children());
+/// Whether this actor, or a descendant of it, is in the wait chain of one of `others`, of their descendants, or of a
+/// terminated actor that still delivers.
+fn is_awaited(system: &SystemInner, cell: &CoreRef, others: &[&CoreRef]) -> bool {
+    let delivering = system.registry.delivering();
+    if others.is_empty() && delivering.is_empty() {
+        return false;
     }
-    false
+    let own: HashSet<ActorId> = family(&[cell]).iter().map(|it| it.id()).collect();
+    let others = family(others);
+    let mut others = others.iter().chain(&delivering);
+    others.any(|other| wait_graph::chain(other.id()).any(|id| own.contains(&id)))
+}
+
+/// Actors and their descendants.
+fn family(cells: &[&CoreRef]) -> Vec<CoreRef> {
+    let mut family: Vec<CoreRef> = cells.iter().copied().cloned().collect();
+    let mut index = 0;
+    while let Some(children) = family.get(index).map(|cell| cell.children()) {
+        family.extend(children);
+        index += 1;
+    }
+    family
 }
 
 /// Actors that have not ended; one that just has may still be on its way out of the registry.
@@ -290,6 +300,28 @@ impl<'a> Waits<'a> {
         }
         let is_ended = |until_ns| core.block_until_ended(until_ns).is_some();
         let wait = self.wait(deadline_ns, is_ended, || self.progress(core));
+        if matches!(wait, Wait::Stalled) {
+            self.patience_ns /= 2;
+        }
+        wait
+    }
+
+    /// Waits until nobody who is slow is muted for this actor.
+    fn until_not_awaited(&mut self, cell: &CoreRef, slow: &[&CoreRef], deadline_ns: u64) -> Wait {
+        let is_awaited = || is_awaited(self.system, cell, slow);
+        if !is_awaited() {
+            return Wait::Ended;
+        }
+        let is_free = |until_ns| {
+            while is_awaited() {
+                if clock::now_ns() >= until_ns {
+                    return false;
+                }
+                thread::sleep(DELIVERING_LOOK);
+            }
+            true
+        };
+        let wait = self.wait(deadline_ns, is_free, || self.progress(cell));
         if matches!(wait, Wait::Stalled) {
             self.patience_ns /= 2;
         }
