@@ -71,6 +71,9 @@ pub fn salvage(
         end: header.first_record,
         next_chunk: header.first_chunk,
         epoch: header.epoch,
+        last_begun: last_begun(storage, &numbers)
+            .map_err(VerifyError::io("read the segments' headers"))?,
+        ratchet: None,
         oldest_chunk: if numbers.first() == Some(&header.number) {
             header.first_chunk
         } else {
@@ -93,6 +96,16 @@ pub fn salvage(
     Ok(salvage.finish())
 }
 
+/// The number of the last segment that does not begin with zeros, 0 for none.
+fn last_begun(storage: &dyn Storage, numbers: &[u64]) -> io::Result<u64> {
+    for &number in numbers.iter().rev() {
+        if !scan::open_segment(storage, number, Access::Read)?.is_zero(0)? {
+            return Ok(number);
+        }
+    }
+    Ok(0)
+}
+
 struct Salvage<'a> {
     header: SegmentHeader,
     key: Option<&'a MasterKey>,
@@ -104,6 +117,9 @@ struct Salvage<'a> {
     /// One more than the highest sequence of a chunk so far, and its epoch.
     next_chunk: u64,
     epoch: u64,
+    /// The last segment that has begun: blank files behind it are made ready.
+    last_begun: u64,
+    ratchet: Option<Ratchet>,
     /// The sequence of the stream's first chunk; 0 where the oldest segment's header does not tell.
     oldest_chunk: u64,
     report: SalvageReport,
@@ -183,12 +199,16 @@ impl Salvage<'_> {
         }
     }
 
-    fn begin(&self, scan: &scan::SegmentScan, number: u64) -> io::Result<Segment> {
-        let ours = &self.header;
-        let ratchet = self
-            .key
-            .map(|key| Ratchet::at(key, ours.algorithm, ours.stream, number));
-        let keys = ratchet.map(|ratchet| ratchet.keys());
+    fn begin(&mut self, scan: &scan::SegmentScan, number: u64) -> io::Result<Segment> {
+        let ours = self.header;
+        let keys = self.key.map(|key| {
+            let at = |number| Ratchet::at(key, ours.algorithm, ours.stream, number);
+            let ratchet = self.ratchet.get_or_insert_with(|| at(number));
+            while ratchet.number() < number {
+                ratchet.advance();
+            }
+            ratchet.keys()
+        });
         let is_genuine = |header: &SegmentHeader| {
             header.stream == ours.stream
                 && header.number == number
@@ -197,7 +217,8 @@ impl Salvage<'_> {
                     .is_none_or(|keys| check_segment(keys, header).is_ok())
         };
         let header = scan.header()?.ok().filter(is_genuine);
-        let is_prepared = header.is_none() && scan.is_zero(0)?;
+        // A blank file before the last begun one has lost its header.
+        let is_prepared = number > self.last_begun;
         Ok(Segment {
             first_chunk: header.map_or(self.next_chunk, |header| header.first_chunk),
             epoch: header.map_or(self.epoch, |header| header.epoch),

@@ -190,7 +190,7 @@ impl SegmentScan {
 
 /// The largest step from one segment's number to the next of the same stream. The way to a segment's keys is as long
 /// as its number: a stray file with a large number must not lead there.
-pub(crate) const NUMBER_STEP_MAX: u64 = 1 << 20;
+pub(crate) const NUMBER_STEP_MAX: u64 = 1 << 16;
 
 /// The files of a stream's directory that are named like segments.
 pub(crate) struct Listed {
@@ -200,7 +200,8 @@ pub(crate) struct Listed {
     pub(crate) strays: Vec<String>,
 }
 
-/// The files that are named like segments. Of several groups far from one another the largest is the stream's.
+/// The files that are named like segments. Of several groups far from one another, the stream's is the one with most
+/// headers that hold; of equal ones the one with more files.
 pub(crate) fn list(storage: &dyn Storage) -> io::Result<Listed> {
     let names = storage.list()?;
     let mut found: Vec<u64> = names
@@ -210,9 +211,16 @@ pub(crate) fn list(storage: &dyn Storage) -> io::Result<Listed> {
     found.sort_unstable();
     let counted = &found[found.partition_point(|number| *number == 0)..];
     let groups = counted.chunk_by(|number, next| next - number <= NUMBER_STEP_MAX);
-    // Of groups of the same size the first: a stray in an empty stream's directory may be any of them.
-    let group = groups.rev().max_by_key(|group| group.len());
-    let numbers = group.unwrap_or_default().to_vec();
+    let mut best: Option<((usize, usize), &[u64])> = None;
+    let is_only = groups.clone().count() == 1;
+    for group in groups {
+        let headers = if is_only { 0 } else { headers(storage, group)? };
+        let rank = (headers, group.len());
+        if best.is_none_or(|(highest, _)| rank > highest) {
+            best = Some((rank, group));
+        }
+    }
+    let numbers = best.map_or_else(Vec::new, |(_, group)| group.to_vec());
     let is_stray = |number: &&u64| numbers.binary_search(number).is_err();
     let strays = found
         .iter()
@@ -220,6 +228,19 @@ pub(crate) fn list(storage: &dyn Storage) -> io::Result<Listed> {
         .map(|number| segment_name(*number))
         .collect();
     Ok(Listed { numbers, strays })
+}
+
+/// How many of these files begin with a segment's header.
+fn headers(storage: &dyn Storage, numbers: &[u64]) -> io::Result<usize> {
+    let mut headers = 0;
+    for &number in numbers {
+        headers += match open_segment(storage, number, Access::Read) {
+            // Retention may have taken it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            scan => usize::from(scan?.header()?.is_ok()),
+        };
+    }
+    Ok(headers)
 }
 
 /// The numbers of a stream's segments, in order.

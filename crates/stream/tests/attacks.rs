@@ -415,6 +415,79 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
     });
 }
 
+/// Empty files whose numbers are far from the stream's, more of them than it has segments.
+#[test]
+fn strays_do_not_take_the_place_of_a_stream() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StreamOptions::new();
+    let stream = options.open(directory.path()).unwrap();
+    stream.append(b"first").unwrap().wait().unwrap();
+    stream.close().unwrap();
+    for number in 5_000_001..5_000_009 {
+        fs::write(directory.path().join(segment_name(number)), []).unwrap();
+    }
+    let stream = options.open(directory.path()).unwrap();
+    stream.append(b"second").unwrap().wait().unwrap();
+    stream.close().unwrap();
+    let reader = ReaderOptions::new().open(directory.path()).unwrap();
+    let payloads: Vec<_> = reader.map(|record| record.unwrap().payload).collect();
+    assert_eq!(payloads, [&b"first"[..], b"second"]);
+    let disk = Disk::open(directory.path()).unwrap();
+    let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.records, report.damage_count), (2, 8));
+}
+
+/// A segment of which only the header's bytes are zero, or that is empty: nothing is passed over in silence.
+#[test]
+fn a_blank_header_is_no_end() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        // What is done, which records can be read, and whether a reader comes upon damage.
+        let cases: [(&str, usize, bool); 3] = [
+            ("empty 2", 24, true),
+            ("header 2", 24, true),
+            ("header 1", 24, true),
+        ];
+        for (case, readable, is_damage) in cases {
+            let mut memory = Memory::of(ours.segments());
+            match case {
+                "empty 2" => memory.segment(2).clear(),
+                "header 2" => memory.segment(2)[..ALIGNMENT].fill(0),
+                _ => memory.segment(1)[..ALIGNMENT].fill(0),
+            }
+            let key = memory.key().filter(|_| has_key);
+            let (salvaged, report) = salvaged(&memory, has_key);
+            let whole = if case == "empty 2" { 24 } else { 36 };
+            assert_eq!(
+                salvaged.len(),
+                whole,
+                "{case}, {sealing:?}, {has_key}: {report:?}"
+            );
+            let mut reader = ReaderOptions::new()
+                .key(key)
+                .open_on(Arc::new(memory))
+                .unwrap();
+            let (mut records, mut damages) = (0, 0);
+            loop {
+                match reader.next_record() {
+                    Ok(Some(_)) => records += 1,
+                    Ok(None) => break,
+                    Err(_) => {
+                        damages += 1;
+                        assert!(damages < 20, "{case}: it stays where it is");
+                        reader.skip_damage().unwrap();
+                    }
+                }
+            }
+            assert_eq!(
+                (records, damages > 0),
+                (readable, is_damage),
+                "{case}, {sealing:?}, {has_key}"
+            );
+        }
+    });
+}
+
 #[test]
 fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
     each_sealing(|sealing, has_key| {

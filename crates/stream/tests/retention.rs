@@ -3,16 +3,20 @@
 use std::{
     fs,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use freeboard_stream::{
     MasterKey, Retention, StreamOptions, StreamWriter, VerifyOptions,
     format::{
-        Algorithm, RETENTION_MARK, RetentionMark, SealUnit, SegmentHeader, segment_name,
-        segment_number,
+        ALIGNMENT, Algorithm, RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES,
+        RetentionMark, SealUnit, SegmentHeader, segment_name, segment_number,
     },
-    storage::Disk,
+    storage::{
+        Disk,
+        simulated::{SimulatedDisk, SimulatedSettings},
+    },
     verify,
 };
 
@@ -164,8 +168,12 @@ fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
     assert_eq!(damages(path, Some(&key)), [""; 0]);
     assert_eq!(damages(path, None), [""; 0]);
     let mark_path = path.join(RETENTION_MARK);
-    let mark_bytes = fs::read(&mark_path).unwrap();
-    let mark = RetentionMark::decode(&mark_bytes).unwrap();
+    let mark_file = fs::read(&mark_path).unwrap();
+    assert_eq!(mark_file.len() as u64, RETENTION_FILE_BYTES);
+    let slot = |index: usize| &mark_file[index * ALIGNMENT..][..RETENTION_MARK_BYTES];
+    let marks = [0, 1].map(|index| RetentionMark::decode(slot(index)).unwrap());
+    let mark = *marks.iter().max_by_key(|mark| mark.first_kept).unwrap();
+    let mark_bytes = mark.encode();
     assert_eq!(mark.first_kept, headers(path)[0].number);
 
     let oldest = path.join(segment_name(mark.first_kept));
@@ -189,13 +197,13 @@ fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
     assert!(found[0].contains("a tag that does not match"), "{found:?}");
 
     fs::write(&oldest, kept).unwrap();
-    let mut rotten = mark_bytes.clone();
+    let mut rotten = mark_bytes;
     rotten[40] ^= 1;
     let wrong: [(&[u8], &str); 4] = [
         (&rotten, "checksum"),
         (&mark_bytes[..255], "less than a header"),
-        (&[0; 256], "magic"),
-        (b"", "less than a header"),
+        (&[1; 256], "magic"),
+        (b"", "there is no retention mark"),
     ];
     for (bytes, expected) in wrong {
         fs::write(&mark_path, bytes).unwrap();
@@ -205,6 +213,22 @@ fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
     fs::remove_file(&mark_path).unwrap();
     let found = damages(path, Some(&key));
     assert!(found[0].contains("there is no retention mark"), "{found:?}");
-    fs::write(&mark_path, mark_bytes).unwrap();
+    fs::write(&mark_path, mark_file).unwrap();
     assert_eq!(damages(path, Some(&key)), [""; 0]);
+}
+
+#[test]
+fn retention_needs_no_room_on_a_full_disk() {
+    let disk = SimulatedDisk::new(SimulatedSettings::default());
+    let retention = Retention {
+        bytes: Some(4 * SEGMENT_BYTES),
+        ..Retention::default()
+    };
+    let stream = options(retention).open_on(Arc::new(disk.clone())).unwrap();
+    fill(&stream, 6);
+    disk.set_capacity(Some(0));
+    fill(&stream, 20);
+    stream.close().unwrap();
+    let report = verify(&disk, None, &VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_whole(), "{:?}", report.damages);
 }

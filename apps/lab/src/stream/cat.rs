@@ -157,7 +157,7 @@ pub(super) fn torn(path: &Path, reader: &mut StreamReader) -> Result<Option<anyh
         return Ok(None);
     };
     // Who writes it has the lock.
-    let is_written = reader.storage().lock().is_err();
+    let is_written = reader.storage().is_locked();
     Ok((!is_written).then(|| torn.into()))
 }
 

@@ -55,9 +55,11 @@
 //! last record's tag. Stream id and segment number are also bound by the keys ([`crate::seal`]).
 //! Tags shorter than 64 bytes are followed by zeros.
 //!
-//! **Beginning of a stream.** Segments count from 1. Before retention lets a segment go, it writes the file
-//! `retention.mark` of 256 bytes, sealed with the key of the segment that is written then. Segments that are
-//! missing at the beginning and that no mark speaks of were deleted by somebody else.
+//! **Beginning of a stream.** Segments count from 1. Before retention lets a segment go, it writes a mark into
+//! the file `retention.mark`, sealed with the key of the segment that is written then. If the oldest segments are
+//! missing and no mark covers them, somebody deleted them. The file has room for two marks, at 0 and at 4096; a new one
+//! replaces the older, so that a crash tears one at most. The file is made when the stream is opened: when the disk is
+//! full, retention must not need room.
 //!
 //! ```text
 //! retention mark
@@ -90,7 +92,9 @@ pub use chunk_header::{ChunkHeader, ChunkLikeness};
 pub use error::FormatError;
 pub use heads_sum::HeadsSum;
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
-pub use retention_mark::{RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark};
+pub use retention_mark::{
+    RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark,
+};
 pub use segment_header::SegmentHeader;
 pub use segment_name::{segment_name, segment_number};
 pub use stream_id::StreamId;

@@ -1,12 +1,15 @@
-//! The mark that retention leaves, so that segments it let go are told from segments that somebody deleted.
+//! The mark that retention leaves. It tells segments that retention removed from segments that somebody deleted.
 
 use super::{
-    Algorithm, FormatError, StreamId, Tag, VERSION,
+    ALIGNMENT, Algorithm, FormatError, StreamId, Tag, VERSION,
     fields::{get, get_u16, get_u32, get_u64, put},
 };
 
-/// The name of the file that holds it.
+/// The name of the file that holds two marks.
 pub const RETENTION_MARK: &str = "retention.mark";
+
+/// The length of that file, in bytes: each mark begins at a multiple of [`ALIGNMENT`].
+pub const RETENTION_FILE_BYTES: u64 = 2 * ALIGNMENT as u64;
 
 /// The length of a mark, in bytes.
 pub const RETENTION_MARK_BYTES: usize = 256;

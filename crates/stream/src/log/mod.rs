@@ -27,4 +27,7 @@ pub(crate) use identity::Identity;
 pub(crate) use place::{Filled, Log, Part, Placed};
 pub(crate) use recovery::recover;
 pub(crate) use segment_file::SegmentFile;
-pub(crate) use segments::{Finished, Prepared, Retired, Segments, prepare, spare_name, write_mark};
+pub(crate) use segments::{
+    Finished, Prepared, Retired, Segments, prepare, read_marks, reserve_mark, spare_name,
+    write_mark,
+};

@@ -5,12 +5,12 @@
 //! later chunk proves that what is missing had been durable, that is damage and nothing is touched;
 //! if not, it is what a crash leaves behind, and is cut off and kept aside.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, io};
 
 use crate::{
     format::{
-        Algorithm, ChunkHeader, FormatError, SealUnit, SegmentHeader, StreamId, TAG_BYTES, Tag,
-        segment_name,
+        Algorithm, ChunkHeader, FormatError, RETENTION_MARK, SealUnit, SegmentHeader, StreamId,
+        TAG_BYTES, Tag, segment_name,
     },
     scan::{self, SegmentScan},
     seal::{Ratchet, Secret, SegmentFault, SegmentKeys, check_chunk, check_segment},
@@ -105,6 +105,7 @@ impl Recovery<'_> {
                 return Err(self.lost(1, 0, 1));
             }
             self.clear(&found)?;
+            self.remove_mark()?;
             return Ok(new_stream());
         };
         if self.asked != (last.algorithm, last.unit) {
@@ -212,6 +213,16 @@ impl Recovery<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// A new stream has let nothing go: the mark of one whose segments somebody removed is not its own.
+    fn remove_mark(&self) -> Result<(), OpenError> {
+        match self.storage.remove(RETENTION_MARK) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(OpenError::io("remove the mark of retention")(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn sync(&self, number: u64) -> Result<(), OpenError> {

@@ -1,10 +1,14 @@
 //! The files of a stream: the finished, the one that is prepared, the ones that may go.
 
-use std::{collections::VecDeque, io};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use crate::{
-    format::{ALIGNMENT, RETENTION_MARK, RetentionMark, segment_name},
-    storage::{Access, AlignedBuffer, Storage},
+    format::{
+        ALIGNMENT, FormatError, RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES,
+        RetentionMark, segment_name,
+    },
+    scan,
+    storage::{Access, AlignedBuffer, Storage, StorageFile},
 };
 
 use super::segment_file::SegmentFile;
@@ -103,6 +107,15 @@ pub(crate) fn prepare(
 ) -> io::Result<Prepared> {
     let name = segment_name(number);
     let unfinished = format!("{name}{PREPARING}");
+    // An attempt that failed may have left a blank one. Any other file is not ours to replace.
+    match scan::open_segment(storage, number, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        there => {
+            if !there?.is_zero(0)? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+        }
+    }
     let file = match spare {
         None => {
             // What an attempt that found the disk full may have left.
@@ -129,16 +142,49 @@ pub(crate) fn prepare(
     })
 }
 
-/// Writes down what retention lets go, durably.
-pub(crate) fn write_mark(storage: &dyn Storage, mark: &RetentionMark) -> io::Result<()> {
+/// Makes the file for the marks of retention, unless it is there: it must not need room when the disk is full, for
+/// retention is what makes room then.
+pub(crate) fn reserve_mark(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
+    match storage.open(RETENTION_MARK, Access::Cached) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        there => return there,
+    }
     let unfinished = format!("{RETENTION_MARK}{PREPARING}");
     // What an attempt that failed may have left.
     let _ = storage.remove(&unfinished);
-    let file = storage.create(&unfinished, 0, Access::Cached)?;
-    file.write_at(&[&mark.encode()], 0)?;
+    let file = storage.create(&unfinished, RETENTION_FILE_BYTES, Access::Cached)?;
     file.sync()?;
     storage.rename(&unfinished, RETENTION_MARK)?;
-    storage.sync_directory()
+    storage.sync_directory()?;
+    Ok(file)
+}
+
+/// Writes down what retention lets go, durably. The older of the two marks is replaced: a crash tears one at most.
+pub(crate) fn write_mark(storage: &dyn Storage, mark: &RetentionMark) -> io::Result<()> {
+    let file = reserve_mark(storage)?;
+    let first_kept = |slot: &Option<Result<RetentionMark, FormatError>>| {
+        slot.as_ref()
+            .and_then(|mark| mark.as_ref().ok())
+            .map_or(0, |mark| mark.first_kept)
+    };
+    let [first, second] = read_marks(file.as_ref())?;
+    let slot = u64::from(first_kept(&first) > first_kept(&second));
+    file.write_at(&[&mark.encode()], slot * ALIGNMENT as u64)?;
+    file.sync()
+}
+
+/// The two marks of retention, `None` where none was written.
+pub(crate) fn read_marks(
+    file: &dyn StorageFile,
+) -> io::Result<[Option<Result<RetentionMark, FormatError>>; 2]> {
+    let read = |slot: u64| {
+        let mut bytes = [0; RETENTION_MARK_BYTES];
+        let read = file.read_at(&mut bytes, slot * ALIGNMENT as u64)?;
+        let bytes = &bytes[..read];
+        let is_written = bytes.iter().any(|byte| *byte != 0);
+        Ok::<_, io::Error>(is_written.then(|| RetentionMark::decode(bytes)))
+    };
+    Ok([read(0)?, read(1)?])
 }
 
 /// Removes files that were on their way to be segments when the last writer ended.

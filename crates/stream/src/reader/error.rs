@@ -62,6 +62,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Whether a file was gone that had just been listed: retention has taken it.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -56,21 +56,26 @@ impl StreamReader {
     pub(super) fn is_cut_off(&self, numbers: &[u64]) -> Result<bool, ReadError> {
         let number = self.number();
         let later = &numbers[numbers.partition_point(|later| *later <= number)..];
+        let behind_next = &numbers[numbers.partition_point(|later| *later <= number + 1)..];
         let is_suspect = match self.header_of(number + 1)? {
             // Files come in order: a later one that was begun is proof enough.
             None => return self.is_begun(later),
-            Some(Err(_)) => !self.is_blank(number + 1)?,
+            Some(Err(_)) => !self.is_blank(number + 1)? || self.is_begun(behind_next)?,
             Some(Ok(_)) => false,
         };
         if !is_suspect {
             return Ok(false);
         }
+        let mut is_proved = self.is_begun(behind_next)?;
         for &later in later {
-            if self.find_in(later, ALIGNMENT as u64, is_proof)?.is_some() {
-                return Ok(true);
-            }
+            is_proved = is_proved || self.find_in(later, ALIGNMENT as u64, is_proof)?.is_some();
         }
-        Ok(false)
+        // It may have been written since it was looked at.
+        Ok(is_proved && !matches!(self.header_of(number + 1)?, Some(Ok(_))))
+    }
+
+    fn is_last(&self, number: u64) -> Result<bool, ReadError> {
+        Ok(self.numbers()?.last() == Some(&number))
     }
 
     /// Whether one of these segments was begun behind this place.
@@ -87,8 +92,16 @@ impl StreamReader {
 
     /// Whether a chunk behind this place says that what is missing here had been durable.
     pub(super) fn is_proved_durable(&self) -> Result<bool, ReadError> {
-        let found = self.find_in(self.number(), self.place.offset, is_proof)?;
-        Ok(found.is_some())
+        if self
+            .find_in(self.number(), self.place.offset, is_proof)?
+            .is_some()
+        {
+            return Ok(true);
+        }
+        // A next file that looks as if it were only made ready may have lost its header.
+        let next = self.number() + 1;
+        let is_there = matches!(self.header_of(next)?, Some(Err(_)));
+        Ok(is_there && self.find_in(next, ALIGNMENT as u64, is_proof)?.is_some())
     }
 
     /// The first whole chunk of a segment, from `offset` on, that is younger than this place and of
@@ -158,7 +171,10 @@ impl StreamReader {
         for later in self.numbers()?.into_iter().filter(|later| *later > number) {
             let opened = match self.header_of(later)? {
                 Some(Ok(next)) => Some(self.open_segment(next)),
-                Some(Err(_)) if !self.is_blank(later)? => None,
+                // One that was just begun may be seen half written.
+                Some(Err(_)) if self.is_waiting && self.is_last(later)? => continue,
+                Some(Err(_)) if self.is_last(later)? && self.is_blank(later)? => continue,
+                Some(Err(_)) => None,
                 _ => continue,
             };
             match opened {

@@ -131,7 +131,10 @@ impl StreamReader {
         for number in self.numbers()? {
             match self.header_of(number)? {
                 Some(Ok(header)) => {
-                    let segment = self.open_segment(header)?;
+                    let segment = match self.open_segment(header) {
+                        Err(error) if error.is_not_found() => continue,
+                        segment => segment?,
+                    };
                     self.enter(segment);
                     self.lost_before = lost;
                     return Ok(true);

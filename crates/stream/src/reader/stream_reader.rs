@@ -80,6 +80,9 @@ pub(super) struct OpenChunk {
 /// rest may be large.
 const SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
+/// How often a place is looked for, while retention takes the segments that were just listed.
+const SEEKS_MAX: u32 = 8;
+
 /// What came of looking for the next chunk.
 enum Next {
     Chunk,
@@ -138,6 +141,12 @@ impl StreamReader {
     pub fn seek(&mut self, from: ReadFrom) -> Result<(), ReadError> {
         self.chunk = None;
         self.searched = None;
+        for _ in 1..SEEKS_MAX {
+            match self.go_to(from) {
+                Err(error) if error.is_not_found() => {}
+                result => return result,
+            }
+        }
         self.go_to(from)
     }
 
@@ -281,7 +290,10 @@ impl StreamReader {
         let number = self.number();
         match self.header_of(number + 1)? {
             Some(Ok(next)) if next.first_chunk == self.place.chunk => {
-                let next = self.open_segment(next)?;
+                let next = match self.open_segment(next) {
+                    Err(error) if error.is_not_found() => return Err(self.gone(&self.numbers()?)?),
+                    next => next?,
+                };
                 self.enter(next);
                 return Ok(Next::Again);
             }

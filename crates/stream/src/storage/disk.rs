@@ -15,6 +15,8 @@ use std::{
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -26,6 +28,9 @@ use super::{Access, AlignedBuffer, Storage, StorageFile};
 use crate::format::ALIGNMENT;
 
 const LOCK: &str = "stream.lock";
+
+/// How long a lock is tried to be had.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The most parts one call to the kernel takes (`IOV_MAX` on Linux).
 const PARTS_MAX: usize = 1_024;
@@ -183,17 +188,48 @@ impl Storage for Disk {
             .create(true)
             .truncate(false)
             .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open(self.path.join(LOCK))?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        lock_exclusively(&file)?;
         // The file can be removed while it is locked, and the next would lock another of its name.
         // The directory cannot while it holds the stream.
         let directory = File::open(&self.path)?;
-        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        match lock_exclusively(&directory) {
             // NFS locks only what is open for writing, which a directory never is.
             Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {}
             result => result?,
         }
         Ok(Box::new((file, directory)))
+    }
+
+    fn is_locked(&self) -> bool {
+        [self.path.clone(), self.path.join(LOCK)]
+            .into_iter()
+            .any(|path| {
+                let nonblocking = OFlags::NONBLOCK.bits() as i32;
+                let Ok(file) = OpenOptions::new()
+                    .read(true)
+                    .custom_flags(nonblocking)
+                    .open(path)
+                else {
+                    return false;
+                };
+                let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+                shared == Err(Errno::WOULDBLOCK)
+            })
+    }
+}
+
+/// Takes a lock. Somebody who only asks whether it is taken has it for microseconds: that is waited for.
+fn lock_exclusively(file: &File) -> Result<(), Errno> {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
+                thread::sleep(LOCK_PATIENCE / 20);
+            }
+            result => return result,
+        }
     }
 }
 

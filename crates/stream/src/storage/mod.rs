@@ -85,6 +85,12 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     ///
     /// `WouldBlock` if somebody has it.
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
+
+    /// Whether somebody has the lock. It changes nothing where the storage can tell without taking the lock.
+    fn is_locked(&self) -> bool {
+        self.lock()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
 }
 
 /// A file of a [`Storage`], opened. Reads and writes name their offset, so threads can share it.

@@ -12,6 +12,7 @@ use crate::{
 use super::{
     Begin, VerifyOptions,
     damage::{Damage, DamageKind},
+    is_near_end,
     report::VerifyReport,
     segment::SegmentCheck,
 };
@@ -304,7 +305,10 @@ impl Course {
             detail: format!("segments {first} to {last} are missing"),
             is_damage: true,
         };
-        self.hole = None;
+        // What is broken before the gap is another damage.
+        if let Some(before) = self.hole.take().filter(|before| before.is_damage) {
+            self.close_hole(before, None);
+        }
         self.close_hole(hole, header.map(|header| header.first_record));
         if let (Some(expected), Some(header)) = (&mut self.expected, header) {
             *expected = Expected {
@@ -415,7 +419,12 @@ impl Course {
         }
         if let Some(known) = known {
             let before = self.report.damages.len();
-            self.report.damages.retain(|damage| known.contains(damage));
+            let end = self.report.last_segment;
+            let place = |damage: &Damage| (damage.segment, damage.offset);
+            self.report.damages.retain(|damage| {
+                let is_known = known.iter().any(|it| place(it) == place(damage));
+                is_known || !is_near_end(damage, end)
+            });
             self.report.damage_count -= (before - self.report.damages.len()) as u64;
         }
         self.expected_head(segment, offset);

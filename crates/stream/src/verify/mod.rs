@@ -17,10 +17,11 @@ use std::{io, thread, time::Duration};
 
 use crate::{
     format::{
-        ALIGNMENT, Algorithm, ChunkHeader, FormatError, RETENTION_MARK, RETENTION_MARK_BYTES,
-        RetentionMark, SegmentHeader, TAG_BYTES,
+        ALIGNMENT, Algorithm, ChunkHeader, FormatError, RETENTION_MARK, RetentionMark,
+        SegmentHeader, TAG_BYTES,
     },
     head::Head,
+    log::read_marks,
     scan::{self, Slot},
     seal::{MasterKey, Ratchet, check_chunk, check_segment},
     storage::{Access, Storage},
@@ -53,12 +54,15 @@ impl Default for VerifyOptions {
 const LIVE_CHECKS_MAX: u32 = 6;
 const LIVE_PAUSE: Duration = Duration::from_millis(10);
 
+/// So many segments, the last ones, may have writes on their way: with small ones these are more than two.
+const LIVE_SEGMENTS: u64 = 64;
+
 /// Checks a stream. Without a key, a sealed stream's checksums and chain are checked, and its tags are not; with one, a
 /// stream that is not sealed is refused. `progress` is told from time to time how far it has come.
 ///
 /// Beside a writer, which holds the stream's lock, the end moves: what it is writing may look torn, or as if something
-/// were missing. If such damage is found in the last two segments, the stream is checked up to five times more, and
-/// only damage that is found each time is reported. The report says so in `is_live`.
+/// were missing. If such damage is found in the last 64 segments, the stream is checked up to five times more, and
+/// only damage that is found each time in the same place is reported. The report says so in `is_live`.
 ///
 /// # Errors
 ///
@@ -69,22 +73,22 @@ pub fn verify(
     options: &VerifyOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<VerifyReport, VerifyError> {
-    let is_live = || {
-        storage
-            .lock()
-            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-    };
     let mut known: Option<Vec<Damage>> = None;
     for checks in 1.. {
         let may_repeat = checks < LIVE_CHECKS_MAX;
+        // Also one that has ended meanwhile has moved the end.
+        let was_live = storage.is_locked();
+        let is_live = || was_live || storage.is_locked();
         match check(storage, key, options, known.as_deref(), progress) {
+            // Retention may have taken all that was listed; or there is nothing yet.
+            Err(VerifyError::NoStream) if checks == 1 && is_live() => continue,
             // Retention may have taken a segment since the directory was listed.
             Err(VerifyError::Io { source, .. })
                 if may_repeat && source.kind() == io::ErrorKind::NotFound && is_live() => {}
             Ok(mut report) if !report.is_whole() && is_live() => {
                 report.is_live = true;
-                let is_end = |damage: &Damage| damage.segment + 1 >= report.last_segment;
-                if !may_repeat || !report.damages.iter().all(is_end) {
+                let may_move = |damage: &Damage| may_be_moving(storage, damage, &report);
+                if !may_repeat || !report.damages.iter().all(may_move) {
                     return Ok(report);
                 }
                 known = Some(report.damages);
@@ -100,7 +104,23 @@ pub fn verify(
     unreachable!("the last check returns")
 }
 
-/// Checks a stream once. Of the damage only what is `known` counts, if that is given, and the head.
+/// Whether what looks like damage may be what a writer does: near the end, or in a file that retention has let go since.
+fn may_be_moving(storage: &dyn Storage, damage: &Damage, report: &VerifyReport) -> bool {
+    let is_let_go = || {
+        let numbers = scan::segments(storage).unwrap_or_default();
+        numbers
+            .first()
+            .is_some_and(|oldest| damage.segment < *oldest)
+    };
+    is_near_end(damage, report.last_segment) || is_let_go()
+}
+
+/// Whether writes on their way may reach back to where the damage is.
+fn is_near_end(damage: &Damage, last_segment: u64) -> bool {
+    damage.segment.saturating_add(LIVE_SEGMENTS) > last_segment
+}
+
+/// Checks a stream once. Of the damage near the end only what is `known` counts, if that is given, and the head.
 fn check(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
@@ -169,10 +189,10 @@ fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMa
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    // One byte more than it has.
-    let mut bytes = [0; RETENTION_MARK_BYTES + 1];
-    let read = file.read_at(&mut bytes, 0)?;
-    Ok(Some(RetentionMark::decode(&bytes[..read])))
+    let mut marks: Vec<_> = read_marks(file.as_ref())?.into_iter().flatten().collect();
+    // The younger one counts; one that a crash has torn only where there is no other.
+    marks.sort_by_key(|mark| mark.as_ref().map_or(0, |mark| mark.first_kept));
+    Ok(marks.pop())
 }
 
 /// The header that says what stream this is: the first that the key agrees with, or, without a key, the

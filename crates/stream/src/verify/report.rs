@@ -32,7 +32,7 @@ pub struct VerifyReport {
     pub is_live: bool,
     /// Segments that have begun.
     pub segments: u64,
-    /// The number of the last segment's file, which may only be made ready.
+    /// The number of the last segment's file. It may be a prepared file that holds no records yet.
     pub last_segment: u64,
     /// Chunks that are whole.
     pub chunks: u64,

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
-    log::{Identity, Log, OpenError, SegmentFile, Segments, recover},
+    log::{Identity, Log, OpenError, SegmentFile, Segments, recover, reserve_mark},
     seal::Secret,
     storage::{Access, Storage},
 };
@@ -77,6 +77,10 @@ pub(super) fn start(
         Segments::new(recovered.finished),
     );
     supply.set_durable(last_record);
+    if options.retention.is_bounded() {
+        // Where there is no room for it now, it is tried again when a segment goes.
+        let _ = reserve_mark(storage.as_ref());
+    }
     supply.rolled(None, log.next_segment(), log.mark_sealer());
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
