@@ -5,7 +5,8 @@ mod support;
 use std::{cell::RefCell, fs, path::Path, sync::Arc};
 
 use freeboard_stream::{
-    Head, MasterKey, ReaderOptions, SalvageOptions, SalvageReport, StreamOptions, VerifyOptions,
+    Head, MasterKey, ReadError, ReaderOptions, SalvageOptions, SalvageReport, StreamOptions,
+    VerifyOptions,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, RECORD_HEAD_BYTES, SealUnit, StreamId,
         segment_name, segment_number,
@@ -486,6 +487,36 @@ fn a_blank_header_is_no_end() {
             );
         }
     });
+}
+
+/// A first segment that the key does not agree with: of an unsealed stream, or sealed with another key.
+#[test]
+fn a_foreign_first_segment_is_passed_over() {
+    let sealing = Sealing {
+        algorithm: Algorithm::Blake3,
+        unit: SealUnit::Batch,
+        is_recycled: false,
+    };
+    let stream = StreamId(*b"a stream of ours");
+    let unsealed = StreamMaker::of(stream, Algorithm::None, SealUnit::Batch);
+    let mut other_key = StreamMaker::of(stream, sealing.algorithm, sealing.unit);
+    other_key.key(b"another key for tests, and only for them");
+    for mut theirs in [unsealed, other_key] {
+        theirs.chunk([b"foreign"]);
+        let mut memory = Memory::of(maker(stream.0, sealing).segments());
+        *memory.segment(1) = theirs.segments()[0].clone();
+        let key = MasterKey::new(support::KEY).unwrap();
+        let mut reader = ReaderOptions::new()
+            .key(key)
+            .open_on(Arc::new(memory))
+            .unwrap();
+        assert!(matches!(
+            reader.next_record(),
+            Err(ReadError::Damaged { segment: 1, .. })
+        ));
+        reader.skip_damage().unwrap();
+        assert_eq!(reader.map(Result::unwrap).count(), 24);
+    }
 }
 
 #[test]

@@ -412,8 +412,9 @@ fn check_live(states: Vec<Memory>) -> (u64, usize) {
 
 #[test]
 fn what_a_writer_is_writing_is_no_damage() {
-    each(|algorithm, unit| {
-        let maker = thirty_six(algorithm, unit);
+    // Each check that finds damage that stays takes most of a second.
+    for algorithm in [Algorithm::None, Algorithm::Blake3] {
+        let maker = thirty_six(algorithm, SealUnit::Batch);
         let whole = Memory::of(maker.segments());
         let with = |change: &dyn Fn(&mut Memory)| {
             let mut memory = whole.clone();
@@ -431,5 +432,5 @@ fn what_a_writer_is_writing_is_no_damage() {
         assert_eq!(check_live(vec![rotten]), (1, 6));
         assert_eq!(check_live(vec![rotten_end]), (1, 6));
         assert_eq!(check_live(vec![torn]), (1, 6));
-    });
+    }
 }

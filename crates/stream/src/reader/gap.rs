@@ -100,8 +100,11 @@ impl StreamReader {
         }
         // A next file that looks as if it were only made ready may have lost its header.
         let next = self.number() + 1;
-        let is_there = matches!(self.header_of(next)?, Some(Err(_)));
-        Ok(is_there && self.find_in(next, ALIGNMENT as u64, is_proof)?.is_some())
+        let has_lost_it = || Ok(matches!(self.header_of(next)?, Some(Err(_))));
+        // It may be written while it is looked at.
+        Ok(has_lost_it()?
+            && self.find_in(next, ALIGNMENT as u64, is_proof)?.is_some()
+            && has_lost_it()?)
     }
 
     /// The first whole chunk of a segment, from `offset` on, that is younger than this place and of

@@ -124,15 +124,25 @@ impl StreamReader {
         self.searched = None;
     }
 
-    /// Goes to the oldest segment; whether there is one. Notes if one before it has lost its header.
+    /// Goes to the oldest segment; whether there is one. Notes if one before it has lost its header, or does not agree
+    /// with the key, with which a later one agrees.
     pub(super) fn open_oldest(&mut self) -> Result<bool, ReadError> {
         self.lost_before = None;
         let mut lost = None;
+        let mut refused = None;
         for number in self.numbers()? {
             match self.header_of(number)? {
                 Some(Ok(header)) => {
                     let segment = match self.open_segment(header) {
                         Err(error) if error.is_not_found() => continue,
+                        Err(error @ (ReadError::WrongKey { .. } | ReadError::NotSealed { .. })) => {
+                            // Another segment says what stream this is, if the key agrees with one.
+                            self.first = None;
+                            self.ratchet = None;
+                            lost = lost.or(Some(number));
+                            refused = refused.or(Some(error));
+                            continue;
+                        }
                         segment => segment?,
                     };
                     self.enter(segment);
@@ -143,6 +153,9 @@ impl StreamReader {
                 // Retention has taken it meanwhile.
                 None => {}
             }
+        }
+        if let Some(refused) = refused {
+            return Err(refused);
         }
         // A first header on its way to the disk may be seen half written; who waits looks again.
         if let Some(lost) = lost
