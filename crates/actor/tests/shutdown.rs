@@ -9,12 +9,13 @@ use std::{
 };
 
 use common::{
-    Gate, Hold, LIMIT, Ledger, Noter, Notes, Token, ended, eventually, finish, lane, system,
-    system_of,
+    Gate, Hold, LIMIT, Ledger, Noter, Notes, Puppet, Token, act, ended, eventually, finish, lane,
+    system, system_of,
 };
 use freeboard_actor::{
     Actor, ActorRef, AskError, Context, EndReason, Handler, SpawnError, SpawnOptions,
 };
+use freeboard_flow::LaneConfig;
 
 /// Notes when it ends, in which order.
 struct Member(
@@ -284,4 +285,84 @@ fn shutdown_races_with_senders_and_loses_nothing() {
         assert_eq!(told, notes.len() as u64, "{:?}", lanes());
         assert_eq!(told, handled, "{:?}", lanes());
     }
+}
+
+const TOLD: u64 = 10;
+
+/// Tells another one what it gets, once its gate is open.
+struct Relay {
+    to: ActorRef<Noter>,
+    gate: Gate,
+}
+
+impl Actor for Relay {}
+
+impl Handler<u64> for Relay {
+    type Reply = ();
+    fn handle(&mut self, number: u64, _: &mut Context<Self>) {
+        self.gate.pass();
+        self.to.tell(number).expect("it is ended after this one");
+    }
+}
+
+#[test]
+fn what_a_slow_receiver_sends_to_is_ended_after_it() {
+    let system = system();
+    let last = Noter::default();
+    let notes = last.notes.clone();
+    let last = system.spawn(last);
+    let gate = Gate::default();
+    let (to, passed) = (last.clone(), gate.clone());
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
+    let relay = system
+        .spawn_once(options, Relay { to, gate: passed })
+        .expect("no name");
+    let watcher = system.spawn(Puppet::default());
+    let sender = system.spawn(Puppet::default());
+    act(&sender, move |_| {
+        (0..TOLD).for_each(|number| relay.tell(number).expect("accepted"))
+    });
+    gate.wait_arrived(1);
+    eventually("it is muted", || sender.snapshot().state == "held");
+    let shutting = system.clone();
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(8)));
+    ended(&watcher);
+    gate.open();
+    let report = report.join().expect("no panic");
+    assert!(report.is_clean(), "{report:?}");
+    assert!(notes.all().into_iter().eq(0..TOLD));
+}
+
+#[test]
+fn a_stalled_child_is_left_open_to_a_muted_sender() {
+    let system = system();
+    let gate = Gate::default();
+    let child = Noter {
+        gate: gate.clone(),
+        ..Noter::default()
+    };
+    let notes = child.notes.clone();
+    let parent = system.spawn(Puppet::default());
+    let (tell, child_is) = std::sync::mpsc::channel();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
+    act(&parent, move |cx| {
+        let child = cx.spawn_once(options, child).expect("no name");
+        child.tell(Hold).expect("alive");
+        tell.send(child).expect("the test waits");
+    });
+    let child = child_is.recv().expect("it was spawned");
+    gate.wait_arrived(1);
+    let watcher = system.spawn(Puppet::default());
+    let sender = system.spawn(Puppet::default());
+    act(&sender, move |_| {
+        (0..TOLD).for_each(|number| child.tell(number).expect("accepted"))
+    });
+    eventually("it is muted", || sender.snapshot().state == "held");
+    let shutting = system.clone();
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(4)));
+    ended(&watcher);
+    gate.open();
+    let report = report.join().expect("no panic");
+    assert!(report.is_clean(), "{report:?}");
+    assert!(notes.all().into_iter().eq(0..TOLD));
 }
