@@ -7,7 +7,7 @@ mod common;
 use std::{thread, time::Duration};
 
 use common::{
-    Act, Gate, Hold, LIMIT, Noter, Notes, OnDrop, Puppet, act, count_of, ended, eventually, finish,
+    Act, Gate, LIMIT, Noter, Notes, OnDrop, Puppet, act, count_of, ended, eventually, finish,
     held_noter, lane, shed, system,
 };
 use freeboard_actor::{
