@@ -321,6 +321,10 @@ fn scripts() {
     });
 }
 
+/// Until when a client waits for its lease: long after the scripts' clock, and before it.
+const IN_TIME: &str = "1800000000000";
+const LATE: &str = "1600000000000";
+
 #[test]
 fn what_stands_for_scripts() {
     let eval = |native: NativeScript, arguments: &[&str]| {
@@ -339,10 +343,14 @@ fn what_stands_for_scripts() {
     let requests = [
         eval(NativeScript::Invalidate, &["-1"]),
         eval(NativeScript::Release, &[first]),
-        eval(NativeScript::Lease, &[first, "0", "10000", "5000"]),
+        eval(NativeScript::Lease, &[first, "0", "10000", "5000", LATE]),
+        eval(NativeScript::Lease, &[first, "0", "10000", "5000", IN_TIME]),
         get.clone(),
-        eval(NativeScript::Lease, &[first, "0", "10000", "5000"]),
-        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
+        eval(NativeScript::Lease, &[first, "0", "10000", "5000", IN_TIME]),
+        eval(
+            NativeScript::Lease,
+            &[second, "0", "10000", "5000", IN_TIME],
+        ),
         eval(
             NativeScript::Fill,
             &[second, "1", "20", "60000", "90000", "no"],
@@ -352,20 +360,26 @@ fn what_stands_for_scripts() {
             &[first, "1", "20", "60000", "90000", "yes"],
         ),
         get.clone(),
-        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
         eval(
             NativeScript::Lease,
-            &[second, "1700000060000", "10000", "5000"],
+            &[second, "0", "10000", "5000", IN_TIME],
+        ),
+        eval(
+            NativeScript::Lease,
+            &[second, "1700000060000", "10000", "5000", IN_TIME],
         ),
         eval(NativeScript::Invalidate, &["1000"]),
-        eval(NativeScript::Lease, &[second, "0", "10000", "5000"]),
+        eval(
+            NativeScript::Lease,
+            &[second, "0", "10000", "5000", IN_TIME],
+        ),
         get.clone(),
         eval(NativeScript::Invalidate, &["-1"]),
         get.clone(),
         words("SET k text"),
         eval(NativeScript::Invalidate, &["-1"]),
         get.clone(),
-        eval(NativeScript::Lease, &[first, "0", "10000", "0"]),
+        eval(NativeScript::Lease, &[first, "0", "10000", "0", IN_TIME]),
         eval(NativeScript::Fill, &[first, "2", "20", "0", "0", ""]),
         get,
     ];
