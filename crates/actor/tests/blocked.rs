@@ -358,6 +358,8 @@ fn blocked_clients(system: &System) -> (ActorRef<Server>, Gate, Notes<Outcome>) 
             outcomes: outcomes.clone(),
         });
         client.tell(way).expect("alive");
+        // The first question takes the lane's only slot; whoever comes later waits for capacity.
+        eventually("a question is queued", || lane(&server, 0).accepted == 2);
     }
     eventually("all four block", || {
         system.scheduler_snapshot().threads_displaced >= 3
