@@ -14,7 +14,7 @@
 
 mod bundle;
 
-use std::{collections::VecDeque, task::Waker};
+use std::task::Waker;
 
 use freeboard_flow::ShedReason;
 
@@ -85,7 +85,7 @@ pub(crate) fn keep(
         return Err(envelope);
     }
     outbox
-        .bundle_for(target, lane)
+        .bundle_for(sender.id(), target, lane)
         .parts
         .push_back(Part::Letter(envelope));
     Ok(())
@@ -102,7 +102,7 @@ pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Sou
     // SAFETY: as in `keep`.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
     current::set_has_outbox();
-    let parts = &mut outbox.bundle_for(target, lane).parts;
+    let parts = &mut outbox.bundle_for(sender.id(), target, lane).parts;
     parts.push_back(Part::Source(source));
 }
 
@@ -180,7 +180,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
         let flushed = outbox.flush(core, &mut pulls);
         // SAFETY: as above.
         if let Some(told_meanwhile) = unsafe { (*core.outbox()).take() } {
-            outbox.append(*told_meanwhile);
+            outbox.append(core.id(), *told_meanwhile);
         }
         let outcome = match flushed {
             Err(panic) => Some(Err(panic)),
@@ -299,13 +299,9 @@ impl Outbox {
         self.position(target, lane).is_some() || self.flushing_lanes.contains(&(target, lane))
     }
 
-    fn bundle_for(&mut self, target: &Core, lane: usize) -> &mut Bundle {
+    fn bundle_for(&mut self, sender: ActorId, target: &Core, lane: usize) -> &mut Bundle {
         let index = self.position(target.id(), lane).unwrap_or_else(|| {
-            self.bundles.push(Bundle {
-                target: CoreRef::of(target),
-                lane,
-                parts: VecDeque::new(),
-            });
+            self.bundles.push(Bundle::new(sender, target, lane));
             self.bundles.len() - 1
         });
         &mut self.bundles[index]
@@ -320,10 +316,10 @@ impl Outbox {
         }
     }
 
-    fn append(&mut self, other: Self) {
+    fn append(&mut self, sender: ActorId, other: Self) {
         self.wakers.extend(other.wakers);
         for mut bundle in other.bundles {
-            let own = self.bundle_for(&bundle.target, bundle.lane);
+            let own = self.bundle_for(sender, &bundle.target, bundle.lane);
             own.parts.append(&mut bundle.parts);
         }
     }

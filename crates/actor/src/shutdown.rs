@@ -1,7 +1,7 @@
 //! Shutting a system down, in the order of an OTP supervisor: last spawned first.
 
 use std::{
-    collections::HashSet,
+    cell::Cell,
     sync::PoisonError,
     thread,
     time::{Duration, Instant},
@@ -117,7 +117,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     let mut awaited = Vec::new();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
         waits.until_delivered(deadline_ns);
-        // Drained, it would refuse what those who are muted for it have told.
+        // Drained, it would refuse the messages that others hold for it.
         match waits.until_not_awaited(cell, &slow, deadline_ns) {
             Wait::Ended => {}
             Wait::Stalled => {
@@ -134,16 +134,14 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
         }
     }
     // From here on nobody is delayed by who makes no progress: all have until the deadline.
-    waits.patience_ns = u64::MAX;
+    waits.patience_ns.set(u64::MAX);
     for cell in &slow {
         cell.block_until_ended(deadline_ns);
     }
     waits.until_delivered(deadline_ns);
     for (index, cell) in awaited.iter().enumerate() {
-        while clock::now_ns() < deadline_ns && is_awaited(system, cell, &awaited[index + 1..]) {
-            thread::sleep(DELIVERING_LOOK);
-        }
-        if clock::now_ns() >= deadline_ns {
+        let others = &awaited[index + 1..];
+        if !look_until(deadline_ns, || !is_awaited(system, cell, others)) {
             break;
         }
         cell.drain();
@@ -211,23 +209,33 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     for cell in late.iter().chain(&idle) {
         cell.block_until_ended(grace_ns);
     }
-    while system.registry.delivering_len() > 0 && clock::now_ns() < grace_ns {
-        thread::sleep(DELIVERING_LOOK);
-    }
+    look_until(grace_ns, || system.registry.delivering_len() == 0);
     (stopped, descriptions)
 }
 
-/// Whether this actor, or a descendant of it, is in the wait chain of one of `others`, of their descendants, or of a
-/// terminated actor that still delivers.
+/// Looks again and again whether something is over; `false` if it is not by `until_ns`.
+fn look_until(until_ns: u64, is_over: impl Fn() -> bool) -> bool {
+    while !is_over() {
+        if clock::now_ns() >= until_ns {
+            return false;
+        }
+        thread::sleep(DELIVERING_LOOK);
+    }
+    true
+}
+
+/// Whether the outbox of one of `others`, of their descendants, or of a terminated actor that still delivers, holds
+/// messages for this actor or a descendant of it, at once or by way of others.
 fn is_awaited(system: &SystemInner, cell: &CoreRef, others: &[&CoreRef]) -> bool {
     let delivering = system.registry.delivering();
     if others.is_empty() && delivering.is_empty() {
         return false;
     }
-    let own: HashSet<ActorId> = family(&[cell]).iter().map(|it| it.id()).collect();
     let others = family(others);
-    let mut others = others.iter().chain(&delivering);
-    others.any(|other| wait_graph::chain(other.id()).any(|id| own.contains(&id)))
+    let targets = wait_graph::held_for(others.iter().chain(&delivering).map(|it| it.id()));
+    family(&[cell])
+        .iter()
+        .any(|own| targets.contains(&own.id()))
 }
 
 /// Actors and their descendants.
@@ -274,7 +282,7 @@ struct Waits<'a> {
     system: &'a SystemInner,
     is_machine_busy: bool,
     /// How long an actor without progress is waited for.
-    patience_ns: u64,
+    patience_ns: Cell<u64>,
 }
 
 impl<'a> Waits<'a> {
@@ -282,7 +290,7 @@ impl<'a> Waits<'a> {
         Self {
             system,
             is_machine_busy: false,
-            patience_ns: saturating_ns(timeout) / 4,
+            patience_ns: Cell::new(saturating_ns(timeout) / 4),
         }
     }
 
@@ -299,70 +307,43 @@ impl<'a> Waits<'a> {
             self.is_machine_busy = before.elapsed() > YIELD_MAX;
         }
         let is_ended = |until_ns| core.block_until_ended(until_ns).is_some();
-        let wait = self.wait(deadline_ns, is_ended, || self.progress(core));
-        if matches!(wait, Wait::Stalled) {
-            self.patience_ns /= 2;
-        }
-        wait
+        self.wait(deadline_ns, is_ended, || self.progress(core))
     }
 
-    /// Waits until nobody who is slow is muted for this actor.
-    fn until_not_awaited(&mut self, cell: &CoreRef, slow: &[&CoreRef], deadline_ns: u64) -> Wait {
+    /// Waits until nobody who is slow holds messages for this actor.
+    fn until_not_awaited(&self, cell: &CoreRef, slow: &[&CoreRef], deadline_ns: u64) -> Wait {
         let is_awaited = || is_awaited(self.system, cell, slow);
         if !is_awaited() {
             return Wait::Ended;
         }
-        let is_free = |until_ns| {
-            while is_awaited() {
-                if clock::now_ns() >= until_ns {
-                    return false;
-                }
-                thread::sleep(DELIVERING_LOOK);
-            }
-            true
-        };
-        let wait = self.wait(deadline_ns, is_free, || self.progress(cell));
-        if matches!(wait, Wait::Stalled) {
-            self.patience_ns /= 2;
-        }
-        wait
+        let is_free = |until_ns| look_until(until_ns, || !is_awaited());
+        self.wait(deadline_ns, is_free, || self.progress(cell))
     }
 
     /// Waits until terminated actors have delivered what they had told: those who are to get it are alive still.
-    fn until_delivered(&mut self, deadline_ns: u64) {
+    fn until_delivered(&self, deadline_ns: u64) {
         let registry = &self.system.registry;
         if registry.delivering_len() == 0 {
             return;
         }
-        let is_delivered = |until_ns| {
-            while registry.delivering_len() > 0 {
-                if clock::now_ns() >= until_ns {
-                    return false;
-                }
-                thread::sleep(DELIVERING_LOOK);
-            }
-            true
-        };
+        let is_delivered = |until_ns| look_until(until_ns, || registry.delivering_len() == 0);
         let progress = || {
             let cells = registry.delivering();
             cells.iter().map(|cell| self.progress(cell)).sum::<u64>() + cells.len() as u64
         };
-        if matches!(
-            self.wait(deadline_ns, is_delivered, progress),
-            Wait::Stalled
-        ) {
-            self.patience_ns /= 2;
-        }
+        self.wait(deadline_ns, is_delivered, progress);
     }
 
-    /// Waits while there is progress, and for as long as the patience lasts without.
+    /// Waits while there is progress, and for as long as the patience lasts without; the next one that makes none
+    /// gets half of it.
     fn wait(
         &self,
         deadline_ns: u64,
         is_over: impl Fn(u64) -> bool,
         progress: impl Fn() -> u64,
     ) -> Wait {
-        let slice_ns = (self.patience_ns / 8).clamp(SLICE_MIN_NS, SLICE_MAX_NS);
+        let patience_ns = self.patience_ns.get();
+        let slice_ns = (patience_ns / 8).clamp(SLICE_MIN_NS, SLICE_MAX_NS);
         let mut seen = progress();
         let mut seen_ns = clock::now_ns();
         loop {
@@ -377,7 +358,8 @@ impl<'a> Waits<'a> {
             let present = progress();
             if present != seen {
                 (seen, seen_ns) = (present, now_ns);
-            } else if now_ns - seen_ns >= self.patience_ns {
+            } else if now_ns - seen_ns >= patience_ns {
+                self.patience_ns.set(patience_ns / 2);
                 return Wait::Stalled;
             }
         }

@@ -11,9 +11,13 @@
 //! again.)
 //!
 //! A walk is as long as the chain of muted actors behind the target: one look for a target that is not muted.
+//!
+//! A second relation says for whom each actor holds messages in its outbox. It says more: an actor holds messages for
+//! several others, and while it runs. A shutdown keeps those open. An entry comes before `tell` returns and goes after
+//! the last message was accepted, so a look at it misses no message.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -21,15 +25,20 @@ use crate::id::ActorId;
 
 const SHARDS: u64 = 64;
 
-type Edges = HashMap<ActorId, ActorId>;
+type Shards<T> = [Mutex<Option<HashMap<ActorId, T>>>; SHARDS as usize];
+type Shard<T> = MutexGuard<'static, Option<HashMap<ActorId, T>>>;
 
-static WAITS_FOR: [Mutex<Option<Edges>>; SHARDS as usize] =
-    [const { Mutex::new(None) }; SHARDS as usize];
+static WAITS_FOR: Shards<ActorId> = [const { Mutex::new(None) }; SHARDS as usize];
+static HOLDS_FOR: Shards<Vec<ActorId>> = [const { Mutex::new(None) }; SHARDS as usize];
 
-fn lock(waiting: ActorId) -> MutexGuard<'static, Option<Edges>> {
-    WAITS_FOR[(waiting.get() % SHARDS) as usize]
+fn lock_in<T>(shards: &'static Shards<T>, actor: ActorId) -> Shard<T> {
+    shards[(actor.get() % SHARDS) as usize]
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock(waiting: ActorId) -> Shard<ActorId> {
+    lock_in(&WAITS_FOR, waiting)
 }
 
 /// Notes that `waiting` waits for `target`, unless that closes a circle.
@@ -75,4 +84,49 @@ pub(crate) fn remove(waiting: ActorId) {
     if let Some(edges) = lock(waiting).as_mut() {
         edges.remove(&waiting);
     }
+}
+
+/// Says that the outbox of `sender` holds messages for `target`, until it is dropped.
+pub(crate) struct Holding {
+    sender: ActorId,
+    target: ActorId,
+}
+
+impl Holding {
+    pub(crate) fn new(sender: ActorId, target: ActorId) -> Self {
+        let mut shard = lock_in(&HOLDS_FOR, sender);
+        let held = shard.get_or_insert_default().entry(sender).or_default();
+        held.push(target);
+        Self { sender, target }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut shard = lock_in(&HOLDS_FOR, self.sender);
+        let Some(senders) = shard.as_mut() else {
+            return;
+        };
+        if let Some(held) = senders.get_mut(&self.sender) {
+            if let Some(index) = held.iter().position(|target| *target == self.target) {
+                held.swap_remove(index);
+            }
+            if held.is_empty() {
+                senders.remove(&self.sender);
+            }
+        }
+    }
+}
+
+/// All actors that messages in these actors' outboxes are for, that messages in their outboxes are for, and so on.
+pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorId> {
+    let mut to_visit: Vec<ActorId> = senders.collect();
+    let mut found = HashSet::new();
+    while let Some(sender) = to_visit.pop() {
+        let shard = lock_in(&HOLDS_FOR, sender);
+        let held = shard.as_ref().and_then(|senders| senders.get(&sender));
+        let targets = held.into_iter().flatten();
+        to_visit.extend(targets.filter(|target| found.insert(**target)));
+    }
+    found
 }

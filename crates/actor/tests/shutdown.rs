@@ -334,6 +334,48 @@ fn what_a_slow_receiver_sends_to_is_ended_after_it() {
 }
 
 #[test]
+fn a_receiver_is_left_open_to_a_sender_that_waits_for_another_one() {
+    let system = system();
+    let [first, second] = [Noter::default(), Noter::default()];
+    let notes = [first.notes.clone(), second.notes.clone()];
+    let gate = first.gate.clone();
+    let options = || SpawnOptions::new().lane(LaneConfig::bounded(2));
+    let [first, second] = [first, second].map(|noter| {
+        let noter = system.spawn_once(options(), noter);
+        noter.expect("no name")
+    });
+    let second_gate = Gate::default();
+    let held = second_gate.clone();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
+    let to = second.clone();
+    let relay = system.spawn_once(options, Relay { to, gate: held });
+    let relay = relay.expect("no name");
+    let watcher = system.spawn(Puppet::default());
+    let sender = system.spawn(Puppet::default());
+    first.tell(Hold).expect("alive");
+    gate.wait_arrived(1);
+    act(&sender, move |_| {
+        for number in 0..TOLD {
+            first.tell(number).expect("accepted");
+            relay.tell(number).expect("accepted");
+        }
+    });
+    eventually("it is muted", || sender.snapshot().state == "held");
+    let shutting = system.clone();
+    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(8)));
+    ended(&watcher);
+    // The relay goes on, and still nobody lets the sender in.
+    second_gate.open();
+    eventually("the relay handles", || notes[1].len() > 0);
+    gate.open();
+    let report = report.join().expect("no panic");
+    assert!(report.is_clean(), "{report:?}");
+    for notes in notes {
+        assert!(notes.all().into_iter().eq(0..TOLD));
+    }
+}
+
+#[test]
 fn a_stalled_child_is_left_open_to_a_muted_sender() {
     let system = system();
     let gate = Gate::default();

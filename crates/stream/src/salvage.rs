@@ -4,9 +4,9 @@
 //! by page. Nothing is written here: the caller gets the records with their sequences.
 //!
 //! A record's payload may look like a chunk. So a whole chunk is stepped over as a whole. Inside a damaged one, with a
-//! key, each page is tried, and the tags decide. Without a key its header's length is believed, for whoever reads a
-//! stream without a key believes its checksums. The limit: where a chunk's *header* is destroyed and there is no key,
-//! a payload that copies the stream's id, and guesses what comes next, is taken for a chunk.
+//! key, each page is tried, and the tags decide. Without a key the length in its header is believed: there is nothing
+//! else to check. The limit: where a chunk's *header* is destroyed and there is no key, a payload is taken for a chunk if
+//! it copies the stream's id and guesses the next sequence.
 //!
 //! In a recycled file old chunks stand behind the end. Their sequences are below the segment's first one, or their
 //! epoch is an earlier one: they are not taken.
@@ -41,8 +41,8 @@ pub struct SalvageReport {
     /// The first and the last sequence of each stretch that was not handed over, from the first
     /// record of the stream's oldest segment to the last one that any header speaks of.
     pub lost: Vec<(u64, u64)>,
-    /// Segments and offsets at which something stands that no writer has left there: how many records that was is
-    /// not known. Of a row of such pages the first; a chunk whose header holds is counted in `lost` instead.
+    /// Segments and offsets of bytes that are neither a chunk nor stale. How many records they held is not known. Of
+    /// adjacent pages only the first is listed. Chunks whose header holds are counted in `lost` instead.
     pub unreadable: Vec<(u64, u64)>,
 }
 

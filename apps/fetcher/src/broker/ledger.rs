@@ -27,7 +27,7 @@ pub struct Ledger {
     pub dead_lettered: u64,
     /// Of these: gone back unsettled, with their consumer or its connection, to come again.
     pub returned: u64,
-    /// Of these: in the hands of a consumer, or on their way out of them.
+    /// Of these: given to a consumer and not settled yet.
     pub unacked: u64,
     /// Times that a retry or a dead letter was not taken, or not confirmed. It is tried again, with back-off.
     pub moves_failed: u64,

@@ -82,7 +82,7 @@ pub(super) enum Failure {
     Lasting(String),
 }
 
-/// What another attempt may find mended.
+/// A failure that another attempt may not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Passing {
     Cache,

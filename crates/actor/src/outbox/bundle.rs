@@ -15,6 +15,7 @@ use crate::{
     ended::EndReason,
     envelope::Envelope,
     id::ActorId,
+    wait_graph::Holding,
 };
 
 /// Capacity that an iterator asks for at once.
@@ -30,6 +31,8 @@ pub(super) struct Bundle {
     pub(super) target: CoreRef,
     pub(super) lane: usize,
     pub(super) parts: VecDeque<Part>,
+    #[expect(dead_code, reason = "only dropped")]
+    holding: Holding,
 }
 
 pub(super) enum Part {
@@ -45,6 +48,15 @@ pub(super) enum Flow {
 }
 
 impl Bundle {
+    pub(super) fn new(sender: ActorId, target: &Core, lane: usize) -> Self {
+        Self {
+            target: CoreRef::of(target),
+            lane,
+            parts: VecDeque::new(),
+            holding: Holding::new(sender, target.id()),
+        }
+    }
+
     pub(super) fn key(&self) -> (ActorId, usize) {
         (self.target.id(), self.lane)
     }

@@ -57,16 +57,15 @@ impl StreamReader {
         let number = self.number();
         let later = &numbers[numbers.partition_point(|later| *later <= number)..];
         let behind_next = &numbers[numbers.partition_point(|later| *later <= number + 1)..];
-        let is_suspect = match self.header_of(number + 1)? {
-            // Files come in order: a later one that was begun is proof enough.
+        // Files come in order: a later one that was begun is proof enough.
+        let mut is_proved = match self.header_of(number + 1)? {
             None => return self.is_begun(later),
-            Some(Err(_)) => !self.is_blank(number + 1)? || self.is_begun(behind_next)?,
-            Some(Ok(_)) => false,
+            Some(Err(_)) => self.is_begun(behind_next)?,
+            Some(Ok(_)) => return Ok(false),
         };
-        if !is_suspect {
+        if !is_proved && self.is_blank(number + 1)? {
             return Ok(false);
         }
-        let mut is_proved = self.is_begun(behind_next)?;
         for &later in later {
             is_proved = is_proved || self.find_in(later, ALIGNMENT as u64, is_proof)?.is_some();
         }
@@ -174,11 +173,14 @@ impl StreamReader {
         for later in self.numbers()?.into_iter().filter(|later| *later > number) {
             let opened = match self.header_of(later)? {
                 Some(Ok(next)) => Some(self.open_segment(next)),
-                // One that was just begun may be seen half written.
-                Some(Err(_)) if self.is_waiting && self.is_last(later)? => continue,
-                Some(Err(_)) if self.is_last(later)? && self.is_blank(later)? => continue,
+                // It is made ready, or was just begun and is seen half written.
+                Some(Err(_))
+                    if self.is_last(later)? && (self.is_waiting || self.is_blank(later)?) =>
+                {
+                    continue;
+                }
                 Some(Err(_)) => None,
-                _ => continue,
+                None => continue,
             };
             match opened {
                 Some(Ok(next)) => {

@@ -132,7 +132,7 @@ impl Disk {
     }
 }
 
-/// What is no regular file is none of the stream's.
+/// A pipe, a directory or a device under a stream's name is as good as no file.
 fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
@@ -146,9 +146,12 @@ impl Storage for Disk {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            // A name that is not text is none of ours. A file may have been removed meanwhile.
+            let kind = entry.file_type()?;
+            let is_file = kind.is_file()
+                || kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|it| it.is_file());
+            // A name that is not text is none of ours.
             if let Ok(name) = entry.file_name().into_string()
-                && fs::metadata(entry.path()).is_ok_and(|it| it.is_file())
+                && is_file
             {
                 names.push(name);
             }

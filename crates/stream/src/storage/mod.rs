@@ -35,7 +35,7 @@ pub enum Access {
 /// or not, in any order unless they share a name. A call that fails may have been done or not. All
 /// calls can come from several threads at once.
 pub trait Storage: fmt::Debug + Send + Sync + 'static {
-    /// The names of the regular files in it, in no order. What is none, such as a pipe, would stop whoever opens it.
+    /// The names of the regular files in it, in no order. Pipes and directories are left out.
     ///
     /// # Errors
     ///

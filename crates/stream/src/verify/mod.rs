@@ -54,7 +54,7 @@ impl Default for VerifyOptions {
 const LIVE_CHECKS_MAX: u32 = 6;
 const LIVE_PAUSE: Duration = Duration::from_millis(10);
 
-/// So many segments, the last ones, may have writes on their way: with small ones these are more than two.
+/// In this number of last segments there may be writes on their way: small segments are filled several at a time.
 const LIVE_SEGMENTS: u64 = 64;
 
 /// Checks a stream. Without a key, a sealed stream's checksums and chain are checked, and its tags are not; with one, a
@@ -87,8 +87,19 @@ pub fn verify(
                 if may_repeat && source.kind() == io::ErrorKind::NotFound && is_live() => {}
             Ok(mut report) if !report.is_whole() && is_live() => {
                 report.is_live = true;
-                let may_move = |damage: &Damage| may_be_moving(storage, damage, &report);
-                if !may_repeat || !report.damages.iter().all(may_move) {
+                let may_move = |damage: &Damage| is_near_end(damage, report.last_segment);
+                let is_let_go = |damage: &Damage| {
+                    let numbers = scan::segments(storage).unwrap_or_default();
+                    numbers
+                        .first()
+                        .is_some_and(|oldest| damage.segment < *oldest)
+                };
+                if !may_repeat
+                    || !report
+                        .damages
+                        .iter()
+                        .all(|it| may_move(it) || is_let_go(it))
+                {
                     return Ok(report);
                 }
                 known = Some(report.damages);
@@ -104,23 +115,12 @@ pub fn verify(
     unreachable!("the last check returns")
 }
 
-/// Whether what looks like damage may be what a writer does: near the end, or in a file that retention has let go since.
-fn may_be_moving(storage: &dyn Storage, damage: &Damage, report: &VerifyReport) -> bool {
-    let is_let_go = || {
-        let numbers = scan::segments(storage).unwrap_or_default();
-        numbers
-            .first()
-            .is_some_and(|oldest| damage.segment < *oldest)
-    };
-    is_near_end(damage, report.last_segment) || is_let_go()
-}
-
 /// Whether writes on their way may reach back to where the damage is.
 fn is_near_end(damage: &Damage, last_segment: u64) -> bool {
     damage.segment.saturating_add(LIVE_SEGMENTS) > last_segment
 }
 
-/// Checks a stream once. Of the damage near the end only what is `known` counts, if that is given, and the head.
+/// Checks a stream once. If `known` is given, damage near the end counts only where `known` has some as well.
 fn check(
     storage: &dyn Storage,
     key: Option<&MasterKey>,

@@ -90,13 +90,13 @@ pub(super) async fn pause(backoff: &Backoff, attempt: u32) {
     sleep(Duration::from_nanos(delay_ns)).await;
 }
 
-/// What stands between two channels of a task on one connection.
+/// Pauses and declares the topology again before a task opens its next channel on the same connection.
 #[derive(Clone)]
 pub(super) struct Mender {
     topology: Arc<Topology>,
     backoff: Backoff,
     attempt: u32,
-    mended: Option<Instant>,
+    declared: Option<Instant>,
 }
 
 impl Mender {
@@ -105,7 +105,7 @@ impl Mender {
             topology,
             backoff,
             attempt: 0,
-            mended: None,
+            declared: None,
         }
     }
 
@@ -113,14 +113,17 @@ impl Mender {
     /// been missing.
     pub(super) async fn mend(&mut self, connection: &Connection) {
         let lasting = Duration::from_nanos(self.backoff.max_ns);
-        if self.mended.is_some_and(|mended| mended.elapsed() > lasting) {
+        if self
+            .declared
+            .is_some_and(|declared| declared.elapsed() > lasting)
+        {
             self.attempt = 0;
         }
         pause(&self.backoff, self.attempt).await;
         self.attempt = self.attempt.saturating_add(1);
         // If it is refused, the next channel may be closed too.
         let _ = self.topology.declare(connection).await;
-        self.mended = Some(Instant::now());
+        self.declared = Some(Instant::now());
     }
 }
 
