@@ -16,6 +16,7 @@ use crate::{
 use super::{
     desk::Phase,
     error::{AppendError, CloseError, TicketError},
+    shard::Shard,
     shared::Shared,
     supply::time_ns,
     turn::Held,
@@ -63,8 +64,6 @@ impl Shared {
         let mut desk = self.desk();
         held.give_taken(&mut desk, 0);
         desk.phase = phase;
-        // What was waited for is durable or has failed.
-        desk.sync_wanted = 0;
         let wakers = desk.pool.give_up();
         drop(desk);
         self.work.notify_all();
@@ -116,14 +115,17 @@ impl Shared {
         }
         self.supply
             .restart(Segments::new(recovered.finished.clone()));
-        let mut log = self.log();
-        *log = Log::new(identity, secret, &recovered, None);
-        for shard in &self.shards {
-            let _filling = shard.lock();
-            shard.reset();
-        }
-        // Ordering: Relaxed, a figure; nothing is accepted meanwhile.
+        let log = Log::new(identity, secret, &recovered, None);
+        *self.log() = log;
+        // Nothing is accepted meanwhile. At the desk, for `want_sync` counts there.
+        let mut desk = self.desk();
+        self.shards.iter().for_each(Shard::reset);
+        // Ordering: Relaxed, a figure.
         self.base.store(last_record, Ordering::Relaxed);
+        // What was waited for is durable or has failed. Before records are accepted again: those who wait for them
+        // want a sync of their own.
+        desk.sync_wanted = 0;
+        drop(desk);
         // Ordering: Release, as when it was written.
         self.written.store(last_record, Ordering::Release);
         self.supply.set_durable(last_record);

@@ -74,7 +74,7 @@ impl Shard {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Begins to count anew; the caller holds the lock.
+    /// Begins to count anew; nothing is accepted meanwhile.
     pub(super) fn reset(&self) {
         // Ordering: Relaxed, a figure.
         self.accepted.store(0, Ordering::Relaxed);

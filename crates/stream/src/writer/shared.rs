@@ -219,9 +219,8 @@ impl Shared {
 
     /// Somebody waits for a sync of all that is accepted.
     pub(super) fn want_sync(&self) {
-        let accepted = self.accepted();
         let mut desk = self.desk();
-        desk.sync_wanted = desk.sync_wanted.max(accepted);
+        desk.sync_wanted = desk.sync_wanted.max(self.accepted());
         drop(desk);
         self.demand();
     }
@@ -241,12 +240,13 @@ impl Shared {
     pub(super) fn snapshot(&self) -> StreamSnapshot {
         let sequences = self.sequences();
         let (segments, bytes) = self.supply.finished();
+        let memory_bytes = self.desk().pool.used_bytes();
         let mut snapshot = StreamSnapshot {
             recovered: self.recovered,
             accepted: sequences.accepted,
             written: sequences.written,
             durable: sequences.durable,
-            memory_bytes: self.desk().pool.used_bytes(),
+            memory_bytes,
             segments_finished: segments as u64,
             segment_bytes: bytes,
             is_direct: self.log().end().map(|(file, _)| file.is_direct()),
