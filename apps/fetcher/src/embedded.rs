@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use freeboard::{
     System,
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     redis::RedisOptions,
     redis_embedded::{EmbeddedOptions, RedisEmbedded, StartError},
 };
@@ -44,7 +44,7 @@ impl EmbeddedRedis {
 pub enum EmbeddedRedisError {
     /// There is no poller to be had.
     #[error(transparent)]
-    Poller(#[from] freeboard::io::PollerError),
+    Poller(#[from] freeboard::net::poller::PollerError),
     /// There is no system to be had.
     #[error(transparent)]
     System(#[from] freeboard::BuildError),

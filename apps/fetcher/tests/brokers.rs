@@ -6,7 +6,7 @@ mod contract;
 
 use contract::CLAUSES;
 use freeboard_fetcher::broker::{Broker, MemoryBroker, Queue, RabbitBroker, RabbitOptions};
-use freeboard_servers::{ServerError, rabbitmq};
+use freeboard_test_servers::{ServerError, rabbitmq};
 
 fn check(name: &str, clause: fn(&dyn Broker), broker: &dyn Broker) {
     contract::say(name);

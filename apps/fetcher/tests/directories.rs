@@ -7,7 +7,7 @@ mod directory;
 
 use directory::{CLAUSES, Subject};
 use freeboard_fetcher::store::{MariaDbDirectory, MariaDbOptions, SqliteDirectory, SqliteOptions};
-use freeboard_servers::{ServerError, mariadb};
+use freeboard_test_servers::{ServerError, mariadb};
 use mysql_async::{Conn, prelude::Queryable};
 
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";

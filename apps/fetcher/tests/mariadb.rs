@@ -22,7 +22,7 @@ use directory::ask::{ask, ask_until_answered, devices, names, rate};
 use freeboard_fetcher::store::{
     ConnectError, Directory, MariaDbDirectory, MariaDbOptions, StoreError,
 };
-use freeboard_servers::{Server, ServerError, mariadb};
+use freeboard_test_servers::{Server, ServerError, mariadb};
 use mysql_async::{Conn, prelude::Queryable};
 
 const LONG: Duration = Duration::from_secs(30);

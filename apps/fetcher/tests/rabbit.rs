@@ -18,7 +18,7 @@ use contract::{Hands, text, until};
 use freeboard_fetcher::broker::{
     Broker, ConnectError, Inbox, PublishError, Queue, RabbitBroker, RabbitOptions,
 };
-use freeboard_servers::{Server, ServerError, rabbitmq};
+use freeboard_test_servers::{Server, ServerError, rabbitmq};
 
 /// So many messages are published while the server is killed.
 const MESSAGES: u64 = 20_000;

@@ -18,7 +18,7 @@ use contract::{say, until};
 use freeboard_fetcher::broker::{
     Broker, Consumer, Delivery, Inbox, Queue, RabbitBroker, RabbitOptions,
 };
-use freeboard_servers::{Server, ServerError, rabbitmq};
+use freeboard_test_servers::{Server, ServerError, rabbitmq};
 use lapin::{
     Channel, Connection, ConnectionProperties,
     options::{

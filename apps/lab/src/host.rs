@@ -3,7 +3,7 @@
 use anyhow::Result;
 use freeboard::{
     System, SystemBuilder,
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
 };
 
 use crate::board;

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use freeboard::{System, io::Policy, net::tcp::BindError};
+use freeboard::{System, net::poller::Policy, net::tcp::BindError};
 
 use crate::{
     console::{self, say},

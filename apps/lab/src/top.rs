@@ -4,9 +4,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use freeboard_top::{
-    Address, Feed, FeedError, HttpFeed, Query, ROWS_MAX, SortKey, TerminalError, first_order,
-};
+use freeboard_board::terminal::{Address, Feed, FeedError, HttpFeed, TerminalError, first_order};
+use freeboard_board::{Query, ROWS_MAX, SortKey};
 
 use crate::{console, interrupt::Interrupt, token, usage::Usage};
 
@@ -80,18 +79,24 @@ pub(crate) fn top(args: &TopArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     };
     let mut feed = HttpFeed::new(address);
     if args.json {
-        let json = freeboard_top::json(&mut feed, &query).map_err(|error| told(&feed, error))?;
+        let json = freeboard_board::terminal::json(&mut feed, &query)
+            .map_err(|error| told(&feed, error))?;
         return print(&format!("{json}\n"));
     }
     if args.once {
-        let text = freeboard_top::text(&mut feed, &query, freeboard_top::columns(), ONCE_SPAN)
-            .map_err(|error| told(&feed, error))?;
+        let text = freeboard_board::terminal::text(
+            &mut feed,
+            &query,
+            freeboard_board::terminal::columns(),
+            ONCE_SPAN,
+        )
+        .map_err(|error| told(&feed, error))?;
         return print(&text);
     }
     // A signal from outside must not end the process before the terminal is given back.
     let _listening = interrupt.listen(|| {});
     let every = Duration::from_secs(1) / args.hz;
-    match freeboard_top::run(feed, query, every, || interrupt.has_come()) {
+    match freeboard_board::terminal::run(feed, query, every, || interrupt.has_come()) {
         Ok(()) => Ok(interrupt.exit_code()),
         Err(error @ TerminalError::NoTerminal) => Err(usage(format!(
             "{error}: --once prints a frame as text, --json as JSON"

@@ -5,7 +5,7 @@ mod lab;
 
 use std::{net::TcpStream, thread, time::Instant};
 
-use freeboard_servers::{Browser, Port};
+use freeboard_test_servers::{Browser, Port};
 use lab::{DEADLINE, Running};
 
 /// The messages that wait in the fullest mailbox.

@@ -118,7 +118,7 @@ fn the_proxy_carries_to_an_echo() {
 fn the_proxy_carries_to_a_real_database() {
     check_proxy("", "mariadb", "mysql_async");
     // One that runs already, with a login.
-    let server = freeboard_servers::mariadb().unwrap();
+    let server = freeboard_test_servers::mariadb().unwrap();
     let address = server.address();
     check_proxy(&format!("--mysql {address}"), "mariadb", "mysql_async");
     let login = format!("--mysql mysql://root@{address}/mysql");

@@ -181,7 +181,7 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
 #[cfg(unix)]
 #[test]
 fn its_health_is_that_of_its_redis() {
-    use freeboard_servers::{ServerError, redis};
+    use freeboard_test_servers::{ServerError, redis};
 
     let mut redis = match redis(&[]) {
         Err(error @ ServerError::Missing { .. }) => return say(&format!("left out: {error}")),

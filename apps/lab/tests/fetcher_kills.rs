@@ -24,7 +24,7 @@ use freeboard_fetcher::{
     broker::{Broker, Queue, RabbitBroker, RabbitOptions},
     load::{self, Account, Collector, Fate, LoadOptions},
 };
-use freeboard_servers::{Server, ServerError, mariadb, rabbitmq, redis};
+use freeboard_test_servers::{Server, ServerError, mariadb, rabbitmq, redis};
 use lab::{say, service::Service};
 
 const SERVICES: usize = 3;

@@ -140,7 +140,7 @@ impl SystemBuilder {
         self
     }
 
-    /// What makes actors ready besides messages, such as the poller of `freeboard-io`: idle workers wait
+    /// What makes actors ready besides messages, such as the poller of `freeboard-net`: idle workers wait
     /// in it.
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
         self.settings.driver = Some(driver);

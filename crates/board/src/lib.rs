@@ -25,6 +25,8 @@ mod sampler;
 mod server;
 mod source;
 mod survey;
+#[cfg(feature = "terminal")]
+pub mod terminal;
 mod watched;
 
 pub use board::{

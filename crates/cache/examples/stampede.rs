@@ -17,13 +17,13 @@ use std::{
 use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_cache::{Cache, CacheOptions};
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions};
 
 const CALLERS: u32 = 100;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = freeboard_servers::redis(&[])?;
+    let server = freeboard_test_servers::redis(&[])?;
 
     let poller = Poller::new(2, Policy::default())?;
     let system = System::builder()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use freeboard_actor::System;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions};
 use proptest::prelude::*;
 

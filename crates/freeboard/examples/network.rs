@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use freeboard::{
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     net::{
         // The prelude has a `Handler` of its own: that of messages.
         http::{Body, Call, Handler as HttpHandler, HttpServer, Limits},

@@ -12,8 +12,6 @@ pub use freeboard_board as board;
 pub use freeboard_cache as cache;
 /// Bounds, overload policies, credit: pure decisions.
 pub use freeboard_flow as flow;
-/// The poller that a system's workers share, and when they look at it.
-pub use freeboard_io as io;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
@@ -24,11 +22,6 @@ pub use freeboard_redis as redis;
 pub use freeboard_redis_embedded as redis_embedded;
 /// Sealed, durable, append-only logs.
 pub use freeboard_stream as stream;
-/// A stream's writer as an actor, and its records as messages.
-pub use freeboard_stream_actor as stream_actor;
-/// What is counted as instruments of OpenTelemetry.
-#[cfg(feature = "opentelemetry")]
-pub use freeboard_telemetry as telemetry;
 
 /// What most programs need. It leaves the names of the standard library as they are:
 ///

@@ -22,6 +22,8 @@ pub mod counter;
 pub mod figures;
 pub mod group;
 pub mod histogram;
+#[cfg(feature = "opentelemetry")]
+pub mod opentelemetry;
 pub mod peak;
 pub mod poller;
 pub mod prometheus;

@@ -24,6 +24,9 @@ pub use bytes;
 
 mod deadline;
 pub mod http;
+#[cfg(all(loom, test))]
+mod loom_tests;
+pub mod poller;
 mod prometheus;
 pub mod proxy;
 pub mod tcp;

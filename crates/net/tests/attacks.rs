@@ -7,8 +7,8 @@
 mod net;
 mod reading;
 
-use freeboard_io::Policy;
 use freeboard_net::http::Limits;
+use freeboard_net::poller::Policy;
 use net::{LONG, echo, exchange, serve, system};
 use reading::CHUNKED;
 

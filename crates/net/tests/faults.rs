@@ -11,8 +11,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
+use freeboard_net::poller::Policy;
 use http::Response;
 use net::{LONG, connect, echo, exchange, read_answer, reset, serve, serve_desk, system, until};
 

@@ -10,8 +10,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_io::Policy;
 use freeboard_net::http::{Body, Handler, Limits};
+use freeboard_net::poller::Policy;
 use http::Response;
 use net::{LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, system, until};
 

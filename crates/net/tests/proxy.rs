@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_io::Policy;
+use freeboard_net::poller::Policy;
 use freeboard_net::{
     proxy::{Proxy, ProxyOptions},
     tcp::ListenerOptions,
 };
-use freeboard_servers::Port;
+use freeboard_test_servers::Port;
 use net::{LONG, any, connect, read_to_end, reset, system, until};
 
 /// Gives back what it gets, to the end of it.

@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
 use freeboard_flow::{LaneConfig, Overload};
-use freeboard_io::Policy;
+use freeboard_net::poller::Policy;
 use freeboard_net::tcp::{
     Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Listener, ListenerOptions,
     Write,

@@ -11,12 +11,12 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::Context;
-use freeboard_io::Policy;
+use freeboard_net::poller::Policy;
 use freeboard_net::tcp::{
     Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Listener, ListenerOptions,
     Write,
 };
-use freeboard_servers::Port;
+use freeboard_test_servers::Port;
 use net::{LONG, Owner, any, connect, pair, system, until};
 
 #[test]

@@ -9,7 +9,7 @@ use std::thread;
 
 use clap::Parser;
 use freeboard_actor::System;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
 
 #[derive(Parser)]

@@ -11,7 +11,7 @@ use std::{io, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
-use freeboard_io::{Poller, mio::net::TcpStream};
+use freeboard_net::poller::{Poller, mio::net::TcpStream};
 use freeboard_net::tcp::{Accepted, Arrived, Place, Socket};
 
 use crate::{dialogue::Dialogue, session::Session};

@@ -20,7 +20,7 @@
 //!
 //! ```no_run
 //! use freeboard_actor::System;
-//! use freeboard_io::{Policy, Poller};
+//! use freeboard_net::poller::{Policy, Poller};
 //! use freeboard_redis::Redis;
 //! use freeboard_redis_embedded::{EmbeddedOptions, RedisEmbedded};
 //!

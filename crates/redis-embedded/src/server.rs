@@ -10,7 +10,7 @@ use std::{
 
 use freeboard_actor::{ActorRef, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_io::Poller;
+use freeboard_net::poller::Poller;
 use freeboard_net::tcp::{Listener, ListenerOptions};
 use freeboard_redis::RedisOptions;
 

@@ -133,7 +133,8 @@ fn unfinished_requests_of_all_connections_have_one_bound() {
 
 #[test]
 fn by_default_each_server_has_a_password_of_its_own() {
-    let poller = freeboard_io::Poller::new(1, freeboard_io::Policy::default()).unwrap();
+    let poller =
+        freeboard_net::poller::Poller::new(1, freeboard_net::poller::Policy::default()).unwrap();
     let system = freeboard_actor::System::builder()
         .workers(1)
         .driver(poller.driver());
@@ -308,7 +309,8 @@ fn dropping_the_server_closes_its_sockets() {
 
 #[test]
 fn a_server_that_is_stopped_can_be_started_again_on_its_port() {
-    let poller = freeboard_io::Poller::new(1, freeboard_io::Policy::default()).unwrap();
+    let poller =
+        freeboard_net::poller::Poller::new(1, freeboard_net::poller::Policy::default()).unwrap();
     let system = freeboard_actor::System::builder()
         .workers(1)
         .driver(poller.driver());
@@ -328,7 +330,8 @@ fn a_server_that_is_stopped_can_be_started_again_on_its_port() {
 
 #[test]
 fn options_that_make_no_sense_are_refused() {
-    let poller = freeboard_io::Poller::new(1, freeboard_io::Policy::default()).unwrap();
+    let poller =
+        freeboard_net::poller::Poller::new(1, freeboard_net::poller::Policy::default()).unwrap();
     let system = freeboard_actor::System::builder()
         .workers(1)
         .driver(poller.driver());

@@ -16,7 +16,7 @@ use std::{
 
 use clap::Parser;
 use freeboard_actor::System;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions};
 
 /// As redis-benchmark has it, when it is not told to take several.

@@ -19,8 +19,8 @@ use std::{
 
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Recipient};
-use freeboard_io::Poller;
 use freeboard_meter::now_ns;
+use freeboard_net::poller::Poller;
 use freeboard_net::tcp::Arrived;
 
 use crate::{

@@ -19,7 +19,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //! use freeboard_actor::System;
-//! use freeboard_io::{Policy, Poller};
+//! use freeboard_net::poller::{Policy, Poller};
 //! use freeboard_redis::{Redis, RedisOptions};
 //!
 //! let poller = Poller::new(2, Policy::default())?;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use freeboard_actor::{Recipient, SpawnOptions, System};
-use freeboard_io::Poller;
 use freeboard_meter::now_ns;
+use freeboard_net::poller::Poller;
 
 use crate::{
     connection::Connection,

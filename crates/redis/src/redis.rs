@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::{Recipient, SpawnError, System};
-use freeboard_io::Poller;
+use freeboard_net::poller::Poller;
 
 use crate::{
     cluster::Core,

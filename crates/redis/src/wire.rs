@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr};
 
-use freeboard_io::{Poller, mio::net::TcpStream};
+use freeboard_net::poller::{Poller, mio::net::TcpStream};
 use freeboard_net::tcp::{Arrived, Outgoing, Socket};
 
 use crate::{

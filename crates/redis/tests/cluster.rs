@@ -11,11 +11,11 @@ use std::{
 };
 
 use freeboard_actor::System;
-use freeboard_io::Poller;
+use freeboard_net::poller::Poller;
 use freeboard_redis::{
     Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Script, Transaction, hash_slot,
 };
-use freeboard_servers::Port;
+use freeboard_test_servers::Port;
 use support::{LONG, eventually, options, server::Server, system};
 
 const NODES: usize = 3;

@@ -43,6 +43,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "actor")]
+pub mod actor;
 pub mod format;
 mod head;
 mod index;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use freeboard_servers::mariadb;
+use freeboard_test_servers::mariadb;
 use serde_json::Value;
 
 use crate::outcome::Outcome;
@@ -37,7 +37,7 @@ pub enum Backend {
 
 enum Server {
     Echo(ServerProcess),
-    MariaDb(freeboard_servers::Server),
+    MariaDb(freeboard_test_servers::Server),
 }
 
 /// A backend that runs, and the clients for it.

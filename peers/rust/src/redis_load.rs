@@ -16,7 +16,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use freeboard_servers::Server;
+use freeboard_test_servers::Server;
 use hdrhistogram::Histogram;
 
 use crate::cpu_time;
@@ -95,7 +95,7 @@ pub struct Bed {
 
 impl Bed {
     pub fn start(flood: Flood, count: u64) -> Result<Self> {
-        let server = freeboard_servers::redis(&[])?;
+        let server = freeboard_test_servers::redis(&[])?;
         fill(server.address(), value(flood.value_bytes))?;
         Ok(Self {
             server,

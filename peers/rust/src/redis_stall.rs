@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use freeboard_servers::Server;
+use freeboard_test_servers::Server;
 
 use crate::memory;
 use crate::outcome::Outcome;
@@ -110,7 +110,7 @@ pub trait Callers {
 
 impl Stall {
     pub fn start() -> Result<Self> {
-        let server = freeboard_servers::redis(&["--enable-debug-command", "local"])?;
+        let server = freeboard_test_servers::redis(&["--enable-debug-command", "local"])?;
         Ok(Self(server))
     }
 

@@ -47,7 +47,7 @@ mod tokio_tasks;
 
 use std::path::Path;
 
-use ::freeboard::io::Policy;
+use ::freeboard::net::poller::Policy;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 

@@ -26,7 +26,7 @@ use freeboard::{
     ActorRef, Group, GroupError, GroupOptions, Router, SpawnOptions, System,
     cache::{Cache, CacheOptions, CacheStartError},
     flow::LaneConfig,
-    io::Poller,
+    net::poller::Poller,
     redis::{ConnectError, Redis, RedisError, RedisOptions},
 };
 use parking_lot::Mutex;

@@ -15,7 +15,7 @@ use freeboard::{
     System,
     cache::{Cache, CacheOptions},
     flow::Backoff,
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     redis::{Redis, RedisOptions},
 };
 use freeboard_fetcher::{

@@ -10,7 +10,7 @@ use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use freeboard::{System, board::LISTEN_DEFAULT, io::Policy};
+use freeboard::{System, board::LISTEN_DEFAULT, net::poller::Policy};
 
 use super::{devices, flood, mishaps, stores::Stores};
 use crate::{host::Host, interrupt::Interrupt, processor};

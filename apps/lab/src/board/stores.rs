@@ -16,7 +16,7 @@ use freeboard::{
     board::Shown,
     cache::{Cache, CacheOptions},
     flow::random,
-    io::Poller,
+    net::poller::Poller,
     redis::Redis,
     redis_embedded::EmbeddedOptions,
     stream::{Retention, StreamOptions, StreamWriter},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use freeboard::io::Policy;
+use freeboard::net::poller::Policy;
 
 use super::{
     backend::MysqlChoice,

@@ -51,7 +51,7 @@ pub(super) struct Backend {
 enum Process {
     #[cfg(unix)]
     Server {
-        _server: freeboard_servers::Server,
+        _server: freeboard_test_servers::Server,
     },
     Echo(Child),
 }
@@ -100,7 +100,7 @@ impl Backend {
     #[cfg(unix)]
     fn mariadb(console: &Console) -> Result<Self> {
         console.line("starting a MariaDB");
-        let server = freeboard_servers::mariadb().map_err(|error| {
+        let server = freeboard_test_servers::mariadb().map_err(|error| {
             Usage::new(format!(
                 "{error}; --mysql HOST:PORT uses one that runs, --backend echo needs none"
             ))

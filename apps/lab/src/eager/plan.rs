@@ -1,6 +1,6 @@
 //! One run of the scene.
 
-use freeboard::io::Policy;
+use freeboard::net::poller::Policy;
 
 use crate::figures::count;
 

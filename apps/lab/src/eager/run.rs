@@ -7,8 +7,8 @@ use bytes::Bytes;
 use freeboard::{
     SpawnOptions, System,
     flow::LaneConfig,
-    io::Poller,
     meter::PollerSnapshot,
+    net::poller::Poller,
     net::{
         http::{Body, Handler, HttpServer, Limits},
         proxy::{Proxy, ProxyOptions},

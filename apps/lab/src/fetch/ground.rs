@@ -39,7 +39,7 @@ enum Servers {
     },
     #[cfg(unix)]
     Real {
-        _servers: Box<[freeboard_servers::Server; 3]>,
+        _servers: Box<[freeboard_test_servers::Server; 3]>,
     },
 }
 
@@ -82,7 +82,7 @@ impl Ground {
 
     #[cfg(unix)]
     fn real(console: &Console) -> Result<Self> {
-        use freeboard_servers::{ServerError, mariadb, rabbitmq, redis};
+        use freeboard_test_servers::{ServerError, mariadb, rabbitmq, redis};
         let missing = |error: ServerError| {
             Usage::new(format!(
                 "{error}; --backend embedded needs nothing installed"

@@ -11,8 +11,8 @@ use freeboard::{
     System,
     board::Shown,
     cache::{Cache, CacheOptions, LocalOptions},
-    io::Policy,
     meter::HistogramSummary,
+    net::poller::Policy,
     redis::{Redis, RedisOptions},
 };
 use freeboard_fetcher::{

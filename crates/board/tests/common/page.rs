@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use freeboard_servers::Browser;
+use freeboard_test_servers::Browser;
 use serde_json::{Value, json};
 
 use super::eventually;

@@ -15,7 +15,7 @@ use ::bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_cache::{Cache, CacheError, CacheOptions, Filled, Found, Lease, SimulatedClock};
 use freeboard_flow::Backoff;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions, hash_slot};
 use proxy::{Hold, proxy};
 use server::Server;

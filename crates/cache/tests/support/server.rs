@@ -2,9 +2,9 @@
 //! named after it.
 
 use freeboard_actor::System;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
-use freeboard_servers::{ServerError, redis};
+use freeboard_test_servers::{ServerError, redis};
 
 pub(crate) struct Server {
     kind: Kind,
@@ -12,7 +12,7 @@ pub(crate) struct Server {
 }
 
 enum Kind {
-    Real(freeboard_servers::Server),
+    Real(freeboard_test_servers::Server),
     /// In a system of its own, as another process would be.
     Embedded(RedisEmbedded, System),
 }
@@ -62,7 +62,7 @@ impl Server {
         matches!(self.kind, Kind::Real(_))
     }
 
-    fn process(&mut self) -> &mut freeboard_servers::Server {
+    fn process(&mut self) -> &mut freeboard_test_servers::Server {
         match &mut self.kind {
             Kind::Real(server) => server,
             Kind::Embedded(..) => panic!("what kills its server is for the real one"),

@@ -12,9 +12,9 @@ use std::{
     sync::Arc,
 };
 
+use crate::poller::{Poller, mio::net::TcpStream};
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Handler as Handles};
-use freeboard_io::{Poller, mio::net::TcpStream};
 use http::{Response, StatusCode};
 
 use super::{

@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use crate::poller::Poller;
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_io::Poller;
 
 use super::{
     connection::{Common, HttpConnection},

@@ -7,9 +7,9 @@
 
 use std::{io, sync::Arc};
 
+use crate::poller::mio::net::TcpStream;
 use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
-use freeboard_io::mio::net::TcpStream;
 use freeboard_meter::Counter;
 
 use super::server::Common;

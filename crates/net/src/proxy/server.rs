@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use crate::poller::Poller;
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_io::Poller;
 
 use super::{
     gauges::{Gauges, ProxySnapshot},

@@ -23,12 +23,12 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use crate::poller::{Poller, mio::net::TcpStream};
 use bytes::Bytes;
 use freeboard_actor::{
     Actor, ActorRef, Context, Handler, Recipient, SpawnError, SpawnOptions, System,
 };
 use freeboard_flow::LaneConfig;
-use freeboard_io::{Poller, mio::net::TcpStream};
 
 use super::{
     listener::{Accepted, Place},

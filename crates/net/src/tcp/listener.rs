@@ -7,15 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
-use freeboard_flow::LaneConfig;
-use freeboard_io::{
+use crate::poller::{
     Poller, Registration,
     mio::{
         Interest,
         net::{TcpListener, TcpStream},
     },
 };
+use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
+use freeboard_flow::LaneConfig;
 use freeboard_meter::Counter;
 
 use super::exhausted::EXHAUSTED_PAUSE;

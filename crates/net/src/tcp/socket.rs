@@ -9,7 +9,7 @@ use std::{
     net::Shutdown,
 };
 
-use freeboard_io::{
+use crate::poller::{
     Poller, Ready, Registration,
     mio::{Interest, net::TcpStream},
 };

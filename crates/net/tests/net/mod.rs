@@ -10,7 +10,7 @@ use std::{
 };
 
 use freeboard_actor::{Actor, ActorRef, Context, Handler as Handles, System};
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_net::{
     http::{Body, Call, Handler, HttpServer, Limits, Reply},
     tcp::{Connection, ConnectionOptions, Event, Events, ListenerOptions},

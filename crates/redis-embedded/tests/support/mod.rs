@@ -12,9 +12,9 @@ use std::{
 };
 
 use freeboard_actor::System;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
-use freeboard_servers::{Server, ServerError, redis};
+use freeboard_test_servers::{Server, ServerError, redis};
 
 /// Far beyond what any of it takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

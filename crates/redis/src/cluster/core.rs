@@ -5,8 +5,8 @@ use std::{
     time::Instant,
 };
 
-use freeboard_io::Poller;
 use freeboard_meter::{Counter, now_ns};
+use freeboard_net::poller::Poller;
 use parking_lot::{Condvar, Mutex};
 
 use super::{

@@ -21,7 +21,7 @@ mod waiting;
 use std::{fmt, ops::Deref, sync::Arc};
 
 use freeboard_actor::{SpawnOptions, System};
-use freeboard_io::Poller;
+use freeboard_net::poller::Poller;
 
 pub(crate) use self::core::Core;
 use self::keeper::Keeper;
@@ -34,7 +34,7 @@ use crate::redis::{ConnectError, Redis};
 /// A client of a cluster: a [`Redis`] whose commands find the node that has their keys. Cheap to clone.
 ///
 /// ```no_run
-/// # fn run(system: &freeboard_actor::System, poller: &freeboard_io::Poller)
+/// # fn run(system: &freeboard_actor::System, poller: &freeboard_net::poller::Poller)
 /// # -> Result<(), Box<dyn std::error::Error>> {
 /// use freeboard_redis::{Cluster, ClusterOptions};
 ///

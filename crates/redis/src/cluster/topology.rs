@@ -11,7 +11,7 @@ use std::{
 };
 
 use freeboard_actor::System;
-use freeboard_io::Poller;
+use freeboard_net::poller::Poller;
 use parking_lot::RwLock;
 
 use super::{address::Address, options::NODES_MAX, slot_map::SlotMap};

@@ -13,7 +13,7 @@ use std::{
 
 use freeboard_actor::{Actor, Context, Handler, System};
 use freeboard_flow::Backoff;
-use freeboard_io::{Policy, Poller};
+use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{ConnectionSnapshot, Redis, RedisError, RedisOptions};
 
 /// Far beyond what any of it takes.

@@ -1,9 +1,9 @@
 //! A real server, started for a test and ended with it.
 
-use freeboard_servers::{ServerError, redis};
+use freeboard_test_servers::{ServerError, redis};
 
 pub(crate) struct Server {
-    server: freeboard_servers::Server,
+    server: freeboard_test_servers::Server,
     pub(crate) port: u16,
 }
 

@@ -8,7 +8,7 @@ use freeboard::redis::RedisOptions;
 use freeboard_fetcher::broker::{Queue, RabbitBroker, RabbitOptions};
 use freeboard_fetcher::load::{self, Account, LoadOptions};
 use freeboard_fetcher::store::{DATABASE_DEFAULT, Directory, MariaDbDirectory, MariaDbOptions};
-use freeboard_servers::{Server, mariadb, rabbitmq, redis};
+use freeboard_test_servers::{Server, mariadb, rabbitmq, redis};
 
 use super::{Entries, Link, USERS_COUNT, warm};
 use crate::cpu_time;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use freeboard::{
     System,
     cache::entry::{Entry, Kind, Token},
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     redis::{Command, Pipeline, Redis, RedisOptions},
 };
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use freeboard::{
     System,
     cache::{Cache, CacheOptions, LocalOptions},
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     redis::{Redis, RedisOptions, Routing},
 };
 use freeboard_fetcher::broker::Broker;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use freeboard::{
     System,
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     net::{
         http::{Body, Handler, HttpServer, Limits},
         tcp::ListenerOptions,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use freeboard::{
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     net::tcp::{Connection, ConnectionOptions, Credit, Event, Events, Listener, ListenerOptions},
     prelude::*,
 };

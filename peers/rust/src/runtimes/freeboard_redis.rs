@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Sender};
 use anyhow::{Context, Result};
 use freeboard::{
     System,
-    io::{Policy, Poller},
+    net::poller::{Policy, Poller},
     redis::{Redis, RedisError, RedisOptions},
 };
 

@@ -1,0 +1,358 @@
+//! The workers: where their time goes, how long their queues are, what they run, and what the monitor had
+//! to do for them.
+
+use crate::SystemFrame;
+use freeboard_meter::{
+    Balance, BalanceClass, LongRunSnapshot, StateTimes, WorkerSnapshot, WorkerState,
+};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    text::{Line, Span as Words},
+    widgets::Widget,
+};
+
+use super::grid::{Cell, Column, Grid};
+use crate::terminal::{
+    figures::{NONE, count, percent, rate_or_none, short, time},
+    names::short_type,
+    palette::Palette,
+    screen::Screen,
+    span::Span,
+};
+
+/// In the order in which a bar shows them.
+const STATES: [(WorkerState, &str); 7] = [
+    (WorkerState::Run, "█"),
+    (WorkerState::Search, "s"),
+    (WorkerState::Spin, "~"),
+    (WorkerState::Poll, "p"),
+    (WorkerState::Blocked, "!"),
+    (WorkerState::Park, "·"),
+    (WorkerState::Offline, "x"),
+];
+
+const LEVELS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// Rows of the strip beside those of workers: the summary and the legend.
+const STRIP_EXTRA_ROWS: u16 = 2;
+/// The most rows of long runs in the pane.
+const LONG_RUNS_ROWS_MAX: u16 = 8;
+
+/// How many rows the strip takes of so many.
+pub(super) fn strip_rows(screen: &Screen, of_rows: u16) -> u16 {
+    let Some(system) = screen.system() else {
+        return 0;
+    };
+    let workers = u16::try_from(system.workers.len()).unwrap_or(u16::MAX);
+    // The table below is what people came for.
+    workers.min(of_rows / 5) + STRIP_EXTRA_ROWS
+}
+
+/// A summary, a bar for each worker (as many as there is room for) and a legend.
+pub(super) fn draw_strip(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    let Some(system) = screen.system() else {
+        return;
+    };
+    let [head, bars, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    summary(screen, system, head.width).render(head, buffer);
+    draw_bars(screen, system, 0, bars, buffer);
+    let hidden = system
+        .workers
+        .len()
+        .saturating_sub(usize::from(bars.height));
+    legend(screen.palette, hidden).render(foot, buffer);
+}
+
+/// The pane: bars for all of them, their counters, and the latest long runs.
+pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    let Some(system) = screen.system() else {
+        return;
+    };
+    let long_runs = u16::try_from(system.long_runs.len()).unwrap_or(u16::MAX);
+    let long_runs_rows = match long_runs.min(LONG_RUNS_ROWS_MAX).min(area.height / 3) {
+        0 => 0,
+        rows => rows + 1,
+    };
+    let [head, foot, body, runs] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(long_runs_rows),
+    ])
+    .areas(area);
+    summary(screen, system, head.width).render(head, buffer);
+    legend(screen.palette, 0).render(foot, buffer);
+    let workers = u16::try_from(system.workers.len()).unwrap_or(u16::MAX);
+    let bars_rows = workers.min(body.height.saturating_sub(1) / 2);
+    let [bars, table] =
+        Layout::vertical([Constraint::Length(bars_rows), Constraint::Fill(1)]).areas(body);
+    let cursor = usize::try_from(screen.cursor()).unwrap_or(usize::MAX);
+    // Both show the page of the cursor.
+    let first = cursor - cursor % usize::from(bars_rows.max(1));
+    draw_bars(screen, system, first, bars, buffer);
+    counters(screen, system, cursor).draw(table, buffer, screen.palette);
+    draw_long_runs(screen, system, runs, buffer);
+}
+
+fn draw_bars(screen: &Screen, system: &SystemFrame, first: usize, area: Rect, buffer: &mut Buffer) {
+    let bar_columns = usize::from(area.width / 4);
+    let queue_columns = usize::from(area.width / 6);
+    let span = screen.history.span();
+    let shown = system.workers.iter().skip(first);
+    let shown = shown.take(usize::from(area.height));
+    let longest = shown
+        .clone()
+        .flat_map(|worker| screen.history.queue(worker.index, queue_columns))
+        .max();
+    for (row, worker) in area.rows().zip(shown) {
+        let times = times(worker, span);
+        let mut words = vec![Words::raw(format!("{:>3} ", worker.index))];
+        words.extend(bar(&times, bar_columns, screen.palette));
+        words.push(Words::raw(format!(" {:>5}", percent(utilisation(&times)))));
+        let lengths = screen.history.queue(worker.index, queue_columns);
+        let line = sparkline(lengths, longest.unwrap_or_default());
+        words.push(Words::raw(format!(
+            " queue {:>6} {line:>queue_columns$} ",
+            short(worker.queue_depth)
+        )));
+        words.push(Words::raw(current(worker)));
+        Line::from(words).render(row, buffer);
+    }
+}
+
+/// What it runs, or else its state.
+fn current(worker: &WorkerSnapshot) -> String {
+    match &worker.current {
+        Some(run) if run.message_type.is_empty() => short_type(&run.actor_type),
+        Some(run) => format!(
+            "{} < {}",
+            short_type(&run.actor_type),
+            short_type(&run.message_type)
+        ),
+        None => worker.state.name().to_owned(),
+    }
+}
+
+/// Where its time went lately, or since it began if that is not known.
+fn times(worker: &WorkerSnapshot, span: Option<Span<'_>>) -> StateTimes {
+    let earlier = span.and_then(|span| {
+        let workers = &span.earlier.system.as_ref()?.workers;
+        workers.iter().find(|other| other.index == worker.index)
+    });
+    let since = earlier.map(|earlier| worker.times.since(&earlier.times));
+    match since {
+        Some(times) if total(&times) > 0.0 => times,
+        _ => worker.times,
+    }
+}
+
+fn total(times: &StateTimes) -> f64 {
+    let states = STATES.iter();
+    states.map(|(state, _)| times.of(*state) as f64).sum()
+}
+
+/// Share of the on-line time in which it ran actors.
+fn utilisation(times: &StateTimes) -> f64 {
+    let online = total(times) - times.offline_ns as f64;
+    if online > 0.0 {
+        times.run_ns as f64 / online
+    } else {
+        0.0
+    }
+}
+
+fn bar(times: &StateTimes, columns: usize, palette: Palette) -> Vec<Words<'static>> {
+    let total = total(times);
+    let mut until = 0.0;
+    let mut drawn = 0;
+    let mut words = vec![Words::raw("[")];
+    for (state, sign) in STATES {
+        until += times.of(state) as f64;
+        let end = if total > 0.0 {
+            (until / total * columns as f64).round() as usize
+        } else {
+            0
+        };
+        let width = end.saturating_sub(drawn);
+        drawn += width;
+        words.push(Words::styled(sign.repeat(width), palette.state(state)));
+    }
+    words.push(Words::raw(format!(
+        "{}]",
+        " ".repeat(columns.saturating_sub(drawn))
+    )));
+    words
+}
+
+/// Lengths as a line of bars, the tallest of which is `longest`.
+fn sparkline(lengths: impl Iterator<Item = u64>, longest: u64) -> String {
+    let steps = LEVELS.len() as u128 - 1;
+    let longest = u128::from(longest.max(1));
+    // Rounded up, so that the bottom means empty.
+    lengths
+        .map(|length| LEVELS[(u128::from(length) * steps).div_ceil(longest).min(steps) as usize])
+        .collect()
+}
+
+fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static> {
+    let palette = screen.palette;
+    let scheduler = &system.scheduler;
+    let mut words = vec![Words::styled(
+        format!(
+            "Workers {}/{}",
+            scheduler.workers_online,
+            system.workers.len()
+        ),
+        palette.title(),
+    )];
+    // By the rule empty queues are unbalanced; that is no reason for alarm.
+    let is_any_queued = |it: &Balance| it.queues.iter().any(|length| *length > 0);
+    if system.balance.as_ref().is_some_and(|it| !is_any_queued(it)) {
+        words.push(Words::raw("  queues empty"));
+    } else if let Some(balance) = &system.balance {
+        let class = match balance.class {
+            BalanceClass::Even => "even",
+            BalanceClass::MinorityZero => "minority_zero",
+            BalanceClass::Unbalanced => "unbalanced",
+        };
+        words.push(Words::styled(
+            format!("  {class} {:.2}", balance.ratio()),
+            palette.class(balance.class),
+        ));
+    }
+    words.push(Words::raw(format!(
+        "  injector {}",
+        short(scheduler.injector_depth)
+    )));
+    let earlier = screen.history.span();
+    let earlier = earlier.and_then(|span| span.earlier.system.as_ref());
+    let earlier = earlier.map(|system| &system.scheduler);
+    for (name, now, before) in [
+        ("rescues", scheduler.rescues, earlier.map(|it| it.rescues)),
+        (
+            "collapses",
+            scheduler.collapses,
+            earlier.map(|it| it.collapses),
+        ),
+        (
+            "long runs",
+            scheduler.long_runs,
+            earlier.map(|it| it.long_runs),
+        ),
+        ("reliefs", scheduler.reliefs, earlier.map(|it| it.reliefs)),
+        (
+            "forced wakes",
+            scheduler.forced_wakes,
+            earlier.map(|it| it.forced_wakes),
+        ),
+    ] {
+        let text = format!("  {name} {}", short(now));
+        // What has just happened stands out.
+        let is_news = before.is_some_and(|before| before < now);
+        words.push(if is_news {
+            Words::styled(text, palette.bad())
+        } else {
+            Words::raw(text)
+        });
+    }
+    words.push(Words::raw(format!(
+        "  threads {} ({} spare)",
+        scheduler.threads, scheduler.threads_spare
+    )));
+    if !scheduler.all_blocked.is_empty() {
+        words.push(Words::styled("  all blocked", palette.bad()));
+    }
+    super::whole(words, columns)
+}
+
+fn legend(palette: Palette, hidden: usize) -> Line<'static> {
+    let mut words = vec![Words::raw("   ")];
+    for (state, sign) in STATES {
+        words.push(Words::styled(format!(" {sign}"), palette.state(state)));
+        words.push(Words::styled(format!(" {} ", state.name()), palette.dim()));
+    }
+    if hidden > 0 {
+        words.push(Words::raw(format!(" {hidden} more: press 2")));
+    }
+    Line::from(words)
+}
+
+fn counters(screen: &Screen, system: &SystemFrame, cursor: usize) -> Grid {
+    let span = screen.history.span();
+    let earlier = span.and_then(|span| span.earlier.system.as_ref());
+    let rows = system.workers.iter().map(|worker| {
+        let before = earlier.and_then(|system| {
+            let mut workers = system.workers.iter();
+            workers.find(|other| other.index == worker.index)
+        });
+        let rate = |field: fn(&WorkerSnapshot) -> u64| {
+            let rate = before.and_then(|before| span?.rate(field(before), field(worker)));
+            Cell::new(rate_or_none(rate))
+        };
+        vec![
+            Cell::new(format!("worker {}", worker.index)),
+            Cell::styled(worker.state.name(), screen.palette.state(worker.state)),
+            Cell::new(short(worker.queue_depth)),
+            rate(|it| it.runs),
+            rate(|it| it.steals),
+            rate(|it| it.wakes),
+            rate(|it| it.parks),
+            rate(|it| it.budget_expiries),
+        ]
+    });
+    Grid {
+        columns: vec![
+            Column::text("WORKER", 10, 0),
+            Column::text("STATE", 8, 1),
+            Column::figure("QUEUE", 7, 2),
+            Column::figure("RUNS", 9, 3),
+            Column::figure("STEALS", 9, 4),
+            Column::figure("WAKES", 9, 5),
+            Column::figure("PARKS", 9, 6),
+            Column::figure("BUDGETS", 9, 7),
+        ],
+        rows: rows.collect(),
+        selected: Some(cursor),
+    }
+}
+
+fn draw_long_runs(screen: &Screen, system: &SystemFrame, area: Rect, buffer: &mut Buffer) {
+    let mut rows = area.rows();
+    let Some(head) = rows.next() else {
+        return;
+    };
+    let title = format!(
+        "Long runs, the latest first ({} in all, {} not reported)",
+        count(system.scheduler.long_runs),
+        count(system.scheduler.long_runs_unreported)
+    );
+    Line::styled(title, screen.palette.title()).render(head, buffer);
+    for (row, run) in rows.zip(system.long_runs.iter().rev()) {
+        long_run(system, run).render(row, buffer);
+    }
+}
+
+fn long_run(system: &SystemFrame, run: &LongRunSnapshot) -> Line<'static> {
+    let kind = if run.is_blocked {
+        "blocked"
+    } else {
+        "computed"
+    };
+    let cpu = run.cpu_share.map_or_else(|| NONE.to_owned(), percent);
+    let ago = system.uptime_ns.saturating_sub(run.seen_ns);
+    Line::raw(format!(
+        "  {} {kind} {} (cpu {cpu}) in {} < {}, {} ago",
+        run.worker
+            .map_or_else(|| "displaced".to_owned(), |index| format!("worker {index}")),
+        time(run.elapsed_ns),
+        short_type(&run.run.actor_type),
+        short_type(&run.run.message_type),
+        time(ago),
+    ))
+}
