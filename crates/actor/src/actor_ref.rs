@@ -18,7 +18,6 @@ use crate::{
     cell::{self, Unaccepted},
     cell_ref::{CellRef, WeakCell},
     current,
-    ended::Ended,
     envelope::Envelope,
     error::TellError,
     id::ActorId,
@@ -28,6 +27,7 @@ use crate::{
     relations::{OnEnd, Watcher},
     reply::{NoReply, ReplyPort},
     send::{Delivery, SendFuture},
+    terminated::Terminated,
 };
 
 /// A reference to an actor: cheap to clone, usable from any thread and any async runtime. It does
@@ -399,7 +399,7 @@ impl<A: Actor> ActorRef<A> {
 
     /// Ends the actor once everything accepted so far is handled; from here on nothing more is, also
     /// not from the actor itself.
-    pub fn stop_when_drained(&self) {
+    pub fn stop_gracefully(&self) {
         self.cell.core().drain();
     }
 
@@ -410,19 +410,19 @@ impl<A: Actor> ActorRef<A> {
 
     /// Blocks until the actor has ended. Not for handlers: in an actor, use
     /// [`crate::Context::watch`].
-    pub fn wait_ended(&self) -> Ended {
+    pub fn join(&self) -> Terminated {
         let ended = self.block_until_ended(NO_DEADLINE_NS);
         ended.expect("each actor's end is told")
     }
 
     /// Blocks until the actor has ended or the deadline has come.
-    pub fn wait_ended_until(&self, deadline: Instant) -> Option<Ended> {
+    pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
         self.block_until_ended(deadline_after(Some(
             deadline.saturating_duration_since(Instant::now()),
         )))
     }
 
-    fn block_until_ended(&self, deadline_ns: u64) -> Option<Ended> {
+    fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
         self.cell.core().block_until_ended(deadline_ns)
     }
 

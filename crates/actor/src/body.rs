@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin};
 
 use freeboard_flow::{RestartHistory, WeightedRounds};
 
-use crate::{actor::Actor, catch_panic, cell::Core, ended::EndReason, span::HandleSpan};
+use crate::{actor::Actor, catch_panic, cell::Core, span::HandleSpan, terminated::ExitReason};
 
 pub(crate) type HeldFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -20,7 +20,7 @@ pub(crate) enum Life {
     Active,
     /// Waits for its back-off and for its children to end.
     Restarting,
-    Stopping(EndReason),
+    Stopping(ExitReason),
     /// It has terminated, and sends what is left in its outbox.
     Delivering,
 }

@@ -12,7 +12,6 @@ use crate::{
     body::HeldFuture,
     cell::{self, Cell},
     cell_ref::{CellRef, CoreRef},
-    ended::Ended,
     envelope::Envelope,
     error::TellError,
     id::ActorId,
@@ -22,6 +21,7 @@ use crate::{
     relations::Watcher,
     reply::NoReply,
     system::System,
+    terminated::Terminated,
 };
 
 /// How an actor asked to end.
@@ -205,7 +205,7 @@ impl<A: Actor> Context<A> {
     ///
     /// The iterator runs on a worker. If it panics, the actor has failed as by a panic of its handler. When the actor
     /// stops, fails or is restarted, items that were not pulled are not sent: to send all of them before it ends, use
-    /// [`Context::stop_when_drained`]. When the receiver ends, the iterator is dropped.
+    /// [`Context::stop_gracefully`]. When the receiver ends, the iterator is dropped.
     ///
     /// # Errors
     /// [`TellError::OutboxFull`] with the iterator: an iterator counts as one message of the outbox.
@@ -261,7 +261,7 @@ impl<A: Actor> Context<A> {
 
     /// Ends the actor once everything queued now is handled; nothing more is accepted, also not from
     /// the actor itself.
-    pub fn stop_when_drained(&mut self) {
+    pub fn stop_gracefully(&mut self) {
         self.stop.get_or_insert(StopRequest::Drained);
     }
 
@@ -300,16 +300,16 @@ impl<A: Actor> Context<A> {
         system.spawn_with(options, Some(parent), Some(actor), None)
     }
 
-    /// This actor gets one [`Ended`] when `other` has ended; at once if it has already. It does not
+    /// This actor gets one [`Terminated`] when `other` has ended; at once if it has already. It does not
     /// pass through the mailbox's bounds.
     pub fn watch<B: Actor>(&self, other: &ActorRef<B>)
     where
-        A: Receives<Ended>,
+        A: Receives<Terminated>,
     {
         let watcher = CellRef::of(self.cell()).downgrade();
-        let notify = move |ended: Ended| {
+        let notify = move |ended: Terminated| {
             if let Some(watcher) = watcher.upgrade() {
-                let notice = Envelope::new::<A, Ended, NoReply>(ended, NoReply);
+                let notice = Envelope::new::<A, Terminated, NoReply>(ended, NoReply);
                 watcher.core().notify(notice);
             }
         };
@@ -389,7 +389,7 @@ impl<A: Actor> Context<A> {
     /// Calls `action` on this actor, past the mailbox, each time the returned function is called, from
     /// any thread; does nothing once the actor has ended. It is for notices that the caller bounds, such
     /// as that a socket is ready: they wait in no lane.
-    pub fn notifier(&self, action: fn(&mut A, &mut Self)) -> impl Fn() + Send + Sync + 'static {
+    pub fn waker_fn(&self, action: fn(&mut A, &mut Self)) -> impl Fn() + Send + Sync + 'static {
         let weak = CellRef::of(self.cell()).downgrade();
         move || {
             if let Some(cell) = weak.upgrade() {
@@ -402,7 +402,7 @@ impl<A: Actor> Context<A> {
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
-    pub fn notice_after(
+    pub fn wake_after(
         &self,
         delay: Duration,
         action: fn(&mut A, &mut Self),
@@ -437,7 +437,10 @@ impl<A: Actor> Context<A> {
     /// `None` if none is queued now. This is a selective receive: its cost grows with the depth, and
     /// an actor that does it per message collapses behind a long mailbox. To wait for a reply, ask.
     /// `matches` must look at the message alone: it may be called under the lane's lock.
-    pub fn take_first<M: Message>(&mut self, mut matches: impl FnMut(&M) -> bool) -> Option<M> {
+    pub fn receive_matching<M: Message>(
+        &mut self,
+        mut matches: impl FnMut(&M) -> bool,
+    ) -> Option<M> {
         let mailbox = &self.cell().core().mailbox;
         let is_match = |envelope: &Envelope| envelope.message_ref::<M>().is_some_and(&mut matches);
         // SAFETY: whoever has the context exclusively runs the actor.

@@ -14,7 +14,6 @@ use once_cell::race::OnceBox;
 use crate::{
     actor::Actor,
     cell_ref::{CoreRef, Counts},
-    ended::{EndReason, Ended},
     envelope::Envelope,
     id::ActorId,
     mailbox::{Mailbox, Offer},
@@ -24,6 +23,7 @@ use crate::{
     relations::Relations,
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     system::SystemInner,
+    terminated::{ExitReason, Terminated},
     waiters::Waiters,
 };
 
@@ -84,7 +84,7 @@ pub(crate) struct Core {
     pub(crate) relations: Mutex<Option<Box<Relations>>>,
     /// Children that come now would be awaited by nobody; written before the relations are read.
     pub(crate) takes_no_children: AtomicBool,
-    /// 0 while the actor lives, then its [`EndReason`] plus 1; changed under the relations' lock.
+    /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     restarts: AtomicU32,
     /// Whose reply the actor waits for, 0 for nobody's.
@@ -319,23 +319,23 @@ impl Core {
         self.outbox.get()
     }
 
-    pub(crate) fn end_reason(&self) -> Option<EndReason> {
+    pub(crate) fn end_reason(&self) -> Option<ExitReason> {
         // Ordering: Acquire pairs with the Release in `set_ended`: what the actor did is done.
         let code = self.end_reason.load(Ordering::Acquire);
         let index = usize::from(code).checked_sub(1)?;
-        EndReason::ALL.get(index).copied()
+        ExitReason::ALL.get(index).copied()
     }
 
     /// Call with the relations locked.
-    pub(crate) fn set_ended(&self, reason: EndReason) {
-        let index = EndReason::ALL.iter().position(|each| *each == reason);
+    pub(crate) fn set_ended(&self, reason: ExitReason) {
+        let index = ExitReason::ALL.iter().position(|each| *each == reason);
         let code = index.map_or(1, |index| index as u8 + 1);
         // Ordering: Release, as in `end_reason`.
         self.end_reason.store(code, Ordering::Release);
     }
 
-    pub(crate) fn ended(&self, reason: EndReason) -> Ended {
-        Ended {
+    pub(crate) fn ended(&self, reason: ExitReason) -> Terminated {
+        Terminated {
             actor: self.id,
             name: self.options().name.as_deref().map(str::to_owned),
             reason,

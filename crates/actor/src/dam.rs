@@ -392,13 +392,13 @@ impl<M: Message> Dam<M> {
         }
         let delay = match (self.rule, &self.line, barred) {
             (Rule::Credit { .. }, Some(line), Passage::Barred) => {
-                self.is_waiting = line.wait_for_refill(|| cx.notifier(Self::look));
+                self.is_waiting = line.wait_for_refill(|| cx.waker_fn(Self::look));
                 return self.is_waiting;
             }
             (Rule::Polling { wait, .. }, _, Passage::Barred) => wait,
             _ => RETRY,
         };
-        if let Err(error) = cx.notice_after(delay, Self::look) {
+        if let Err(error) = cx.wake_after(delay, Self::look) {
             // The system is about to end, or out of threads; trying on at once would only spin.
             tracing::error!("a dam cannot wait: {error}");
         }

@@ -40,7 +40,7 @@
 //! - The receiver may end first, and then needs no message: `let _ = to.tell(msg);`.
 //! - Nobody can act on it, but it should be seen: [`ActorRef::tell_or_log`] makes a dead letter and a warning of it.
 //! - Whoever asked should know: return it, with `type Reply = Result<(), TellError<Job>>`.
-//! - The actor is of no use without the receiver: [`Context::watch`] the receiver, and [`Context::stop`] on [`Ended`].
+//! - The actor is of no use without the receiver: [`Context::watch`] the receiver, and [`Context::stop`] on [`Terminated`].
 //!   That works also when there is nothing to tell.
 //! - The handler tells more than an outbox holds: [`Context::send_all`], or an [`AsyncHandler`] that awaits
 //!   [`ActorRef::send`].
@@ -49,7 +49,7 @@
 //! sender, which its supervisor may restart.
 //!
 //! ```
-//! use freeboard_actor::{Actor, ActorRef, Context, Ended, Handler, TellError};
+//! use freeboard_actor::{Actor, ActorRef, Context, Terminated, Handler, TellError};
 //!
 //! struct Worker;
 //! struct Monitor;
@@ -81,9 +81,9 @@
 //!     }
 //! }
 //!
-//! impl Handler<Ended> for Foreman {
+//! impl Handler<Terminated> for Foreman {
 //!     type Reply = ();
-//!     fn handle(&mut self, _worker: Ended, cx: &mut Context<Self>) {
+//!     fn handle(&mut self, _worker: Terminated, cx: &mut Context<Self>) {
 //!         cx.stop();
 //!     }
 //! }
@@ -91,6 +91,7 @@
 
 mod actor;
 mod actor_ref;
+mod actor_stats;
 mod arrival;
 mod ask;
 mod block;
@@ -106,7 +107,6 @@ mod current;
 mod dam;
 mod dead_letter;
 mod dispatcher;
-mod ended;
 mod envelope;
 mod error;
 mod gauges;
@@ -132,9 +132,9 @@ mod send;
 mod shutdown;
 mod span;
 mod supervision;
-mod survey;
 mod sync;
 mod system;
+mod terminated;
 mod termination;
 mod wait_graph;
 mod waiters;
@@ -144,6 +144,7 @@ use freeboard_sched::catch_panic;
 
 pub use actor::{Actor, AsyncHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
+pub use actor_stats::{ActorDetail, ActorKey, ActorLatencies, ActorStats, StatsDetail};
 pub use ask::{Ask, AskFuture};
 pub use builder::SystemBuilder;
 pub use context::Context;
@@ -152,7 +153,6 @@ pub use dead_letter::DeadLetter;
 pub use dispatcher::{
     Blocking, BusySpin, Dispatcher, Idle, PINNED_BOUND_DEFAULT, Sleeping, WaitStrategy, Yielding,
 };
-pub use ended::{EndReason, Ended};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 pub use freeboard_sched::{Collapse, Fault, OnlineError, TimerKey};
@@ -167,6 +167,6 @@ pub use reply::{NoReply, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use supervision::{Directive, Failure, Supervision};
-pub use survey::{ActorAt, ActorDetail, ActorReading, ActorTimes, Survey};
 pub use system::{BuildError, NoRuntime, SpawnError, System};
+pub use terminated::{ExitReason, Terminated};
 pub use weak_system::WeakSystem;

@@ -16,11 +16,11 @@ use crate::{
     catch_panic,
     cell::{self, Cell, Core},
     cell_ref::CoreRef,
-    ended::EndReason,
     messages::shed_consumed,
     outbox::{self, Settled},
     run::Step,
     supervision::{Directive, Failure, panic_text},
+    terminated::ExitReason,
     termination,
 };
 
@@ -86,9 +86,9 @@ impl<A: Actor> Body<A> {
                 if let Some(parent) = core.parent() {
                     parent.escalate(failure);
                 }
-                self.stop(core, EndReason::Escalated);
+                self.stop(core, ExitReason::Escalated);
             }
-            Directive::Restart | Directive::Stop => self.stop(core, EndReason::Panicked),
+            Directive::Restart | Directive::Stop => self.stop(core, ExitReason::Panicked),
         }
     }
 
@@ -101,7 +101,7 @@ impl<A: Actor> Body<A> {
             .restarts
             .get_or_insert_with(|| RestartHistory::new(limit));
         if !history.record(clock::now_ns()) {
-            self.stop(core, EndReason::RestartLimit);
+            self.stop(core, ExitReason::RestartLimit);
             return;
         }
         let attempt = (history.len() as u32).saturating_sub(1);
@@ -153,12 +153,12 @@ impl<A: Actor> Body<A> {
     }
 
     /// No further message is handled.
-    pub(crate) fn stop(&mut self, core: &Core, reason: EndReason) {
+    pub(crate) fn stop(&mut self, core: &Core, reason: ExitReason) {
         if self.is_stopping() {
             return;
         }
         self.life = Life::Stopping(reason);
-        if !matches!(reason, EndReason::Stopped | EndReason::Drained) {
+        if !matches!(reason, ExitReason::Stopped | ExitReason::Drained) {
             core.system.count_failed_actor();
         }
         core.take_no_children();
@@ -168,7 +168,7 @@ impl<A: Actor> Body<A> {
         unsafe { outbox::drop_sources(core) };
         self.shed_handling(core);
         for child in core.children() {
-            if reason == EndReason::Drained {
+            if reason == ExitReason::Drained {
                 child.drain();
             } else {
                 child.signal(cell::STOP);
@@ -186,7 +186,7 @@ impl<A: Actor> Body<A> {
     }
 
     /// One step of an actor that is stopping.
-    pub(crate) fn stop_further(&mut self, cell: &Cell<A>, reason: EndReason) -> Step {
+    pub(crate) fn stop_further(&mut self, cell: &Cell<A>, reason: ExitReason) -> Step {
         let core = cell.core();
         // SAFETY: this thread runs the actor.
         if unsafe { !shed_mailbox(core) } {
@@ -298,7 +298,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         catch_panic::drop((*cell.body()).factory.take());
         outbox::abandon(core);
     }
-    termination::announce(core, EndReason::Stopped);
+    termination::announce(core, ExitReason::Stopped);
     core.state.end();
 }
 

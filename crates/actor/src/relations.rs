@@ -13,11 +13,11 @@ use crate::{
     block, catch_panic,
     cell::{Core, ESCALATED, NOTICE},
     cell_ref::CoreRef,
-    ended::Ended,
     envelope::Envelope,
     id::ActorId,
     supervision::Failure,
     sync::{AtomicU64, Ordering},
+    terminated::Terminated,
 };
 
 /// Who wants to know of an actor's end.
@@ -31,7 +31,7 @@ pub(crate) enum Watcher {
 }
 
 /// Called with how an actor ended.
-pub(crate) type OnEnd = Box<dyn FnOnce(Ended) + Send>;
+pub(crate) type OnEnd = Box<dyn FnOnce(Terminated) + Send>;
 
 #[derive(Default)]
 pub(crate) struct Relations {
@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// Blocks this thread until the actor has ended. `None` if `deadline_ns` comes first.
-    pub(crate) fn block_until_ended(&self, deadline_ns: u64) -> Option<Ended> {
+    pub(crate) fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
         // Ordering: Relaxed, each caller gets its own number.
         let watcher = Watcher::Thread(NEXT_WATCHER.fetch_add(1, Ordering::Relaxed));
         let (sender, mut receiver) = oneshot::channel();

@@ -29,10 +29,10 @@ use crate::{
     cell_ref::CoreRef,
     context::StopRequest,
     current::{Polling, Running},
-    ended::EndReason,
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
     supervision::panic_text,
+    terminated::ExitReason,
 };
 
 /// How a step of the run ends.
@@ -172,7 +172,7 @@ unsafe fn step<A: Actor>(
             }
         }
         Pause::Empty | Pause::Paused if body.is_draining && body.has_handled_all(cell) => {
-            body.stop(core, EndReason::Drained);
+            body.stop(core, ExitReason::Drained);
             Step::Continue
         }
         Pause::Paused => Step::Rest(Rest::Held),
@@ -214,7 +214,7 @@ impl<A: Actor> Body<A> {
             }
         }
         if signals.contains(cell::STOP) {
-            self.stop(core, EndReason::Stopped);
+            self.stop(core, ExitReason::Stopped);
         }
         if signals.contains(cell::DRAIN) {
             self.is_draining = true;
@@ -258,7 +258,7 @@ impl<A: Actor> Body<A> {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         let stop = unsafe { (*cell.context()).stop.take() };
         match stop {
-            Some(StopRequest::Now) => self.stop(cell.core(), EndReason::Stopped),
+            Some(StopRequest::Now) => self.stop(cell.core(), ExitReason::Stopped),
             Some(StopRequest::Drained) => {
                 cell.core().close_mailbox();
                 self.is_draining = true;

@@ -8,12 +8,12 @@ use freeboard_sched::TimerKey;
 use crate::{
     catch_panic,
     cell::{CHILDREN_ENDED, Core},
-    ended::EndReason,
+    terminated::ExitReason,
 };
 
 /// Tells that the actor, which this thread runs, has terminated. Left to do: what is in its outbox, its state word,
 /// and the registry's reference.
-pub(crate) fn announce(core: &Core, reason: EndReason) {
+pub(crate) fn announce(core: &Core, reason: ExitReason) {
     let relations = {
         let mut relations = core.lock_relations();
         // Under the lock: who finds the actor alive there has its watcher called below.

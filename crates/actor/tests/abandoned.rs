@@ -163,7 +163,7 @@ fn blocked_senders_get_their_messages_back() {
 fn who_waits_for_an_end_is_told() {
     let (system, gate, noter) = stalled();
     let waited = noter.clone();
-    let waited = Waiting::start(move || waited.wait_ended());
+    let waited = Waiting::start(move || waited.join());
     drop(system);
     gate.open();
     assert_eq!(waited.result().actor, noter.id());

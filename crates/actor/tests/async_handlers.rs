@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{LIMIT, Notes, check_balance, count_of, ended, eventually, finish, lane, system};
 use freeboard_actor::{
-    Actor, ActorRef, AskError, AsyncHandler, Context, EndReason, Handler, NoRuntime, SpawnOptions,
+    Actor, ActorRef, AskError, AsyncHandler, Context, ExitReason, Handler, NoRuntime, SpawnOptions,
     System,
 };
 use freeboard_flow::LaneConfig;
@@ -147,7 +147,7 @@ fn a_stop_drops_the_waiting_future() {
     wait_held(&actor);
     actor.tell(2_u64).expect("alive");
     actor.stop();
-    assert_eq!(ended(&actor).reason, EndReason::Stopped);
+    assert_eq!(ended(&actor).reason, ExitReason::Stopped);
     assert!(matches!(
         asking.join().expect("no panic"),
         Err(AskError::Shed)
@@ -165,8 +165,8 @@ fn draining_waits_for_the_future() {
     let (actor, notes) = spawn(&system);
     actor.tell(Nap(1)).expect("alive");
     actor.tell(Nap(2)).expect("alive");
-    actor.stop_when_drained();
-    assert_eq!(ended(&actor).reason, EndReason::Drained);
+    actor.stop_gracefully();
+    assert_eq!(ended(&actor).reason, ExitReason::Drained);
     assert_eq!(notes.all(), [1, 2]);
     finish(&system);
 }

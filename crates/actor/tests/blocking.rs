@@ -12,7 +12,7 @@ use common::{
     Gate, Hold, LIMIT, Noter, Notes, Spin, check_balance, count_of, ended, eventually, finish,
     lane, shed, system_of,
 };
-use freeboard_actor::{Actor, ActorRef, Context, EndReason, Handler, System};
+use freeboard_actor::{Actor, ActorRef, Context, ExitReason, Handler, System};
 use freeboard_meter::WorkerState;
 
 fn system_within(workers: usize, threads_max: usize) -> System {
@@ -325,7 +325,7 @@ fn an_actor_stopped_while_it_blocks_ends_when_it_returns() {
     check_served(&system, 100);
     assert_eq!(notes.len(), 0);
     gate.open();
-    assert_eq!(ended(&mortal).reason, EndReason::Stopped);
+    assert_eq!(ended(&mortal).reason, ExitReason::Stopped);
     assert_eq!(notes.all(), ["returned", "stopped"]);
     assert_eq!(shed(&mortal, "stopped"), 10);
     assert_eq!(count_of(&system.dead_letters(), "stopped"), 10);

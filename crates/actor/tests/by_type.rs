@@ -59,7 +59,7 @@ fn the_ended_stay_in_the_sums_exactly() {
         worker.tell(Fail).expect("room");
         worker.ask(Work).wait().expect("restarted");
         let alive = workers(&system);
-        worker.stop_when_drained();
+        worker.stop_gracefully();
         eventually("it has ended", || system.actors_alive() == 0);
         let after = workers(&system);
         assert_eq!((after.alive, after.ended), (0, alive.ended + 1));
@@ -106,7 +106,7 @@ fn sums_never_fall_while_actors_come_and_go() {
         for _ in 0..ACTORS {
             let worker = system.spawn(Worker);
             worker.tell(Work).expect("alive");
-            worker.stop_when_drained();
+            worker.stop_gracefully();
         }
         eventually("all have ended", || system.actors_alive() == 0);
         is_done.store(true, Ordering::SeqCst);

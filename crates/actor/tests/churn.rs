@@ -105,7 +105,7 @@ fn drive(world: &Arc<World>, system: &System, mut random: Random, until: Instant
             0 | 1 => world.put(to, system.spawn(Member(world.clone()))),
             2 => {
                 if let Some(member) = world.slot(to) {
-                    member.stop_when_drained();
+                    member.stop_gracefully();
                 }
             }
             3..=6 => world.tell(

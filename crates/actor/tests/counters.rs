@@ -62,7 +62,7 @@ impl Handler<Order> for Runner {
                 }
             }
             Step::Stop => cx.stop(),
-            Step::StopWhenDrained => cx.stop_when_drained(),
+            Step::StopWhenDrained => cx.stop_gracefully(),
             Step::Panic => std::panic::resume_unwind(Box::new("on purpose")),
         }
         drop(order.1);

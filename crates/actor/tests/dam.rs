@@ -207,7 +207,7 @@ fn a_drained_dam_passes_everything_on_before_it_ends() {
         let scene = scene(builder, LaneConfig::default());
         scene.hold();
         scene.tell(50);
-        scene.dam.stop_when_drained();
+        scene.dam.stop_gracefully();
         assert!(scene.dam.tell(50).is_err());
         assert!(scene.dam.is_alive());
         scene.gate.open();

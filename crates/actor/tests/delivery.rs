@@ -11,7 +11,7 @@ use common::{
     held_noter, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, System,
+    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, Supervision, System,
 };
 use freeboard_flow::LaneConfig;
 
@@ -24,7 +24,7 @@ struct Scene {
     gate: Gate,
     notes: Notes<u64>,
     watcher: ActorRef<Puppet>,
-    ends: Notes<freeboard_actor::Ended>,
+    ends: Notes<freeboard_actor::Terminated>,
 }
 
 fn scene() -> Scene {
@@ -71,7 +71,7 @@ impl Scene {
 
     /// Everybody sees the sender's end while its messages still wait; then all arrive, in order.
     #[track_caller]
-    fn check_delivered(self, sender: &ActorRef<Puppet>, reason: EndReason) {
+    fn check_delivered(self, sender: &ActorRef<Puppet>, reason: ExitReason) {
         assert_eq!(ended(sender).reason, reason);
         assert!(!sender.is_alive());
         assert_eq!(self.ends.wait_len(1)[0].actor, sender.id());
@@ -101,7 +101,7 @@ impl Handler<Watch> for Puppet {
 }
 
 #[track_caller]
-fn check_end(reason: EndReason, end: impl FnOnce(&mut Context<Puppet>) + Send + 'static) {
+fn check_end(reason: ExitReason, end: impl FnOnce(&mut Context<Puppet>) + Send + 'static) {
     let scene = scene();
     let sender = scene.spawn(Puppet::default());
     let tell = scene.teller();
@@ -114,17 +114,17 @@ fn check_end(reason: EndReason, end: impl FnOnce(&mut Context<Puppet>) + Send + 
 
 #[test]
 fn what_an_actor_told_arrives_after_it_stopped_itself() {
-    check_end(EndReason::Stopped, |cx| cx.stop());
+    check_end(ExitReason::Stopped, |cx| cx.stop());
 }
 
 #[test]
 fn what_an_actor_told_arrives_after_it_was_stopped() {
-    check_end(EndReason::Stopped, |cx| cx.actor_ref().stop());
+    check_end(ExitReason::Stopped, |cx| cx.actor_ref().stop());
 }
 
 #[test]
 fn what_an_actor_told_arrives_after_it_panicked() {
-    check_end(EndReason::Panicked, |_| panic!("on purpose"));
+    check_end(ExitReason::Panicked, |_| panic!("on purpose"));
 }
 
 /// Spawns a child by its options.
@@ -153,7 +153,7 @@ fn what_an_actor_told_arrives_after_it_escalated() {
         tell();
         panic!("on purpose");
     });
-    scene.check_delivered(&sender, EndReason::Escalated);
+    scene.check_delivered(&sender, ExitReason::Escalated);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn what_an_actor_told_arrives_after_its_last_restart() {
         tell();
         panic!("on purpose");
     });
-    scene.check_delivered(&sender, EndReason::RestartLimit);
+    scene.check_delivered(&sender, ExitReason::RestartLimit);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn what_an_actor_tells_in_stopped_arrives() {
     // An actor that is stopped before its first run has nothing to stop.
     sender.ask(1_u64).wait().expect("a reply");
     sender.stop();
-    scene.check_delivered(&sender, EndReason::Stopped);
+    scene.check_delivered(&sender, ExitReason::Stopped);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_an_actor_tells_in_its_drop_arrives() {
         ..Puppet::default()
     });
     sender.stop();
-    scene.check_delivered(&sender, EndReason::Stopped);
+    scene.check_delivered(&sender, ExitReason::Stopped);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn handlers_stopped_and_drop_deliver_in_this_order() {
         tell_all(&first, 0..4);
         cx.stop();
     });
-    scene.check_delivered(&sender, EndReason::Stopped);
+    scene.check_delivered(&sender, ExitReason::Stopped);
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_stop_sheds_the_mailbox_and_not_the_outbox() {
         .expect("alive");
     sender.stop();
     stop.open();
-    assert_eq!(ended(&sender).reason, EndReason::Stopped);
+    assert_eq!(ended(&sender).reason, ExitReason::Stopped);
     scene.gate.open();
     assert!(scene.notes.wait_len(TOLD as usize).into_iter().eq(0..TOLD));
     assert_eq!(shed(&sender, "stopped"), 1);

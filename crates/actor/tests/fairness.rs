@@ -244,7 +244,7 @@ fn an_actor_that_takes_no_more_messages_lets_all_waiting_senders_go_at_once() {
     noter.tell(second.clone()).expect("capacity");
     while noter.try_tell(0_u64).is_ok() {}
     let mut driver = thousand(&noter);
-    noter.stop_when_drained();
+    noter.stop_gracefully();
     gate.open();
     second.wait_arrived(1);
     // It lives, and is held at the second gate.

@@ -305,7 +305,7 @@ fn end_members(bench: &Bench, random: &mut Random) {
     members[(first + 1) % 4].tell(FATAL).expect("alive");
     ended(&members[(first + 1) % 4]);
     handled(2_000 + random.below(500) as usize);
-    members[(first + 2) % 4].stop_when_drained();
+    members[(first + 2) % 4].stop_gracefully();
     handled(3_000 + random.below(500) as usize);
 }
 

@@ -173,8 +173,8 @@ fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
     assert_eq!((counts[0], counts[2]), (0, 0), "{counts:?}");
     assert!(counts[1].abs_diff(counts[3]) <= 2, "{counts:?}");
     // A member that takes no more messages looks empty soon.
-    members[1].stop_when_drained();
-    members[3].stop_when_drained();
+    members[1].stop_gracefully();
+    members[3].stop_gracefully();
     gate.open();
     ended(&members[1]);
     ended(&members[3]);
@@ -273,7 +273,7 @@ fn each_member_gets_a_broadcast_and_all_end_when_the_group_is_stopped() {
     let system = system();
     let (group, _, notes) = noters(&system, GroupOptions::new(4));
     assert_eq!(group.broadcast(&7_u64), 4);
-    group.stop_when_drained();
+    group.stop_gracefully();
     group.members().iter().for_each(|member| {
         ended(member);
     });

@@ -187,7 +187,7 @@ fn all_lanes_are_drained_before_the_end() {
             noter.tell_lane(rank, label(rank, count)).expect("room");
         }
     }
-    noter.stop_when_drained();
+    noter.stop_gracefully();
     for rank in 0..8 {
         assert!(matches!(
             noter.tell_lane(rank, 1_u64),

@@ -68,7 +68,7 @@ fn watchers_that_gave_up_and_notices_for_the_terminated_leave_nothing() {
     let notifiers = Notes::default();
     let (known, watched) = (notifiers.clone(), alive.clone());
     act(&gone, move |cx| {
-        known.push(Arc::new(cx.notifier(|_, _| ())) as Arc<dyn Fn() + Send + Sync>);
+        known.push(Arc::new(cx.waker_fn(|_, _| ())) as Arc<dyn Fn() + Send + Sync>);
         cx.watch(&watched);
     });
     let notify = notifiers.wait_len(1).remove(0);

@@ -6,7 +6,7 @@ mod common;
 use common::{
     Gate, Ledger, Noter, Notes, check_balance, ended, eventually, finish, lane, shed, soon, system,
 };
-use freeboard_actor::{Actor, ActorRef, Context, EndReason, Handler, TellError};
+use freeboard_actor::{Actor, ActorRef, Context, ExitReason, Handler, TellError};
 
 /// Notes what happens to it.
 struct Chronicler {
@@ -60,7 +60,7 @@ impl Handler<Do> for Chronicler {
             Do::Note(number) => self.note(&number.to_string()),
             Do::Wait => self.gate.pass(),
             Do::StopNow => cx.stop(),
-            Do::StopWhenDrained => cx.stop_when_drained(),
+            Do::StopWhenDrained => cx.stop_gracefully(),
         }
     }
 }
@@ -89,8 +89,8 @@ fn hooks_come_in_order() {
     let actor = system.spawn(Chronicler::new("a", &notes));
     actor.tell(Do::Note(1)).expect("alive");
     actor.tell(Do::Note(2)).expect("alive");
-    actor.stop_when_drained();
-    assert_eq!(ended(&actor).reason, EndReason::Drained);
+    actor.stop_gracefully();
+    assert_eq!(ended(&actor).reason, ExitReason::Drained);
     let expected = ["a started", "a 1", "a 2", "a stopped", "a dropped"];
     assert_eq!(notes.all(), expected);
     finish(&system);
@@ -100,7 +100,7 @@ fn hooks_come_in_order() {
 #[track_caller]
 fn check_end(
     further: impl FnOnce(&ActorRef<Chronicler>),
-    reason: EndReason,
+    reason: ExitReason,
     handled: &[&str],
     stopped_count: u64,
 ) {
@@ -135,33 +135,33 @@ fn check_end(
 
 #[test]
 fn stop_sheds_what_is_queued() {
-    check_end(ActorRef::stop, EndReason::Stopped, &[], 2);
+    check_end(ActorRef::stop, ExitReason::Stopped, &[], 2);
 }
 
 #[test]
 fn stop_when_drained_handles_what_is_queued_and_takes_no_more() {
-    check_end(ActorRef::stop_when_drained, EndReason::Drained, &["a 1"], 0);
+    check_end(ActorRef::stop_gracefully, ExitReason::Drained, &["a 1"], 0);
 }
 
 #[test]
 fn an_actor_stops_itself_at_once() {
     let stop = |actor: &ActorRef<_>| actor.tell(Do::StopNow).expect("alive");
-    check_end(stop, EndReason::Stopped, &["a 1"], 1);
+    check_end(stop, ExitReason::Stopped, &["a 1"], 1);
 }
 
 #[test]
 fn an_actor_stops_itself_when_drained() {
     let stop = |actor: &ActorRef<_>| actor.tell(Do::StopWhenDrained).expect("alive");
-    check_end(stop, EndReason::Drained, &["a 1", "a 2"], 0);
+    check_end(stop, ExitReason::Drained, &["a 1", "a 2"], 0);
 }
 
 #[test]
 fn stop_overrules_draining() {
     let stop = |actor: &ActorRef<_>| {
-        actor.stop_when_drained();
+        actor.stop_gracefully();
         actor.stop();
     };
-    check_end(stop, EndReason::Stopped, &[], 1);
+    check_end(stop, ExitReason::Stopped, &[], 1);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn stopping_twice_ends_once() {
         notes.wait_len(3 * round + 1);
         std::thread::scope(|scope| {
             scope.spawn(|| actor.stop());
-            scope.spawn(|| actor.stop_when_drained());
+            scope.spawn(|| actor.stop_gracefully());
         });
         ended(&actor);
     }
@@ -257,7 +257,7 @@ fn a_child_spawned_in_stopped_ends_too() {
     let (system, children) = (system(), Notes::default());
     let parent = system.spawn(LateParent(Notes::default(), children.clone()));
     // Drained rather than stopped at once: it starts in any case.
-    parent.stop_when_drained();
+    parent.stop_gracefully();
     ended(&parent);
     ended(&children.all()[0]);
     finish(&system);
@@ -272,15 +272,15 @@ fn threads_wait_for_the_end() {
     let waiters: Vec<_> = (0..4)
         .map(|_| {
             let noter = noter.clone();
-            std::thread::spawn(move || noter.wait_ended())
+            std::thread::spawn(move || noter.join())
         })
         .collect();
-    noter.stop_when_drained();
+    noter.stop_gracefully();
     for waiter in waiters {
         let end = waiter.join().expect("no panic");
-        assert_eq!(end.reason, EndReason::Drained);
+        assert_eq!(end.reason, ExitReason::Drained);
     }
-    assert_eq!(noter.wait_ended().actor, noter.id());
+    assert_eq!(noter.join().actor, noter.id());
     assert!(noter.wait_ended_until(soon()).is_some());
     ledger.settle(1);
     finish(&system);

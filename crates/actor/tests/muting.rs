@@ -9,7 +9,7 @@ use common::{
     system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, System, TellError,
+    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, System, TellError,
 };
 use freeboard_flow::LaneConfig;
 
@@ -164,7 +164,7 @@ fn a_producer_stopped_while_muted_has_delivered_all_in_the_end() {
     let scene = scene(4, 1_024);
     scene.mute(100);
     scene.producer.stop();
-    assert_eq!(ended(&scene.producer).reason, EndReason::Stopped);
+    assert_eq!(ended(&scene.producer).reason, ExitReason::Stopped);
     assert!(!scene.producer.is_alive());
     scene.gate.open();
     finish(&scene.system);
@@ -177,9 +177,9 @@ fn a_muted_producer_drains_before_it_ends() {
     let scene = scene(4, 1_024);
     scene.mute(100);
     scene.producer.tell(100..200).expect("alive");
-    scene.producer.stop_when_drained();
+    scene.producer.stop_gracefully();
     scene.gate.open();
-    assert_eq!(ended(&scene.producer).reason, EndReason::Drained);
+    assert_eq!(ended(&scene.producer).reason, ExitReason::Drained);
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..200));
 }

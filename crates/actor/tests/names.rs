@@ -104,7 +104,7 @@ fn an_actor_has_its_name_when_it_starts() {
                 Seeker(noted.clone())
             })
             .expect("free");
-        seeker.stop_when_drained();
+        seeker.stop_gracefully();
         ended(&seeker);
         eventually("the name is free", || {
             system.whereis::<Seeker>("seeker").is_none()

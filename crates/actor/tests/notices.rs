@@ -24,7 +24,7 @@ impl Restless {
     fn go_on(&mut self, cx: &mut Context<Self>) {
         self.went_on.fetch_add(1, Ordering::SeqCst);
         if !self.is_enough.load(Ordering::SeqCst) {
-            cx.notifier(Self::go_on)();
+            cx.waker_fn(Self::go_on)();
         }
     }
 }

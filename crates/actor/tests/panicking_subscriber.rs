@@ -14,7 +14,7 @@ use std::{
 use common::{
     Gate, Hold, LIMIT, Noter, Notes, Puppet, act, act_async, count_of, ended, eventually, finish,
 };
-use freeboard_actor::{EndReason, SpawnOptions, Supervision, System};
+use freeboard_actor::{ExitReason, SpawnOptions, Supervision, System};
 use freeboard_flow::{LaneConfig, Overload};
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -102,7 +102,7 @@ fn failures_are_survived() {
         let puppet = puppet.expect("valid options");
         act(&puppet, |_| panic!("on purpose"));
         if round % 2 == 0 {
-            assert_eq!(ended(&puppet).reason, EndReason::Panicked);
+            assert_eq!(ended(&puppet).reason, ExitReason::Panicked);
         } else {
             puppet
                 .ask(1_u64)

@@ -7,7 +7,7 @@ use std::{panic::panic_any, time::Duration};
 
 use common::{Gate, Noter, Notes, block_on, check_balance, ended, finish, lane, shed, system_of};
 use freeboard_actor::{
-    Actor, ActorRef, AskError, AsyncHandler, Context, EndReason, Failure, Handler, SpawnOptions,
+    Actor, ActorRef, AskError, AsyncHandler, Context, ExitReason, Failure, Handler, SpawnOptions,
     Supervision, System,
 };
 use freeboard_flow::{LaneConfig, Overload};
@@ -108,7 +108,7 @@ fn check_alive(system: &System) {
 fn a_panic_in_started_ends_the_actor() {
     let (system, failures) = one_worker();
     let bomb = system.spawn(Bomb(Place::Started));
-    assert_eq!(ended(&bomb).reason, EndReason::Panicked);
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     assert_eq!(failures.all()[0].message_type, None);
     check_alive(&system);
 }
@@ -118,7 +118,7 @@ fn a_panic_in_stopped_changes_no_count() {
     let (system, failures) = one_worker();
     let bomb = system.spawn(Bomb(Place::Stopped));
     bomb.tell(Stop).expect("alive");
-    assert_eq!(ended(&bomb).reason, EndReason::Stopped);
+    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
     assert_eq!(failures.len(), 1);
     assert_eq!(failures.all()[0].message_type, None);
     let lane = lane(&bomb, 0);
@@ -167,7 +167,7 @@ fn a_factory_that_always_panics_reaches_its_limit() {
     let options = SpawnOptions::new().supervision(supervision);
     let factory = || -> Noter { panic!("on purpose") };
     let noter = system.spawn_with(options, factory).expect("valid options");
-    assert_eq!(ended(&noter).reason, EndReason::RestartLimit);
+    assert_eq!(ended(&noter).reason, ExitReason::RestartLimit);
     check_alive(&system);
 }
 
@@ -191,7 +191,7 @@ fn a_payload_whose_drop_panics_is_let_go() {
     let (system, failures) = one_worker();
     let bomb = system.spawn(Bomb(Place::Nowhere));
     bomb.tell(BadPayload).expect("alive");
-    assert_eq!(ended(&bomb).reason, EndReason::Panicked);
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     assert_eq!(failures.all()[0].panic, "a panic without text");
     check_alive(&system);
 }
@@ -201,7 +201,7 @@ fn a_reply_whose_drop_panics_is_the_handlers_panic() {
     let (system, _) = one_worker();
     let bomb = system.spawn(Bomb(Place::Nowhere));
     bomb.tell(BadDrop).expect("alive");
-    assert_eq!(ended(&bomb).reason, EndReason::Panicked);
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     check_balance(&lane(&bomb, 0));
     check_alive(&system);
 }
@@ -221,7 +221,7 @@ fn messages_whose_drop_panics_are_shed() {
     }
     bomb.stop();
     gate.open();
-    assert_eq!(ended(&bomb).reason, EndReason::Stopped);
+    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
     check_balance(&lane(&bomb, 0));
     check_alive(&system);
 }
@@ -261,7 +261,7 @@ fn an_async_handler_that_panics_is_shed_and_not_handled() {
     let bomb = system.spawn(Bomb(Place::Nowhere));
     let reply = bomb.ask(Later::Panic).wait();
     assert!(matches!(reply, Err(AskError::Shed)));
-    assert_eq!(ended(&bomb).reason, EndReason::Panicked);
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     let message_type = failures.all()[0].message_type;
     assert_eq!(message_type, Some(std::any::type_name::<Later>()));
     assert_eq!(shed(&bomb, "handler_panicked"), 1);
@@ -338,7 +338,7 @@ fn a_timers_message_whose_drop_panics_is_let_go() {
     let (system, _) = one_worker();
     let clocked = system.spawn(Clocked(Notes::default()));
     clocked.tell(After(BadDrop)).expect("alive");
-    clocked.stop_when_drained();
+    clocked.stop_gracefully();
     ended(&clocked);
     check_alive(&system);
 }
@@ -353,7 +353,7 @@ fn observers_that_panic_are_survived() {
         .expect("valid settings");
     let bomb: ActorRef<Bomb> = system.spawn(Bomb(Place::Started));
     let _ = bomb.tell(Stop);
-    assert_eq!(ended(&bomb).reason, EndReason::Panicked);
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
     check_alive(&system);
 }
 

@@ -11,7 +11,7 @@ use common::{
     system,
 };
 use freeboard_actor::{
-    ActorRef, Blocking, Dispatcher, EndReason, SpawnOptions, Supervision, System, TellError,
+    ActorRef, Blocking, Dispatcher, ExitReason, SpawnOptions, Supervision, System, TellError,
 };
 use freeboard_flow::{LaneConfig, Overload};
 
@@ -361,7 +361,7 @@ fn a_stop_sheds_what_is_queued_and_lets_the_waiting_go() {
             driver.start(it.actor.send_lane(1, number));
         }
         it.actor.stop();
-        assert_eq!(ended(&it.actor).reason, EndReason::Stopped);
+        assert_eq!(ended(&it.actor).reason, ExitReason::Stopped);
         for (_, sent) in driver.finish(7) {
             assert!(matches!(sent, Err(TellError::Closed(_))), "{sent:?}");
         }
@@ -383,9 +383,9 @@ fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
         let resume = Notes::default();
         let known = resume.clone();
         it.act(move |cx| {
-            let notify = cx.notifier(|_, cx| cx.resume_lane(1));
+            let notify = cx.waker_fn(|_, cx| cx.resume_lane(1));
             known.push(std::sync::Arc::new(notify) as std::sync::Arc<dyn Fn() + Send + Sync>);
-            actor.stop_when_drained();
+            actor.stop_gracefully();
         });
         for (_, sent) in driver.finish(7) {
             assert!(matches!(sent, Err(TellError::Closed(_))), "{sent:?}");
@@ -393,7 +393,7 @@ fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
         assert!(it.actor.is_alive());
         assert_eq!(it.notes.len(), 0);
         resume.all()[0]();
-        assert_eq!(ended(&it.actor).reason, EndReason::Drained);
+        assert_eq!(ended(&it.actor).reason, ExitReason::Drained);
         it.check_handled(0..3);
     });
 }
@@ -408,7 +408,7 @@ fn an_actor_with_all_lanes_paused_is_resumed_by_a_notice() {
     let resume = Notes::default();
     let known = resume.clone();
     act(&actor, move |cx| {
-        let notify = cx.notifier(|_, cx| cx.resume_lane(0));
+        let notify = cx.waker_fn(|_, cx| cx.resume_lane(0));
         known.push(std::sync::Arc::new(notify) as std::sync::Arc<dyn Fn() + Send + Sync>);
         cx.actor_ref().tell(0_u64).expect("capacity");
         cx.pause_lane(0);
@@ -435,7 +435,7 @@ fn an_actor_may_not_pause_a_lane_that_is_not_there() {
     let system = system();
     let actor = system.spawn(Puppet::default());
     act(&actor, |cx| cx.pause_lane(1));
-    assert_eq!(ended(&actor).reason, EndReason::Panicked);
+    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
     finish(&system);
 }
 
@@ -483,7 +483,7 @@ fn an_actor_with_all_lanes_paused_and_nothing_queued_drains() {
         noted.push(());
     });
     paused.wait_len(1);
-    actor.stop_when_drained();
-    assert_eq!(ended(&actor).reason, EndReason::Drained);
+    actor.stop_gracefully();
+    assert_eq!(ended(&actor).reason, ExitReason::Drained);
     finish(&system);
 }

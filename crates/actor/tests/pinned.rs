@@ -7,7 +7,7 @@ use std::{sync::mpsc, thread};
 
 use common::{Gate, LIMIT, Noter, Notes, Ping, ended, eventually, finish, lane, system};
 use freeboard_actor::{
-    Actor, ActorRef, Blocking, BusySpin, Context, Dispatcher, EndReason, Handler, Idle,
+    Actor, ActorRef, Blocking, BusySpin, Context, Dispatcher, ExitReason, Handler, Idle,
     PINNED_BOUND_DEFAULT, Sleeping, SpawnError, SpawnOptions, Supervision, System, TellError,
     WaitStrategy, Yielding,
 };
@@ -189,7 +189,7 @@ fn its_thread_ends_with_the_actor_or_the_system() {
     let system = system();
     let (stopped, _) = spawn(&system, pinned(BusySpin));
     stopped.stop();
-    assert_eq!(ended(&stopped).reason, EndReason::Stopped);
+    assert_eq!(ended(&stopped).reason, ExitReason::Stopped);
     let (_idle, _) = spawn(&system, pinned(Blocking::default()));
     let (_spinning, _) = spawn(&system, pinned(Yielding::default()));
     let report = system.shutdown(LIMIT);

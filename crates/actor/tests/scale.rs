@@ -153,7 +153,7 @@ fn actors_are_spawned_and_end_from_many_threads() {
                 for round in 0..5_000_u64 {
                     let adder = system.spawn(Adder(Arc::default()));
                     adder.tell(round).expect("alive");
-                    adder.stop_when_drained();
+                    adder.stop_gracefully();
                 }
             });
         }

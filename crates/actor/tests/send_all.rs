@@ -16,7 +16,7 @@ use common::{
     held_noter, lane, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, OUTBOX_BOUND_DEFAULT, SpawnOptions, Supervision,
+    Actor, ActorRef, Context, ExitReason, Handler, OUTBOX_BOUND_DEFAULT, SpawnOptions, Supervision,
     System, TellError,
 };
 use freeboard_flow::{LaneConfig, Overload};
@@ -224,7 +224,7 @@ impl Endless {
 fn a_stop_drops_the_rest_of_an_iterator() {
     let scene = endless(SpawnOptions::new());
     scene.sender.stop();
-    assert_eq!(ended(&scene.sender).reason, EndReason::Stopped);
+    assert_eq!(ended(&scene.sender).reason, ExitReason::Stopped);
     scene.check_dropped();
 }
 
@@ -273,7 +273,7 @@ fn an_escalation_of_a_child_drops_the_iterator_of_its_parent() {
     let child = children.wait_len(1).remove(0);
     eventually("it is muted", || sender.snapshot().state == "held");
     act(&child, |_| panic!("on purpose"));
-    assert_eq!(ended(&sender).reason, EndReason::Panicked);
+    assert_eq!(ended(&sender).reason, ExitReason::Panicked);
     ledger.settle(1);
     gate.open();
     finish(&system);
@@ -324,7 +324,7 @@ fn an_iterator_that_panics_fails_its_actor() {
         to.tell(100_u64).expect("accepted");
     });
     gate.open();
-    assert_eq!(ended(&sender).reason, EndReason::Panicked);
+    assert_eq!(ended(&sender).reason, ExitReason::Panicked);
     ledger.settle(1);
     finish(&system);
     // What was told after the iterator with `Ok` is delivered all the same.
@@ -356,10 +356,10 @@ fn all_items_are_sent_before_a_drained_actor_ends() {
     let to = noter.clone();
     act(&sender, move |cx| {
         cx.send_all(&to, 0..1_000_u64).expect("accepted");
-        cx.stop_when_drained();
+        cx.stop_gracefully();
     });
     gate.open();
-    assert_eq!(ended(&sender).reason, EndReason::Drained);
+    assert_eq!(ended(&sender).reason, ExitReason::Drained);
     finish(&system);
     assert!(notes.all().into_iter().eq(0..1_000));
 }
@@ -503,7 +503,7 @@ fn items_for_a_lane_that_sheds_are_shed_as_its_policy_says() {
         });
         sender.ask(1_u64).wait().expect("it is not muted");
         gate.open();
-        noter.stop_when_drained();
+        noter.stop_gracefully();
         ended(&noter);
         let lane = lane(&noter, 0);
         let shed: u64 = lane.shed.iter().map(|it| it.count).sum();

@@ -13,7 +13,7 @@ use common::{
     system, system_of,
 };
 use freeboard_actor::{
-    Actor, ActorRef, AskError, Context, EndReason, Handler, SpawnError, SpawnOptions,
+    Actor, ActorRef, AskError, Context, ExitReason, Handler, SpawnError, SpawnOptions,
 };
 use freeboard_flow::LaneConfig;
 
@@ -62,7 +62,7 @@ fn what_is_queued_is_handled_first() {
     gate.open();
     finish(&system);
     assert!(notes.all().into_iter().eq(0..10_000));
-    assert_eq!(ended(&noter).reason, EndReason::Drained);
+    assert_eq!(ended(&noter).reason, ExitReason::Drained);
 }
 
 /// Gives each message to its child.
@@ -159,7 +159,7 @@ fn an_actor_stuck_in_a_handler_is_reported() {
     assert_eq!(unfinished.state, "running");
     assert!((4..=5).contains(&unfinished.queued), "{report:?}");
     gate.open();
-    assert_eq!(ended(&stuck).reason, EndReason::Stopped);
+    assert_eq!(ended(&stuck).reason, ExitReason::Stopped);
     ledger.settle(3);
     let reply = asker.join().expect("no panic");
     assert!(matches!(reply, Err(AskError::Shed)), "{reply:?}");

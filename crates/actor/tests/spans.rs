@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{ended, eventually, finish, lock, system_of};
-use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Ended, Handler, SpawnOptions};
+use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, Terminated};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -164,9 +164,9 @@ impl Handler<Watch> for Speaker {
     }
 }
 
-impl Handler<Ended> for Speaker {
+impl Handler<Terminated> for Speaker {
     type Reply = ();
-    fn handle(&mut self, _msg: Ended, _cx: &mut Context<Self>) {
+    fn handle(&mut self, _msg: Terminated, _cx: &mut Context<Self>) {
         tracing::info!("it has ended");
     }
 }

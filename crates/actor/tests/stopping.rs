@@ -11,7 +11,7 @@ use common::{
     lane, system, system_of,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, EndReason, Handler, SpawnOptions, Supervision, TellError,
+    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, Supervision, TellError,
 };
 use freeboard_flow::LaneConfig;
 
@@ -45,7 +45,7 @@ fn actors_that_tick_themselves_do_not_panic_at_shutdown() {
     // The last tick of each.
     assert_eq!(count_of(&dead, "stopped"), TICKERS, "{dead:?}");
     for ticker in tickers {
-        assert_eq!(ended(&ticker).reason, EndReason::Drained);
+        assert_eq!(ended(&ticker).reason, ExitReason::Drained);
     }
 }
 
@@ -70,7 +70,7 @@ fn others_get_their_message_back_from_an_actor_that_stops() {
     let held = gate.clone();
     act(&puppet, move |_| held.pass());
     gate.wait_arrived(1);
-    puppet.stop_when_drained();
+    puppet.stop_gracefully();
     let results = Notes::default();
     let (other, to, noted) = (system.spawn(Puppet::default()), puppet, results.clone());
     act(&other, move |_| {
@@ -163,7 +163,7 @@ fn check_unrelated(stuck_count: usize) {
     let shutting = system.clone();
     let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(4)));
     for puppet in &unrelated {
-        assert_eq!(ended(puppet).reason, EndReason::Drained);
+        assert_eq!(ended(puppet).reason, ExitReason::Drained);
     }
     assert!(
         stuck_ones.iter().all(ActorRef::is_alive),
@@ -173,7 +173,7 @@ fn check_unrelated(stuck_count: usize) {
     assert_eq!(report.stopped_at_deadline, stuck_count, "{report:?}");
     assert!(report.unfinished.is_empty(), "{report:?}");
     for stuck in stuck_ones {
-        assert_eq!(ended(&stuck).reason, EndReason::Stopped);
+        assert_eq!(ended(&stuck).reason, ExitReason::Stopped);
     }
     assert_eq!(
         system.dead_letters().iter().map(|it| it.count).sum::<u64>(),
@@ -208,7 +208,7 @@ fn an_actor_that_is_muted_for_ever_does_not_delay_unrelated_ones() {
     let shutting = system.clone();
     let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(4)));
     for puppet in &unrelated {
-        assert_eq!(ended(puppet).reason, EndReason::Drained);
+        assert_eq!(ended(puppet).reason, ExitReason::Drained);
     }
     assert!(receiver.is_alive(), "before the deadline");
     let report = report.join().expect("no panic");

@@ -10,7 +10,7 @@ use common::{
     Gate, LIMIT, Notes, check_balance, count_of, ended, eventually, finish, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, AskError, Context, Directive, EndReason, Failure, Handler, SpawnOptions,
+    Actor, ActorRef, AskError, Context, Directive, ExitReason, Failure, Handler, SpawnOptions,
     Supervision, System,
 };
 use freeboard_flow::ShedReason;
@@ -85,7 +85,7 @@ fn stop_is_the_default_and_sheds_the_rest() {
     actor.tell(Fail("on purpose")).expect("alive");
     actor.tell(1_u64).expect("alive");
     gate.open();
-    assert_eq!(ended(&actor).reason, EndReason::Panicked);
+    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
     assert_eq!(notes.len(), 0);
     assert_eq!(shed(&actor, "handler_panicked"), 1);
     assert_eq!(shed(&actor, "stopped"), 1);
@@ -181,7 +181,7 @@ fn more_restarts_than_the_limit_stop_the_actor() {
         assert!(actor.ask(1_u64).wait().is_ok());
     }
     let _ = actor.ask(Fail("too often")).wait();
-    assert_eq!(ended(&actor).reason, EndReason::RestartLimit);
+    assert_eq!(ended(&actor).reason, ExitReason::RestartLimit);
     assert_eq!(actor.snapshot().restarts, 2);
     finish(&system);
 }
@@ -210,7 +210,7 @@ fn an_actor_may_be_stopped_while_it_backs_off() {
     actor.tell(1_u64).expect("a message waits for the restart");
     eventually("it backs off", || actor.snapshot().state == "held");
     actor.stop();
-    assert_eq!(ended(&actor).reason, EndReason::Stopped);
+    assert_eq!(ended(&actor).reason, ExitReason::Stopped);
     assert_eq!(notes.len(), 0);
     assert_eq!(shed(&actor, "stopped"), 1);
     finish(&system);
@@ -233,7 +233,7 @@ fn a_decision_is_made_per_failure() {
     let _ = actor.ask(Fail("restart")).wait();
     assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 2);
     let _ = actor.ask(Fail("stop")).wait();
-    assert_eq!(ended(&actor).reason, EndReason::Panicked);
+    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
     let restarts: Vec<_> = asked.all().iter().map(|it| it.restarts).collect();
     assert_eq!(restarts, [0, 1]);
     finish(&system);
@@ -244,7 +244,7 @@ fn a_decision_that_panics_stops_the_actor() {
     let system = system();
     let (actor, _) = spawn(&system, Supervision::decide(|_| panic!("undecided")));
     let _ = actor.ask(Fail("on purpose")).wait();
-    assert_eq!(ended(&actor).reason, EndReason::Panicked);
+    assert_eq!(ended(&actor).reason, ExitReason::Panicked);
     finish(&system);
 }
 
@@ -286,8 +286,8 @@ fn an_escalated_failure_stops_the_parent() {
     let (system, parent, starts) = spawn_parent(Supervision::stop());
     let child = &starts.all()[0];
     child.tell(Fail("on purpose")).expect("alive");
-    assert_eq!(ended(&parent).reason, EndReason::Panicked);
-    assert_eq!(ended(child).reason, EndReason::Escalated);
+    assert_eq!(ended(&parent).reason, ExitReason::Panicked);
+    assert_eq!(ended(child).reason, ExitReason::Escalated);
     finish(&system);
 }
 
@@ -313,7 +313,7 @@ fn who_escalates_without_a_parent_ends() {
     let system = system();
     let (actor, _) = spawn(&system, Supervision::escalate());
     let _ = actor.ask(Fail("on purpose")).wait();
-    assert_eq!(ended(&actor).reason, EndReason::Escalated);
+    assert_eq!(ended(&actor).reason, ExitReason::Escalated);
     finish(&system);
 }
 

@@ -203,7 +203,7 @@ fn who_waits_for_an_actor_that_stops_gets_the_message_back() {
 fn who_waits_for_an_actor_that_drains_is_told_when_it_is_over() {
     let system = system();
     let (noter, gate, notes) = full(&system, LaneConfig::bounded(2));
-    noter.stop_when_drained();
+    noter.stop_gracefully();
     assert!(matches!(noter.tell(1_u64), Err(TellError::Closed(1))));
     assert!(matches!(
         block_on(noter.send(2_u64)),

@@ -4,12 +4,14 @@
 mod common;
 
 use common::{Gate, Noter, Notes, ended, finish, system};
-use freeboard_actor::{Actor, ActorId, ActorRef, Context, EndReason, Ended, Handler, SpawnOptions};
+use freeboard_actor::{
+    Actor, ActorId, ActorRef, Context, ExitReason, Handler, SpawnOptions, Terminated,
+};
 use freeboard_flow::{LaneConfig, Overload};
 
 #[derive(Default)]
 struct Watcher {
-    ends: Notes<Ended>,
+    ends: Notes<Terminated>,
 }
 
 struct Watch(ActorRef<Noter>);
@@ -38,9 +40,9 @@ impl Handler<Unwatch> for Watcher {
     }
 }
 
-impl Handler<Ended> for Watcher {
+impl Handler<Terminated> for Watcher {
     type Reply = ();
-    fn handle(&mut self, ended: Ended, _cx: &mut Context<Self>) {
+    fn handle(&mut self, ended: Terminated, _cx: &mut Context<Self>) {
         self.ends.push(ended);
     }
 }
@@ -56,7 +58,7 @@ fn watchers_hear_of_each_end_once() {
         watcher.ask(Watch(noter.clone())).wait().expect("watching");
     }
     for noter in &noters {
-        noter.stop_when_drained();
+        noter.stop_gracefully();
     }
     let mut heard: Vec<ActorId> = ends.wait_len(100).iter().map(|end| end.actor).collect();
     heard.sort_unstable();
@@ -64,7 +66,7 @@ fn watchers_hear_of_each_end_once() {
     assert!(
         ends.all()
             .iter()
-            .all(|end| end.reason == EndReason::Drained)
+            .all(|end| end.reason == ExitReason::Drained)
     );
     finish(&system);
     assert_eq!(ends.len(), 100);

@@ -14,7 +14,7 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use freeboard_actor::{Actor, ActorRef, Context, Handler, Survey, System};
+use freeboard_actor::{Actor, ActorRef, Context, Handler, StatsDetail, System};
 use freeboard_board::{Board, BoardOptions, Query, SortKey};
 
 const SOME: usize = 10_000;
@@ -82,11 +82,11 @@ fn surveys(criterion: &mut Criterion, of: &str, system: &System) {
     group.measurement_time(MEASUREMENT).warm_up_time(WARM_UP);
     let mut readings = Vec::new();
     for (name, what) in [
-        ("survey, counters", Survey::Counters),
-        ("survey, times", Survey::Times),
+        ("survey, counters", StatsDetail::Counters),
+        ("survey, times", StatsDetail::Latencies),
     ] {
         group.bench_function(name, |bencher| {
-            bencher.iter(|| system.survey_into(what, &mut readings));
+            bencher.iter(|| system.actor_stats_into(what, &mut readings));
         });
     }
     group.bench_function("overview", |bencher| bencher.iter(|| system.overview()));

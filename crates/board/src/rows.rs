@@ -1,6 +1,6 @@
 //! The actors of a frame: those that were picked, as they are now.
 
-use freeboard_actor::{ActorAt, ActorReading, System};
+use freeboard_actor::{ActorKey, ActorStats, System};
 use freeboard_meter::{ActorSnapshot, HistogramSnapshot, HistogramSummary, ReasonCount, now_ns};
 
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) fn actors_frame(
 }
 
 /// One actor in full, if it is still alive.
-pub(crate) fn actor_frame(system: &System, at: ActorAt) -> Option<ActorFrame> {
+pub(crate) fn actor_frame(system: &System, at: ActorKey) -> Option<ActorFrame> {
     let detail = system.actor_detail(at)?;
     Some(ActorFrame {
         snapshot: detail.snapshot,
@@ -100,7 +100,7 @@ fn add_reason(reasons: &mut Vec<ReasonCount>, further: ReasonCount) {
 }
 
 /// One that has ended since the census.
-fn ended(reading: &ActorReading) -> ActorRow {
+fn ended(reading: &ActorStats) -> ActorRow {
     ActorRow {
         state: "ended".to_owned(),
         depth: 0,
@@ -109,7 +109,7 @@ fn ended(reading: &ActorReading) -> ActorRow {
 }
 
 /// One of a system that has ended, as it was last seen.
-fn as_read(reading: &ActorReading) -> ActorRow {
+fn as_read(reading: &ActorStats) -> ActorRow {
     let times = reading.times.unwrap_or_default();
     ActorRow {
         id: reading.at.id(),

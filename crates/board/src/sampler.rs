@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use freeboard_actor::{ActorAt, Survey, System};
+use freeboard_actor::{ActorKey, StatsDetail, System};
 use freeboard_meter::now_ns;
 
 use crate::{
@@ -83,7 +83,7 @@ struct Selected {
     system: u64,
     census: u64,
     selection: Selection,
-    actor: Option<ActorAt>,
+    actor: Option<ActorKey>,
 }
 
 /// What all answers of one time share.
@@ -290,9 +290,9 @@ impl Known {
 
     fn take_census(&mut self, system: &System, needs_times: bool) {
         let what = if needs_times {
-            Survey::Times
+            StatsDetail::Latencies
         } else {
-            Survey::Counters
+            StatsDetail::Counters
         };
         let time = ProcessorTime::now();
         self.census.get_or_insert_default().look(system, what);

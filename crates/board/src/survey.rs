@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use freeboard_actor::{ActorAt, ActorReading, Survey, System};
+use freeboard_actor::{ActorKey, ActorStats, StatsDetail, System};
 use freeboard_meter::now_ns;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 /// One actor and its rates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surveyed<'a> {
-    pub(crate) reading: &'a ActorReading,
+    pub(crate) reading: &'a ActorStats,
     pub(crate) rates: Rates,
 }
 
@@ -34,10 +34,10 @@ pub(crate) struct Census {
     pub(crate) depth: u64,
     /// Of all actors together; none before the second look.
     pub(crate) all: Option<Rates>,
-    /// In the order of `ActorAt`.
-    readings: Vec<ActorReading>,
+    /// In the order of `ActorKey`.
+    readings: Vec<ActorStats>,
     /// Of the look before.
-    earlier: Vec<ActorReading>,
+    earlier: Vec<ActorStats>,
     /// By the indices of `readings`.
     rates: Vec<Rates>,
 }
@@ -52,13 +52,13 @@ pub(crate) struct Selection {
 
 impl Census {
     /// Looks at all actors; rates are against the look before.
-    pub(crate) fn look(&mut self, system: &System, what: Survey) {
+    pub(crate) fn look(&mut self, system: &System, what: StatsDetail) {
         let before_ns = self.at_ns;
         std::mem::swap(&mut self.readings, &mut self.earlier);
-        system.survey_into(what, &mut self.readings);
+        system.actor_stats_into(what, &mut self.readings);
         self.at_ns = now_ns();
         self.number += 1;
-        self.has_times = what == Survey::Times;
+        self.has_times = what == StatsDetail::Latencies;
         self.depth = self.readings.iter().map(|reading| reading.depth).sum();
         // Two looks are never at the same time, but a clock may be coarse.
         let seconds = self.at_ns.saturating_sub(before_ns).max(1) as f64 / 1e9;
@@ -94,7 +94,7 @@ impl Census {
     }
 
     /// Where the actor of that number is.
-    pub(crate) fn find(&self, id: u64) -> Option<ActorAt> {
+    pub(crate) fn find(&self, id: u64) -> Option<ActorKey> {
         let mut ats = self.readings.iter().map(|reading| reading.at);
         ats.find(|at| at.id() == id)
     }
@@ -129,7 +129,7 @@ impl Census {
 }
 
 impl Rates {
-    fn between(before: Option<&ActorReading>, now: &ActorReading, seconds: f64) -> Self {
+    fn between(before: Option<&ActorStats>, now: &ActorStats, seconds: f64) -> Self {
         let (accepted, handled) = before.map_or((0, 0), |it| (it.accepted, it.handled));
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         Self {

@@ -25,7 +25,7 @@ type Notifier = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Flights {
     state: Mutex<State>,
     limits: Limits,
-    notifier: OnceLock<Notifier>,
+    waker_fn: OnceLock<Notifier>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,18 +95,18 @@ impl Flights {
         Self {
             state: Mutex::default(),
             limits,
-            notifier: OnceLock::new(),
+            waker_fn: OnceLock::new(),
         }
     }
 
     /// What calls the actor.
-    pub(crate) fn on_call(&self, notifier: impl Fn() + Send + Sync + 'static) {
-        let _ = self.notifier.set(Box::new(notifier));
+    pub(crate) fn on_call(&self, waker_fn: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker_fn.set(Box::new(waker_fn));
     }
 
     /// Calls the actor.
     pub(crate) fn call(&self) {
-        if let Some(call) = self.notifier.get() {
+        if let Some(call) = self.waker_fn.get() {
             call();
         }
     }

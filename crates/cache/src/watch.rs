@@ -62,7 +62,7 @@ impl Watch {
             watch.timer = None;
             watch.run(cx);
         };
-        match cx.notice_after(Duration::from_nanos(delay_ns), fired) {
+        match cx.wake_after(Duration::from_nanos(delay_ns), fired) {
             Ok(key) => self.timer = Some((key, now_ns.saturating_add(delay_ns))),
             Err(error) => {
                 tracing::error!("those who wait for a key are not woken in time: {error}")
@@ -74,7 +74,7 @@ impl Watch {
 impl Actor for Watch {
     fn started(&mut self, cx: &mut Context<Self>) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.flights.on_call(cx.notifier(Self::run));
+            inner.flights.on_call(cx.waker_fn(Self::run));
         }
         self.run(cx);
     }

@@ -44,8 +44,8 @@ pub use freeboard_stream as stream;
 /// ```
 pub mod prelude {
     pub use freeboard_actor::{
-        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Ended, Group, GroupOptions, Handler,
-        Recipient, Router, SpawnOptions, Supervision, System, TellError,
+        Actor, ActorRef, AskError, AsyncHandler, Context, Dam, Group, GroupOptions, Handler,
+        Recipient, Router, SpawnOptions, Supervision, System, TellError, Terminated,
     };
     pub use freeboard_flow::{LaneConfig, Overload};
 }

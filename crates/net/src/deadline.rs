@@ -67,7 +67,7 @@ impl Deadline {
         fired: fn(&mut A, &mut Context<A>),
     ) {
         // Without a timer thread nothing expires, and the next deadline tries again.
-        if cx.notice_after(time, fired).is_ok() {
+        if cx.wake_after(time, fired).is_ok() {
             self.timer_ns = self.due_ns;
         }
     }

@@ -157,7 +157,7 @@ fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
     let (head, _) = read_answer(&mut peer);
     assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
     desk.stop();
-    desk.wait_ended();
+    desk.join();
     write!(peer, "GET /3 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let (head, _) = read_answer(&mut peer);
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");

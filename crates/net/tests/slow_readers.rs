@@ -313,7 +313,7 @@ fn check_released(
     });
     let peer = end(&pair.ours, &pair.system, pair.peer);
     waiting.into_iter().for_each(|it| it.join().unwrap());
-    pair.ours.wait_ended();
+    pair.ours.join();
     pair.system.shutdown(LONG);
     drop(peer);
     pair.events.try_iter().collect()

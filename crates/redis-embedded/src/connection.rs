@@ -103,7 +103,7 @@ impl Connection {
                 return Ok(());
             }
         }
-        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Connection {
             return Err(Over);
         }
         self.phase = Phase::Lingering(LINGER_BYTES);
-        cx.notice_after(LINGER_TIME, Self::over)?;
+        cx.wake_after(LINGER_TIME, Self::over)?;
         Ok(true)
     }
 
@@ -218,12 +218,12 @@ impl Actor for Connection {
         let Some(stream) = self.stream.take() else {
             return self.over(cx);
         };
-        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         self.socket = Some(Socket::accepted(stream, &self.poller, call));
-        let message_came = cx.notifier(|connection: &mut Self, cx| connection.run(cx));
+        let message_came = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
         self.dialogue.session.member.listen_with(message_came);
         self.place
-            .on_drain(cx.notifier(|connection: &mut Self, cx| connection.over(cx)));
+            .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.over(cx)));
         self.run(cx);
     }
 }

@@ -38,7 +38,7 @@ impl Sweeper {
             }
         }
         // Without a timer what is over is removed when it is looked at, or has to make way.
-        let _ = cx.notice_after(period, Self::sweep);
+        let _ = cx.wake_after(period, Self::sweep);
     }
 }
 

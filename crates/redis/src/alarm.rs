@@ -33,7 +33,7 @@ impl Alarm {
         }
         let delay_ns = due_ns.saturating_sub(now_ns).max(RESOLUTION_NS);
         // Without a timer thread nothing is on time, and the next run tries again.
-        if let Ok(key) = cx.notice_after(Duration::from_nanos(delay_ns), fired) {
+        if let Ok(key) = cx.wake_after(Duration::from_nanos(delay_ns), fired) {
             self.set = Some((key, now_ns + delay_ns));
         }
     }

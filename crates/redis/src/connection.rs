@@ -164,7 +164,7 @@ impl Connection {
         let until_ns = now_ns.saturating_add(nanoseconds(self.options.connect_timeout));
         self.phase = Phase::Connecting { until_ns };
         let address = self.address(cx)?;
-        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         self.wire = Some(Wire::connect(
             address,
             &self.poller,
@@ -251,7 +251,7 @@ impl Connection {
                 return self.see_whether_closing(cx);
             }
         }
-        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(())
     }
 
@@ -481,7 +481,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 impl Actor for Connection {
     fn started(&mut self, cx: &mut Context<Self>) {
-        let call = cx.notifier(|connection: &mut Self, cx| connection.run(cx));
+        let call = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
         self.intake.on_call(call);
         self.run(cx);
     }

@@ -47,7 +47,7 @@ fn what_is_told_is_durable_when_the_actor_has_stopped_in_each_senders_order() {
             });
         }
     });
-    log.stop_when_drained();
+    log.stop_gracefully();
     assert!(system.shutdown(PATIENCE).is_clean());
     let mut next = [0u16; 4];
     for payload in sequences(directory.path()) {

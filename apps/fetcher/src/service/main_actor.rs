@@ -270,7 +270,7 @@ impl Main {
         let age = Duration::from_nanos(now_ns().saturating_sub(oldest.begun_ns));
         let left = self.options.deadline.saturating_sub(age);
         // Without a timer the next notification tries again.
-        self.is_timed = cx.notice_after(left, Self::expire).is_ok();
+        self.is_timed = cx.wake_after(left, Self::expire).is_ok();
     }
 
     /// Puts off what has come to its deadline.

@@ -110,7 +110,7 @@ impl Cast {
     /// All is sent: dam and server end once they are empty.
     pub(crate) fn end_when_drained(&self) {
         match &self.dam {
-            Some(dam) => dam.actor.stop_when_drained(),
+            Some(dam) => dam.actor.stop_gracefully(),
             None => end_when_drained(&self.server, self.receive),
         }
     }

@@ -153,7 +153,7 @@ impl LogServer {
                     server.tell_lane(ANSWER_LANE, Written { tag, result })
                 })
                 .map_err(|_| no_answer())?;
-                cx.take_first::<Written>(|written| written.tag == tag)
+                cx.receive_matching::<Written>(|written| written.tag == tag)
                     .map_or_else(|| Err(no_answer()), |written| written.result)
             }
         }
@@ -195,7 +195,7 @@ impl LogServer {
 /// still posts to itself, so its mailbox cannot be closed before.
 pub(crate) fn end_when_drained(server: &ActorRef<LogServer>, receive: Receive) {
     match receive {
-        Receive::Indexed => server.stop_when_drained(),
+        Receive::Indexed => server.stop_gracefully(),
         // Refused only if it has ended already.
         Receive::Scan => drop(server.tell(Finish)),
     }
@@ -254,7 +254,7 @@ impl Handler<Finish> for LogServer {
     type Reply = ();
 
     fn handle(&mut self, _msg: Finish, cx: &mut Context<Self>) {
-        cx.stop_when_drained();
+        cx.stop_gracefully();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The usher: lets the server end once the dam in front of it is empty and has ended.
 
-use freeboard::{Actor, ActorRef, Context, Dam, Ended, Handler};
+use freeboard::{Actor, ActorRef, Context, Dam, Handler, Terminated};
 
 use super::{
     knobs::Receive,
@@ -22,10 +22,10 @@ impl Actor for Usher {
     }
 }
 
-impl Handler<Ended> for Usher {
+impl Handler<Terminated> for Usher {
     type Reply = ();
 
-    fn handle(&mut self, _ended: Ended, cx: &mut Context<Self>) {
+    fn handle(&mut self, _ended: Terminated, cx: &mut Context<Self>) {
         end_when_drained(&self.server, self.receive);
         cx.stop();
     }

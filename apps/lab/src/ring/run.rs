@@ -122,7 +122,7 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     let (started_ns, processor_time) = (clock::now_ns(), processor::used());
     signals.gate.wait();
     let ended = wait_for_all(plan, &inbox, &signals, console, || {
-        consumer.stop_when_drained();
+        consumer.stop_gracefully();
     });
     let processor_seconds = processor::seconds_since(processor_time);
     console.end_bars();

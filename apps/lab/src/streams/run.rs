@@ -240,13 +240,13 @@ fn write(
     Ok(())
 }
 
-type Ended = (u32, Result<()>, Instant);
+type Terminated = (u32, Result<()>, Instant);
 
 /// Prints each writer's line once a second until all have appended their share; says when that was.
 fn watch(
     plan: &Plan,
     writers: &[Writer],
-    inbox: &mpsc::Receiver<Ended>,
+    inbox: &mpsc::Receiver<Terminated>,
     begun: Instant,
     console: &Console,
 ) -> Result<Instant> {

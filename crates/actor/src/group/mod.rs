@@ -192,9 +192,9 @@ impl<A: Actor> Group<A> {
         self.members().iter().for_each(ActorRef::stop);
     }
 
-    /// [`ActorRef::stop_when_drained`] for each member; see [`Group::stop`].
-    pub fn stop_when_drained(&self) {
-        self.members().iter().for_each(ActorRef::stop_when_drained);
+    /// [`ActorRef::stop_gracefully`] for each member; see [`Group::stop`].
+    pub fn stop_gracefully(&self) {
+        self.members().iter().for_each(ActorRef::stop_gracefully);
     }
 
     /// The group's gauges as of now. They are also in [`crate::System::snapshot`] for as long as

@@ -12,9 +12,9 @@ use crate::{
     catch_panic,
     cell::{Core, Unaccepted},
     cell_ref::CoreRef,
-    ended::EndReason,
     envelope::Envelope,
     id::ActorId,
+    terminated::ExitReason,
     wait_graph::Holding,
 };
 
@@ -167,7 +167,7 @@ impl Bundle {
 
     /// The lane is closed. If the receiver was drained, and not stopped by somebody, the shutdown was too early.
     fn count_if_cut_off(&self, sender: &Core) {
-        let is_drained = matches!(self.target.end_reason(), None | Some(EndReason::Drained));
+        let is_drained = matches!(self.target.end_reason(), None | Some(ExitReason::Drained));
         if is_drained && sender.system.is_shutting_down() {
             sender.system.undelivered.add(1);
         }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use freeboard_actor::{
-    Actor, ActorRef, AsyncHandler, Context, Ended, Handler, SpawnOptions, System,
+    Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, System, Terminated,
 };
 use freeboard_meter::{LaneSnapshot, ReasonCount};
 
@@ -68,7 +68,7 @@ pub(crate) fn finish(system: &System) {
 
 /// How the actor ended, once it has.
 #[track_caller]
-pub(crate) fn ended<A: Actor>(actor: &ActorRef<A>) -> Ended {
+pub(crate) fn ended<A: Actor>(actor: &ActorRef<A>) -> Terminated {
     actor
         .wait_ended_until(soon())
         .unwrap_or_else(|| panic!("{actor:?} does not end: {:?}", actor.snapshot()))
@@ -378,7 +378,7 @@ pub(crate) type AsyncScript =
 #[derive(Default)]
 pub(crate) struct Puppet {
     pub(crate) notes: Notes<u64>,
-    pub(crate) ends: Notes<Ended>,
+    pub(crate) ends: Notes<Terminated>,
     pub(crate) on_started: Option<Script>,
     pub(crate) on_stopped: Option<Script>,
     pub(crate) on_drop: OnDrop,
@@ -458,9 +458,9 @@ impl Handler<u64> for Puppet {
     }
 }
 
-impl Handler<Ended> for Puppet {
+impl Handler<Terminated> for Puppet {
     type Reply = ();
-    fn handle(&mut self, ended: Ended, _cx: &mut Context<Self>) {
+    fn handle(&mut self, ended: Terminated, _cx: &mut Context<Self>) {
         self.ends.push(ended);
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use freeboard_actor::{Actor, AsyncHandler, Context, Ended, Handler, TimerKey};
+use freeboard_actor::{Actor, AsyncHandler, Context, Handler, Terminated, TimerKey};
 
 use crate::{
     common::{Gate, Random},
@@ -170,10 +170,10 @@ impl AsyncHandler<Slow> for Member {
     }
 }
 
-impl Handler<Ended> for Member {
+impl Handler<Terminated> for Member {
     type Reply = ();
 
-    fn handle(&mut self, _ended: Ended, _cx: &mut Context<Self>) {
+    fn handle(&mut self, _ended: Terminated, _cx: &mut Context<Self>) {
         self.maybe_panic(1);
     }
 }
@@ -264,7 +264,7 @@ impl Member {
                 }
             }
             3 => {
-                if let Some(fast) = cx.take_first(|fast: &Fast| fast.fuel.is_multiple_of(2)) {
+                if let Some(fast) = cx.receive_matching(|fast: &Fast| fast.fuel.is_multiple_of(2)) {
                     fast.token.take();
                 }
             }
@@ -281,9 +281,9 @@ impl Member {
         let other = self.world.any(&mut self.random).actor;
         match self.random.below(4) {
             0 => cx.stop(),
-            1 => cx.stop_when_drained(),
+            1 => cx.stop_gracefully(),
             2 => other.stop(),
-            _ => other.stop_when_drained(),
+            _ => other.stop_gracefully(),
         }
     }
 
@@ -395,7 +395,7 @@ impl Member {
             return;
         }
         let delay = self.micros(500);
-        if cx.notice_after(delay, resume).is_err() {
+        if cx.wake_after(delay, resume).is_err() {
             resume(self, cx);
         }
     }

@@ -95,7 +95,7 @@ fn step(world: &World, random: &mut Random) {
         }
         11 if random.below(world.stop_in) < 10 => match random.below(2) {
             0 => to.actor.stop(),
-            _ => to.actor.stop_when_drained(),
+            _ => to.actor.stop_gracefully(),
         },
         _ => {
             let (fast, record) = world.fast(&to, lane, 4);

@@ -199,7 +199,7 @@ impl HttpConnection {
                 return Ok(());
             }
         }
-        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(())
     }
 
@@ -422,10 +422,10 @@ impl Actor for HttpConnection {
         let Some(stream) = self.stream.take() else {
             return self.over(cx);
         };
-        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         self.socket = Some(Socket::accepted(stream, &self.common.poller, call));
         self.place
-            .on_drain(cx.notifier(|connection: &mut Self, cx| connection.drain(cx)));
+            .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.drain(cx)));
         self.run(cx);
     }
 }

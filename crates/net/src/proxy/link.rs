@@ -111,7 +111,7 @@ impl Link {
     }
 
     fn watch(&self, stream: TcpStream, cx: &Context<Self>) -> io::Result<Socket> {
-        let call = cx.notifier(|link: &mut Self, cx| link.ready(cx));
+        let call = cx.waker_fn(|link: &mut Self, cx| link.ready(cx));
         Socket::new(stream, &self.common.poller, call)
     }
 
@@ -121,7 +121,7 @@ impl Link {
         match self.open(cx) {
             Ok(()) => self.run(cx),
             Err(error) if is_exhausted(&error) && self.client.is_some() => {
-                let retried = cx.notice_after(EXHAUSTED_PAUSE, |link: &mut Self, cx| {
+                let retried = cx.wake_after(EXHAUSTED_PAUSE, |link: &mut Self, cx| {
                     if link.backend.is_none() && link.phase == Phase::Connecting {
                         link.try_open(cx);
                     }
@@ -195,7 +195,7 @@ impl Link {
         if let Phase::Lingering(linger) = &mut self.phase {
             let lingered = linger.step(client);
             if lingered == Lingered::More {
-                cx.notifier(|link: &mut Self, cx| link.run(cx))();
+                cx.waker_fn(|link: &mut Self, cx| link.run(cx))();
             }
             return Ok(lingered == Lingered::Over);
         }
@@ -225,7 +225,7 @@ impl Link {
                 return failure.map_or(Ok(false), Err);
             }
         }
-        cx.notifier(|link: &mut Self, cx| link.run(cx))();
+        cx.waker_fn(|link: &mut Self, cx| link.run(cx))();
         Ok(false)
     }
 
@@ -263,7 +263,7 @@ impl Link {
 impl Actor for Link {
     fn started(&mut self, cx: &mut Context<Self>) {
         self.place
-            .on_drain(cx.notifier(|link: &mut Self, cx| link.drain(cx)));
+            .on_drain(cx.waker_fn(|link: &mut Self, cx| link.drain(cx)));
         self.deadline
             .set(self.common.options.connect_time, cx, Self::expired);
         self.try_open(cx);

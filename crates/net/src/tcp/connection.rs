@@ -312,7 +312,7 @@ impl Connection {
                 return Ok(is_ended && self.has_ended);
             }
         }
-        cx.notifier(|connection: &mut Self, cx| connection.run(cx))();
+        cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(false)
     }
 
@@ -371,7 +371,7 @@ impl Actor for Connection {
             return cx.stop();
         };
         let _ = stream.set_nodelay(true);
-        let call = cx.notifier(|connection: &mut Self, cx| connection.ready(cx));
+        let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         match Socket::new(stream, &self.poller, call) {
             Ok(socket) => self.socket = Some(socket),
             Err(error) => {
@@ -380,7 +380,7 @@ impl Actor for Connection {
             }
         }
         if let Some(place) = &self.place {
-            place.on_drain(cx.notifier(|connection: &mut Self, cx| {
+            place.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
                 connection.is_closing = true;
                 connection.end(cx);
             }));

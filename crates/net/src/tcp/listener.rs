@@ -307,7 +307,7 @@ impl ListenerActor {
             return false;
         };
         if self.registration.is_none() {
-            let call = cx.notifier(|listener, cx| listener.ready(cx));
+            let call = cx.waker_fn(|listener, cx| listener.ready(cx));
             self.registration = self.poller.register(socket, Interest::READABLE, call).ok();
         }
         self.registration.is_some()
@@ -351,7 +351,7 @@ impl ListenerActor {
             }
         }
         // Others first.
-        cx.notifier(|listener: &mut Self, cx| listener.accept(cx))();
+        cx.waker_fn(|listener: &mut Self, cx| listener.accept(cx))();
     }
 
     /// Whether another connection may be open. If not, the next that ends has it go on.
@@ -361,7 +361,7 @@ impl ListenerActor {
             return true;
         }
         if state.resume.is_none() {
-            let resume = cx.notifier(|listener: &mut Self, cx| listener.accept(cx));
+            let resume = cx.waker_fn(|listener: &mut Self, cx| listener.accept(cx));
             state.resume = Some(Box::new(resume));
         }
         false
@@ -394,7 +394,7 @@ impl ListenerActor {
 
     /// Tries again after a while: whoever comes meanwhile waits in the backlog, and nothing spins.
     fn pause(&mut self, cx: &Context<Self>) {
-        let resumed = cx.notice_after(EXHAUSTED_PAUSE, |listener, cx| {
+        let resumed = cx.wake_after(EXHAUSTED_PAUSE, |listener, cx| {
             listener.is_paused = false;
             listener.accept(cx);
         });

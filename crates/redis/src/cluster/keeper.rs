@@ -136,7 +136,7 @@ impl Actor for Keeper {
     fn started(&mut self, cx: &mut Context<Self>) {
         if let Some(core) = self.core.upgrade() {
             core.topology.begin(cx.system());
-            core.on_call(cx.notifier(|keeper: &mut Self, cx| keeper.run(cx)));
+            core.on_call(cx.waker_fn(|keeper: &mut Self, cx| keeper.run(cx)));
             core.want_refresh();
         }
         self.run(cx);

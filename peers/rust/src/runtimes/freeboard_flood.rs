@@ -224,7 +224,7 @@ impl Handler<Line> for ScanServer {
         let tag = self.written;
         let me = self.me.as_ref().expect("it has started");
         me.tell(Written(tag)).expect("the lane is deep enough");
-        cx.take_first::<Written>(|answer| answer.0 == tag)
+        cx.receive_matching::<Written>(|answer| answer.0 == tag)
             .expect("the answer is queued");
     }
 }
@@ -270,7 +270,7 @@ fn scan(work: Work, scale: Scale) -> Result<Outcome> {
     }
     let seconds = released.elapsed().as_secs_f64();
     server.stop();
-    server.wait_ended();
+    server.join();
     let written = SCANNED.load(Ordering::SeqCst);
     Ok(Outcome::measured(written, seconds).with_field("drain_rate_deep", written as f64 / seconds))
 }

@@ -32,20 +32,20 @@ const SLOTS_WITH_TIMES: usize = 8;
 
 /// What to read of each actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Survey {
+pub enum StatsDetail {
     /// Counters alone: some 100 to 300 ns an actor.
     #[default]
     Counters,
     /// Also the quantiles of its times: some 2 us for an actor that has measured any.
-    Times,
+    Latencies,
 }
 
-/// One actor, as [`System::survey`] read it.
+/// One actor, as [`System::actor_stats`] read it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct ActorReading {
+pub struct ActorStats {
     /// Which actor, for [`System::actor_detail`].
-    pub at: ActorAt,
+    pub at: ActorKey,
     /// The name it was spawned with.
     pub name: Option<Arc<str>>,
     /// The type of the actor.
@@ -66,13 +66,13 @@ pub struct ActorReading {
     pub shed: u64,
     /// Times the actor was restarted.
     pub restarts: u32,
-    /// Quantiles of its times; none unless [`Survey::Times`] was asked for.
-    pub times: Option<ActorTimes>,
+    /// Quantiles of its times; none unless [`StatsDetail::Latencies`] was asked for.
+    pub times: Option<ActorLatencies>,
 }
 
 /// Quantiles since the actor's start, in nanoseconds; none where nothing was measured yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ActorTimes {
+pub struct ActorLatencies {
     /// Median time in queue, of the slowest lane.
     pub queue_p50_ns: Option<u64>,
     /// 99 % of the messages waited no longer, of the slowest lane.
@@ -95,27 +95,27 @@ pub struct ActorDetail {
 
 /// Where an actor is kept, and its number: finds it again without searching. Surveys come in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ActorAt {
+pub struct ActorKey {
     slot: u32,
     shard: u32,
     id: u64,
 }
 
 /// The order in which a survey comes by.
-impl Ord for ActorAt {
+impl Ord for ActorKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |at: &Self| (at.slot as usize / SLOTS, at.shard, at.slot, at.id);
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for ActorAt {
+impl PartialOrd for ActorKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl ActorAt {
+impl ActorKey {
     /// The actor's number.
     #[must_use]
     pub const fn id(self) -> u64 {
@@ -127,19 +127,19 @@ impl System {
     /// Reads the counters of all living actors. A set of true readings, not one instant frozen; an actor
     /// that begins or ends meanwhile may be in it or not. Its cost grows with the number of actors alone.
     #[must_use]
-    pub fn survey(&self, what: Survey) -> Vec<ActorReading> {
+    pub fn actor_stats(&self, what: StatsDetail) -> Vec<ActorStats> {
         let mut readings = Vec::new();
-        self.survey_into(what, &mut readings);
+        self.actor_stats_into(what, &mut readings);
         readings
     }
 
     /// The same into a list whose memory is used again: that of a hundred thousand is 15 MB, and fresh
     /// memory costs as much as reading them.
-    pub fn survey_into(&self, what: Survey, readings: &mut Vec<ActorReading>) {
+    pub fn actor_stats_into(&self, what: StatsDetail, readings: &mut Vec<ActorStats>) {
         let registry = &self.inner().registry;
         let at_once = match what {
-            Survey::Counters => SLOTS,
-            Survey::Times => SLOTS_WITH_TIMES,
+            StatsDetail::Counters => SLOTS,
+            StatsDetail::Latencies => SLOTS_WITH_TIMES,
         };
         readings.clear();
         readings.reserve(registry.len());
@@ -159,13 +159,13 @@ impl System {
 
     /// The gauges of one actor, if it is alive: several microseconds.
     #[must_use]
-    pub fn actor_snapshot(&self, at: ActorAt) -> Option<ActorSnapshot> {
+    pub fn actor_snapshot(&self, at: ActorKey) -> Option<ActorSnapshot> {
         self.find(at).map(|core| core.snapshot())
     }
 
     /// One actor in full, if it is alive.
     #[must_use]
-    pub fn actor_detail(&self, at: ActorAt) -> Option<ActorDetail> {
+    pub fn actor_detail(&self, at: ActorKey) -> Option<ActorDetail> {
         let core = self.find(at)?;
         let time_in_queue = (0..core.mailbox.lane_count())
             .map(|lane| {
@@ -180,7 +180,7 @@ impl System {
         })
     }
 
-    fn find(&self, at: ActorAt) -> Option<CoreRef> {
+    fn find(&self, at: ActorKey) -> Option<CoreRef> {
         let place = Place {
             shard: at.shard,
             slot: at.slot,
@@ -191,11 +191,11 @@ impl System {
     }
 }
 
-fn read(core: &Core, what: Survey) -> ActorReading {
+fn read(core: &Core, what: StatsDetail) -> ActorStats {
     let phase = core.state.phase();
     let place = core.place();
-    let mut reading = ActorReading {
-        at: ActorAt {
+    let mut reading = ActorStats {
+        at: ActorKey {
             slot: place.slot,
             shard: place.shard,
             id: core.id().get(),
@@ -210,7 +210,7 @@ fn read(core: &Core, what: Survey) -> ActorReading {
         handled: 0,
         shed: 0,
         restarts: core.restarts(),
-        times: (what == Survey::Times).then(|| times(core)),
+        times: (what == StatsDetail::Latencies).then(|| times(core)),
     };
     for lane in core.mailbox.lanes() {
         let (depth, accepted) = lane.depth_and_accepted();
@@ -223,8 +223,8 @@ fn read(core: &Core, what: Survey) -> ActorReading {
     reading
 }
 
-fn times(core: &Core) -> ActorTimes {
-    let mut times = ActorTimes::default();
+fn times(core: &Core) -> ActorLatencies {
+    let mut times = ActorLatencies::default();
     let in_queue = core.mailbox.lanes();
     for waited in in_queue.filter_map(|lane| lane.gauges.time_in_queue()) {
         if let Some([p50, p99]) = waited.values_at([0.5, 0.99]) {

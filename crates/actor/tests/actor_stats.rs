@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Gate, Hold, Noter, Notes, eventually, finish, system};
-use freeboard_actor::{ActorRef, SpawnOptions, Survey, System};
+use freeboard_actor::{ActorRef, SpawnOptions, StatsDetail, System};
 use freeboard_flow::{LaneConfig, Overload};
 
 fn noter(gate: &Gate) -> Noter {
@@ -17,7 +17,7 @@ fn noter(gate: &Gate) -> Noter {
 }
 
 fn ids(system: &System) -> Vec<u64> {
-    let readings = system.survey(Survey::Counters);
+    let readings = system.actor_stats(StatsDetail::Counters);
     readings.iter().map(|reading| reading.at.id()).collect()
 }
 
@@ -32,7 +32,7 @@ fn every_living_actor_is_in_it_once_and_in_the_same_order_each_time() {
     assert_eq!(first.iter().copied().collect::<BTreeSet<_>>(), wanted);
     // However many slots are read at a time.
     let slowly: Vec<u64> = system
-        .survey(Survey::Times)
+        .actor_stats(StatsDetail::Latencies)
         .iter()
         .map(|reading| reading.at.id())
         .collect();
@@ -71,7 +71,7 @@ fn a_reading_says_what_the_snapshot_says() {
         actor.tell(number).unwrap();
         actor.tell_lane(1, number).unwrap();
     }
-    let readings = system.survey(Survey::Counters);
+    let readings = system.actor_stats(StatsDetail::Counters);
     let [reading] = readings.as_slice() else {
         panic!("one actor, not {readings:?}");
     };
@@ -87,7 +87,7 @@ fn a_reading_says_what_the_snapshot_says() {
     assert_eq!(detail.time_in_queue.len(), 3);
     gate.open();
     eventually("all is handled", || {
-        let reading = &system.survey(Survey::Counters)[0];
+        let reading = &system.actor_stats(StatsDetail::Counters)[0];
         (reading.handled, reading.depth) == (111, 0)
     });
     finish(&system);
@@ -105,9 +105,9 @@ fn times_are_those_of_the_histograms() {
         actor.tell(number).unwrap();
     }
     eventually("all is handled", || {
-        system.survey(Survey::Counters)[0].handled == 2_000
+        system.actor_stats(StatsDetail::Counters)[0].handled == 2_000
     });
-    let reading = system.survey(Survey::Times).remove(0);
+    let reading = system.actor_stats(StatsDetail::Latencies).remove(0);
     let times = reading.times.unwrap();
     let detail = system.actor_detail(reading.at).unwrap();
     let queue = detail.time_in_queue[0].as_ref().unwrap();
@@ -123,7 +123,7 @@ fn an_actor_in_the_place_of_another_is_not_taken_for_it() {
     let system = system();
     let gate = Gate::default();
     let first = system.spawn(noter(&gate));
-    let at = system.survey(Survey::Counters)[0].at;
+    let at = system.actor_stats(StatsDetail::Counters)[0].at;
     first.stop();
     eventually("it is gone", || system.actors_alive() == 0);
     // Sixteen shards take turns: one of these gets the place.

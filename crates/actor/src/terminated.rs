@@ -5,7 +5,7 @@ use crate::id::ActorId;
 /// Why an actor ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum EndReason {
+pub enum ExitReason {
     /// It stopped itself or was stopped.
     Stopped,
     /// It was told to stop once its mailbox was empty, and did.
@@ -21,16 +21,16 @@ pub enum EndReason {
 /// Sent to those who watch an actor, once, when it has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct Terminated {
     /// The actor that has ended.
     pub actor: ActorId,
     /// Its name, if it had one.
     pub name: Option<String>,
     /// Why it ended.
-    pub reason: EndReason,
+    pub reason: ExitReason,
 }
 
-impl EndReason {
+impl ExitReason {
     pub(crate) const ALL: [Self; 5] = [
         Self::Stopped,
         Self::Drained,
