@@ -301,13 +301,16 @@ fn identity_of_chunks(
             let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
             let mut offset = ALIGNMENT as u64;
             while offset < scan.bytes() {
-                if let Slot::Chunk { header, .. } = scan.read(offset)? {
+                // With a key, one that the key does not agree with says nothing.
+                let is_wanted =
+                    |header: &ChunkHeader| key.is_none() || header.algorithm.is_sealed();
+                if let Ok(Slot::Chunk { header, .. }) = scan.search(offset, is_wanted)?
+                    && check_chunk(None, &header, scan.body()).is_ok()
+                {
                     let (algorithm, stream) = (header.algorithm, header.stream);
-                    let keys = key.filter(|_| algorithm.is_sealed());
-                    let keys = keys.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
-                    // With a key, one that the key does not agree with says nothing.
-                    let is_believed = key.is_some() == keys.is_some();
-                    if is_believed && check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
+                    // The way to the keys is long: only for what is whole without them.
+                    let keys = key.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
+                    if check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
                         return Ok(Some(header_before(&header, number, scan.bytes())));
                     }
                 }
