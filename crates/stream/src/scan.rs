@@ -3,13 +3,14 @@
 //! The floor on which recovery, readers, verification and salvage stand: it says what the bytes at
 //! an offset are, and judges nothing.
 
-use std::{io, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, io, sync::Arc};
 
 use crate::{
     format::{
-        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SegmentHeader, segment_name,
-        segment_number,
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SealUnit,
+        SegmentHeader, StreamId, segment_name, segment_number,
     },
+    seal::{MasterKey, Ratchet, check_segment},
     storage::{Access, Storage, StorageFile},
 };
 
@@ -285,6 +286,37 @@ fn headers(storage: &dyn Storage, numbers: &[u64]) -> io::Result<usize> {
         };
     }
     Ok(headers)
+}
+
+/// What all segments of a stream share.
+pub(crate) fn named(header: &SegmentHeader) -> (StreamId, Algorithm, SealUnit) {
+    (header.stream, header.algorithm, header.unit)
+}
+
+/// Sorts headers so that those of the stream that most of them name come first, and otherwise as they were: one segment
+/// of another stream does not decide what is read.
+pub(crate) fn sort_by_share(headers: &mut [SegmentHeader]) {
+    let mut shares: HashMap<_, usize> = HashMap::new();
+    for header in &*headers {
+        *shares.entry(named(header)).or_default() += 1;
+    }
+    headers.sort_by_key(|header| Reverse(shares[&named(header)]));
+}
+
+/// The first of these headers that the key agrees with. `number_max` is the largest number of a file: the way to a
+/// segment's keys is as long as its number, which an altered header may say anything about.
+pub(crate) fn agreed(
+    headers: &[SegmentHeader],
+    number_max: u64,
+    key: &MasterKey,
+) -> Option<SegmentHeader> {
+    let is_agreed = |header: &&SegmentHeader| {
+        header.algorithm.is_sealed() && header.number <= number_max && {
+            let keys = Ratchet::at(key, header.algorithm, header.stream, header.number).keys();
+            check_segment(&keys, header).is_ok()
+        }
+    };
+    headers.iter().find(is_agreed).copied()
 }
 
 /// The numbers of a stream's segments, in order.

@@ -10,8 +10,8 @@ use std::{
 };
 
 use freeboard_stream::{
-    Head, MasterKey, ReadError, ReaderOptions, SalvageOptions, SalvageReport, StreamOptions,
-    VerifyOptions,
+    Head, MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
+    StreamOptions, VerifyOptions,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, RECORD_HEAD_BYTES,
         SealUnit, StreamId, SyncKind, TAG_BYTES, segment_name, segment_number,
@@ -637,6 +637,44 @@ fn a_foreign_first_segment_is_passed_over() {
     }
 }
 
+/// Segments of another stream with the same key, and which records of ours are left.
+#[test]
+fn most_headers_say_which_stream_it_is() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        for (attack, stream, first, last) in [
+            ("splice 1", b"a stream of ours", 13, 36),
+            ("splice 3", b"a stream of ours", 1, 24),
+            ("splice 1; splice 2", b"a stream, theirs", 1, 24),
+        ] {
+            let mut memory = Memory::of(ours.segments());
+            carry_out(attack, &mut memory, &other);
+            let case = format!("{attack}, {sealing:?}, key {has_key}");
+            let key = memory.key().filter(|_| has_key);
+            let options = VerifyOptions::default();
+            let report = verify(&memory, key.as_ref(), &options, &mut |_| {}).unwrap();
+            assert_eq!(report.stream, StreamId(*stream), "{case}");
+            let (sequences, report) = salvaged(&memory, has_key);
+            assert!(sequences.into_iter().eq(first..=last), "{case}: {report:?}");
+            for from in [ReadFrom::Start, ReadFrom::Sequence(first)] {
+                let options = ReaderOptions::new().key(key.clone()).from(from);
+                let mut reader = options.open_on(Arc::new(memory.clone())).unwrap();
+                if from == ReadFrom::Start && first > 1 {
+                    let refused = reader.next_record().unwrap_err();
+                    assert!(
+                        matches!(refused, ReadError::Damaged { segment: 1, .. }),
+                        "{case}: {refused}"
+                    );
+                    reader.skip_damage().unwrap();
+                }
+                let sequences = reader.map_while(Result::ok).map(|record| record.sequence);
+                assert!(sequences.eq(first..=last), "{case}, {from:?}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
     each_sealing(|sealing, has_key| {
@@ -665,7 +703,7 @@ fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
             assert!(sequences.is_sorted_by(|left, right| left < right), "{case}");
             let expected = match attack {
                 "foreign 4" => 36,
-                "splice 2" | "splice 3" => 24,
+                "splice 1" | "splice 2" | "splice 3" => 24,
                 _ => continue,
             };
             assert_eq!(sequences.len(), expected, "{case}: {sequences:?}");
