@@ -147,6 +147,10 @@ pub(crate) fn prepare(
 pub(crate) fn reserve_mark(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
     match storage.open(RETENTION_MARK, Access::Cached) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            let what = format!("{RETENTION_MARK} is a directory");
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
+        }
         there => return there,
     }
     let unfinished = format!("{RETENTION_MARK}{PREPARING}");
