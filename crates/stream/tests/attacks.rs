@@ -327,10 +327,27 @@ fn a_stray_file_stops_no_tool() {
         assert_eq!(reader.map(Result::unwrap).count(), 36, "{name}, {stray:?}");
         let options = StreamOptions::new()
             .seal(sealing.algorithm, sealing.unit)
+            .segment_bytes(64 << 10)
             .key(key.clone());
         let stream = options.open(directory.path()).unwrap();
-        stream.append(b"goes on").unwrap().wait().unwrap();
+        for _ in 0..20 {
+            let ticket = stream.append(&[9; 10_000]).unwrap();
+            let wrote = ticket.wait();
+            assert!(wrote.is_ok(), "{name}, {stray:?}: {:?}", stream.fault());
+        }
         stream.close().unwrap();
+        let report = verify(&*disk, Some(&key), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(
+            (report.records, report.damage_count),
+            (56, u64::from(*is_named)),
+            "{name}, {stray:?}: {:?}",
+            report.damages
+        );
+        assert!(report.segments > 4, "{name}, {stray:?}");
+        if matches!(stray, Stray::Directory) {
+            let kept = directory.path().join(format!("{name}.0.broken"));
+            assert!(kept.is_dir(), "it is set aside");
+        }
     }
 }
 
