@@ -3,6 +3,9 @@
 #![doc = include_str!("../../../README.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+mod guide;
+
 pub use freeboard_actor::*;
 
 /// The page that shows everything, live.

@@ -1,0 +1,19 @@
+//! The guide in `docs/guide`. Its code blocks are tests of this crate.
+
+macro_rules! chapters {
+    ($($(#[$attribute:meta])* $chapter:ident: $file:literal;)*) => {
+        $(
+            $(#[$attribute])*
+            #[doc = include_str!(concat!("../../../docs/guide/", $file))]
+            mod $chapter {}
+        )*
+    };
+}
+
+chapters! {
+    first_actor: "01-first-actor.md";
+    messages: "02-messages.md";
+    mailboxes: "03-mailboxes.md";
+    overload: "04-overload.md";
+    supervision: "05-supervision.md";
+}
