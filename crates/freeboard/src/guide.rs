@@ -16,4 +16,9 @@ chapters! {
     mailboxes: "03-mailboxes.md";
     overload: "04-overload.md";
     supervision: "05-supervision.md";
+    asynchronous: "06-async.md";
+    blocking: "07-blocking.md";
+    groups: "08-groups.md";
+    dams: "09-dams.md";
+    pinned: "10-pinned.md";
 }
