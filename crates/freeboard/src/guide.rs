@@ -21,4 +21,9 @@ chapters! {
     groups: "08-groups.md";
     dams: "09-dams.md";
     pinned: "10-pinned.md";
+    streams: "11-streams.md";
+    redis_and_cache: "12-redis-and-cache.md";
+    network: "13-network.md";
+    observability: "14-observability.md";
+    testing: "15-testing.md";
 }
