@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(doctest)]
-mod guide;
+mod documents;
 
 pub use freeboard_actor::*;
 
