@@ -49,6 +49,7 @@
 //! Linux is the primary platform: all tests and measurements run there. Other systems are not tested.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use freeboard_actor::*;
