@@ -70,18 +70,28 @@ Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C, 143 SIGTERM.
 const INFO_EXAMPLES: &str = "\
 Examples:
   freeboard stream info LOG
-  freeboard stream info LOG --json | jq .last_record";
+  freeboard stream info LOG --json | jq .last_record
+
+Exit codes: 0 done; 2 could not read (no stream, wrong key, unreadable).";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
   freeboard stream head LOG --key-file ~/log.key > kept.head
-      keep it where who can write the stream cannot write; `verify --expect-head` takes it";
+      keep it where who can write the stream cannot write; `verify --expect-head` takes it
+
+Exit codes: 0 whole; 1 damaged, no head is printed; 2 could not check (no stream, no records, wrong key, unreadable).";
 
 const SALVAGE_EXAMPLES: &str = "\
 Examples:
   freeboard stream salvage LOG WHOLE --key-file ~/log.key
       what cannot be checked with the key is left out, and the copy is sealed anew
-  freeboard stream salvage LOG WHOLE --key-file ~/log.key --doubtful";
+  freeboard stream salvage LOG WHOLE --key-file ~/log.key --doubtful
+
+Without a key, records are copied in the order of the segment files. If somebody has swapped files, the copy's records
+are out of order.
+
+Exit codes: 0 all records copied; 1 some were not, or the copy's end could not be written; 2 could not read the stream
+(no stream, wrong key, unreadable) or write the copy, or bad usage.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
