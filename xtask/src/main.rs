@@ -2,7 +2,7 @@
 //!
 //! `test` and `ci` are what a contributor and the build machine run; `tidy` keeps the style rules as
 //! a test; `soak` searches longer for rare interleavings; `peers` measures Freeboard beside other
-//! runtimes and writes the tables of PERFORMANCE.md.
+//! runtimes and writes the tables of docs/measurements.
 
 #![forbid(unsafe_code)]
 // This is a command-line tool: what it has to say goes to the terminal.

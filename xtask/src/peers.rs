@@ -4,7 +4,7 @@
 //!  suite ──► programs ──► rounds: work A on every peer, work B on every peer, ... and again
 //!            (build)         │  one process a run, one JSON line from it
 //!                            ▼
-//!                         results ──► statistics ──► tables, goals ──► PERFORMANCE.md
+//!                         results ──► statistics ──► tables, goals ──► docs/measurements
 //! ```
 //!
 //! Runs are interleaved so that a slow minute of the machine falls on all peers alike; claims in the
@@ -17,9 +17,9 @@ mod goals;
 mod group;
 mod jvm;
 mod machine;
+mod measurements;
 mod outcome;
 mod peer;
-mod performance;
 mod process;
 mod programs;
 mod results;
@@ -88,7 +88,7 @@ pub(crate) struct Options<S: Group> {
     /// Only these works, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "WORK", value_parser = PossibleValuesParser::new(figure::work_names(S::FIGURES)))]
     work: Vec<String>,
-    /// Print the tables, leave PERFORMANCE.md alone
+    /// Print the tables, leave docs/measurements alone
     #[arg(long)]
     no_write: bool,
     /// A run that takes longer is ended and counts as failed
@@ -140,14 +140,14 @@ fn run_group<S: Group>(options: &Options<S>) -> Result<()> {
     );
     println!("\n{text}");
     if !options.no_write {
-        write_performance(&root, S::NAME, &text)?;
+        write_measurements(&root, S::NAME, &text)?;
     }
     Ok(())
 }
 
-fn write_performance(root: &Path, name: &str, text: &str) -> Result<()> {
-    let path = root.join("PERFORMANCE.md");
-    performance::replace_section(&path, name, text)
+fn write_measurements(root: &Path, name: &str, text: &str) -> Result<()> {
+    let path = root.join(format!("docs/measurements/{name}.md"));
+    measurements::replace_section(&path, name, text)
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("written to {}", path.display());
     Ok(())

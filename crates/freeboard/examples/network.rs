@@ -4,8 +4,6 @@
 //!   curl http://127.0.0.1:8081/    curl http://127.0.0.1:8082/    nc 127.0.0.1 8083
 //! ```
 
-#![allow(clippy::print_stdout, reason = "an example for who watches")]
-
 use std::time::Duration;
 
 use freeboard::{

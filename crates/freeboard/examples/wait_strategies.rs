@@ -2,8 +2,6 @@
 //! then: the table of `docs/wait-strategies.md`.
 //!
 //!     cargo run --release -p freeboard --example wait_strategies
-#![allow(clippy::print_stdout)]
-
 use std::{
     sync::mpsc,
     thread,

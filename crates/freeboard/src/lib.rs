@@ -1,29 +1,86 @@
-//! The face: what users of Freeboard depend on. All floors' public items, and a prelude.
+//! The facade of [Freeboard](https://github.com/freeboard-rs/freeboard): an actor runtime that stays within its bounds
+//! under overload. It re-exports the crates of the project and has a [`prelude`].
 //!
-#![doc = include_str!("../../../README.md")]
+//! ```
+//! use freeboard::prelude::*;
+//! use std::time::Duration;
+//!
+//! struct Counter(u64);
+//! struct Add(u64);
+//!
+//! impl Actor for Counter {}
+//!
+//! impl Handler<Add> for Counter {
+//!     type Reply = u64;
+//!     fn handle(&mut self, msg: Add, _cx: &mut Context<Self>) -> u64 {
+//!         self.0 += msg.0;
+//!         self.0
+//!     }
+//! }
+//!
+//! let system = System::builder().build()?;
+//! let counter = system.spawn(Counter(0));
+//! counter.tell(Add(1))?;
+//! assert_eq!(counter.ask(Add(2)).wait()?, 3);
+//! assert!(system.shutdown(Duration::from_secs(5)).is_clean());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! The default is the actor core with the hook for tokio. Each other part is a feature.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `tokio` (default) | attach a tokio runtime to a system |
+//! | `stream` | `freeboard::stream`: durable, sealed, append-only logs |
+//! | `net` | `freeboard::net`: TCP, HTTP/1.1 and a TCP proxy as actors |
+//! | `redis` | `freeboard::redis`: a pipelined Redis client; implies `net` |
+//! | `cache` | `freeboard::cache`: a leased cache on Redis; implies `redis` |
+//! | `redis-embedded` | `freeboard::redis_embedded`: a small Redis server in the process; implies `cache` |
+//! | `board` | `freeboard::board`: a live page of everything that is counted; implies `tokio` |
+//! | `opentelemetry` | `freeboard::meter::opentelemetry`: metrics as instruments of OpenTelemetry |
+//! | `spans` | a `tracing` span around each handled message |
+//! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
+//! | `full` | everything above |
+//!
+//! # Platform
+//!
+//! Linux is the primary platform: all tests and measurements run there. Other systems are not tested.
+
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(doctest)]
+mod documents;
 
 pub use freeboard_actor::*;
 
-/// The page that shows everything, live.
+/// A live page of everything that is counted.
 #[cfg(feature = "board")]
 pub use freeboard_board as board;
 /// A leased cache on Redis.
+#[cfg(feature = "cache")]
 pub use freeboard_cache as cache;
 /// Bounds, overload policies, credit: pure decisions.
 pub use freeboard_flow as flow;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
 /// Sockets, HTTP and a TCP proxy as actors.
+#[cfg(feature = "net")]
 pub use freeboard_net as net;
 /// A pipelined Redis client.
+#[cfg(feature = "redis")]
 pub use freeboard_redis as redis;
-/// A small Redis inside of the process, on loopback.
+/// A small Redis server in the process, on loopback.
+#[cfg(feature = "redis-embedded")]
 pub use freeboard_redis_embedded as redis_embedded;
 /// Sealed, durable, append-only logs.
+#[cfg(feature = "stream")]
 pub use freeboard_stream as stream;
 
-/// What most programs need. It leaves the names of the standard library as they are:
+/// The names that most programs need. It leaves the names of the standard library as they are:
 ///
 /// ```
 /// use freeboard::prelude::*;

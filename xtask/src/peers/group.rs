@@ -10,9 +10,9 @@ use super::peer::Kind;
 pub(crate) use board::Board;
 pub(crate) use fetch::Fetch;
 
-/// A set of works that is measured together and has its own section in PERFORMANCE.md.
+/// A set of works that is measured together and has its own file in docs/measurements.
 pub(crate) trait Group: Send + Sync + Clone + 'static {
-    /// The section's name.
+    /// The name of its file and section.
     const NAME: &'static str;
     /// Who has something to show in these works, by name.
     const PEERS: &'static [&'static str];

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use freeboard::meter::{Family, FamilyKind, Unit};
 
-use crate::catalogue;
+use super::catalogue;
 
 /// Units that are not base units, and parts of names that are no units' place.
 const FORBIDDEN: [&str; 16] = [

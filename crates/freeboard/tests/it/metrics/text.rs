@@ -5,7 +5,7 @@ use std::{collections::HashSet, io};
 use freeboard::meter::{Exposition, FamilyKind, Sample};
 use prometheus_parse::{Scrape, Value};
 
-use crate::catalogue;
+use super::catalogue;
 
 /// The families as text.
 fn text() -> String {

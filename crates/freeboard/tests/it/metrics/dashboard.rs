@@ -5,7 +5,7 @@ use std::{collections::HashSet, fs};
 use freeboard::meter::{Family, FamilyKind, Unit};
 use serde_json::Value;
 
-use crate::{
+use super::{
     catalogue,
     page::docs,
     query::{Use, grouping, legend_labels, uses},

@@ -1,7 +1,6 @@
-//! PERFORMANCE.md: text that people write, with sections that the suites write.
+//! docs/measurements: one file for each suite, with a section that the suite writes.
 //!
-//! A section lies between `<!-- peers:NAME -->` and `<!-- /peers:NAME -->`; all other text is left as
-//! it is.
+//! The section lies between `<!-- peers:NAME -->` and `<!-- /peers:NAME -->`. People write the rest of the file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,19 +8,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-const INTRODUCTION: &str = "\
-# Performance
-
-Measured side by side: each peer does the same work in a process of its own, the runs of all peers
-interleaved over several rounds. A claim rests on the ratios within one such run, not on figures of
-different days. The sections between markers are written by `cargo xtask peers`.
-";
-
 /// Puts `text` into the section, creating the section or the file where it is missing.
 pub(crate) fn replace_section(path: &Path, name: &str, text: &str) -> Result<()> {
     let document = match fs::read_to_string(path) {
         Ok(document) => document,
-        Err(error) if error.kind() == ErrorKind::NotFound => INTRODUCTION.to_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("# {}\n", title(name)),
         Err(error) => return Err(error).context("it cannot be read"),
     };
     fs::write(path, with_section(&document, name, text)?).context("it cannot be written")
@@ -37,11 +28,7 @@ fn with_section(document: &str, name: &str, text: &str) -> Result<String> {
             &document[..start],
             &document[end + closing.len()..]
         )),
-        (None, None) => Ok(format!(
-            "{}\n\n## {}\n\n{section}\n",
-            document.trim_end(),
-            title(name)
-        )),
+        (None, None) => Ok(format!("{}\n\n{section}\n", document.trim_end())),
         _ => bail!("the markers {opening} and {closing} do not enclose a section"),
     }
 }
@@ -60,13 +47,18 @@ mod tests {
     #[test]
     fn a_missing_file_is_created_and_then_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("PERFORMANCE.md");
-        replace_section(&path, "messaging", "first").unwrap();
+        let path = folder.path().join("flood.md");
+        replace_section(&path, "flood", "first").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            "# Flood\n\n<!-- peers:flood -->\n\nfirst\n\n<!-- /peers:flood -->\n"
+        );
+        fs::write(&path, format!("{text}\nby hand\n")).unwrap();
         replace_section(&path, "flood", "second").unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(INTRODUCTION.trim_end()));
-        assert!(text.contains("## Messaging\n\n<!-- peers:messaging -->\n\nfirst\n"));
-        assert!(text.contains("## Flood"));
+        assert!(text.contains("<!-- peers:flood -->\n\nsecond\n"));
+        assert!(text.ends_with("\nby hand\n"));
     }
 
     #[test]

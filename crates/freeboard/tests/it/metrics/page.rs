@@ -4,10 +4,9 @@ use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::PathBuf};
 
 use freeboard::meter::{Family, Unit};
 
-use crate::catalogue::{self, Section};
+use super::catalogue::{self, Section};
 
-const BEGIN: &str =
-    "<!-- begin of the tables, written by `cargo test -p freeboard --test metrics` -->\n";
+const BEGIN: &str = "<!-- begin of the tables, written by `cargo test -p freeboard --features full --test it` -->\n";
 const END: &str = "<!-- end of the tables -->\n";
 
 /// With this set the page is written anew instead of being compared.

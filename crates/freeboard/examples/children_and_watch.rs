@@ -1,0 +1,78 @@
+//! How does an actor have children, and how does it learn that one has terminated?
+//!
+//! ```console
+//! cargo run -p freeboard --example children_and_watch
+//! ```
+
+use std::{error::Error, sync::mpsc, time::Duration};
+
+use freeboard::{SpawnError, prelude::*};
+
+struct Worker {
+    name: &'static str,
+    log: mpsc::Sender<String>,
+}
+
+impl Actor for Worker {
+    fn stopped(&mut self, _cx: &mut Context<Self>) {
+        let _ = self.log.send(format!("{} stopped", self.name));
+    }
+}
+
+struct Foreman {
+    log: mpsc::Sender<String>,
+}
+
+struct Hire(&'static str);
+
+impl Actor for Foreman {
+    fn stopped(&mut self, _cx: &mut Context<Self>) {
+        let _ = self.log.send("the foreman stopped".to_owned());
+    }
+}
+
+impl Handler<Hire> for Foreman {
+    type Reply = Result<ActorRef<Worker>, SpawnError>;
+    fn handle(&mut self, hire: Hire, cx: &mut Context<Self>) -> Self::Reply {
+        let (name, log) = (hire.0, self.log.clone());
+        let options = SpawnOptions::new().name(name);
+        let worker = cx.spawn_once(options, Worker { name, log })?; // a child: it ends before its parent
+        cx.watch(&worker);
+        Ok(worker)
+    }
+}
+
+impl Handler<Terminated> for Foreman {
+    type Reply = ();
+    fn handle(&mut self, end: Terminated, _cx: &mut Context<Self>) {
+        let name = end.name.unwrap_or_default();
+        let line = format!("the foreman saw {name}: {:?}", end.reason);
+        let _ = self.log.send(line);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let system = System::builder().build()?;
+    let (log, lines) = mpsc::channel();
+    let foreman = system.spawn(Foreman { log });
+    let ann = foreman.ask(Hire("ann")).wait()??;
+    foreman.ask(Hire("bob")).wait()??;
+
+    ann.stop();
+    let first = [lines.recv()?, lines.recv()?];
+    println!("{}", first.join("\n"));
+    assert_eq!(first, ["ann stopped", "the foreman saw ann: Stopped"]);
+
+    foreman.stop();
+    let then = [lines.recv()?, lines.recv()?];
+    println!("{}", then.join("\n"));
+    assert_eq!(then, ["bob stopped", "the foreman stopped"]);
+
+    assert!(system.shutdown(Duration::from_secs(5)).is_clean());
+    Ok(())
+}
+
+#[test]
+fn runs() {
+    main().expect("no error");
+}

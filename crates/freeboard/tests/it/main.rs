@@ -1,0 +1,6 @@
+//! The facade: its examples run, each feature works, and the metrics of all crates agree with their documents.
+
+mod examples;
+mod features;
+#[cfg(all(feature = "redis-embedded", feature = "stream"))]
+mod metrics;
