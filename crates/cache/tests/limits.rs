@@ -200,7 +200,8 @@ fn a_full_connection_is_as_good_as_none() {
     let redis = Redis::connect(&bench.system, &bench.poller, options).unwrap();
     redis.wait_up(LONG).unwrap();
     let cache = Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    // Its subscription has been in the only place, and has left it.
+    let ping = || redis.cmd::<()>(Command::new("PING")).wait();
+    // Its `SUBSCRIBE` has used the only credit, and has returned it.
     eventually("its subscription stands", || {
         let command = Command::new("PUBSUB").arg("NUMSUB");
         let subscribed = bench
@@ -208,13 +209,13 @@ fn a_full_connection_is_as_good_as_none() {
             .cmd(command.arg("freeboard-cache:cache:"))
             .wait();
         let (_, count): (String, u64) = subscribed.unwrap();
-        count == 1 && redis.ping().wait().is_ok()
+        count == 1 && ping().is_ok()
     });
-    // The only place is taken for as long as the list is empty.
+    // `BLPOP` holds the only credit while the list is empty.
     let command = Command::new("BLPOP").key("list").integer(0);
     redis.cmd::<()>(command).then(|_| {});
     eventually("it is taken", || {
-        redis.ping().wait() == Err(RedisError::QueueFull)
+        ping() == Err(RedisError::QueueFull)
     });
     let holder = lease(&cache, "k");
     assert!(holder.is_direct());
