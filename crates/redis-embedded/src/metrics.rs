@@ -17,15 +17,15 @@ pub struct EmbeddedSnapshot {
     pub connections_unfinished: u64,
     /// Bytes of unfinished requests, without the first 64 KiB of each connection.
     pub unfinished_bytes: usize,
-    /// Requests.
+    /// Requests executed or refused.
     pub commands: u64,
     /// Keys, including expired keys that were not removed yet.
     pub keys: usize,
-    /// What keys and values take, in bytes.
+    /// Memory of keys and values, in bytes.
     pub bytes: usize,
     /// Reads that found a key.
     pub hits: u64,
-    /// Reads that found none.
+    /// Reads that found no key.
     pub misses: u64,
     /// Expired keys.
     pub expired: u64,
@@ -50,83 +50,38 @@ type Family = (
     fn(&EmbeddedSnapshot) -> u64,
 );
 
-const FAMILIES: &[Family] = &[
-    (
-        "freeboard_redis_embedded_connections",
-        FamilyKind::Gauge,
-        "Connections that are open.",
-        |it| it.connections as u64,
-    ),
-    (
-        "freeboard_redis_embedded_connections_refused_total",
-        FamilyKind::Counter,
-        "Connections refused because there were too many.",
-        |it| it.connections_refused,
-    ),
-    (
-        "freeboard_redis_embedded_connections_overflowed_total",
-        FamilyKind::Counter,
-        "Connections closed because their client had left too much unread.",
-        |it| it.connections_overflowed,
-    ),
-    (
-        "freeboard_redis_embedded_connections_malformed_total",
-        FamilyKind::Counter,
-        "Connections closed because what came was no request, or was HTTP.",
-        |it| it.connections_malformed,
-    ),
-    (
-        "freeboard_redis_embedded_connections_unfinished_total",
-        FamilyKind::Counter,
-        "Connections closed because the unfinished requests of all clients took too many bytes.",
-        |it| it.connections_unfinished,
-    ),
-    (
-        "freeboard_redis_embedded_unfinished_bytes",
-        FamilyKind::Gauge,
-        "What unfinished requests and transactions take; the first 64 KiB of each connection do not count.",
-        |it| it.unfinished_bytes as u64,
-    ),
-    (
-        "freeboard_redis_embedded_commands_total",
-        FamilyKind::Counter,
-        "Requests.",
-        |it| it.commands,
-    ),
-    (
-        "freeboard_redis_embedded_keys",
-        FamilyKind::Gauge,
-        "Keys, with those that are over and were not looked at since.",
-        |it| it.keys as u64,
-    ),
-    (
-        "freeboard_redis_embedded_stored_bytes",
-        FamilyKind::Gauge,
-        "What keys and values take.",
-        |it| it.bytes as u64,
-    ),
-    (
-        "freeboard_redis_embedded_hits_total",
-        FamilyKind::Counter,
-        "Reads that found a key.",
-        |it| it.hits,
-    ),
-    (
-        "freeboard_redis_embedded_misses_total",
-        FamilyKind::Counter,
-        "Reads that found no key.",
-        |it| it.misses,
-    ),
-    (
-        "freeboard_redis_embedded_expired_total",
-        FamilyKind::Counter,
-        "Keys whose time was over.",
-        |it| it.expired,
-    ),
-    (
-        "freeboard_redis_embedded_evicted_total",
-        FamilyKind::Counter,
-        "Keys that made way for others.",
-        |it| it.evicted,
-    ),
-];
+/// Declares the table of metrics, one row each.
+macro_rules! families {
+    ($($kind:ident $name:literal = |$it:ident| $value:expr, $help:literal;)+) => {
+        const FAMILIES: &[Family] = &[$(($name, FamilyKind::$kind, $help, |$it| $value),)+];
+    };
+}
+
+families! {
+    Gauge "freeboard_redis_embedded_connections" = |it| it.connections as u64,
+        "Open connections.";
+    Counter "freeboard_redis_embedded_connections_refused_total" = |it| it.connections_refused,
+        "Connections refused by the limit.";
+    Counter "freeboard_redis_embedded_connections_overflowed_total" = |it| it.connections_overflowed,
+        "Connections closed because of too many unread replies or messages.";
+    Counter "freeboard_redis_embedded_connections_malformed_total" = |it| it.connections_malformed,
+        "Connections closed because of a malformed request, or HTTP.";
+    Counter "freeboard_redis_embedded_connections_unfinished_total" = |it| it.connections_unfinished,
+        "Connections closed by the limit of unfinished requests.";
+    Gauge "freeboard_redis_embedded_unfinished_bytes" = |it| it.unfinished_bytes as u64,
+        "Bytes of unfinished requests, without the first 64 KiB of each connection.";
+    Counter "freeboard_redis_embedded_commands_total" = |it| it.commands,
+        "Requests executed or refused.";
+    Gauge "freeboard_redis_embedded_keys" = |it| it.keys as u64,
+        "Keys, including expired keys that were not removed yet.";
+    Gauge "freeboard_redis_embedded_stored_bytes" = |it| it.bytes as u64,
+        "Memory of keys and values, in bytes.";
+    Counter "freeboard_redis_embedded_hits_total" = |it| it.hits,
+        "Reads that found a key.";
+    Counter "freeboard_redis_embedded_misses_total" = |it| it.misses,
+        "Reads that found no key.";
+    Counter "freeboard_redis_embedded_expired_total" = |it| it.expired,
+        "Expired keys.";
+    Counter "freeboard_redis_embedded_evicted_total" = |it| it.evicted,
+        "Evicted keys.";
+}

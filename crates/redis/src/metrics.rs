@@ -108,7 +108,7 @@ pub struct RedisSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConnectionSnapshot {
-    /// Whether it takes commands.
+    /// Whether it accepts commands.
     pub is_up: bool,
     /// Commands handed to the socket.
     pub sent: u64,
@@ -192,14 +192,14 @@ pub(crate) fn render_connections(
             )
         })
     };
-    for (name, kind, help, field) in FAMILIES {
+    for (name, kind, help, field) in CONNECTION_FAMILIES {
         text.family(name, *kind, help);
         for (labels, connection) in labelled() {
             text.sample(name, &labels, field(connection) as f64);
         }
     }
     let name = "freeboard_redis_shed_total";
-    let help = "Commands that were not sent, by reason.";
+    let help = "Commands refused before they were sent, by reason.";
     text.family(name, FamilyKind::Counter, help);
     for ([client, label], connection) in labelled() {
         let shed = &connection.shed;
@@ -212,150 +212,92 @@ pub(crate) fn render_connections(
             text.sample(name, &[client, label, ("reason", reason)], count as f64);
         }
     }
-    for (name, help, field) in SUMMARIES {
+    let mut summary = |name, help, field: fn(&ConnectionSnapshot) -> &HistogramSummary| {
         text.family(name, FamilyKind::Summary, help);
         for (labels, connection) in labelled() {
             text.summary(name, &labels, field(connection));
         }
-    }
+    };
+    let name = "freeboard_redis_from_tell_seconds";
+    let help = "From the caller's call to the reply.";
+    summary(name, help, |it| &it.from_tell);
+    let name = "freeboard_redis_from_send_seconds";
+    let help = "From the write to the reply.";
+    summary(name, help, |it| &it.from_send);
 }
 
-type Family = (
+type Family<S> = (
     &'static str,
     FamilyKind,
     &'static str,
-    fn(&ConnectionSnapshot) -> u64,
+    fn(&S) -> u64,
 );
 
-const FAMILIES: &[Family] = &[
-    (
-        "freeboard_redis_up",
-        FamilyKind::Gauge,
-        "Whether the connection takes commands.",
-        |it| u64::from(it.is_up),
-    ),
-    (
-        "freeboard_redis_sent_total",
-        FamilyKind::Counter,
-        "Commands that were sent.",
-        |it| it.sent,
-    ),
-    (
-        "freeboard_redis_sent_bytes_total",
-        FamilyKind::Counter,
-        "Bytes that were sent.",
-        |it| it.sent_bytes,
-    ),
-    (
-        "freeboard_redis_batches_total",
-        FamilyKind::Counter,
-        "Batches in which commands were sent.",
-        |it| it.batches,
-    ),
-    (
-        "freeboard_redis_replies_total",
-        FamilyKind::Counter,
-        "Replies that came.",
-        |it| it.replies,
-    ),
-    (
-        "freeboard_redis_received_bytes_total",
-        FamilyKind::Counter,
-        "Bytes that came.",
-        |it| it.received_bytes,
-    ),
-    (
-        "freeboard_redis_in_flight",
-        FamilyKind::Gauge,
-        "Commands that were sent and have no reply yet.",
-        |it| it.in_flight,
-    ),
-    (
-        "freeboard_redis_waiting",
-        FamilyKind::Gauge,
-        "Commands that were not sent yet.",
-        |it| it.waiting,
-    ),
-    (
-        "freeboard_redis_under_way_bytes",
-        FamilyKind::Gauge,
-        "Bytes of commands without a reply.",
-        |it| it.bytes_under_way,
-    ),
-    (
-        "freeboard_redis_tombstones",
-        FamilyKind::Gauge,
-        "Commands in flight for whose reply nobody waits.",
-        |it| it.tombstones,
-    ),
-    (
-        "freeboard_redis_timed_out_total",
-        FamilyKind::Counter,
-        "Commands whose deadline passed after they were sent.",
-        |it| it.timed_out,
-    ),
-    (
-        "freeboard_redis_lost_total",
-        FamilyKind::Counter,
-        "Commands that were sent when the connection was lost.",
-        |it| it.lost,
-    ),
-    (
-        "freeboard_redis_replies_refused_total",
-        FamilyKind::Counter,
-        "Replies that the mailbox they were for refused.",
-        |it| it.replies_refused,
-    ),
-    (
-        "freeboard_redis_connects_total",
-        FamilyKind::Counter,
-        "Times that the connection came up.",
-        |it| it.connects,
-    ),
-    (
-        "freeboard_redis_connect_failures_total",
-        FamilyKind::Counter,
-        "Attempts to connect that failed.",
-        |it| it.connect_failures,
-    ),
-    (
-        "freeboard_redis_stuck_total",
-        FamilyKind::Counter,
-        "Times that a connection was replaced because a reply was overdue.",
-        |it| it.stuck,
-    ),
-    (
-        "freeboard_redis_pushes_total",
-        FamilyKind::Counter,
-        "Messages for subscribers.",
-        |it| it.pushes,
-    ),
-    (
-        "freeboard_redis_pushes_shed_total",
-        FamilyKind::Counter,
-        "Messages for subscribers that a mailbox refused.",
-        |it| it.pushes_shed,
-    ),
-];
+/// Declares a table of metrics, one row each.
+macro_rules! families {
+    ($table:ident: $snapshot:ty; $($kind:ident $name:literal = |$it:ident| $value:expr, $help:literal;)+) => {
+        const $table: &[Family<$snapshot>] = &[$(($name, FamilyKind::$kind, $help, |$it| $value),)+];
+    };
+}
 
-type Summary = (
-    &'static str,
-    &'static str,
-    fn(&ConnectionSnapshot) -> &HistogramSummary,
-);
+families! {
+    CONNECTION_FAMILIES: ConnectionSnapshot;
+    Gauge "freeboard_redis_up" = |it| u64::from(it.is_up),
+        "Whether the connection accepts commands.";
+    Counter "freeboard_redis_sent_total" = |it| it.sent,
+        "Commands handed to the socket.";
+    Counter "freeboard_redis_sent_bytes_total" = |it| it.sent_bytes,
+        "Bytes of commands handed to the socket.";
+    Counter "freeboard_redis_batches_total" = |it| it.batches,
+        "Batches handed to the socket.";
+    Counter "freeboard_redis_replies_total" = |it| it.replies,
+        "Commands with a complete reply.";
+    Counter "freeboard_redis_received_bytes_total" = |it| it.received_bytes,
+        "Bytes received.";
+    Gauge "freeboard_redis_in_flight" = |it| it.in_flight,
+        "Sent commands without a reply.";
+    Gauge "freeboard_redis_waiting" = |it| it.waiting,
+        "Commands not sent yet.";
+    Gauge "freeboard_redis_under_way_bytes" = |it| it.bytes_under_way,
+        "Bytes of commands in flight and waiting.";
+    Gauge "freeboard_redis_tombstones" = |it| it.tombstones,
+        "Units in flight whose deadline has passed; their replies are dropped.";
+    Counter "freeboard_redis_timed_out_total" = |it| it.timed_out,
+        "Commands whose deadline passed after they were sent.";
+    Counter "freeboard_redis_lost_total" = |it| it.lost,
+        "Commands in flight when the connection was lost.";
+    Counter "freeboard_redis_replies_refused_total" = |it| it.replies_refused,
+        "Replies refused by the recipient's mailbox.";
+    Counter "freeboard_redis_connects_total" = |it| it.connects,
+        "Successful connects.";
+    Counter "freeboard_redis_connect_failures_total" = |it| it.connect_failures,
+        "Failed connects.";
+    Counter "freeboard_redis_stuck_total" = |it| it.stuck,
+        "Replacements because of an overdue reply.";
+    Counter "freeboard_redis_pushes_total" = |it| it.pushes,
+        "Messages for subscribers.";
+    Counter "freeboard_redis_pushes_shed_total" = |it| it.pushes_shed,
+        "Messages refused by a subscriber's mailbox.";
+}
 
-const SUMMARIES: &[Summary] = &[
-    (
-        "freeboard_redis_from_tell_seconds",
-        "From the caller's call to the reply.",
-        |it| &it.from_tell,
-    ),
-    (
-        "freeboard_redis_from_send_seconds",
-        "From the write to the reply.",
-        |it| &it.from_send,
-    ),
-];
+families! {
+    CLUSTER_FAMILIES: ClusterSnapshot;
+    Counter "freeboard_redis_cluster_moved_total" = |it| it.moved,
+        "Commands or units redirected because their slot has moved (`MOVED`).";
+    Counter "freeboard_redis_cluster_asked_total" = |it| it.asked,
+        "Commands or units redirected because their slot is moving (`ASK`).";
+    Counter "freeboard_redis_cluster_retried_total" = |it| it.retried,
+        "Retries.";
+    Gauge "freeboard_redis_cluster_waiting" = |it| it.waiting,
+        "Commands or units that wait for their retry.";
+    Counter "freeboard_redis_cluster_refreshed_total" = |it| it.refreshed,
+        "Successful refreshes of the slot map.";
+    Counter "freeboard_redis_cluster_refresh_failures_total" = |it| it.refresh_failures,
+        "Failed refreshes of the slot map.";
+    Counter "freeboard_redis_cluster_replies_refused_total" = |it| it.replies_refused,
+        "Replies refused by the recipient's mailbox, besides those that connections count.";
+}
+
 
 /// Counters of a cluster client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -400,58 +342,15 @@ impl ClusterSnapshot {
             lines.map(|(index, line)| (format!("{}/{index}", node.address), line))
         });
         render_connections(client, &lines.collect::<Vec<_>>(), text);
-        for (name, kind, help, value) in [
-            (
-                "freeboard_redis_cluster_moved_total",
-                FamilyKind::Counter,
-                "Commands that were sent on because their slot has moved.",
-                self.moved,
-            ),
-            (
-                "freeboard_redis_cluster_asked_total",
-                FamilyKind::Counter,
-                "Commands that were sent on because their slot is moving.",
-                self.asked,
-            ),
-            (
-                "freeboard_redis_cluster_retried_total",
-                FamilyKind::Counter,
-                "Times that a command was kept to be tried again.",
-                self.retried,
-            ),
-            (
-                "freeboard_redis_cluster_waiting",
-                FamilyKind::Gauge,
-                "Commands that are kept to be tried again.",
-                self.waiting,
-            ),
-            (
-                "freeboard_redis_cluster_refreshed_total",
-                FamilyKind::Counter,
-                "Times that the slots were learned.",
-                self.refreshed,
-            ),
-            (
-                "freeboard_redis_cluster_refresh_failures_total",
-                FamilyKind::Counter,
-                "Times that the slots could not be learned.",
-                self.refresh_failures,
-            ),
-            (
-                "freeboard_redis_cluster_replies_refused_total",
-                FamilyKind::Counter,
-                "Replies that the mailbox they were for refused, besides those of connections.",
-                self.replies_refused,
-            ),
-        ] {
-            text.family(name, kind, help);
-            text.sample(name, &[("client", client)], value as f64);
+        for (name, kind, help, field) in CLUSTER_FAMILIES {
+            text.family(name, *kind, help);
+            text.sample(name, &[("client", client)], field(self) as f64);
         }
         let name = "freeboard_redis_cluster_slots";
         text.family(
             name,
             FamilyKind::Gauge,
-            "Slots of a node, as far as is known.",
+            "Slots of a node in the current slot map.",
         );
         for node in &self.nodes {
             let labels = [("client", client), ("node", node.address.as_str())];

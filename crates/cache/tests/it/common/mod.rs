@@ -1,6 +1,5 @@
-//! A system with a poller, a Redis, and what stands between the two.
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::print_stderr, reason = "tests that are left out say so")]
+//! A system with a poller, a Redis, and proxies between the two.
+#![allow(clippy::print_stderr, reason = "skipped tests say so")]
 
 pub(crate) mod proxy;
 pub(crate) mod server;
@@ -20,20 +19,20 @@ use freeboard_redis::{Redis, RedisOptions, hash_slot};
 use proxy::{Hold, proxy};
 use server::Server;
 
-/// Far beyond what any of it takes.
+/// Longer than any step takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 const MILLI_NS: u64 = 1_000_000;
 
-/// Waits for a condition.
+/// Waits for a condition, with a deadline.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + LONG;
     while !condition() {
-        assert!(Instant::now() < until, "in vain: {what}");
+        assert!(Instant::now() < until, "never happened: {what}");
         thread::yield_now();
     }
 }
 
-/// Polls only for a test that wants it.
+/// Disables polls.
 pub(crate) const NEVER: Backoff = Backoff {
     min_ns: 3_600_000 * MILLI_NS,
     max_ns: 3_600_000 * MILLI_NS,
@@ -47,7 +46,7 @@ pub(crate) fn system() -> (System, Poller) {
     (system.build().unwrap(), poller)
 }
 
-/// Options that try again soon, and give up late.
+/// Options with a short back-off and a long timeout.
 pub(crate) fn redis_options(port: u16) -> RedisOptions {
     RedisOptions {
         port,
@@ -61,15 +60,7 @@ pub(crate) fn redis_options(port: u16) -> RedisOptions {
     }
 }
 
-/// A client that is up, and the system that it lives in.
-pub(crate) fn client(options: RedisOptions) -> (System, Redis) {
-    let (system, poller) = system();
-    let redis = Redis::connect(&system, &poller, options).unwrap();
-    redis.wait_up(LONG).unwrap();
-    (system, redis)
-}
-
-/// When simulated clocks begin: in 2001, which no machine's clock shows.
+/// Start of simulated clocks: in 2001, unlike any machine's clock.
 pub(crate) const BEGIN_MS: u64 = 1_000_000_000_000;
 
 /// A Redis, a simulated clock, and caches that each stand for a process.
@@ -82,22 +73,20 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// `None` if there is no Redis on this machine.
-    pub(crate) fn start() -> Option<Self> {
-        let server = Server::start()?;
+    pub(crate) fn start(server: Server) -> Self {
         let (system, poller) = system();
         let redis = Redis::connect(&system, &poller, redis_options(server.port)).unwrap();
         redis.wait_up(LONG).unwrap();
-        Some(Self {
+        Self {
             server,
             system,
             poller,
             redis,
             clock: SimulatedClock::new(BEGIN_MS),
-        })
+        }
     }
 
-    /// Waits long, never polls, and refreshes nothing early.
+    /// Long waits, no polls, no early refreshes.
     pub(crate) fn options(&self) -> CacheOptions {
         CacheOptions {
             wait_max: LONG,
@@ -116,8 +105,8 @@ impl Bench {
         Cache::new(&self.system, &self.redis, options).unwrap()
     }
 
-    /// A client behind a proxy with two connections: what holds back the answers about `key`, and what
-    /// holds back the notifications.
+    /// A client with two connections through a proxy: the hold of the answers about `key`, and the hold of the
+    /// notifications.
     pub(crate) fn behind_proxy(&self, key: &str) -> (Redis, Hold, Hold) {
         let (port, holds) = proxy(self.server.port, 2);
         let options = RedisOptions {
@@ -139,7 +128,7 @@ impl Bench {
     }
 }
 
-/// A key about which a client of two connections asks over the one that has no notifications.
+/// A key whose requests use the one of two connections that has no notifications.
 pub(crate) fn key_apart() -> String {
     let channel = hash_slot(b"freeboard-cache:cache:") % 2;
     let keys = (0..).map(|number| format!("key{number}"));
@@ -165,7 +154,7 @@ pub(crate) fn cached(found: Result<Found, CacheError>) -> (Option<String>, bool)
     }
 }
 
-/// What a look-up finds, which is a value.
+/// Looks up a value.
 #[track_caller]
 pub(crate) fn value(cache: &Cache, key: &str) -> (Option<String>, bool) {
     cached(cache.get_or_lease(key).wait())
@@ -192,7 +181,7 @@ fn text(value: Bytes) -> String {
     String::from_utf8(value.into()).unwrap()
 }
 
-/// A look-up that is under way.
+/// A look-up in progress.
 pub(crate) struct Pending(mpsc::Receiver<Result<Found, CacheError>>);
 
 pub(crate) fn pending(cache: &Cache, key: &str) -> Pending {

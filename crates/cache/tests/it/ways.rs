@@ -1,12 +1,5 @@
 //! The ways of using a cache: async, blocking, from an actor, with a function; and its end.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the seed is printed, so that a run can be had again"
-)]
-
-mod support;
-
 use std::{
     convert::Infallible,
     future::{Future, IntoFuture},
@@ -23,13 +16,15 @@ use freeboard_actor::{Actor, Handler, Recipient};
 use freeboard_cache::{Cache, CacheError, CacheOptions, FetchError, Filled, Found, LocalOptions};
 use freeboard_flow::random;
 use freeboard_meter::Exposition;
-use support::{Bench, LONG, bytes, eventually, fill, fresh, lease, pending, value};
+
+use super::start;
+use crate::common::{LONG, bytes, eventually, fill, fresh, lease, pending, value};
 
 type Fetched<E> = Result<Option<Bytes>, E>;
 
 #[test]
 fn an_async_caller_fetches_once() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let fetch = async || Fetched::<Infallible>::Ok(Some(bytes("v")));
     let found = pollster::block_on(cache.get_or_fetch("k", fetch));
@@ -42,7 +37,7 @@ fn an_async_caller_fetches_once() {
 
 #[test]
 fn a_failed_fetch_is_its_callers_alone() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let fails = || Fetched::Err("the store is down");
     let failed = cache.get_or_fetch_blocking("k", fails);
@@ -64,7 +59,7 @@ fn a_failed_fetch_is_its_callers_alone() {
 
 #[test]
 fn a_future_that_is_dropped_while_it_fetches_gives_its_lease_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let (fetching, begun) = mpsc::channel();
     let fetch = || async move {
@@ -84,7 +79,7 @@ fn a_future_that_is_dropped_while_it_fetches_gives_its_lease_back() {
 
 #[test]
 fn a_call_that_is_dropped_while_its_outcome_comes_gives_its_lease_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = now.unwrap().as_nanos() as u64;
     println!("seed {seed}");
@@ -127,7 +122,7 @@ fn a_call_that_is_dropped_while_its_outcome_comes_gives_its_lease_back() {
 
 #[test]
 fn a_fetch_that_panics_gives_its_lease_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let of_thread = cache.clone();
     let panics = move || {
@@ -140,7 +135,7 @@ fn a_fetch_that_panics_gives_its_lease_back() {
 
 #[test]
 fn a_function_that_panics_harms_no_other_caller() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");
     cache.get_or_lease("k").then(|_| panic!("on purpose"));
@@ -187,7 +182,7 @@ impl Handler<Looked> for Fetcher {
 
 #[test]
 fn an_actor_is_told_and_fetches() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let done = Arc::new(Mutex::new(Vec::new()));
     let fetcher = bench.system.spawn(Fetcher {
         cache: bench.cache(),
@@ -202,7 +197,7 @@ fn an_actor_is_told_and_fetches() {
 
 #[test]
 fn an_actor_that_has_ended_gives_its_lease_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     struct Gone;
     impl Actor for Gone {
@@ -223,7 +218,7 @@ fn an_actor_that_has_ended_gives_its_lease_back() {
 
 #[test]
 fn the_local_layer_answers_for_a_while_and_forgets_what_is_invalidated() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let mut options = bench.options();
     options.lease_every = Duration::ZERO;
     options.local = Some(LocalOptions {
@@ -252,12 +247,12 @@ fn the_local_layer_answers_for_a_while_and_forgets_what_is_invalidated() {
 
 #[test]
 fn the_end_of_the_system_is_an_outcome_too() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let holder = lease(&a, "k");
     let here = pending(&a, "k");
     let there = pending(&b, "k");
-    support::until_waiting(&b);
+    crate::common::until_waiting(&b);
     assert!(bench.system.shutdown(LONG).is_clean());
     for waiter in [here, there] {
         let outcome = waiter.outcome();
@@ -270,12 +265,12 @@ fn the_end_of_the_system_is_an_outcome_too() {
 
 #[test]
 fn the_last_handle_ends_the_actor_and_all_waits() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let alive = bench.system.actors_alive();
     let (a, b) = (bench.cache(), bench.cache());
     let holder = lease(&a, "k");
     let there = pending(&b, "k");
-    support::until_waiting(&b);
+    crate::common::until_waiting(&b);
     drop(b);
     let outcome = there.outcome();
     assert!(matches!(outcome, Err(CacheError::Closed)), "{outcome:?}");
@@ -289,7 +284,7 @@ fn the_last_handle_ends_the_actor_and_all_waits() {
 
 #[test]
 fn figures_are_rendered_for_prometheus() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     assert_eq!(fill(lease(&cache, "k"), "v"), Filled::Stored);
     assert_eq!(value(&cache, "k"), fresh("v"));

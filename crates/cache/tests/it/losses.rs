@@ -1,23 +1,23 @@
 //! Rows of the race table in which something is lost, late or overtaken, against a real Redis: behind a proxy
 //! that holds answers back, or with a server that stands still.
 
-mod support;
-
 use std::time::Duration;
 
 use freeboard_cache::{Cache, CacheError, CacheOptions, Fallback, Filled, LocalOptions};
 use freeboard_redis::{Command, Redis, RedisError, RedisOptions, Routing};
-use support::{
-    Bench, LONG, eventually, fill, fresh, key_apart, lease, pending,
+
+use crate::common::{
+    LONG, eventually, fill, fresh, key_apart, lease, pending,
     proxy::{keeping, proxy},
     redis_options, until_waiting, value,
 };
+use crate::real::start;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn the_layer_of_the_process_does_not_bring_back_what_was_invalidated() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (port, holds) = proxy(bench.server.port, 2);
     let options = RedisOptions {
         connections: 2,
@@ -67,7 +67,7 @@ fn the_layer_of_the_process_does_not_bring_back_what_was_invalidated() {
 
 #[test]
 fn an_invalidation_between_get_and_lease_leaves_nothing_to_use() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let key = key_apart();
     let (redis, answers, _) = bench.behind_proxy(&key);
     let a = bench.cache();
@@ -84,7 +84,7 @@ fn an_invalidation_between_get_and_lease_leaves_nothing_to_use() {
 
 #[test]
 fn a_lost_notification_costs_a_poll() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let key = key_apart();
     let (redis, _, notifications) = bench.behind_proxy(&key);
     let options = CacheOptions {
@@ -106,7 +106,7 @@ fn a_lost_notification_costs_a_poll() {
 
 #[test]
 fn a_notification_before_the_wait_began_is_not_lost() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let key = key_apart();
     let (redis, answers, _) = bench.behind_proxy(&key);
     let a = bench.cache();
@@ -144,7 +144,7 @@ fn a_notification_before_the_wait_began_is_not_lost() {
 
 #[test]
 fn a_lease_whose_answer_was_lost_can_be_filled() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let key = key_apart();
     let (redis, answers, _) = bench.behind_proxy(&key);
     let a = bench.cache();
@@ -166,7 +166,7 @@ fn a_lease_whose_answer_was_lost_can_be_filled() {
 
 #[test]
 fn a_lease_that_nobody_uses_is_given_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let redis_options = RedisOptions {
         timeout: SECOND,
         overdue: LONG,
@@ -205,7 +205,7 @@ fn a_lease_that_nobody_uses_is_given_back() {
 
 #[test]
 fn a_script_that_runs_after_its_client_gave_up_leaves_no_lease() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     // By the deadline, or by the loss of the connection.
     for is_lost in [false, true] {
         let network = keeping(bench.server.port);
@@ -262,7 +262,7 @@ fn a_script_that_runs_after_its_client_gave_up_leaves_no_lease() {
 
 #[test]
 fn a_fill_that_is_not_sent_gives_the_lease_back() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = RedisOptions {
         credit_bytes: 64 << 10,
         ..redis_options(bench.server.port)

@@ -1,5 +1,4 @@
-//! A server, started for a test and ended with it: a real one, or the embedded one in the test binaries that are
-//! named after it.
+//! A server, started for a test and stopped with it: a real one or the embedded one.
 
 use freeboard_actor::System;
 use freeboard_net::poller::{Policy, Poller};
@@ -13,21 +12,14 @@ pub(crate) struct Server {
 
 enum Kind {
     Real(freeboard_test_servers::Server),
-    /// In a system of its own, as another process would be.
+    /// In its own system, like another process.
+    #[allow(dead_code, reason = "held so that the server runs")]
     Embedded(RedisEmbedded, System),
 }
 
 impl Server {
-    /// The one that this test binary is for. `None` if it is not on this machine.
-    pub(crate) fn start() -> Option<Self> {
-        match env!("CARGO_CRATE_NAME").ends_with("_embedded") {
-            true => Some(Self::embedded()),
-            false => Self::real(),
-        }
-    }
-
-    /// One on a free port of loopback, that keeps nothing on the disk. `None`, said on the error output,
-    /// if there is no `redis-server` on this machine.
+    /// A real server on a free port of localhost, without persistence. `None`, with a note on standard error, if
+    /// `redis-server` is not installed.
     pub(crate) fn real() -> Option<Self> {
         match redis(&[]) {
             Ok(server) => Some(Self {
@@ -35,7 +27,7 @@ impl Server {
                 kind: Kind::Real(server),
             }),
             Err(error @ ServerError::Missing { .. }) => {
-                eprintln!("left out: {error}");
+                eprintln!("skipped: {error}");
                 None
             }
             Err(error) => panic!("{error}"),
@@ -65,7 +57,7 @@ impl Server {
     fn process(&mut self) -> &mut freeboard_test_servers::Server {
         match &mut self.kind {
             Kind::Real(server) => server,
-            Kind::Embedded(..) => panic!("what kills its server is for the real one"),
+            Kind::Embedded(..) => panic!("only a real server can be killed"),
         }
     }
 

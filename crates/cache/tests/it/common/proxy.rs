@@ -1,4 +1,4 @@
-//! Proxies before the server: one that holds answers back when it is told to, and one that keeps a script.
+//! Proxies before the server: one that holds answers back on demand, and one that delays a script.
 
 use std::{
     io::{Read, Write},

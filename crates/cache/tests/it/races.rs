@@ -2,22 +2,21 @@
 //! the embedded one. Each cache stands for a process; time is simulated, in a year that this machine's clock does not
 //! show.
 
-mod support;
-
 use std::{future::IntoFuture, sync::Mutex, time::Duration};
 
 use freeboard_cache::{CacheError, CacheOptions, Filled, Found, Lease};
 use freeboard_redis::Command;
-use support::{
-    BEGIN_MS, Bench, NEVER, bytes, eventually, fill, fresh, lease, pending, stale, until_waiting,
-    value,
+
+use super::start;
+use crate::common::{
+    BEGIN_MS, NEVER, bytes, eventually, fill, fresh, lease, pending, stale, until_waiting, value,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn two_misses_at_once_make_one_fetch() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let holder = lease(&a, "k");
     let waiter = pending(&b, "k");
@@ -32,7 +31,7 @@ fn two_misses_at_once_make_one_fetch() {
 
 #[test]
 fn callers_of_one_process_share_one_lease_and_one_fetch() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");
     let others: Vec<_> = (0..100).map(|_| pending(&cache, "k")).collect();
@@ -48,7 +47,7 @@ fn callers_of_one_process_share_one_lease_and_one_fetch() {
 
 #[test]
 fn a_fill_after_an_invalidation_is_refused() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let holder = lease(&a, "k");
     b.invalidate("k").wait().unwrap();
@@ -59,7 +58,7 @@ fn a_fill_after_an_invalidation_is_refused() {
 
 #[test]
 fn who_comes_after_an_invalidation_never_gets_what_was_fetched_before() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let every = CacheOptions {
         lease_every: Duration::ZERO,
         ..bench.options()
@@ -76,7 +75,7 @@ fn who_comes_after_an_invalidation_never_gets_what_was_fetched_before() {
 
 #[test]
 fn an_invalidation_keeps_the_rate_limit() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         wait_max: Duration::ZERO,
         lease_every: SECOND * 10,
@@ -98,7 +97,7 @@ fn an_invalidation_keeps_the_rate_limit() {
 
 #[test]
 fn a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     // Nobody looks in between: neither a poll nor the end of the wait.
     let seldom = CacheOptions {
         poll: NEVER,
@@ -115,7 +114,7 @@ fn a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over() {
 
 #[test]
 fn an_invalidation_may_leave_a_stale_value() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     assert_eq!(fill(lease(&a, "k"), "old"), Filled::Stored);
     a.expire("k").wait().unwrap();
@@ -131,7 +130,7 @@ fn an_invalidation_may_leave_a_stale_value() {
 
 #[test]
 fn a_stale_value_serves_while_one_refreshes() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     assert_eq!(fill(lease(&a, "k"), "v1"), Filled::Stored);
     bench.clock.advance(SECOND * 60);
@@ -150,7 +149,7 @@ fn a_stale_value_serves_while_one_refreshes() {
 
 #[test]
 fn a_costly_value_is_refreshed_early_by_one() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         early_beta: 1.0,
         seed: Some(7),
@@ -171,7 +170,7 @@ fn a_costly_value_is_refreshed_early_by_one() {
 
 #[test]
 fn a_dead_holders_lease_ends_by_itself() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         wait_max: Duration::ZERO,
         ..bench.options()
@@ -193,7 +192,7 @@ fn a_dead_holders_lease_ends_by_itself() {
 
 #[test]
 fn a_holder_slower_than_its_lease_fills_in_vain() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let slow = lease(&cache, "k");
     bench.clock.advance(SECOND * 10);
@@ -203,7 +202,7 @@ fn a_holder_slower_than_its_lease_fills_in_vain() {
 
 #[test]
 fn a_fetch_that_hangs_holds_its_own_process_up_no_longer_than_its_lease() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         clock: None,
         lease_time: Duration::from_millis(50),
@@ -222,7 +221,7 @@ fn a_fetch_that_hangs_holds_its_own_process_up_no_longer_than_its_lease() {
 
 #[test]
 fn a_fill_after_another_holders_fill_changes_nothing() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let slow = lease(&a, "k");
     bench.clock.advance(SECOND * 10);
@@ -233,7 +232,7 @@ fn a_fill_after_another_holders_fill_changes_nothing() {
 
 #[test]
 fn a_release_after_the_lease_was_over_frees_nobody_elses() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let slow = lease(&a, "k");
     bench.clock.advance(SECOND * 10);
@@ -246,7 +245,7 @@ fn a_release_after_the_lease_was_over_frees_nobody_elses() {
 
 #[test]
 fn a_release_gives_the_next_waiter_the_lease_at_once() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let holder = lease(&a, "k");
     let waiter = pending(&b, "k");
@@ -261,7 +260,7 @@ fn a_release_gives_the_next_waiter_the_lease_at_once() {
 
 #[test]
 fn a_release_gives_the_next_caller_of_the_process_the_lease_at_once() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");
     let waiters: Vec<_> = (0..20).map(|_| pending(&cache, "k")).collect();
@@ -274,7 +273,7 @@ fn a_release_gives_the_next_caller_of_the_process_the_lease_at_once() {
 
 #[test]
 fn that_there_is_no_value_is_known_for_a_while() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         stale_time: Duration::ZERO,
         ..bench.options()
@@ -291,7 +290,7 @@ fn that_there_is_no_value_is_known_for_a_while() {
 
 #[test]
 fn the_clocks_of_clients_do_not_matter() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     // The server's time is a simulated one, so all machines' clocks are wrong by decades.
     let cache = bench.cache();
     assert_eq!(fill(lease(&cache, "simulated"), "v"), Filled::Stored);
@@ -320,7 +319,7 @@ fn the_clocks_of_clients_do_not_matter() {
 
 #[test]
 fn flushed_scripts_are_sent_again() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let flush = || {
         let command = Command::new("SCRIPT").arg("FLUSH");
@@ -337,7 +336,7 @@ fn flushed_scripts_are_sent_again() {
 
 #[test]
 fn a_foreign_value_is_a_miss_and_is_counted() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     bench.redis.set("cache:text", "not ours").wait().unwrap();
     let mut keys = vec!["text"];
@@ -361,7 +360,7 @@ fn a_foreign_value_is_a_miss_and_is_counted() {
 
 #[test]
 fn a_caller_that_goes_away_leaves_its_turn_to_others() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");
     let gone = cache.get_or_lease("k").into_future();
@@ -374,7 +373,7 @@ fn a_caller_that_goes_away_leaves_its_turn_to_others() {
 
 #[test]
 fn the_end_of_the_wait_is_an_outcome() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         // Longer than a busy machine takes to begin to wait.
         wait_max: SECOND,

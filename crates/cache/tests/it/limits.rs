@@ -1,19 +1,19 @@
 //! Bounds, and Redis being down: each with an error of its own, and counted.
 
-mod support;
-
 use std::{future::IntoFuture, time::Duration};
 
 use bytes::Bytes;
 use freeboard_cache::{Cache, CacheError, CacheOptions, CacheStartError, Fallback, Filled, Found};
 use freeboard_redis::{Command, Redis, RedisError};
-use support::{
+
+use crate::common::{
     Bench, LONG, eventually, fill, fresh, lease, pending, redis_options, until_waiting, value,
 };
+use crate::real::start;
 
 #[test]
 fn waiters_of_a_key_are_bounded() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         waiters_max: 3,
         ..bench.options()
@@ -35,7 +35,7 @@ fn waiters_of_a_key_are_bounded() {
 
 #[test]
 fn waiters_that_have_gone_make_room() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         waiters_max: 3,
         ..bench.options()
@@ -59,7 +59,7 @@ fn waiters_that_have_gone_make_room() {
 
 #[test]
 fn keys_under_way_are_bounded() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         flights_max: 2,
         ..bench.options()
@@ -80,7 +80,7 @@ fn keys_under_way_are_bounded() {
 
 #[test]
 fn keys_and_values_have_a_largest_size() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let cache = bench.cache();
     let long = vec![b'k'; 10 << 20];
     let outcome = cache.get(&long).wait();
@@ -122,7 +122,7 @@ fn without_redis(bench: &mut Bench, options: CacheOptions) -> Cache {
 
 #[test]
 fn without_redis_it_fails_if_it_is_told_to() {
-    let Some(mut bench) = Bench::start() else {
+    let Some(mut bench) = start() else {
         return;
     };
     let options = CacheOptions {
@@ -142,7 +142,7 @@ fn without_redis_it_fails_if_it_is_told_to() {
 
 #[test]
 fn without_redis_a_bounded_number_fetches_and_it_comes_back() {
-    let Some(mut bench) = Bench::start() else {
+    let Some(mut bench) = start() else {
         return;
     };
     let options = CacheOptions {
@@ -176,7 +176,7 @@ fn without_redis_a_bounded_number_fetches_and_it_comes_back() {
 
 #[test]
 fn a_thousand_callers_that_give_up_in_their_own_functions_are_no_deep_stack() {
-    let Some(mut bench) = Bench::start() else {
+    let Some(mut bench) = start() else {
         return;
     };
     let options = bench.options();
@@ -194,7 +194,7 @@ fn a_thousand_callers_that_give_up_in_their_own_functions_are_no_deep_stack() {
 
 #[test]
 fn a_full_connection_is_as_good_as_none() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let mut options = redis_options(bench.server.port);
     options.credit_commands = 1;
     let redis = Redis::connect(&bench.system, &bench.poller, options).unwrap();
@@ -214,9 +214,7 @@ fn a_full_connection_is_as_good_as_none() {
     // `BLPOP` holds the only credit while the list is empty.
     let command = Command::new("BLPOP").key("list").integer(0);
     redis.cmd::<()>(command).then(|_| {});
-    eventually("it is taken", || {
-        ping() == Err(RedisError::QueueFull)
-    });
+    eventually("it is taken", || ping() == Err(RedisError::QueueFull));
     let holder = lease(&cache, "k");
     assert!(holder.is_direct());
     assert_eq!(cache.snapshot().direct_fetches, 1);
@@ -224,7 +222,7 @@ fn a_full_connection_is_as_good_as_none() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    let Some(bench) = Bench::start() else { return };
+    let Some(bench) = start() else { return };
     let options = CacheOptions {
         fresh_time: Duration::ZERO,
         ..bench.options()
