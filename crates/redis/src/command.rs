@@ -10,7 +10,7 @@ use crate::routing::hash_slot;
 const HEADER_BYTES_MAX: usize = 24;
 
 /// Commands that break the one reply per command, or change a connection that other callers share.
-/// Subscriptions and transactions have their own calls.
+/// Subscriptions have their own call; scripts replace transactions.
 const NOT_ALLOWED: &[&str] = &[
     "SUBSCRIBE",
     "PSUBSCRIBE",

@@ -38,13 +38,6 @@ pub enum RedisError {
     /// The server returned an error. The command was not executed; a script may have run in part.
     #[error("the server refused: {0}")]
     Server(ServerError),
-    /// The transaction was not executed: the server refused to queue a command, or a watched key has changed
-    /// (`None`).
-    #[error("the transaction was aborted{}", .0.as_ref().map_or(String::new(), |why| format!(": {why}")))]
-    Aborted(Option<ServerError>),
-    /// The server refused `MULTI`, so it executed the commands one by one, except those that it refused too.
-    #[error("MULTI was refused, so the commands were executed one by one: {0}")]
-    NotAtomic(ServerError),
     /// The reply does not have the wanted type. The command was executed.
     #[error("the reply is {came}, not {wanted}")]
     WrongType {
@@ -60,7 +53,7 @@ pub enum RedisError {
     /// sent.
     #[error("too many subscriptions")]
     TooManySubscriptions,
-    /// The pipeline or transaction has no commands. Not sent.
+    /// The pipeline has no commands. Not sent.
     #[error("no commands")]
     Empty,
     /// The keys belong to several hash slots, which may be on several nodes; see [`crate::hash_slot`]. Not

@@ -73,7 +73,7 @@ pub use error::{ConnectError, DownReason, RedisError};
 pub use from_value::FromValue;
 pub use metrics::{ClusterSnapshot, ConnectionSnapshot, NodeSnapshot, RedisSnapshot, ShedSnapshot};
 pub use options::{CONNECTIONS_MAX, ClusterOptions, NODES_MAX, RedisOptions, RedisOptionsError};
-pub use pipeline::{Pipeline, Transaction};
+pub use pipeline::Pipeline;
 pub use pool::Subscription;
 pub use protocol::{ServerError, Value};
 pub use redis::Redis;

@@ -10,31 +10,109 @@ use crate::{
     sync::{AtomicUsize, Ordering},
 };
 
-/// Counters of one connection.
-#[derive(Debug, Default)]
-pub(crate) struct ConnectionGauges {
-    queue_full: Counter,
-    too_large: Counter,
-    down: Counter,
-    expired: Counter,
-    pub(crate) replies_refused: Counter,
-    pub(crate) sent: OwnedCounter,
-    pub(crate) sent_bytes: OwnedCounter,
-    pub(crate) batches: OwnedCounter,
-    pub(crate) replies: OwnedCounter,
-    pub(crate) received_bytes: OwnedCounter,
-    pub(crate) timed_out: OwnedCounter,
-    pub(crate) lost: OwnedCounter,
-    pub(crate) connects: OwnedCounter,
-    pub(crate) connect_failures: OwnedCounter,
-    pub(crate) stuck: OwnedCounter,
-    pub(crate) pushes: OwnedCounter,
-    pub(crate) pushes_shed: OwnedCounter,
-    pub(crate) from_tell: Histogram,
-    pub(crate) from_send: Histogram,
-    /// Sent commands without a reply, and those of them whose deadline has passed.
-    in_flight: AtomicUsize,
-    tombstones: AtomicUsize,
+/// Declares each counter of a connection once: the counter itself, its field in the snapshot, and its Prometheus
+/// family.
+macro_rules! counters {
+    ($($field:ident: $counter:ident $name:literal $help:literal;)+) => {
+        /// Counters of one connection.
+        #[derive(Debug, Default)]
+        pub(crate) struct ConnectionGauges {
+            $(pub(crate) $field: $counter,)+
+            queue_full: Counter,
+            too_large: Counter,
+            down: Counter,
+            expired: Counter,
+            pub(crate) from_tell: Histogram,
+            pub(crate) from_send: Histogram,
+            /// Sent commands without a reply, and those of them whose deadline has passed.
+            in_flight: AtomicUsize,
+            tombstones: AtomicUsize,
+        }
+
+        /// Counters of one connection.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct ConnectionSnapshot {
+            $(#[doc = $help] pub $field: u64,)+
+            /// Whether it accepts commands.
+            pub is_up: bool,
+            /// Sent commands without a reply.
+            pub in_flight: u64,
+            /// Commands not sent yet.
+            pub waiting: u64,
+            /// Bytes of commands in flight and waiting.
+            pub bytes_under_way: u64,
+            /// Units in flight whose deadline has passed; their replies are dropped.
+            pub tombstones: u64,
+            /// Commands refused before they were sent, by reason.
+            pub shed: ShedSnapshot,
+            /// From the caller's call to the reply, in nanoseconds.
+            pub from_tell: HistogramSummary,
+            /// From the write to the reply, in nanoseconds.
+            pub from_send: HistogramSummary,
+        }
+
+        impl ConnectionGauges {
+            /// `under_way` is the number of commands without an outcome, `None` while the connection is down.
+            pub(crate) fn snapshot(
+                &self,
+                under_way: Option<usize>,
+                bytes_under_way: usize,
+            ) -> ConnectionSnapshot {
+                // Ordering: Relaxed, as in `set_in_flight`.
+                let in_flight = self.in_flight.load(Ordering::Relaxed);
+                ConnectionSnapshot {
+                    $($field: self.$field.get(),)+
+                    is_up: under_way.is_some(),
+                    in_flight: in_flight as u64,
+                    waiting: under_way.unwrap_or(0).saturating_sub(in_flight) as u64,
+                    bytes_under_way: bytes_under_way as u64,
+                    tombstones: self.tombstones.load(Ordering::Relaxed) as u64,
+                    shed: ShedSnapshot {
+                        queue_full: self.queue_full.get(),
+                        too_large: self.too_large.get(),
+                        down: self.down.get(),
+                        expired: self.expired.get(),
+                    },
+                    from_tell: self.from_tell.summary(),
+                    from_send: self.from_send.summary(),
+                }
+            }
+        }
+
+        const CONNECTION_FAMILIES: &[Family<ConnectionSnapshot>] = &[
+            $(($name, FamilyKind::Counter, $help, |it| it.$field),)+
+        ];
+    };
+}
+
+counters! {
+    sent: OwnedCounter "freeboard_redis_sent_total"
+        "Commands handed to the socket.";
+    sent_bytes: OwnedCounter "freeboard_redis_sent_bytes_total"
+        "Bytes of commands handed to the socket.";
+    batches: OwnedCounter "freeboard_redis_batches_total"
+        "Batches handed to the socket.";
+    replies: OwnedCounter "freeboard_redis_replies_total"
+        "Commands with a complete reply.";
+    received_bytes: OwnedCounter "freeboard_redis_received_bytes_total"
+        "Bytes received.";
+    timed_out: OwnedCounter "freeboard_redis_timed_out_total"
+        "Commands whose deadline passed after they were sent.";
+    lost: OwnedCounter "freeboard_redis_lost_total"
+        "Commands in flight when the connection was lost.";
+    replies_refused: Counter "freeboard_redis_replies_refused_total"
+        "Replies refused by the recipient's mailbox.";
+    connects: OwnedCounter "freeboard_redis_connects_total"
+        "Successful connects.";
+    connect_failures: OwnedCounter "freeboard_redis_connect_failures_total"
+        "Failed connects.";
+    stuck: OwnedCounter "freeboard_redis_stuck_total"
+        "Replacements because of an overdue reply.";
+    pushes: OwnedCounter "freeboard_redis_pushes_total"
+        "Messages for subscribers.";
+    pushes_shed: OwnedCounter "freeboard_redis_pushes_shed_total"
+        "Messages refused by a subscriber's mailbox.";
 }
 
 impl ConnectionGauges {
@@ -56,44 +134,6 @@ impl ConnectionGauges {
         self.in_flight.store(in_flight, Ordering::Relaxed);
         self.tombstones.store(tombstones, Ordering::Relaxed);
     }
-
-    /// `under_way` is the number of commands without an outcome, `None` while the connection is down.
-    pub(crate) fn snapshot(
-        &self,
-        under_way: Option<usize>,
-        bytes_under_way: usize,
-    ) -> ConnectionSnapshot {
-        // Ordering: Relaxed, as in `set_in_flight`.
-        let in_flight = self.in_flight.load(Ordering::Relaxed);
-        ConnectionSnapshot {
-            is_up: under_way.is_some(),
-            sent: self.sent.get(),
-            sent_bytes: self.sent_bytes.get(),
-            batches: self.batches.get(),
-            replies: self.replies.get(),
-            received_bytes: self.received_bytes.get(),
-            in_flight: in_flight as u64,
-            waiting: under_way.unwrap_or(0).saturating_sub(in_flight) as u64,
-            bytes_under_way: bytes_under_way as u64,
-            tombstones: self.tombstones.load(Ordering::Relaxed) as u64,
-            shed: ShedSnapshot {
-                queue_full: self.queue_full.get(),
-                too_large: self.too_large.get(),
-                down: self.down.get(),
-                expired: self.expired.get(),
-            },
-            timed_out: self.timed_out.get(),
-            lost: self.lost.get(),
-            replies_refused: self.replies_refused.get(),
-            connects: self.connects.get(),
-            connect_failures: self.connect_failures.get(),
-            stuck: self.stuck.get(),
-            pushes: self.pushes.get(),
-            pushes_shed: self.pushes_shed.get(),
-            from_tell: self.from_tell.summary(),
-            from_send: self.from_send.summary(),
-        }
-    }
 }
 
 /// Counters of a client.
@@ -102,54 +142,6 @@ impl ConnectionGauges {
 pub struct RedisSnapshot {
     /// One entry per connection, by index.
     pub connections: Vec<ConnectionSnapshot>,
-}
-
-/// Counters of one connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ConnectionSnapshot {
-    /// Whether it accepts commands.
-    pub is_up: bool,
-    /// Commands handed to the socket.
-    pub sent: u64,
-    /// Bytes of these commands.
-    pub sent_bytes: u64,
-    /// Batches handed to the socket.
-    pub batches: u64,
-    /// Commands with a complete reply.
-    pub replies: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Sent commands without a reply.
-    pub in_flight: u64,
-    /// Commands not sent yet.
-    pub waiting: u64,
-    /// Bytes of commands in flight and waiting.
-    pub bytes_under_way: u64,
-    /// Units in flight whose deadline has passed; their replies are dropped.
-    pub tombstones: u64,
-    /// Commands refused before they were sent, by reason.
-    pub shed: ShedSnapshot,
-    /// Commands whose deadline passed after they were sent.
-    pub timed_out: u64,
-    /// Commands in flight when the connection was lost.
-    pub lost: u64,
-    /// Replies refused by the recipient's mailbox.
-    pub replies_refused: u64,
-    /// Successful connects.
-    pub connects: u64,
-    /// Failed connects.
-    pub connect_failures: u64,
-    /// Replacements because of an overdue reply.
-    pub stuck: u64,
-    /// Messages for subscribers.
-    pub pushes: u64,
-    /// Messages refused by a subscriber's mailbox.
-    pub pushes_shed: u64,
-    /// From the caller's call to the reply, in nanoseconds.
-    pub from_tell: HistogramSummary,
-    /// From the write to the reply, in nanoseconds.
-    pub from_send: HistogramSummary,
 }
 
 /// Commands refused before they were sent, by reason.
@@ -192,7 +184,7 @@ pub(crate) fn render_connections(
             )
         })
     };
-    for (name, kind, help, field) in CONNECTION_FAMILIES {
+    for (name, kind, help, field) in CONNECTION_GAUGES.iter().chain(CONNECTION_FAMILIES) {
         text.family(name, *kind, help);
         for (labels, connection) in labelled() {
             text.sample(name, &labels, field(connection) as f64);
@@ -226,12 +218,7 @@ pub(crate) fn render_connections(
     summary(name, help, |it| &it.from_send);
 }
 
-type Family<S> = (
-    &'static str,
-    FamilyKind,
-    &'static str,
-    fn(&S) -> u64,
-);
+type Family<S> = (&'static str, FamilyKind, &'static str, fn(&S) -> u64);
 
 /// Declares a table of metrics, one row each.
 macro_rules! families {
@@ -241,19 +228,9 @@ macro_rules! families {
 }
 
 families! {
-    CONNECTION_FAMILIES: ConnectionSnapshot;
+    CONNECTION_GAUGES: ConnectionSnapshot;
     Gauge "freeboard_redis_up" = |it| u64::from(it.is_up),
         "Whether the connection accepts commands.";
-    Counter "freeboard_redis_sent_total" = |it| it.sent,
-        "Commands handed to the socket.";
-    Counter "freeboard_redis_sent_bytes_total" = |it| it.sent_bytes,
-        "Bytes of commands handed to the socket.";
-    Counter "freeboard_redis_batches_total" = |it| it.batches,
-        "Batches handed to the socket.";
-    Counter "freeboard_redis_replies_total" = |it| it.replies,
-        "Commands with a complete reply.";
-    Counter "freeboard_redis_received_bytes_total" = |it| it.received_bytes,
-        "Bytes received.";
     Gauge "freeboard_redis_in_flight" = |it| it.in_flight,
         "Sent commands without a reply.";
     Gauge "freeboard_redis_waiting" = |it| it.waiting,
@@ -262,22 +239,6 @@ families! {
         "Bytes of commands in flight and waiting.";
     Gauge "freeboard_redis_tombstones" = |it| it.tombstones,
         "Units in flight whose deadline has passed; their replies are dropped.";
-    Counter "freeboard_redis_timed_out_total" = |it| it.timed_out,
-        "Commands whose deadline passed after they were sent.";
-    Counter "freeboard_redis_lost_total" = |it| it.lost,
-        "Commands in flight when the connection was lost.";
-    Counter "freeboard_redis_replies_refused_total" = |it| it.replies_refused,
-        "Replies refused by the recipient's mailbox.";
-    Counter "freeboard_redis_connects_total" = |it| it.connects,
-        "Successful connects.";
-    Counter "freeboard_redis_connect_failures_total" = |it| it.connect_failures,
-        "Failed connects.";
-    Counter "freeboard_redis_stuck_total" = |it| it.stuck,
-        "Replacements because of an overdue reply.";
-    Counter "freeboard_redis_pushes_total" = |it| it.pushes,
-        "Messages for subscribers.";
-    Counter "freeboard_redis_pushes_shed_total" = |it| it.pushes_shed,
-        "Messages refused by a subscriber's mailbox.";
 }
 
 families! {
@@ -297,7 +258,6 @@ families! {
     Counter "freeboard_redis_cluster_replies_refused_total" = |it| it.replies_refused,
         "Replies refused by the recipient's mailbox, besides those that connections count.";
 }
-
 
 /// Counters of a cluster client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

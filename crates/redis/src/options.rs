@@ -283,21 +283,6 @@ impl ClusterOptions {
         }
     }
 
-    /// Parses `redis://user:password@host:port` for each seed. User and password are those of the first.
-    ///
-    /// # Errors
-    /// [`RedisOptionsError`]. Its text never contains the password.
-    pub fn from_urls<'a>(
-        urls: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, RedisOptionsError> {
-        let nodes: Result<Vec<RedisOptions>, _> =
-            urls.into_iter().map(RedisOptions::from_url).collect();
-        let nodes = nodes?;
-        let mut options = Self::new(nodes.iter().map(|node| (node.host.as_str(), node.port)));
-        options.node = nodes.into_iter().next().unwrap_or_default();
-        Ok(options)
-    }
-
     pub(crate) fn validate(&self) -> Result<(), RedisOptionsError> {
         let interval_ms = self.refresh_interval.as_millis();
         let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);

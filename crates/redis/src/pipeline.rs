@@ -1,13 +1,13 @@
-//! Several commands sent as one: pipelines, transactions, and the unit of sending.
+//! Several commands sent as one: pipelines, and the unit of sending.
 
 use std::fmt;
 
 use bytes::BytesMut;
 
-use crate::{command::Command, error::RedisError, in_flight::Awaits, protocol::Value};
+use crate::{command::Command, error::RedisError, in_flight::Awaits};
 
 /// Several commands that are written together and have one outcome: all replies, errors included. Other
-/// callers' commands may run in between; see [`Transaction`].
+/// callers' commands may run in between; a [`crate::Script`] is atomic.
 ///
 /// ```no_run
 /// # fn run(redis: &freeboard_redis::Redis) -> Result<(), freeboard_redis::RedisError> {
@@ -51,78 +51,6 @@ impl Pipeline {
     }
 }
 
-/// Commands between `MULTI` and `EXEC`, written together. The server executes all of them with nothing in
-/// between, or none.
-///
-/// If the server rejects a command while it queues them, none is executed ([`RedisError::Aborted`]). If a
-/// command fails during `EXEC`, for example because its key holds another type, its error is among the
-/// replies, and the other commands stay in effect.
-///
-/// If the server refuses `MULTI` itself, for example to a user without permission, it executes the commands
-/// one by one ([`RedisError::NotAtomic`]), because they are sent in the same write.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct Transaction {
-    commands: Several,
-}
-
-impl Default for Transaction {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Transaction {
-    /// An empty transaction.
-    pub fn new() -> Self {
-        let mut commands = Several::atomic();
-        commands.add_own(&Command::new("MULTI"));
-        Self { commands }
-    }
-
-    /// Adds a command.
-    pub fn cmd(mut self, command: Command) -> Self {
-        self.commands.add(&command);
-        self
-    }
-
-    pub(crate) fn into_unit(mut self) -> Result<Unit, RedisError> {
-        if self.commands.commands() == 1 {
-            return Err(RedisError::Empty);
-        }
-        self.commands.add_own(&Command::new("EXEC"));
-        let unit = Unit::Several(self.commands);
-        unit.check().map(|()| unit)
-    }
-}
-
-/// Extracts the reply to `EXEC`.
-pub(crate) fn executed(replies: Value) -> Result<Value, RedisError> {
-    let Value::Array(mut replies) = replies else {
-        return Ok(replies);
-    };
-    if let Some(Value::Error(refusal)) = replies.first() {
-        let is_refused = |reply: &Value| matches!(reply, Value::Error(_));
-        return Err(match replies.iter().all(is_refused) {
-            // Nothing was executed, for example while the server loads its data.
-            true => RedisError::Server(refusal.clone()),
-            false => RedisError::NotAtomic(refusal.clone()),
-        });
-    }
-    match replies.pop() {
-        Some(Value::Error(error)) if error.code() == "EXECABORT" => {
-            // The first error names the cause; EXECABORT does not.
-            let first = replies.into_iter().find_map(|reply| match reply {
-                Value::Error(error) => Some(error),
-                _ => None,
-            });
-            Err(RedisError::Aborted(Some(first.unwrap_or(error))))
-        }
-        Some(Value::Null) | None => Err(RedisError::Aborted(None)),
-        Some(reply) => Ok(reply),
-    }
-}
-
 /// One command, or several that are written together and have one outcome.
 #[derive(Clone, Debug)]
 pub(crate) enum Unit {
@@ -138,20 +66,10 @@ pub(crate) struct Several {
     ends: Vec<usize>,
     slot: Option<u16>,
     is_crossing: bool,
-    /// Whether it is a transaction.
-    is_atomic: bool,
     objection: Option<&'static str>,
 }
 
 impl Several {
-    /// An empty transaction.
-    pub(crate) fn atomic() -> Self {
-        Self {
-            is_atomic: true,
-            ..Self::default()
-        }
-    }
-
     /// Adds a command of the caller, which is checked.
     pub(crate) fn add(&mut self, command: &Command) {
         self.objection = self.objection.or_else(|| command.objection());
@@ -184,14 +102,12 @@ impl Several {
         part
     }
 
-    /// The commands, each after an `ASKING`; a transaction needs only one.
+    /// The commands, each after an `ASKING`.
     fn asking(&self) -> Self {
         let asking = Command::new("ASKING");
         let mut several = Self::default();
         for index in 0..self.ends.len() {
-            if index == 0 || !self.is_atomic {
-                several.add_own(&asking);
-            }
+            several.add_own(&asking);
             several.add_of(self, index);
         }
         several
@@ -199,10 +115,6 @@ impl Several {
 
     pub(crate) fn commands(&self) -> usize {
         self.ends.len()
-    }
-
-    pub(crate) fn is_atomic(&self) -> bool {
-        self.is_atomic
     }
 }
 

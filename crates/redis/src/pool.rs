@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use freeboard_actor::{Recipient, SpawnOptions, System};
 use freeboard_meter::now_ns;
 use freeboard_net::poller::Poller;
@@ -19,7 +20,7 @@ use crate::{
     reply::Reply,
     routing::{Routing, hash_slot, random_number, random_seed},
     submit_queue::{CreditMax, SubmitQueue},
-    subscribers::{Name, PubSub, Subscribers},
+    subscribers::{PubSub, Subscribers},
     sync::{AtomicU64, Ordering},
 };
 
@@ -91,11 +92,11 @@ impl Pool {
 
     pub(crate) fn subscribe(
         self: &Arc<Self>,
-        name: Name,
+        name: Bytes,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
         // A name always uses the same connection, whatever the routing.
-        let slot = hash_slot(&name.bytes());
+        let slot = hash_slot(&name);
         let index = usize::from(slot) % self.lines.len();
         let line = &self.lines[index];
         let id = line.subscribers.add(&name, to)?;
@@ -109,7 +110,7 @@ impl Pool {
     }
 
     /// Ends a subscription of the connection at `index`.
-    pub(crate) fn unsubscribe(&self, index: usize, name: &Name, id: u64) {
+    pub(crate) fn unsubscribe(&self, index: usize, name: &Bytes, id: u64) {
         let line = &self.lines[index];
         line.subscribers.remove(name, id);
         line.queue.nudge();
@@ -150,7 +151,7 @@ impl Drop for Pool {
 /// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
 #[must_use = "the subscription ends when it is dropped"]
 pub struct Subscription {
-    pub(crate) name: Name,
+    pub(crate) name: Bytes,
     pub(crate) id: u64,
     pub(crate) pool: Arc<Pool>,
     /// Of the connection in the pool.

@@ -12,11 +12,11 @@ use crate::{
     from_value::FromValue,
     metrics::RedisSnapshot,
     options::RedisOptions,
-    pipeline::{self, Pipeline, Transaction, Unit},
+    pipeline::{Pipeline, Unit},
     pool::{Pool, Subscription},
     protocol::Value,
     request::Request,
-    subscribers::{Name, PubSub},
+    subscribers::PubSub,
     target::{Servers, Target},
 };
 
@@ -27,8 +27,8 @@ use crate::{
 /// it is up and within its credit, and refuses them at once otherwise. After the last handle is dropped, each
 /// connection closes once nothing is in flight on it.
 ///
-/// A command that blocks on the server (`BLPOP`, `XREAD BLOCK`) delays all commands after it, and `WATCH` is
-/// only safe on a connection that nobody else uses. Create a separate client with one connection for each.
+/// A command that blocks on the server (`BLPOP`, `XREAD BLOCK`) delays all commands after it, so create a
+/// separate client with one connection for it.
 #[derive(Clone)]
 pub struct Redis {
     pub(crate) target: Target,
@@ -103,7 +103,8 @@ impl Redis {
     /// Any command, with a reply of any [`FromValue`] type.
     ///
     /// Commands that change a shared connection, or whose replies do not come one for one, fail with
-    /// [`RedisError::NotAllowed`]: `SUBSCRIBE`, `MONITOR`, `CLIENT REPLY`, `MULTI` and others.
+    /// [`RedisError::NotAllowed`]: `SUBSCRIBE`, `MONITOR`, `CLIENT REPLY`, `MULTI` and others. Use a
+    /// [`crate::Script`] where several commands must be atomic.
     pub fn cmd<T: FromValue>(&self, command: Command) -> Request<'_, T> {
         match command.objection() {
             Some(name) => Request::new(
@@ -126,12 +127,6 @@ impl Redis {
         Request::new(&self.target, unit.check().map(|()| unit), all_replies)
     }
 
-    /// Several commands that the server executes as one. The outcome is that of a pipeline.
-    pub fn transaction(&self, transaction: Transaction) -> Request<'_, Vec<Value>> {
-        let unit = transaction.into_unit();
-        Request::new(&self.target, unit, all_replies).extracting(pipeline::executed)
-    }
-
     /// Sends the messages of a channel to an actor, beginning with [`PubSub::Subscribed`].
     ///
     /// # Errors
@@ -141,19 +136,7 @@ impl Redis {
         channel: impl Into<Bytes>,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
-        self.target.subscribe(Name::Channel(channel.into()), to)
-    }
-
-    /// Sends the messages of all channels that match a pattern to an actor.
-    ///
-    /// # Errors
-    /// [`RedisError::TooManySubscriptions`], [`RedisError::NotOnCluster`].
-    pub fn psubscribe(
-        &self,
-        pattern: impl Into<Bytes>,
-        to: Recipient<PubSub>,
-    ) -> Result<Subscription, RedisError> {
-        self.target.subscribe(Name::Pattern(pattern.into()), to)
+        self.target.subscribe(channel.into(), to)
     }
 
     /// The counters of all connections.

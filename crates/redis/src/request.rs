@@ -34,8 +34,6 @@ pub struct Request<'a, T> {
     unit: Result<Unit, RedisError>,
     /// `None` is the client's timeout.
     deadline: Option<Deadline>,
-    /// Extracts the wanted reply from the replies of several commands.
-    extract: fn(Value) -> Result<Value, RedisError>,
     decode: fn(Value) -> Result<T, RedisError>,
     /// Builds the command to send when the server does not know the script.
     on_noscript: Option<Fallback>,
@@ -52,14 +50,9 @@ impl<'a, T> Request<'a, T> {
             target,
             unit,
             deadline: None,
-            extract: Ok,
             decode,
             on_noscript: None,
         }
-    }
-
-    pub(crate) fn extracting(self, extract: fn(Value) -> Result<Value, RedisError>) -> Self {
-        Self { extract, ..self }
     }
 
     pub(crate) fn on_noscript(self, fallback: Fallback) -> Self {
@@ -95,7 +88,6 @@ impl<'a, T> Request<'a, T> {
             target: self.target,
             unit: self.unit,
             deadline: self.deadline,
-            extract: self.extract,
             decode,
             on_noscript: self.on_noscript,
         }
@@ -111,18 +103,12 @@ impl<'a, T> Request<'a, T> {
     /// # Errors
     /// [`RedisError`].
     pub fn wait(self) -> Result<T, RedisError> {
-        let decoder = self.decoder();
+        let decode = self.decode;
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        decoder.decode(pollster::block_on(receiver).unwrap_or_else(|_| Err(gone())))
-    }
-
-    #[inline]
-    fn decoder(&self) -> Decoder<T> {
-        Decoder {
-            extract: self.extract,
-            decode: self.decode,
-        }
+        pollster::block_on(receiver)
+            .unwrap_or_else(|_| Err(gone()))
+            .and_then(decode)
     }
 
     #[inline]
@@ -154,8 +140,9 @@ impl<T: 'static> Request<'_, T> {
         to: &Recipient<M>,
         message: impl FnOnce(Result<T, RedisError>) -> M + Send + 'static,
     ) {
-        let (to, decoder) = (to.clone(), self.decoder());
-        let tell = move |outcome| to.try_tell(message(decoder.decode(outcome))).is_ok();
+        let (to, decode) = (to.clone(), self.decode);
+        let tell =
+            move |outcome: ReplyResult| to.try_tell(message(outcome.and_then(decode))).is_ok();
         self.send(Reply::Call(Box::new(tell)));
     }
 
@@ -164,9 +151,9 @@ impl<T: 'static> Request<'_, T> {
     /// commands of the connection.
     #[inline]
     pub fn then(self, then: impl FnOnce(Result<T, RedisError>) + Send + 'static) {
-        let decoder = self.decoder();
-        let call = move |outcome| {
-            then(decoder.decode(outcome));
+        let decode = self.decode;
+        let call = move |outcome: ReplyResult| {
+            then(outcome.and_then(decode));
             true
         };
         self.send(Reply::Call(Box::new(call)));
@@ -189,18 +176,6 @@ fn with_script(target: Target, fallback: Fallback, deadline: Deadline, reply: Re
     }))
 }
 
-struct Decoder<T> {
-    extract: fn(Value) -> Result<Value, RedisError>,
-    decode: fn(Value) -> Result<T, RedisError>,
-}
-
-impl<T> Decoder<T> {
-    #[inline]
-    fn decode(&self, outcome: ReplyResult) -> Result<T, RedisError> {
-        outcome.and_then(self.extract).and_then(self.decode)
-    }
-}
-
 fn gone() -> RedisError {
     RedisError::Lost(Arc::from("the client was closed"))
 }
@@ -211,10 +186,10 @@ impl<T> IntoFuture for Request<'_, T> {
 
     /// Sends the command.
     fn into_future(self) -> ReplyFuture<T> {
-        let decoder = self.decoder();
+        let decode = self.decode;
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        ReplyFuture { receiver, decoder }
+        ReplyFuture { receiver, decode }
     }
 }
 
@@ -222,7 +197,7 @@ impl<T> IntoFuture for Request<'_, T> {
 #[must_use = "dropping it drops the reply"]
 pub struct ReplyFuture<T> {
     receiver: oneshot::Receiver<ReplyResult>,
-    decoder: Decoder<T>,
+    decode: fn(Value) -> Result<T, RedisError>,
 }
 
 impl<T> Future for ReplyFuture<T> {
@@ -230,7 +205,11 @@ impl<T> Future for ReplyFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = Pin::new(&mut self.receiver).poll(context);
-        outcome.map(|outcome| self.decoder.decode(outcome.unwrap_or_else(|_| Err(gone()))))
+        outcome.map(|outcome| {
+            outcome
+                .unwrap_or_else(|_| Err(gone()))
+                .and_then(self.decode)
+        })
     }
 }
 

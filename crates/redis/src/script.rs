@@ -100,7 +100,7 @@ impl ScriptCall {
             .on_noscript(Box::new(move || self.eval()))
     }
 
-    /// The `EVAL` command, for a pipeline or a transaction.
+    /// The `EVAL` command, for a pipeline.
     pub fn eval(&self) -> Command {
         self.command("EVAL", &self.script.inner.source)
     }

@@ -25,7 +25,7 @@ use crate::{
     protocol::{ServerError, Value},
 };
 
-/// Channels and patterns of a connection that may wait for the confirmation of their `UNSUBSCRIBE`, in
+/// Channels of a connection that may wait for the confirmation of their `UNSUBSCRIBE`, in
 /// addition to the option `subscriptions`. Further subscriptions are refused.
 pub const SUBSCRIPTIONS_ENDING_MAX: usize = 1_024;
 
@@ -38,21 +38,19 @@ pub const SUBSCRIPTIONS_ENDING_MAX: usize = 1_024;
 pub enum PubSub {
     /// The subscription is active. Sent again after a reconnect: messages published in between were missed.
     Subscribed {
-        /// The channel or pattern.
+        /// The channel.
         name: Bytes,
     },
     /// A published message.
     Message {
         /// Its channel.
         channel: Bytes,
-        /// The matching pattern, for a pattern subscription.
-        pattern: Option<Bytes>,
         /// Its content.
         payload: Bytes,
     },
     /// The server refused the subscription. The client tries again after the next connect.
     Refused {
-        /// The channel or pattern.
+        /// The channel.
         name: Bytes,
         /// Why.
         error: ServerError,
@@ -62,16 +60,9 @@ pub enum PubSub {
 /// A `SUBSCRIBE` or `UNSUBSCRIBE` in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubscriptionChange {
-    pub(crate) name: Name,
+    pub(crate) name: Bytes,
     /// Distinguishes it from earlier ones of the same name.
     pub(crate) turn: u64,
-}
-
-/// A channel or a pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Name {
-    Channel(Bytes),
-    Pattern(Bytes),
 }
 
 #[derive(Debug)]
@@ -82,9 +73,9 @@ pub(crate) struct Subscribers {
 
 #[derive(Debug, Default)]
 struct State {
-    names: BTreeMap<Name, Entry>,
+    names: BTreeMap<Bytes, Entry>,
     /// Names changed since the actor's last call of `changes`.
-    changed: BTreeSet<Name>,
+    changed: BTreeSet<Bytes>,
     members: usize,
     last_id: u64,
     last_turn: u64,
@@ -127,7 +118,7 @@ impl Subscribers {
         }
     }
 
-    pub(crate) fn add(&self, name: &Name, to: Recipient<PubSub>) -> Result<u64, RedisError> {
+    pub(crate) fn add(&self, name: &Bytes, to: Recipient<PubSub>) -> Result<u64, RedisError> {
         let mut state = self.state.lock();
         let names_max = self.max.saturating_add(SUBSCRIPTIONS_ENDING_MAX);
         let is_new = !state.names.contains_key(name);
@@ -150,7 +141,7 @@ impl Subscribers {
         Ok(id)
     }
 
-    pub(crate) fn remove(&self, name: &Name, id: u64) {
+    pub(crate) fn remove(&self, name: &Bytes, id: u64) {
         let mut state = self.state.lock();
         let Some(entry) = state.names.get_mut(name) else {
             return;
@@ -175,7 +166,7 @@ impl Subscribers {
                 SubscriptionState::Absent => {
                     entry.state = SubscriptionState::Subscribing(turn);
                     state.last_turn = turn;
-                    let command = name.command("SUBSCRIBE", "PSUBSCRIBE");
+                    let command = Command::new("SUBSCRIBE").arg(&name);
                     changes
                         .commands
                         .push((command, SubscriptionChange { name, turn }));
@@ -183,7 +174,7 @@ impl Subscribers {
                 SubscriptionState::Confirmed if entry.members.is_empty() => {
                     entry.state = SubscriptionState::Unsubscribing(turn);
                     state.last_turn = turn;
-                    let command = name.command("UNSUBSCRIBE", "PUNSUBSCRIBE");
+                    let command = Command::new("UNSUBSCRIBE").arg(&name);
                     changes
                         .commands
                         .push((command, SubscriptionChange { name, turn }));
@@ -233,7 +224,7 @@ impl Subscribers {
             }
             Err(RedisError::Server(error)) if is_subscribing => {
                 entry.state = SubscriptionState::Absent;
-                let name = change.name.bytes();
+                let name = change.name.clone();
                 let refused = PubSub::Refused { name, error };
                 let members = entry.members.iter();
                 tell.extend(members.map(|member| (member.to.clone(), refused.clone())));
@@ -268,7 +259,7 @@ impl Subscribers {
 
 impl State {
     /// Marks a name as changed, or removes it if it is absent and has no subscribers.
-    fn touch(&mut self, name: &Name) {
+    fn touch(&mut self, name: &Bytes) {
         let is_gone = self.names.get(name).is_none_or(|entry| {
             entry.members.is_empty() && entry.state == SubscriptionState::Absent
         });
@@ -282,10 +273,10 @@ impl State {
 }
 
 impl Entry {
-    fn tell_new(&mut self, name: &Name, tell: &mut Vec<(Recipient<PubSub>, PubSub)>) {
+    fn tell_new(&mut self, name: &Bytes, tell: &mut Vec<(Recipient<PubSub>, PubSub)>) {
         for member in self.members.iter_mut().filter(|member| !member.is_notified) {
             member.is_notified = true;
-            let subscribed = PubSub::Subscribed { name: name.bytes() };
+            let subscribed = PubSub::Subscribed { name: name.clone() };
             tell.push((member.to.clone(), subscribed));
         }
     }
@@ -299,7 +290,7 @@ pub(crate) fn is_confirmation(push: &[Value]) -> bool {
     }
 }
 
-fn message(push: Vec<Value>) -> Option<(Name, PubSub)> {
+fn message(push: Vec<Value>) -> Option<(Bytes, PubSub)> {
     let mut parts = push.into_iter().map(|part| match part {
         Value::Bulk(bytes) | Value::Simple(bytes) => Some(bytes),
         _ => None,
@@ -310,36 +301,10 @@ fn message(push: Vec<Value>) -> Option<(Name, PubSub)> {
             let (channel, payload) = (next()?, next()?);
             let message = PubSub::Message {
                 channel: channel.clone(),
-                pattern: None,
                 payload,
             };
-            Some((Name::Channel(channel), message))
-        }
-        b"pmessage" => {
-            let (pattern, channel, payload) = (next()?, next()?, next()?);
-            let message = PubSub::Message {
-                channel,
-                pattern: Some(pattern.clone()),
-                payload,
-            };
-            Some((Name::Pattern(pattern), message))
+            Some((channel, message))
         }
         _ => None,
-    }
-}
-
-impl Name {
-    /// One of two commands, for a channel or for a pattern.
-    pub(crate) fn command(&self, for_channel: &str, for_pattern: &str) -> Command {
-        match self {
-            Self::Channel(name) => Command::new(for_channel).arg(name),
-            Self::Pattern(name) => Command::new(for_pattern).arg(name),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> Bytes {
-        match self {
-            Self::Channel(name) | Self::Pattern(name) => name.clone(),
-        }
     }
 }

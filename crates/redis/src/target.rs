@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use freeboard_actor::Recipient;
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     pipeline::Unit,
     pool::{Deadline, Pool, Subscription},
     reply::Reply,
-    subscribers::{Name, PubSub},
+    subscribers::PubSub,
 };
 
 /// Upper bound of a wait, so that the time can be added to an `Instant`.
@@ -44,7 +45,7 @@ impl Target {
 
     pub(crate) fn subscribe(
         &self,
-        name: Name,
+        name: Bytes,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
         match &self.servers {

@@ -73,27 +73,14 @@ impl Redirection {
 
     /// Finds the redirection in the replies of a unit; of a pipeline, the last one.
     pub(crate) fn of_reply(unit: &Unit, reply: &Value, from: &Address) -> Option<Self> {
-        let refusal = match (unit, reply) {
-            (Unit::One(_), Value::Error(error)) => error,
-            (Unit::Several(several), Value::Array(replies)) if several.is_atomic() => {
-                refusal_of_transaction(replies)?
-            }
+        match (unit, reply) {
+            (Unit::One(_), Value::Error(error)) => Self::of(error, from),
             (Unit::Several(_), Value::Array(replies)) => {
                 let mut last_first = replies.iter().rev();
-                return last_first.find_map(|reply| Self::of(as_error(reply)?, from));
+                last_first.find_map(|reply| Self::of(as_error(reply)?, from))
             }
-            _ => return None,
-        };
-        Self::of(refusal, from)
-    }
-}
-
-/// The error of a transaction: that of `EXEC`, or of the first command that was not queued.
-fn refusal_of_transaction(replies: &[Value]) -> Option<&ServerError> {
-    let error = as_error(replies.last()?)?;
-    match error.code() {
-        "EXECABORT" => replies.iter().find_map(as_error),
-        _ => Some(error),
+            _ => None,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// - The keys of a command, pipeline, transaction or script must be in one slot, otherwise it fails with
+/// - The keys of a command, pipeline or script must be in one slot, otherwise it fails with
 ///   [`crate::RedisError::CrossSlot`]. `{user7}.name` and `{user7}.mail` are in one slot. Add keys with
 ///   [`crate::Command::key`], so that the client knows the slot.
 /// - A command without keys goes to any node. For commands that concern every node (`DBSIZE`, `FLUSHDB`,

@@ -134,7 +134,6 @@ impl ClusterRequest {
         };
         match &*self.unit {
             Unit::One(_) => replies.pop().unwrap_or(Value::Null),
-            Unit::Several(several) if several.is_atomic() => Value::Array(replies.split_off(1)),
             Unit::Several(_) => Value::Array(replies.into_iter().skip(1).step_by(2).collect()),
         }
     }
@@ -152,7 +151,7 @@ impl ClusterRequest {
         let left: Vec<usize> = (0..replies.len())
             .filter(|&it| is_left(&replies[it]))
             .collect();
-        if several.is_atomic() || left.is_empty() || left.len() == replies.len() {
+        if left.is_empty() || left.len() == replies.len() {
             return replies;
         }
         let part: Several = several.part(&left);

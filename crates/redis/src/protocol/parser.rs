@@ -30,7 +30,7 @@ pub struct Limits {
     pub bulk_bytes: u64,
     /// Elements of one reply, in all of its aggregates; default 1 Mi.
     pub elements: usize,
-    /// Bytes of one reply, and of all replies of a pipeline or transaction together: bytes on the wire plus
+    /// Bytes of one reply, and of all replies of a pipeline together: bytes on the wire plus
     /// the size of a [`Value`] for each value; default 1 GiB.
     pub reply_bytes: u64,
     /// Depth of nested aggregates; default 32.

@@ -12,8 +12,7 @@ use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_net::poller::Poller;
 use freeboard_redis::{
-    Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Request, Script, Transaction,
-    hash_slot,
+    Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Request, Script, hash_slot,
 };
 use freeboard_test_servers::Port;
 
@@ -124,10 +123,6 @@ fn commands_find_the_nodes_that_have_their_keys() {
         let sum: i64 = script.call().key(key).arg("7").on(&cluster).wait().unwrap();
         assert_eq!(sum, 7);
     }
-    let transaction = Transaction::new()
-        .cmd(Command::new("SET").key("{t}1").arg("x"))
-        .cmd(Command::new("GET").key("{t}1"));
-    assert_eq!(cluster.transaction(transaction).wait().unwrap().len(), 2);
     // Without saying what its key is, a command goes anywhere, and from there to where it belongs.
     for _ in 0..20 {
         let command = Command::new("GET").arg("7");
@@ -195,7 +190,7 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
             while !is_over.load(Ordering::SeqCst) {
                 number += 7;
                 let (first, second) = (number, number + 1);
-                match number % 5 {
+                match number % 4 {
                     0 => {
                         let pipeline = Pipeline::new()
                             .cmd(Command::new("INCR").key(key(first)))
@@ -203,17 +198,6 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
                         let replies: (u64, u64) =
                             cluster.pipeline(pipeline).as_type().wait().unwrap();
                         assert!(replies.0 > 0 && replies.1 > 0);
-                    }
-                    1 => {
-                        // Of one key: those that are not there yet cannot be told from those that have
-                        // gone, so that several are refused until the slot has moved.
-                        let add_one = |key| Command::new("INCRBY").key(key).integer(1);
-                        let transaction = Transaction::new().cmd(add_one(key(first)));
-                        let transaction = transaction.cmd(Command::new("GET").key(key(first)));
-                        let replies: (u64, u64) =
-                            cluster.transaction(transaction).as_type().wait().unwrap();
-                        assert_eq!(replies.0, replies.1);
-                        incr(&cluster, key(second)).wait().unwrap();
                     }
                     _ => {
                         incr(&cluster, key(first)).wait().unwrap();

@@ -10,9 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::System;
-use freeboard_redis::{
-    Cluster, ClusterOptions, Command, Pipeline, PubSub, RedisError, Transaction, Value, hash_slot,
-};
+use freeboard_redis::{Cluster, ClusterOptions, Command, Pipeline, PubSub, RedisError, hash_slot};
 
 use crate::common::{
     Collector, LONG, Outcomes, eventually,
@@ -76,7 +74,6 @@ impl Nodes {
                 peer.hello();
                 let ports = *ports.wait();
                 let mut is_asking = false;
-                let mut is_queueing = false;
                 while let Some(command) = peer.command() {
                     let reply = match &command[0][..] {
                         b"CLUSTER" => {
@@ -89,13 +86,6 @@ impl Nodes {
                             peer.write(b"+OK\r\n");
                             continue;
                         }
-                        b"MULTI" => {
-                            is_queueing = true;
-                            peer.write(b"+OK\r\n");
-                            continue;
-                        }
-                        b"EXEC" if is_asking || node == 0 => b"*1\r\n+done\r\n".to_vec(),
-                        b"EXEC" => b"-EXECABORT Transaction discarded\r\n".to_vec(),
                         _ => {
                             let command = &command[..];
                             let asked = Asked {
@@ -107,8 +97,7 @@ impl Nodes {
                             answer(&asked)
                         }
                     };
-                    is_queueing &= command[0] != "EXEC";
-                    is_asking &= is_queueing;
+                    is_asking = false;
                     peer.write(&reply);
                 }
             })
@@ -236,22 +225,6 @@ fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
         replies,
         ["a", "b", "c"].map(|part| done(format!("{{{KEY}}}{part}"), 1))
     );
-}
-
-#[test]
-fn a_transaction_goes_on_whole() {
-    let nodes = Nodes::start(|asked| match (asked.node, asked.is_asking) {
-        (0, _) => b"+QUEUED\r\n".to_vec(),
-        (_, true) => b"+QUEUED\r\n".to_vec(),
-        (_, false) => asked.redirect("ASK", 0),
-    });
-    *nodes.owners.lock().unwrap() = [0, 1];
-    let (_system, cluster) = connect_once(&nodes);
-    let transaction = Transaction::new().cmd(Command::new("GET").key(KEY));
-    let replies = cluster.transaction(transaction).wait().unwrap();
-    assert_eq!(replies, [Value::Simple("done".into())]);
-    assert_eq!((nodes.seen(0, "MULTI"), nodes.seen(1, "MULTI")), (1, 1));
-    assert_eq!(nodes.seen(0, "ASKING"), 1, "one for all of it");
 }
 
 #[test]
