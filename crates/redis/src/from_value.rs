@@ -91,28 +91,21 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-impl FromValue for i64 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number", value)
-    }
+macro_rules! integers {
+    ($($kind:ty: $wanted:literal,)+) => {$(
+        impl FromValue for $kind {
+            fn from_value(value: Value) -> Result<Self, RedisError> {
+                number($wanted, value)
+            }
+        }
+    )+};
 }
 
-impl FromValue for u64 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number that is not negative", value)
-    }
-}
-
-impl FromValue for u32 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number from 0 to 4294967295", value)
-    }
-}
-
-impl FromValue for usize {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number that is not negative", value)
-    }
+integers! {
+    i64: "a number",
+    u64: "a number that is not negative",
+    u32: "a number from 0 to 4294967295",
+    usize: "a number that is not negative",
 }
 
 impl FromValue for f64 {

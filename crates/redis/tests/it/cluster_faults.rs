@@ -52,6 +52,11 @@ fn done(key: impl AsRef<[u8]>, node: usize) -> Bytes {
         .into()
 }
 
+fn gets<K: AsRef<[u8]>, const N: usize>(keys: [K; N]) -> Pipeline {
+    let commands = keys.map(|key| Command::new("GET").key(key));
+    commands.into_iter().fold(Pipeline::new(), Pipeline::cmd)
+}
+
 struct Nodes {
     fakes: Vec<Fake>,
     /// Which node has the slots below 8,192, and which the others.
@@ -218,8 +223,7 @@ fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
     assert_eq!(cluster.snapshot().asked, 100);
     assert_eq!(cluster.get(KEY).wait().unwrap(), Some(done(KEY, 1)));
     assert_eq!((nodes.seen(0, KEY), nodes.seen(1, KEY)), (1, 1));
-    let pipeline = ["a", "b", "c"].map(|part| Command::new("GET").key(format!("{{{KEY}}}{part}")));
-    let pipeline = pipeline.into_iter().fold(Pipeline::new(), Pipeline::cmd);
+    let pipeline = gets(["a", "b", "c"].map(|part| format!("{{{KEY}}}{part}")));
     let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
     assert_eq!(
         replies,
@@ -238,8 +242,7 @@ fn of_a_pipeline_only_what_was_refused_is_sent_on() {
     });
     let (_system, cluster) = connect_once(&nodes);
     let keys = ["{t}1", "{t}gone", "{t}2", "{t}3gone"];
-    let commands = keys.map(|key| Command::new("GET").key(key));
-    let pipeline = commands.into_iter().fold(Pipeline::new(), Pipeline::cmd);
+    let pipeline = gets(keys);
     let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
     let at = [0, 1, 0, 1];
     assert_eq!(
@@ -425,8 +428,7 @@ fn what_a_cluster_cannot_do_is_not_sent() {
     let command = Command::new("MGET").keys([KEY, OTHER]);
     let outcome = cluster.cmd::<()>(command).wait();
     assert_eq!(outcome, Err(RedisError::CrossSlot));
-    let pipeline = [KEY, OTHER].map(|key| Command::new("GET").key(key));
-    let pipeline = pipeline.into_iter().fold(Pipeline::new(), Pipeline::cmd);
+    let pipeline = gets([KEY, OTHER]);
     assert_eq!(
         cluster.pipeline(pipeline).wait(),
         Err(RedisError::CrossSlot)

@@ -145,13 +145,7 @@ fn a_huge_declared_reply_is_refused_before_it_comes() {
 #[test]
 fn what_expires_unsent_never_reaches_the_server() {
     const COMMANDS: usize = 200;
-    let gate = Gate::default();
-    let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
-        at_server.wait();
-        peer.echo_all();
-    });
+    let (fake, gate) = Fake::gated();
     let (_system, redis) = client(options(fake.port));
     let outcomes = Outcomes::new();
     let padding = "x".repeat(100 << 10);
@@ -288,13 +282,7 @@ fn a_server_that_has_gone_without_a_word_is_noticed_though_nothing_is_sent() {
 #[test]
 fn bytes_are_bounded_as_commands_are_and_a_slow_reader_gets_all_in_order() {
     const COMMANDS: usize = 100;
-    let gate = Gate::default();
-    let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
-        at_server.wait();
-        peer.echo_all();
-    });
+    let (fake, gate) = Fake::gated();
     let options = RedisOptions {
         credit_bytes: 8 << 20,
         ..options(fake.port)

@@ -203,10 +203,7 @@ fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
 #[test]
 fn a_future_that_is_dropped_while_its_reply_comes_harms_nobody() {
     let seed = new_seed();
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     let chance = Chance(AtomicU64::new(seed));
     let bursts = (0..BURSTS).map(|burst| send_and_drop(&redis, &burst.to_string(), &chance));

@@ -58,10 +58,7 @@ fn the_end_of_the_system_is_an_outcome_too() {
 
 #[test]
 fn a_function_that_panics_harms_nobody_else() {
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     echo(&redis, "x").then(|_| panic!("on purpose"));
     assert!(is_reply(1, &echo_number(&redis, 1).wait()));
@@ -83,10 +80,7 @@ impl Handler<usize> for Held {
 
 #[test]
 fn replies_go_to_actors_and_a_full_mailbox_is_counted() {
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (system, redis) = client(options(fake.port));
     let (kept, collector) = Collector::spawn(&system);
     for number in 0..100 {
@@ -115,10 +109,7 @@ fn replies_go_to_actors_and_a_full_mailbox_is_counted() {
 
 #[test]
 fn some_commands_are_not_sent() {
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     for command in [
         Command::new("subscribe").arg("x"),
@@ -150,10 +141,7 @@ fn some_commands_are_not_sent() {
 
 #[test]
 fn no_argument_is_shown() {
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     let command = || Command::new("SET").key("k").arg("secret");
     let pipeline = Pipeline::new().cmd(command());
@@ -193,10 +181,7 @@ fn a_subscription_keeps_the_connections_as_a_handle_does() {
 /// Simple executors park between polls, and rely on the thread's park token.
 #[test]
 fn a_wait_inside_a_future_takes_no_wake_of_its_executor() {
-    let fake = Fake::start(|_, peer| {
-        peer.hello();
-        peer.echo_all();
-    });
+    let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     thread::current().unpark();
     for number in 0..100 {

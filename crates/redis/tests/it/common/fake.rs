@@ -1,4 +1,4 @@
-//! A server whose every move is scripted: plain sockets and threads on loopback.
+//! A scripted server: plain sockets and threads on localhost.
 
 use std::{
     io::{Read, Write},
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use freeboard_redis::protocol::{Limits, Parser, Value};
 
-/// A door that threads wait at until it is opened.
+/// Blocks threads until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -42,11 +42,11 @@ pub(crate) struct Fake {
 struct Shared {
     accepted: AtomicUsize,
     is_over: AtomicBool,
-    /// The last argument of each command but greetings.
+    /// The last argument of each command, without greetings.
     seen: Mutex<Vec<Bytes>>,
 }
 
-/// One connection, at the server's end.
+/// The server's side of one connection.
 pub(crate) struct Peer {
     stream: TcpStream,
     parser: Parser,
@@ -55,9 +55,29 @@ pub(crate) struct Peer {
 }
 
 impl Fake {
-    /// Serves each connection, by its number, on a thread of its own.
+    /// Runs `serve` with each connection and its number, on its own thread.
     pub(crate) fn start(serve: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
         Self::start_on(0, serve)
+    }
+
+    /// Answers each command with its last argument.
+    pub(crate) fn echoing() -> Self {
+        Self::start(|_, peer| {
+            peer.hello();
+            peer.echo_all();
+        })
+    }
+
+    /// Answers like `echoing`, once the gate is open.
+    pub(crate) fn gated() -> (Self, Gate) {
+        let gate = Gate::default();
+        let at_server = gate.clone();
+        let fake = Self::start(move |_, peer| {
+            peer.hello();
+            at_server.wait();
+            peer.echo_all();
+        });
+        (fake, gate)
     }
 
     pub(crate) fn start_on(
@@ -88,12 +108,12 @@ impl Fake {
         Self { port, shared }
     }
 
-    /// How many connections there were.
+    /// Number of connections so far.
     pub(crate) fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// The last argument of each command that came.
+    /// The last argument of each command so far.
     pub(crate) fn seen(&self) -> Vec<Bytes> {
         self.shared.seen.lock().unwrap().clone()
     }
@@ -102,13 +122,13 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        // Whoever accepts looks then.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 
 impl Peer {
-    /// The next command, `None` once the client has gone.
+    /// The next command; `None` once the client has disconnected.
     pub(crate) fn command(&mut self) -> Option<Vec<Bytes>> {
         loop {
             let mut rest = &self.input[..];
@@ -142,14 +162,14 @@ impl Peer {
         }
     }
 
-    /// Answers each command with its last argument, until the client has gone.
+    /// Answers each command with its last argument, until the client disconnects.
     pub(crate) fn echo_all(&mut self) {
         while let Some(command) = self.command() {
             self.write(&bulk(command.last().unwrap()));
         }
     }
 
-    /// Reads so many commands and answers none.
+    /// Reads commands without answering.
     pub(crate) fn swallow(&mut self, commands: usize) {
         for _ in 0..commands {
             self.command();
@@ -157,7 +177,7 @@ impl Peer {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // A client that has gone meanwhile is what some tests want.
+        // Some tests disconnect the client meanwhile.
         let _ = self.stream.write_all(bytes);
     }
 
