@@ -16,7 +16,7 @@ use clap::Args;
 use freeboard::{
     cache::{Cache, CacheOptions, LocalOptions},
     net::{
-        http::{Handler, HttpServer, Limits},
+        http::{HttpHandler, HttpServer, Limits},
         tcp::ListenerOptions,
         types::StatusCode,
     },
@@ -242,7 +242,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     // Before anything is taken: the port may be in use.
     let page: Arc<OnceLock<Page>> = Arc::default();
     let (shown, system) = (page.clone(), host.system.clone());
-    let handler = Handler::function(move |request| match (request.uri().path(), shown.get()) {
+    let handler = HttpHandler::function(move |request| match (request.uri().path(), shown.get()) {
         ("/metrics", Some(shown)) => metrics::page(&system, |text| shown.render(text)),
         ("/healthz", Some(shown)) => shown.health(),
         ("/metrics" | "/healthz", None) => {

@@ -8,13 +8,13 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
 };
 
-use super::{chunked::Chunked, limits::Limits, refusal::Refusal};
+use super::{Limits, chunked::Chunked, request_reader::Refusal};
 
 /// How the bytes behind a head are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum BodyLength {
     /// So many bytes; 0 where none are announced.
-    Length(usize),
+    Fixed(usize),
     /// In chunks, and where in them the reader is.
     Chunked(Chunked),
 }
@@ -23,7 +23,7 @@ pub(super) enum Framing {
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) request: Request<()>,
-    pub(super) framing: Framing,
+    pub(super) body_length: BodyLength,
     /// Whether the connection may be used for another request.
     pub(super) keeps_alive: bool,
     pub(super) expects_continue: bool,
@@ -72,7 +72,7 @@ impl Head {
                 .map_err(|_| Refusal::Malformed("a header's value"))?;
             headers.append(name, value);
         }
-        let framing = framing(headers, version)?;
+        let body_length = body_length(headers, version)?;
         see_host(headers, version)?;
         let expects_continue = match headers.get(EXPECT) {
             None => false,
@@ -88,7 +88,7 @@ impl Head {
         };
         Ok(Self {
             request,
-            framing,
+            body_length,
             keeps_alive,
             expects_continue,
         })
@@ -172,11 +172,11 @@ pub(super) fn has_connection_token(headers: &HeaderMap, token: &str) -> bool {
 
 /// What is ambiguous here is how requests are smuggled past others who read it differently: it is
 /// refused (RFC 9112, 6.3).
-fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
+fn body_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     match (codings.next(), lengths.next()) {
-        (None, None) => Ok(Framing::Length(0)),
+        (None, None) => Ok(BodyLength::Fixed(0)),
         (Some(_), Some(_)) => Err(Refusal::Malformed("two lengths")),
         (Some(_), None) if version == Version::HTTP_10 => {
             Err(Refusal::Malformed("a transfer coding in HTTP/1.0"))
@@ -186,7 +186,7 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             if !is_chunked || codings.next().is_some() {
                 return Err(Refusal::Coding);
             }
-            Ok(Framing::Chunked(Chunked::Size))
+            Ok(BodyLength::Chunked(Chunked::Size))
         }
         (None, Some(length)) => {
             let digits = length.as_bytes();
@@ -198,7 +198,7 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             }
             // All digits: what does not parse is too large for any limit.
             let text = length.to_str().unwrap_or_default();
-            Ok(Framing::Length(text.parse().unwrap_or(usize::MAX)))
+            Ok(BodyLength::Fixed(text.parse().unwrap_or(usize::MAX)))
         }
     }
 }

@@ -1,16 +1,62 @@
 //! Requests out of bytes, however these were cut. It touches no socket.
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Method, Request, Version};
+use http::{Method, Request, StatusCode, Version};
 
 use super::{
-    head::{Framing, Head},
-    limits::Limits,
-    refusal::Refusal,
+    Limits,
+    head::{BodyLength, Head},
 };
 
 /// The most empty lines before a request. One is left behind by clients that end a body with a line end.
 const EMPTY_LINES_MAX: usize = 16;
+
+/// Why a request is refused. The connection is closed after the answer, since it is not known where the
+/// next request would begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is not HTTP.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// Its head is longer than the limit.
+    #[error("the head is too long")]
+    HeadTooLong,
+    /// Its body is longer than the limit.
+    #[error("the body is too long")]
+    BodyTooLong,
+    /// A version other than 1.0 and 1.1.
+    #[error("not HTTP/1")]
+    Version,
+    /// A method that is not served.
+    #[error("the method is not served")]
+    Method,
+    /// A transfer coding other than chunked.
+    #[error("an unknown transfer coding")]
+    Coding,
+    /// An expectation other than `100-continue`.
+    #[error("an unknown expectation")]
+    Expectation,
+    /// It did not come in time.
+    #[error("it did not come in time")]
+    TimedOut,
+}
+
+impl Refusal {
+    /// The status it is answered with.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::HeadTooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::Method | Self::Coding => StatusCode::NOT_IMPLEMENTED,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
 
 /// A request and what its answer must heed.
 #[derive(Debug)]
@@ -18,12 +64,12 @@ pub struct Incoming {
     /// The request, its body whole.
     pub request: Request<Bytes>,
     /// How to answer it.
-    pub manner: Manner,
+    pub framing: Framing,
 }
 
 /// How a request is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct Framing {
     /// The client's version.
     pub version: Version,
     /// Whether only the head of the answer is wanted.
@@ -113,11 +159,10 @@ impl RequestReader {
                 return Ok(Step::More);
             };
             self.empty_lines = 0;
-            if let Framing::Length(0) = head.framing {
+            if let BodyLength::Fixed(0) = head.body_length {
                 return Ok(Self::request(head, Bytes::new()));
             }
-            let is_too_long =
-                matches!(head.framing, Framing::Length(length) if length > self.limits.body_bytes);
+            let is_too_long = matches!(head.body_length, BodyLength::Fixed(length) if length > self.limits.body_bytes);
             self.state = State::Body {
                 is_awaited: head.expects_continue,
                 head: Box::new(head),
@@ -132,11 +177,11 @@ impl RequestReader {
         if std::mem::take(is_awaited) && inbox.is_empty() {
             return Ok(Step::Continue);
         }
-        let is_whole = match &mut head.framing {
-            Framing::Chunked(chunked) => {
+        let is_whole = match &mut head.body_length {
+            BodyLength::Chunked(chunked) => {
                 chunked.advance(inbox, &mut self.body, self.limits.body_bytes)?
             }
-            &mut Framing::Length(length) => {
+            &mut BodyLength::Fixed(length) => {
                 let here = (length - self.body.len()).min(inbox.len());
                 let piece = inbox.split_to(here);
                 if self.body.is_empty() {
@@ -170,14 +215,14 @@ impl RequestReader {
     }
 
     fn request(head: Head, body: Bytes) -> Step {
-        let manner = Manner {
+        let framing = Framing {
             version: head.request.version(),
             is_head: head.request.method() == Method::HEAD,
             keeps_alive: head.keeps_alive,
         };
         Step::Request(Box::new(Incoming {
             request: head.with_body(body),
-            manner,
+            framing,
         }))
     }
 }

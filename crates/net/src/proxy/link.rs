@@ -12,11 +12,11 @@ use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::Counter;
 
-use super::server::Common;
+use super::Shared;
 use crate::{
     deadline::Deadline,
     tcp::{
-        Arrived, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Place, Socket,
+        Arrived, ConnectionGuard, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Socket,
         is_exhausted,
     },
 };
@@ -35,7 +35,7 @@ enum Phase {
 
 /// What is on its way in one direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     outgoing: Outgoing,
     /// Whether the end was passed on.
     has_ended: bool,
@@ -49,14 +49,14 @@ pub(super) struct Link {
     backend: Option<Socket>,
     phase: Phase,
     is_draining: bool,
-    to_backend: Way,
-    to_client: Way,
-    common: Arc<Common>,
+    to_backend: Direction,
+    to_client: Direction,
+    shared: Arc<Shared>,
     deadline: Deadline,
-    place: Place,
+    guard: ConnectionGuard,
 }
 
-impl Way {
+impl Direction {
     /// Carries what there is. Whether anything moved.
     fn carry(
         &mut self,
@@ -84,18 +84,18 @@ impl Way {
 }
 
 impl Link {
-    pub(super) fn new(client: TcpStream, place: Place, common: Arc<Common>) -> Self {
+    pub(super) fn new(client: TcpStream, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
         Self {
             client_stream: Some(client),
             client: None,
             backend: None,
             phase: Phase::Connecting,
             is_draining: false,
-            to_backend: Way::default(),
-            to_client: Way::default(),
-            common,
+            to_backend: Direction::default(),
+            to_client: Direction::default(),
+            shared,
             deadline: Deadline::default(),
-            place,
+            guard,
         }
     }
 
@@ -104,7 +104,7 @@ impl Link {
         if let Some(client) = self.client_stream.take() {
             self.client = Some(self.watch(client, cx)?);
         }
-        let backend = TcpStream::connect(self.common.backend)?;
+        let backend = TcpStream::connect(self.shared.backend)?;
         let _ = backend.set_nodelay(true);
         self.backend = Some(self.watch(backend, cx)?);
         Ok(())
@@ -112,7 +112,7 @@ impl Link {
 
     fn watch(&self, stream: TcpStream, cx: &Context<Self>) -> io::Result<Socket> {
         let call = cx.waker_fn(|link: &mut Self, cx| link.ready(cx));
-        Socket::new(stream, &self.common.poller, call)
+        Socket::new(stream, &self.shared.poller, call)
     }
 
     /// Tries to open; while the system has no file descriptors left, again and again until it is too
@@ -136,13 +136,13 @@ impl Link {
 
     /// There is no backend. The client is told by an end, not by a reset: what it sent is read first.
     fn give_up(&mut self, cx: &mut Context<Self>) {
-        self.common.gauges.backend_failures.add(1);
+        self.shared.counters.backend_failures.add(1);
         self.backend = None;
         let Some(client) = &self.client else {
-            return self.over(cx);
+            return self.close(cx);
         };
         if client.end().is_err() {
-            return self.over(cx);
+            return self.close(cx);
         }
         self.phase = Phase::Lingering(Linger::new());
         self.deadline.set(LINGER_TIME, cx, Self::expired);
@@ -160,7 +160,7 @@ impl Link {
         match self.steps(cx) {
             // The client broke before there was a backend.
             Ok(true) if self.phase == Phase::Connecting => self.reset(cx),
-            Ok(true) => self.over(cx),
+            Ok(true) => self.close(cx),
             Ok(false) => self.watch_time(cx),
             // One that was accepted and reset since is no backend that is down: that is another error.
             Err(error)
@@ -170,14 +170,14 @@ impl Link {
                 self.give_up(cx);
             }
             Err(_) => {
-                self.common.gauges.broken.add(1);
+                self.shared.counters.broken.add(1);
                 self.reset(cx);
             }
         }
     }
 
     fn watch_time(&mut self, cx: &Context<Self>) {
-        let options = &self.common.options;
+        let options = &self.shared.options;
         let time = match self.phase {
             Phase::Open if self.is_draining => options.drain_idle_time,
             Phase::Open => options.idle_time,
@@ -209,12 +209,12 @@ impl Link {
             }
             self.phase = Phase::Open;
         }
-        let window = self.common.options.window_bytes.max(1);
-        let gauges = &self.common.gauges;
+        let window = self.shared.options.window_bytes.max(1);
+        let counters = &self.shared.counters;
         for _ in 0..STEPS_MAX {
-            let to_backend = &gauges.to_backend_bytes;
+            let to_backend = &counters.to_backend_bytes;
             let there = self.to_backend.carry(client, backend, window, to_backend)?;
-            let to_client = &gauges.to_client_bytes;
+            let to_client = &counters.to_client_bytes;
             let back = self.to_client.carry(backend, client, window, to_client)?;
             if !there && !back {
                 if self.to_backend.has_ended && self.to_client.has_ended {
@@ -236,7 +236,7 @@ impl Link {
         cx.stop();
     }
 
-    fn over(&mut self, cx: &mut Context<Self>) {
+    fn close(&mut self, cx: &mut Context<Self>) {
         (self.client, self.backend) = (None, None);
         cx.stop();
     }
@@ -253,19 +253,19 @@ impl Link {
         }
         match self.phase {
             Phase::Connecting => return self.give_up(cx),
-            Phase::Open if !self.is_draining => self.common.gauges.idle_timeouts.add(1),
+            Phase::Open if !self.is_draining => self.shared.counters.idle_timeouts.add(1),
             Phase::Open | Phase::Lingering(_) => {}
         }
-        self.over(cx);
+        self.close(cx);
     }
 }
 
 impl Actor for Link {
     fn started(&mut self, cx: &mut Context<Self>) {
-        self.place
+        self.guard
             .on_drain(cx.waker_fn(|link: &mut Self, cx| link.drain(cx)));
         self.deadline
-            .set(self.common.options.connect_time, cx, Self::expired);
+            .set(self.shared.options.connect_time, cx, Self::expired);
         self.try_open(cx);
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner             one credit each; none left: nothing is read
 //!   peer ◀── socket ◀── outgoing ◀── lane 0 ◀── Write(bytes)  write_bytes wait: the lane is paused
-//!                         CONTROL_LANE ◀── Credit             never paused
+//!                         CONTROL_LANE ◀── ReadCredit             never paused
 //! ```
 //!
 //! Reading is as Erlang's `{active, N}`: the owner grants so many messages, and more when it has handled them. An
@@ -14,8 +14,8 @@
 //! muted, and another policy than to wait sheds. The lane goes on once a quarter of the bytes is left. An owner that
 //! must not be muted stops writing at [`Event::Pressure`].
 //!
-//! Messages of lane 0 keep their order: a [`Credit`] told there is granted when what was written before it has been
-//! taken, so an echo reads no faster than its peer does. A [`Credit`] on [`Connection::CONTROL_LANE`] does not wait
+//! Messages of lane 0 keep their order: a [`ReadCredit`] told there is granted when what was written before it has been
+//! taken, so an echo reads no faster than its peer does. A [`ReadCredit`] on [`Connection::CONTROL_LANE`] does not wait
 //! for writes: it is for protocols that read while they cannot write.
 //!
 //! [`Close`], a listener's drain, a graceful stop and the system's shutdown write everything that was accepted before. A
@@ -31,7 +31,7 @@ use freeboard_actor::{
 use freeboard_flow::LaneConfig;
 
 use super::{
-    listener::{Accepted, Place},
+    listener::{Accepted, ConnectionGuard},
     outgoing::Outgoing,
     socket::{Arrived, Socket},
 };
@@ -96,7 +96,7 @@ pub enum Event {
 
 /// An event of a connection, as its owner is told it.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub struct ConnectionEvent {
     /// The connection, to be given credit and written to.
     pub connection: ActorRef<Connection>,
     /// What happened.
@@ -110,7 +110,7 @@ pub struct Write(pub Bytes);
 /// So many further messages may come: on lane 0 once the writes before it have been taken, on
 /// [`Connection::CONTROL_LANE`] at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Credit(pub u32);
+pub struct ReadCredit(pub u32);
 
 /// Ends this side once all writes are written that were accepted before, on whichever lane it comes; the peer's goes
 /// on.
@@ -129,7 +129,7 @@ pub struct Connection {
     peer: SocketAddr,
     poller: Poller,
     options: ConnectionOptions,
-    owner: Recipient<Events>,
+    owner: Recipient<ConnectionEvent>,
     credit: u32,
     outgoing: Outgoing,
     is_opened: bool,
@@ -143,7 +143,7 @@ pub struct Connection {
     has_moved: bool,
     deadline: Deadline,
     /// Given up when the connection is over.
-    place: Option<Place>,
+    guard: Option<ConnectionGuard>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -156,7 +156,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A lane that writes never block, for [`Credit`].
+    /// A lane that writes never block, for [`ReadCredit`].
     pub const CONTROL_LANE: usize = 1;
 
     /// Spawns the actor of a connection that was accepted, as a child of the listener's.
@@ -167,15 +167,15 @@ impl Connection {
         accepted: Accepted,
         poller: &Poller,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
+        owner: Recipient<ConnectionEvent>,
         cx: &Context<A>,
     ) -> Result<ActorRef<Self>, SpawnError> {
         let Accepted {
             stream,
             peer,
-            place,
+            guard,
         } = accepted;
-        let connection = Self::new(stream, peer, poller, options, owner, Some(place));
+        let connection = Self::new(stream, peer, poller, options, owner, Some(guard));
         cx.spawn_once(Self::spawn_options(options), connection)
     }
 
@@ -188,7 +188,7 @@ impl Connection {
         poller: &Poller,
         address: SocketAddr,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
+        owner: Recipient<ConnectionEvent>,
     ) -> io::Result<ActorRef<Self>> {
         let stream = TcpStream::connect(address)?;
         let connection = Self::new(stream, address, poller, options, owner, None);
@@ -206,8 +206,8 @@ impl Connection {
         peer: SocketAddr,
         poller: &Poller,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
-        place: Option<Place>,
+        owner: Recipient<ConnectionEvent>,
+        guard: Option<ConnectionGuard>,
     ) -> Self {
         let options = ConnectionOptions {
             write_bytes: options.write_bytes.max(1),
@@ -230,14 +230,14 @@ impl Connection {
             has_told_end: false,
             has_moved: true,
             deadline: Deadline::default(),
-            place,
+            guard,
         }
     }
 
-    fn say(&self, event: Event, cx: &Context<Self>) {
+    fn notify_owner(&self, event: Event, cx: &Context<Self>) {
         let connection = cx.actor_ref();
         // An owner that is gone wants to know nothing.
-        let _ = self.owner.tell(Events { connection, event });
+        let _ = self.owner.tell(ConnectionEvent { connection, event });
     }
 
     fn ready(&mut self, cx: &mut Context<Self>) {
@@ -250,19 +250,19 @@ impl Connection {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
-            Ok(true) => self.over(None, cx),
-            Ok(false) => self.touch(cx),
-            Err(error) => self.over(Some(error.kind()), cx),
+            Ok(true) => self.close(None, cx),
+            Ok(false) => self.extend_deadline(cx),
+            Err(error) => self.close(Some(error.kind()), cx),
         }
         cx.set_unfinished(self.socket.is_some() && !self.outgoing.is_empty());
     }
 
-    fn over(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
+    fn close(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
         if self.socket.take().is_none() {
             return;
         }
-        self.place = None;
-        self.say(Event::Closed(why), cx);
+        self.guard = None;
+        self.notify_owner(Event::Closed(why), cx);
         cx.stop();
     }
 
@@ -277,7 +277,7 @@ impl Connection {
             }
             self.is_opened = true;
             self.has_moved = true;
-            self.say(Event::Opened(self.peer), cx);
+            self.notify_owner(Event::Opened(self.peer), cx);
         }
         let Some(socket) = &mut self.socket else {
             return Ok(false);
@@ -299,7 +299,7 @@ impl Connection {
         if self.is_pressed && self.outgoing.len() <= self.options.write_bytes / 4 {
             self.is_pressed = false;
             cx.resume_lane(WRITE_LANE);
-            self.say(Event::Pressure(false), cx);
+            self.notify_owner(Event::Pressure(false), cx);
         }
         // Without credit nothing is read that would say so.
         let failure = self.socket.as_ref().and_then(Socket::failure);
@@ -331,13 +331,13 @@ impl Connection {
             Arrived::Bytes(_) => {
                 self.has_moved = true;
                 self.credit -= 1;
-                self.say(Event::Received(piece), cx);
+                self.notify_owner(Event::Received(piece), cx);
                 Ok(true)
             }
             Arrived::End if !self.has_told_end => {
                 self.has_told_end = true;
                 self.has_moved = true;
-                self.say(Event::Ended, cx);
+                self.notify_owner(Event::Ended, cx);
                 Ok(false)
             }
             Arrived::End | Arrived::Nothing => Ok(false),
@@ -350,7 +350,7 @@ impl Connection {
         self.run(cx);
     }
 
-    fn touch(&mut self, cx: &Context<Self>) {
+    fn extend_deadline(&mut self, cx: &Context<Self>) {
         if let Some(time) = self.options.idle_time
             && std::mem::take(&mut self.has_moved)
         {
@@ -360,7 +360,7 @@ impl Connection {
 
     fn expired(&mut self, cx: &mut Context<Self>) {
         if self.deadline.has_passed(cx, Self::expired) {
-            self.over(Some(io::ErrorKind::TimedOut), cx);
+            self.close(Some(io::ErrorKind::TimedOut), cx);
         }
     }
 }
@@ -375,12 +375,12 @@ impl Actor for Connection {
         match Socket::new(stream, &self.poller, call) {
             Ok(socket) => self.socket = Some(socket),
             Err(error) => {
-                self.say(Event::Closed(Some(error.kind())), cx);
+                self.notify_owner(Event::Closed(Some(error.kind())), cx);
                 return cx.stop();
             }
         }
-        if let Some(place) = &self.place {
-            place.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
+        if let Some(guard) = &self.guard {
+            guard.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
                 connection.is_closing = true;
                 connection.end(cx);
             }));
@@ -403,7 +403,7 @@ impl Handler<Write> for Connection {
         if is_taken {
             self.outgoing.push(bytes);
         } else {
-            self.say(Event::Refused(bytes), cx);
+            self.notify_owner(Event::Refused(bytes), cx);
         }
         self.run(cx);
         if self.socket.is_none() {
@@ -412,7 +412,7 @@ impl Handler<Write> for Connection {
         }
         if !self.is_pressed && self.outgoing.len() > bound / 2 {
             self.is_pressed = true;
-            self.say(Event::Pressure(true), cx);
+            self.notify_owner(Event::Pressure(true), cx);
         }
         if self.outgoing.len() >= bound {
             cx.pause_lane(WRITE_LANE);
@@ -421,10 +421,10 @@ impl Handler<Write> for Connection {
     }
 }
 
-impl Handler<Credit> for Connection {
+impl Handler<ReadCredit> for Connection {
     type Reply = ();
 
-    fn handle(&mut self, Credit(further): Credit, cx: &mut Context<Self>) {
+    fn handle(&mut self, ReadCredit(further): ReadCredit, cx: &mut Context<Self>) {
         self.credit = self.credit.saturating_add(further);
         self.run(cx);
     }

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::metrics::declare_counters;
 use crate::poller::{
     Poller, Registration,
     mio::{
@@ -16,9 +17,6 @@ use crate::poller::{
 };
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_meter::Counter;
-
-use super::exhausted::EXHAUSTED_PAUSE;
 
 /// Connections taken in one run, so that others have their turn.
 const ACCEPTS_MAX: usize = 64;
@@ -27,6 +25,9 @@ const ACCEPTS_MAX: usize = 64;
 /// second. The system may have a lower limit.
 #[cfg(unix)]
 const BACKLOG: i32 = 1_024;
+
+/// How long who needs some rests before it tries again.
+pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,25 +62,27 @@ pub struct Accepted {
     pub stream: TcpStream,
     /// The peer's address.
     pub peer: SocketAddr,
-    /// Its place among the listener's connections; kept as long as it is open.
-    pub place: Place,
+    /// Its guard among the listener's connections; kept as long as it is open.
+    pub guard: ConnectionGuard,
 }
 
 /// Has the listener stop accepting, and its connections end when they have answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain;
 
-/// What a listener has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListenerSnapshot {
-    /// Connections that were accepted.
-    pub accepted: u64,
-    /// Connections that are open.
-    pub open: u64,
-    /// Times that accepting rested because file descriptors or memory had run out.
-    pub exhausted: u64,
-    /// Connections that were lost before they could be served.
-    pub failed: u64,
+declare_counters! {
+    counters: ListenerCounters;
+    /// The counters of a listener at one time.
+    snapshot: ListenerSnapshot labelled "listener";
+    /// Connections accepted.
+    accepted: "freeboard_connections_accepted_total",
+    /// Connections lost before they could be served.
+    failed: "freeboard_connections_failed_total",
+    /// Times that accepting paused because file descriptors or memory had run out.
+    exhausted: "freeboard_accepts_exhausted_total",
+    gauges:
+    /// Connections open now.
+    open: "freeboard_connections_open",
 }
 
 type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send;
@@ -88,7 +91,7 @@ type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), Spaw
 #[derive(Clone, Debug)]
 pub struct Listener {
     actor: ActorRef<ListenerActor>,
-    room: Arc<Room>,
+    shared: Arc<ListenerShared>,
     address: SocketAddr,
 }
 
@@ -115,13 +118,13 @@ impl Listener {
         #[cfg(target_os = "linux")]
         rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(|error| fail(error.into()))?;
         let bound = socket.local_addr().map_err(fail)?;
-        let room = Arc::new(Room::default());
+        let shared = Arc::new(ListenerShared::default());
         let actor = ListenerActor {
             socket: Some(socket),
             registration: None,
             poller: poller.clone(),
             options,
-            room: room.clone(),
+            shared: shared.clone(),
             serve: Box::new(serve),
             is_paused: false,
         };
@@ -131,7 +134,7 @@ impl Listener {
             .map_err(|error| fail(io::Error::other(error.to_string())))?;
         Ok(Self {
             actor,
-            room,
+            shared,
             address: bound,
         })
     }
@@ -146,10 +149,8 @@ impl Listener {
     #[must_use]
     pub fn snapshot(&self) -> ListenerSnapshot {
         ListenerSnapshot {
-            accepted: self.room.accepted.get(),
-            open: self.room.lock().open as u64,
-            exhausted: self.room.exhausted.get(),
-            failed: self.room.failed.get(),
+            open: self.shared.lock().open as u64,
+            ..self.shared.counters.snapshot()
         }
     }
 
@@ -157,25 +158,23 @@ impl Listener {
     /// the thread, so not from a handler. Returns how many are open still.
     pub fn drain(&self, timeout: Duration) -> usize {
         if self.actor.tell(Drain).is_err() {
-            self.room.call_all();
+            self.shared.call_all();
         }
-        self.room
+        self.shared
             .wait_until_empty(Instant::now().checked_add(timeout))
     }
 }
 
 /// The connections of a listener.
 #[derive(Default)]
-struct Room {
-    state: Mutex<RoomState>,
+struct ListenerShared {
+    state: Mutex<OpenConnections>,
     emptied: Condvar,
-    accepted: Counter,
-    exhausted: Counter,
-    failed: Counter,
+    counters: ListenerCounters,
 }
 
 #[derive(Default)]
-struct RoomState {
+struct OpenConnections {
     open: usize,
     next: u64,
     is_draining: bool,
@@ -185,8 +184,8 @@ struct RoomState {
     resume: Option<Box<dyn Fn() + Send>>,
 }
 
-impl Room {
-    fn lock(&self) -> MutexGuard<'_, RoomState> {
+impl ListenerShared {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,23 +219,25 @@ impl Room {
     }
 }
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for ListenerShared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Room").finish_non_exhaustive()
+        formatter
+            .debug_struct("ListenerShared")
+            .finish_non_exhaustive()
     }
 }
 
-/// A connection's place among those of its listener, given up when it is dropped.
+/// A connection's guard among those of its listener, given up when it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    room: Arc<Room>,
+pub struct ConnectionGuard {
+    shared: Arc<ListenerShared>,
     number: u64,
 }
 
-impl Place {
+impl ConnectionGuard {
     /// Calls `end` when the listener drains, at once if it does already.
     pub fn on_drain(&self, end: impl Fn() + Send + 'static) {
-        let mut state = self.room.lock();
+        let mut state = self.shared.lock();
         if state.is_draining {
             drop(state);
             end();
@@ -246,9 +247,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let mut state = self.room.lock();
+        let mut state = self.shared.lock();
         state.open -= 1;
         let call = state.calls.remove(&self.number);
         let resume = state.resume.take();
@@ -259,7 +260,7 @@ impl Drop for Place {
             resume();
         }
         if is_empty {
-            self.room.emptied.notify_all();
+            self.shared.emptied.notify_all();
         }
     }
 }
@@ -270,7 +271,7 @@ pub struct ListenerActor {
     registration: Option<Registration>,
     poller: Poller,
     options: ListenerOptions,
-    room: Arc<Room>,
+    shared: Arc<ListenerShared>,
     serve: Box<Serve>,
     /// Whether a timer will have it go on.
     is_paused: bool,
@@ -296,12 +297,12 @@ impl Handler<Drain> for ListenerActor {
     fn handle(&mut self, _: Drain, _: &mut Context<Self>) {
         self.registration = None;
         self.socket = None;
-        self.room.call_all();
+        self.shared.call_all();
     }
 }
 
 impl ListenerActor {
-    /// Has the poller watch the socket. `false` if the system has no room for it, for now.
+    /// Has the poller watch the socket. `false` if the system has no shared for it, for now.
     fn watch(&mut self, cx: &mut Context<Self>) -> bool {
         let Some(socket) = &mut self.socket else {
             return false;
@@ -322,17 +323,17 @@ impl ListenerActor {
 
     fn accept(&mut self, cx: &mut Context<Self>) {
         if !self.is_paused && self.socket.is_some() && !self.watch(cx) {
-            self.room.exhausted.add(1);
+            self.shared.counters.exhausted.add(1);
             return self.pause(cx);
         }
         for _ in 0..ACCEPTS_MAX {
-            if self.is_paused || !self.has_room(cx) {
+            if self.is_paused || !self.may_accept(cx) {
                 return;
             }
             let Some(socket) = &self.socket else { return };
             match socket.accept() {
                 Ok((stream, peer)) => {
-                    let is_last = !has_another(socket);
+                    let is_last = !has_pending(socket);
                     self.serve(stream, peer, cx);
                     if is_last {
                         return;
@@ -345,7 +346,7 @@ impl ListenerActor {
                 // Gone before it was accepted.
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(_) => {
-                    self.room.exhausted.add(1);
+                    self.shared.counters.exhausted.add(1);
                     return self.pause(cx);
                 }
             }
@@ -355,8 +356,8 @@ impl ListenerActor {
     }
 
     /// Whether another connection may be open. If not, the next that ends has it go on.
-    fn has_room(&self, cx: &Context<Self>) -> bool {
-        let mut state = self.room.lock();
+    fn may_accept(&self, cx: &Context<Self>) -> bool {
+        let mut state = self.shared.lock();
         if state.open < self.options.connections_max.max(1) {
             return true;
         }
@@ -371,24 +372,24 @@ impl ListenerActor {
         #[cfg(not(target_os = "linux"))]
         let _ = stream.set_nodelay(true);
         self.poller.count_accept();
-        self.room.accepted.add(1);
+        self.shared.counters.accepted.add(1);
         let number = {
-            let mut state = self.room.lock();
+            let mut state = self.shared.lock();
             state.open += 1;
             state.next += 1;
             state.next
         };
-        let place = Place {
-            room: self.room.clone(),
+        let guard = ConnectionGuard {
+            shared: self.shared.clone(),
             number,
         };
         let accepted = Accepted {
             stream,
             peer,
-            place,
+            guard,
         };
         if (self.serve)(accepted, cx).is_err() {
-            self.room.failed.add(1);
+            self.shared.counters.failed.add(1);
         }
     }
 
@@ -408,7 +409,7 @@ impl ListenerActor {
 /// after it is an event of its own, for the poller's edges are arrivals (`sk_data_ready` for each, in Linux'
 /// net/ipv4/tcp_minisocks.c), so nobody is forgotten.
 #[cfg(unix)]
-fn has_another(socket: &TcpListener) -> bool {
+fn has_pending(socket: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
@@ -417,7 +418,7 @@ fn has_another(socket: &TcpListener) -> bool {
 }
 
 #[cfg(not(unix))]
-fn has_another(_: &TcpListener) -> bool {
+fn has_pending(_: &TcpListener) -> bool {
     true
 }
 
@@ -430,4 +431,24 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::Interrupted
             | io::ErrorKind::PermissionDenied
     )
+}
+
+/// Whether that is why something failed.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::OutOfMemory || is_out_of_descriptors(error)
+}
+
+/// Those of the process, or of the system: neither error has a kind of its own.
+#[cfg(unix)]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
+}
+
+#[cfg(not(unix))]
+fn is_out_of_descriptors(_: &io::Error) -> bool {
+    false
 }

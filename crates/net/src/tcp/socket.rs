@@ -1,12 +1,11 @@
 //! A connected socket: reads and writes until it would block, and is called when that changes.
 
-#[cfg(unix)]
-use std::time::Duration;
 use std::{
     cell::RefCell,
     fmt,
     io::{self, Read},
     net::Shutdown,
+    time::Duration,
 };
 
 use crate::poller::{
@@ -153,7 +152,7 @@ impl Socket {
     }
 
     /// Has the next read ask the system: something may have come that no look has found yet.
-    pub fn look_again(&mut self) {
+    pub fn assume_readable(&mut self) {
         self.is_readable = true;
     }
 
@@ -278,5 +277,46 @@ impl fmt::Debug for Socket {
             .debug_struct("Socket")
             .field("stream", &self.stream)
             .finish_non_exhaustive()
+    }
+}
+
+/// The most that is thrown away.
+const BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection may linger. Its owner sets the deadline.
+pub(crate) const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// The bytes that may still be thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Linger {
+    left: usize,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lingered {
+    /// Something was thrown away, and there may be more.
+    More,
+    /// Nothing for now.
+    Nothing,
+    /// The peer has ended, or has sent too much, or the connection is broken.
+    Over,
+}
+
+impl Linger {
+    pub(crate) const fn new() -> Self {
+        Self { left: BYTES_MAX }
+    }
+
+    /// Reads once, and throws it away.
+    pub(crate) fn step(&mut self, socket: &mut Socket) -> Lingered {
+        match socket.read(self.left, |_| ()) {
+            Ok(Arrived::Bytes(count)) if count < self.left => {
+                self.left -= count;
+                Lingered::More
+            }
+            Ok(Arrived::Nothing) => Lingered::Nothing,
+            Ok(Arrived::Bytes(_) | Arrived::End) | Err(_) => Lingered::Over,
+        }
     }
 }

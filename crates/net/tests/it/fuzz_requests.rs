@@ -3,13 +3,11 @@
 //!
 //! The bounded form of `fuzz/`, with the same checks.
 
-mod reading;
-
 use std::{fs, path::Path};
 
+use crate::reading::{CHUNKED, check, read};
 use freeboard_net::http::Limits;
 use proptest::prelude::*;
-use reading::{CHUNKED, check, read};
 
 /// The seeds of the fuzzer, and their names.
 fn seeds() -> Vec<(String, Vec<u8>)> {

@@ -12,44 +12,42 @@ use http::{
 };
 
 use super::{
-    body::Body,
-    handler::{plain, text},
+    handler::{Body, plain, text},
     head::has_connection_token,
-    refusal::Refusal,
-    request_reader::Manner,
+    request_reader::{Framing, Refusal},
 };
 use crate::tcp::Outgoing;
 
-/// What is left to send of an answer.
-pub(super) struct Rest {
+/// What is left to send of an response.
+pub(super) struct RemainingBody {
     pieces: Box<dyn Iterator<Item = Bytes> + Send>,
     is_chunked: bool,
 }
 
-/// What came of beginning an answer.
+/// What came of beginning an response.
 pub(super) struct Begun {
     /// Whether another request may follow.
     pub(super) keeps_alive: bool,
-    pub(super) rest: Option<Rest>,
+    pub(super) rest: Option<RemainingBody>,
 }
 
-/// Writes an answer's head, and its body if that is there whole.
-pub(super) fn begin(answer: Response<Body>, manner: Manner, out: &mut Outgoing) -> Begun {
-    let answer = if answer.status().is_informational() {
-        // The client would go on waiting for the answer itself.
+/// Writes an response's head, and its body if that is there whole.
+pub(super) fn begin(response: Response<Body>, framing: Framing, out: &mut Outgoing) -> Begun {
+    let response = if response.status().is_informational() {
+        // The client would go on waiting for the response itself.
         plain(StatusCode::INTERNAL_SERVER_ERROR)
     } else {
-        answer
+        response
     };
-    let (parts, body) = answer.into_parts();
+    let (parts, body) = response.into_parts();
     let has_no_body = matches!(
         parts.status,
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
     );
-    let is_11 = manner.version == Version::HTTP_11;
+    let is_11 = framing.version == Version::HTTP_11;
     let is_to_the_end = matches!(body, Body::Pieces(_)) && !is_11 && !has_no_body;
     let wants_close = has_connection_token(&parts.headers, "close");
-    let keeps_alive = manner.keeps_alive && !is_to_the_end && !wants_close;
+    let keeps_alive = framing.keeps_alive && !is_to_the_end && !wants_close;
     out.append(|head| {
         write_head(head, parts.status, &parts.headers);
         match &body {
@@ -70,12 +68,12 @@ pub(super) fn begin(answer: Response<Body>, manner: Manner, out: &mut Outgoing) 
         head.put_slice(b"\r\n");
     });
     let rest = match body {
-        _ if has_no_body || manner.is_head => None,
+        _ if has_no_body || framing.is_head => None,
         Body::Full(bytes) => {
             out.push(bytes);
             None
         }
-        Body::Pieces(pieces) => Some(Rest {
+        Body::Pieces(pieces) => Some(RemainingBody {
             pieces,
             is_chunked: is_11,
         }),
@@ -83,7 +81,7 @@ pub(super) fn begin(answer: Response<Body>, manner: Manner, out: &mut Outgoing) 
     Begun { keeps_alive, rest }
 }
 
-impl Rest {
+impl RemainingBody {
     /// Writes the next piece. `false` behind the last.
     pub(super) fn next(&mut self, out: &mut Outgoing) -> bool {
         let piece = self.pieces.find(|piece| !piece.is_empty());
@@ -104,23 +102,23 @@ impl Rest {
     }
 }
 
-/// The answer to a request that is refused.
+/// The response to a request that is refused.
 pub(super) fn refuse(refusal: Refusal, is_head: bool, out: &mut Outgoing) {
-    let answer = text(refusal.status(), format!("{refusal}\n"));
-    let manner = Manner {
+    let response = text(refusal.status(), format!("{refusal}\n"));
+    let framing = Framing {
         version: Version::HTTP_11,
         is_head,
         keeps_alive: false,
     };
-    begin(answer, manner, out);
+    begin(response, framing, out);
 }
 
 /// The word for which a client waits before it sends its body.
-pub(super) fn go_on(out: &mut Outgoing) {
+pub(super) fn write_continue(out: &mut Outgoing) {
     out.append(|tail| tail.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
-/// Status line and headers; those that frame the answer are not the handler's to say.
+/// Status line and headers; those that frame the response are not the handler's to say.
 fn write_head(head: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
     head.reserve(128 + 32 * headers.len());
     head.put_slice(b"HTTP/1.1 ");

@@ -1,7 +1,5 @@
 //! A proxy between plain sockets.
 
-mod net;
-
 use std::{
     io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -10,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::common::{LONG, any, connect, read_to_end, reset, system, until};
 use freeboard_net::poller::Policy;
 use freeboard_net::{
     proxy::{Proxy, ProxyOptions},
     tcp::ListenerOptions,
 };
 use freeboard_test_servers::Port;
-use net::{LONG, any, connect, read_to_end, reset, system, until};
 
 /// Gives back what it gets, to the end of it.
 fn echo(connections: usize) -> SocketAddr {

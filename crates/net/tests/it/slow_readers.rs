@@ -1,7 +1,5 @@
 //! Peers that read slowly, or never: whoever writes to them waits, is muted or is shed, as the lane's policy says.
 
-mod net;
-
 use std::{
     io::{ErrorKind, Read, Write as _},
     net::TcpStream,
@@ -14,15 +12,15 @@ use std::{
     time::Duration,
 };
 
+use crate::common::{LONG, Owner, Pair, any, connect, pair, reset, system, until};
 use bytes::Bytes;
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_net::poller::Policy;
 use freeboard_net::tcp::{
-    Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Listener, ListenerOptions,
-    Write,
+    Accepted, Close, Connection, ConnectionOptions, End, Event, Listener, ListenerOptions,
+    ReadCredit, Write,
 };
-use net::{LONG, Owner, Pair, any, connect, pair, reset, system, until};
 
 const LINES: usize = 20_000;
 
@@ -53,7 +51,7 @@ fn read_line(from: &mut impl Read) -> Bytes {
 /// Whether its lane is paused: a connection that runs, for it answers, takes nothing from a full lane.
 fn is_full(ours: &ActorRef<Connection>) -> bool {
     let handled = || {
-        let run = ours.ask(Credit(0)).lane(Connection::CONTROL_LANE);
+        let run = ours.ask(ReadCredit(0)).lane(Connection::CONTROL_LANE);
         run.wait().unwrap();
         ours.snapshot().lanes[0].handled
     };
@@ -268,7 +266,7 @@ fn credit_comes_past_writes_that_wait() {
     pair.peer.write_all(b"hello").unwrap();
     let accepted = fill(&pair.ours);
     expect_none_refused(&pair);
-    let credit = pair.ours.tell_lane(Connection::CONTROL_LANE, Credit(1));
+    let credit = pair.ours.tell_lane(Connection::CONTROL_LANE, ReadCredit(1));
     credit.unwrap();
     assert_eq!(pair.next(), Event::Received(Bytes::from_static(b"hello")));
     pair.ours

@@ -5,7 +5,7 @@
 //! - Nothing panics, and everything ends.
 //! - However the bytes are cut, the same requests come out of them, and the same refusal.
 //! - What is kept while more must come is within the limits, and so is each request.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "a fuzz target uses a part of it")]
 
 use bytes::BytesMut;
 use freeboard_net::http::{Incoming, Limits, Refusal, RequestReader, Step};
@@ -47,7 +47,7 @@ pub(crate) fn read<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]
                 Ok(Step::Continue) => {}
                 Ok(Step::Request(incoming)) => {
                     check_size(&incoming, &limits);
-                    requests.push(format!("{:?} {:?}", incoming.request, incoming.manner));
+                    requests.push(format!("{:?} {:?}", incoming.request, incoming.framing));
                 }
                 Err(refusal) => {
                     return Read {

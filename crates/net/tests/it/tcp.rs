@@ -1,7 +1,5 @@
 //! Connections as actors: credit, pressure, ends.
 
-mod net;
-
 use std::{
     io::{Read, Write as _},
     net::Shutdown,
@@ -9,15 +7,15 @@ use std::{
     time::Duration,
 };
 
+use crate::common::{LONG, Owner, any, connect, pair, system, until};
 use bytes::Bytes;
 use freeboard_actor::Context;
 use freeboard_net::poller::Policy;
 use freeboard_net::tcp::{
-    Accepted, Close, Connection, ConnectionOptions, Credit, End, Event, Listener, ListenerOptions,
-    Write,
+    Accepted, Close, Connection, ConnectionOptions, End, Event, Listener, ListenerOptions,
+    ReadCredit, Write,
 };
 use freeboard_test_servers::Port;
-use net::{LONG, Owner, any, connect, pair, system, until};
 
 #[test]
 fn bytes_go_both_ways_and_each_side_ends_by_itself() {
@@ -55,9 +53,9 @@ fn without_credit_nothing_is_read() {
     }
     assert!(got <= 200);
     // A question that is answered behind what would have been read.
-    pair.ours.ask(Credit(0)).wait().unwrap();
+    pair.ours.ask(ReadCredit(0)).wait().unwrap();
     assert!(pair.events.try_recv().is_err(), "it has no credit");
-    pair.ours.tell(Credit(1_000)).unwrap();
+    pair.ours.tell(ReadCredit(1_000)).unwrap();
     while got < 1_000 {
         let Event::Received(bytes) = pair.next() else {
             panic!("bytes come first");
@@ -138,7 +136,7 @@ fn what_an_owner_grants_does_not_keep_an_idle_connection_open() {
         ..ConnectionOptions::default()
     };
     let pair = pair(options);
-    until("it is closed", || pair.ours.tell(Credit(0)).is_err());
+    until("it is closed", || pair.ours.tell(ReadCredit(0)).is_err());
     assert!(matches!(pair.next(), Event::Opened(_)));
     let timed_out = Event::Closed(Some(std::io::ErrorKind::TimedOut));
     assert_eq!(pair.next(), timed_out);

@@ -1,14 +1,12 @@
 //! Requests out of bytes, however they are cut.
 
-mod reading;
-
 use freeboard_net::http::Limits;
 use proptest::prelude::*;
-use reading::Read;
+use crate::reading::Read;
 
 /// What is read from these pieces.
 fn read(pieces: &[&[u8]]) -> Read {
-    reading::read(Limits::default(), pieces.iter().copied())
+    crate::reading::read(Limits::default(), pieces.iter().copied())
 }
 
 const STREAM: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n\

@@ -1,5 +1,4 @@
 //! A system with a poller, and peers made of plain sockets.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{
     io::{Read, Write},
@@ -9,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{Actor, ActorRef, Context, Handler as Handles, System};
+use freeboard_actor::{Actor, ActorRef, Context, Handler, System};
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_net::{
-    http::{Body, Call, Handler, HttpServer, Limits, Reply},
-    tcp::{Connection, ConnectionOptions, Event, Events, ListenerOptions},
+    http::{Body, Call, HttpHandler, HttpServer, Limits, Reply},
+    tcp::{Connection, ConnectionEvent, ConnectionOptions, Event, ListenerOptions},
 };
 use http::{Response, StatusCode};
 
@@ -37,7 +36,7 @@ pub(crate) fn serve(
     system: &System,
     poller: &Poller,
     limits: Limits,
-    handler: Handler,
+    handler: HttpHandler,
 ) -> HttpServer {
     let options = ListenerOptions::default();
     HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
@@ -48,7 +47,7 @@ pub(crate) struct Desk(mpsc::Sender<Reply>);
 
 impl Actor for Desk {}
 
-impl Handles<Call> for Desk {
+impl Handler<Call> for Desk {
     type Reply = ();
 
     fn handle(&mut self, call: Call, _: &mut Context<Self>) {
@@ -63,14 +62,14 @@ pub(crate) fn serve_desk(
 ) -> (HttpServer, ActorRef<Desk>, mpsc::Receiver<Reply>) {
     let (calls, asked) = mpsc::channel();
     let desk = system.spawn(Desk(calls));
-    let handler = Handler::Actor(desk.recipient());
+    let handler = HttpHandler::Actor(desk.recipient());
     let server = serve(system, poller, Limits::default(), handler);
     (server, desk, asked)
 }
 
 /// Answers with method, path and body.
-pub(crate) fn echo() -> Handler {
-    Handler::function(|request| {
+pub(crate) fn echo() -> HttpHandler {
+    HttpHandler::function(|request| {
         let text = format!(
             "{} {} {}",
             request.method(),
@@ -145,10 +144,10 @@ pub(crate) struct Owner(pub(crate) mpsc::Sender<Event>);
 
 impl Actor for Owner {}
 
-impl Handles<Events> for Owner {
+impl Handler<ConnectionEvent> for Owner {
     type Reply = ();
 
-    fn handle(&mut self, events: Events, _: &mut Context<Self>) {
+    fn handle(&mut self, events: ConnectionEvent, _: &mut Context<Self>) {
         // The test may have seen enough.
         let _ = self.0.send(events.event);
     }

@@ -4,13 +4,10 @@
 //! stands the body of the answer, which is the reason; an answer to HEAD has none. The client ends its side behind the
 //! bytes.
 
-mod net;
-mod reading;
-
+use crate::common::{LONG, echo, exchange, serve, system};
+use crate::reading::CHUNKED;
 use freeboard_net::http::Limits;
 use freeboard_net::poller::Policy;
-use net::{LONG, echo, exchange, serve, system};
-use reading::CHUNKED;
 
 #[rustfmt::skip]
 const CASES: &[(&[u8], &str)] = &[
@@ -178,8 +175,8 @@ fn each_is_answered_as_the_table_says() {
         }
         // However it is cut.
         let limits = Limits::default();
-        let cut = reading::read(limits, bytes.chunks(bytes.len() / 1_000 + 1));
-        assert_eq!(cut, reading::read(limits, [&bytes[..]]), "{what}");
+        let cut = crate::reading::read(limits, bytes.chunks(bytes.len() / 1_000 + 1));
+        assert_eq!(cut, crate::reading::read(limits, [&bytes[..]]), "{what}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(server.drain(LONG), 0);

@@ -1,7 +1,5 @@
 //! Peers that do what they should not, and what they cost.
 
-mod net;
-
 use std::{
     io::{Read, Write},
     sync::{
@@ -10,11 +8,13 @@ use std::{
     },
 };
 
+use crate::common::{
+    LONG, connect, echo, exchange, read_answer, reset, serve, serve_desk, system, until,
+};
 use bytes::Bytes;
-use freeboard_net::http::{Body, Handler, Limits};
+use freeboard_net::http::{Body, HttpHandler, Limits};
 use freeboard_net::poller::Policy;
 use http::Response;
-use net::{LONG, connect, echo, exchange, read_answer, reset, serve, serve_desk, system, until};
 
 /// More than kernels buffer for two sockets, in pieces of 64 KiB.
 const PIECES_MAX: u64 = 512;
@@ -24,7 +24,7 @@ fn a_peer_that_never_reads_stops_the_pieces_and_nobody_else() {
     let (system, poller) = system(Policy::EAGER);
     let made = Arc::new(AtomicU64::new(0));
     let counted = made.clone();
-    let handler = Handler::function(move |request| {
+    let handler = HttpHandler::function(move |request| {
         if request.uri().path() != "/endless" {
             return Response::new(Body::from("quick"));
         }

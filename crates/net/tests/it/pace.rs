@@ -1,7 +1,5 @@
 //! Peers that take their time, and peers that take it from others.
 
-mod net;
-
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
@@ -9,11 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::common::{
+    LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, system, until,
+};
 use bytes::Bytes;
-use freeboard_net::http::{Body, Handler, Limits};
+use freeboard_net::http::{Body, HttpHandler, Limits};
 use freeboard_net::poller::Policy;
 use http::Response;
-use net::{LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, system, until};
 
 /// So short that a test can go far beyond it.
 const SHORT: Duration = Duration::from_millis(100);
@@ -123,8 +123,8 @@ fn each_request_of_many_has_its_own_time() {
 }
 
 /// Pieces without end, each of which takes so long to make.
-fn endless(time: Duration) -> Handler {
-    Handler::function(move |request| match request.uri().path() {
+fn endless(time: Duration) -> HttpHandler {
+    HttpHandler::function(move |request| match request.uri().path() {
         "/endless" => Response::new(Body::pieces(std::iter::repeat_with(move || {
             let began = Instant::now();
             while began.elapsed() < time {

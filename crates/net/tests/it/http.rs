@@ -1,17 +1,17 @@
 //! A server of HTTP and its clients.
 
-mod net;
-
 use std::{
     io::{Read, Write},
     time::Duration,
 };
 
+use crate::common::{
+    LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, system,
+};
 use bytes::Bytes;
-use freeboard_net::http::{Body, Handler, Limits};
+use freeboard_net::http::{Body, HttpHandler, Limits};
 use freeboard_net::poller::Policy;
 use http::{Response, header::CONTENT_TYPE};
-use net::{LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, system};
 
 #[test]
 fn a_connection_answers_one_request_after_the_other_under_each_policy() {
@@ -99,7 +99,7 @@ fn bodies_come_in_whole_and_go_out_in_pieces() {
     let sized = b"POST /s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     assert!(exchange(server.address(), sized).ends_with("POST /s hello"));
 
-    let pieces = Handler::function(|_| {
+    let pieces = HttpHandler::function(|_| {
         let pieces = (0..3).map(|number| Bytes::from(format!("piece {number}\n")));
         Response::new(Body::pieces(pieces.collect::<Vec<_>>()))
     });
@@ -167,7 +167,7 @@ fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
 #[test]
 fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
     let (system, poller) = system(Policy::EAGER);
-    let handler = Handler::function(|_| {
+    let handler = HttpHandler::function(|_| {
         Response::builder()
             .status(201)
             .header(CONTENT_TYPE, "text/plain")
@@ -243,7 +243,7 @@ fn draining_lets_answers_go_out_and_takes_no_further_connections() {
 #[test]
 fn a_handler_answers_in_full_or_the_client_gets_500() {
     let (system, poller) = system(Policy::EAGER);
-    let handler = Handler::function(|request| match request.uri().path() {
+    let handler = HttpHandler::function(|request| match request.uri().path() {
         "/panic" => panic!("as the test wants it"),
         "/101" => {
             let answer = Response::builder().status(101);
