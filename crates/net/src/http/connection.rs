@@ -1,4 +1,4 @@
-//! One connection of a server, as an actor.
+//! One HTTP connection as an actor.
 //!
 //! ```text
 //!   ready ──▶ read ──▶ RequestReader ──▶ handler ──▶ Outgoing ──▶ write
@@ -28,32 +28,32 @@ use crate::{
     tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket},
 };
 
-/// Steps of one run, so that others have their turn.
+/// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: usize = 64;
 
-/// An answer on its way back from an actor.
+/// The response of an actor, sent to the connection.
 #[derive(Debug)]
 pub(super) struct HandlerResponse {
     pub(super) number: u64,
     pub(super) response: Response<Body>,
 }
 
-/// Where the connection is.
+/// The state of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// Requests are read.
+    /// Reads requests.
     Open,
-    /// A request is with an actor.
+    /// An actor handles a request.
     Handling { number: u64, framing: Framing },
-    /// What is written is the last.
+    /// Writes the rest, then closes.
     Closing,
-    /// All is written; what still comes is thrown away.
+    /// Everything is written; incoming bytes are discarded.
     Lingering(Linger),
 }
 
 /// One connection of a server.
 pub(super) struct HttpConnection {
-    /// Until it has started.
+    /// Taken when the actor starts.
     stream: Option<TcpStream>,
     socket: Option<Socket>,
     shared: Arc<ServerShared>,
@@ -61,22 +61,22 @@ pub(super) struct HttpConnection {
     inbox: BytesMut,
     outgoing: Outgoing,
     phase: Phase,
-    /// What is left of an answer in pieces.
+    /// The rest of a streamed response.
     rest: Option<RemainingBody>,
-    /// Whether another request may follow the present answer.
+    /// Whether another request may follow the current response.
     keeps_alive: bool,
-    /// Whether the connection ends with its next answer.
+    /// Whether the connection closes after its next response.
     is_draining: bool,
     is_refused: bool,
     asked: u64,
     deadline: Deadline,
     waits_for: Wait,
-    /// Whether a request was taken, or the peer has read something, since the deadline was set.
+    /// Whether a request was handled or the peer read bytes since the deadline was set.
     has_advanced: bool,
     guard: ConnectionGuard,
 }
 
-/// What a deadline is for.
+/// The purpose of the current deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Request,
@@ -87,7 +87,7 @@ enum Wait {
     Linger,
 }
 
-/// The connection is over.
+/// The connection is closed.
 struct Closed;
 
 impl std::fmt::Debug for HttpConnection {
@@ -132,7 +132,7 @@ impl HttpConnection {
         }
     }
 
-    /// The listener drains: an idle connection ends now, another one with its answer.
+    /// The listener drains: an idle connection closes now, any other after its response.
     fn drain(&mut self, cx: &mut Context<Self>) {
         self.is_draining = true;
         self.assume_readable();
@@ -159,7 +159,7 @@ impl HttpConnection {
         }
     }
 
-    /// It can go on no further for now.
+    /// No progress is possible now.
     fn wait(&mut self, cx: &mut Context<Self>) {
         if self.socket.as_mut().is_some_and(|it| it.wait().is_err()) {
             self.shared.counters.broken.add(1);
@@ -169,12 +169,12 @@ impl HttpConnection {
     }
 
     fn close(&mut self, cx: &mut Context<Self>) {
-        // Closed at once, not when the actor is taken away.
+        // Closes the socket now, not when the actor is dropped.
         self.socket = None;
         cx.stop();
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Makes all progress possible without waiting.
     fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Closed> {
         for _ in 0..STEPS_MAX {
             let may_go_on = match self.phase {
@@ -218,7 +218,7 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Writes one more piece of an answer. `false` while the peer must read first.
+    /// Writes one more piece of a streamed response. `false` while the peer must read first.
     fn continue_response(&mut self) -> Result<bool, Closed> {
         if self.outgoing.len() >= self.shared.limits.write_bytes && !self.flush()? {
             return Ok(false);
@@ -231,7 +231,7 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Has something written, and counts it.
+    /// Queues output and counts its bytes.
     fn queue<T>(&mut self, write: impl FnOnce(&mut Outgoing) -> T) -> T {
         let before = self.outgoing.len();
         let written = write(&mut self.outgoing);
@@ -240,11 +240,11 @@ impl HttpConnection {
         written
     }
 
-    /// Reads more, once everything is written. Whether anything came.
+    /// Reads more once everything is written. Whether progress was made.
     fn read_more(&mut self) -> Result<bool, Closed> {
         let is_between = !self.reader.has_begun(&self.inbox);
         let socket = self.socket.as_mut().ok_or(Closed)?;
-        // A drain ends it only once what has come is read: it may be a request.
+        // A drain closes the connection only after all received bytes are parsed: they may be a request.
         if !socket.is_readable() {
             self.flush()?;
             let is_ended = self.socket.as_ref().is_none_or(Socket::is_ended);
@@ -293,7 +293,8 @@ impl HttpConnection {
                 };
                 self.phase = Phase::Handling { number, framing };
                 if let Err(error) = actor.try_tell(call) {
-                    // Full or gone: said at once, and not by the reply that is dropped here.
+                    // The actor's lane is full or the actor has terminated: respond now, not when the reply is
+                    // dropped.
                     error.into_inner().reply.forget();
                     self.phase = Phase::Open;
                     self.begin(plain(StatusCode::SERVICE_UNAVAILABLE), framing);
@@ -305,7 +306,7 @@ impl HttpConnection {
     fn begin(&mut self, response: Response<Body>, framing: Framing) {
         self.shared.counters.answers.add(1);
         if self.is_draining && framing.keeps_alive {
-            // The peer does not know yet that this is the last, and may be sending the next request.
+            // The peer does not know yet that this response is the last, and may be sending a request.
             self.assume_readable();
         }
         let framing = Framing {
@@ -330,7 +331,7 @@ impl HttpConnection {
             return Ok(false);
         }
         let socket = self.socket.as_ref().ok_or(Closed)?;
-        // Closed with something unread it would be reset, and what the peer has not read yet be lost.
+        // If it were closed with unread bytes, the kernel would reset it, and the peer could lose the response.
         let is_unread = self.is_refused || !self.inbox.is_empty() || socket.is_readable();
         if !is_unread || socket.is_ended() || socket.end().is_err() {
             return Err(Closed);
@@ -351,7 +352,7 @@ impl HttpConnection {
         }
     }
 
-    /// Whether everything is written.
+    /// Writes queued bytes. Whether all are written.
     fn flush(&mut self) -> Result<bool, Closed> {
         let socket = self.socket.as_mut().ok_or(Closed)?;
         let before = self.outgoing.len();
@@ -366,10 +367,10 @@ impl HttpConnection {
         }
     }
 
-    /// While an actor works on a request, a connection that breaks is noticed all the same.
+    /// Notices a broken connection while an actor handles a request.
     fn check_still_connected(&mut self) -> Result<(), Closed> {
         let socket = self.socket.as_mut().ok_or(Closed)?;
-        // Only what was not read yet can hide the end: it is left where it is, and bounds the peer.
+        // Unread bytes can hide the end; they stay in the kernel, which bounds the peer.
         if socket.has_failed() {
             self.shared.counters.broken.add(1);
             return Err(Closed);
@@ -384,13 +385,13 @@ impl HttpConnection {
         })
     }
 
-    /// Sets the deadline for what is waited for now.
+    /// Sets the deadline of the current state.
     fn set_deadline(&mut self, cx: &Context<Self>) {
         let limits = &self.shared.limits;
         let (wait, time) = match self.phase {
             Phase::Lingering(_) => (Wait::Linger, LINGER_TIME),
             _ if !self.outgoing.is_empty() => (Wait::Write, limits.body_time),
-            // It takes the time that the handler takes.
+            // The handler has no deadline here.
             Phase::Handling { .. } => {
                 self.waits_for = Wait::Handler;
                 return self.deadline.clear();
@@ -399,7 +400,7 @@ impl HttpConnection {
             _ if self.reader.has_begun(&self.inbox) => (Wait::Head, limits.head_time),
             _ => (Wait::Request, limits.idle_time),
         };
-        // What comes bit by bit gets no more time for it.
+        // A slow sender does not extend its deadline byte by byte.
         let is_new = wait != self.waits_for || self.has_advanced;
         self.has_advanced = false;
         self.waits_for = wait;

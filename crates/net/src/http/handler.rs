@@ -1,4 +1,4 @@
-//! Who answers requests: a function or an actor.
+//! Handlers of requests: functions and actors.
 
 use std::{fmt, sync::Arc};
 
@@ -8,19 +8,18 @@ use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::connection::{HandlerResponse, HttpConnection};
 
-/// Who answers requests.
+/// Handles the requests of a server.
 #[derive(Clone)]
 pub enum HttpHandler {
-    /// Called on the connection's actor; it should be quick, as any handler. If it panics, the client
-    /// gets 500.
+    /// Called on the connection's actor; it should be quick, as any handler. If it panics, the client gets 500.
     Function(Arc<dyn Fn(Request<Bytes>) -> Response<Body> + Send + Sync>),
-    /// Told each request, and answers it whenever it likes. A connection has one request with it at a
+    /// Gets each request as a [`Call`] and replies at any time. It has at most one request of a connection at a
     /// time.
     Actor(Recipient<Call>),
 }
 
 impl HttpHandler {
-    /// A function.
+    /// Handles requests with a function.
     pub fn function(
         function: impl Fn(Request<Bytes>) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
@@ -37,16 +36,16 @@ impl fmt::Debug for HttpHandler {
     }
 }
 
-/// A request, and the way back for its response.
+/// A request for an actor.
 #[derive(Debug)]
 pub struct Call {
-    /// What is asked for.
+    /// The request.
     pub request: Request<Bytes>,
-    /// Takes the response.
+    /// Sends the response.
     pub reply: Reply,
 }
 
-/// Takes the response to one request. Dropped without one, the client gets 500.
+/// Sends the response to one request. Dropped unused, it sends 500.
 pub struct Reply {
     connection: Option<ActorRef<HttpConnection>>,
     number: u64,
@@ -60,12 +59,12 @@ impl Reply {
         }
     }
 
-    /// Sends the response; to nobody, if the client is gone.
+    /// Sends the response. It is dropped if the client has disconnected.
     pub fn send(mut self, response: Response<Body>) {
         self.deliver(response);
     }
 
-    /// Gives the way back up without an response.
+    /// Drops the reply without a response.
     pub(super) fn forget(mut self) {
         self.connection = None;
     }
@@ -74,7 +73,7 @@ impl Reply {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        // At most one is on its way to a connection, so there is room unless it is gone.
+        // A connection awaits at most one response, so its lane has capacity unless it has terminated.
         let _ = connection.try_tell(HandlerResponse {
             number: self.number,
             response,
@@ -94,17 +93,17 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
-    /// All of it.
+    /// The complete body.
     Full(Bytes),
-    /// Pieces, asked for one after the other as the peer takes them; sent in chunks to a client of
-    /// HTTP/1.1, and to the end of the connection to one of HTTP/1.0.
+    /// Pieces, requested one by one as the peer reads them. They are sent in chunks to an HTTP/1.1 client, and up
+    /// to the end of the connection to an HTTP/1.0 client.
     Pieces(Box<dyn Iterator<Item = Bytes> + Send>),
 }
 
 impl Body {
-    /// Pieces out of an iterator. Empty ones are passed over.
+    /// A streamed body from an iterator. Empty pieces are skipped.
     pub fn pieces(pieces: impl IntoIterator<Item = Bytes, IntoIter: Send + 'static>) -> Self {
         Self::Pieces(Box::new(pieces.into_iter()))
     }
@@ -131,13 +130,13 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// A status and its name as the body.
+/// A response with the name of its status as the body.
 pub(super) fn plain(status: StatusCode) -> Response<Body> {
     let name = status.canonical_reason().unwrap_or("unknown");
     text(status, format!("{name}\n"))
 }
 
-/// A status and what it says.
+/// A response with a status and a text.
 pub(super) fn text(status: StatusCode, said: String) -> Response<Body> {
     let mut response = Response::new(Body::from(said));
     *response.status_mut() = status;

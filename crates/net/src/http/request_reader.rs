@@ -1,4 +1,4 @@
-//! Requests out of bytes, however these were cut. It touches no socket.
+//! An incremental parser of requests, independent of how the bytes are split. It uses no socket.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Method, Request, StatusCode, Version};
@@ -8,27 +8,27 @@ use super::{
     head::{BodyLength, Head},
 };
 
-/// The most empty lines before a request. One is left behind by clients that end a body with a line end.
+/// The most empty lines before a request. Some clients send one after a body.
 const EMPTY_LINES_MAX: usize = 16;
 
-/// Why a request is refused. The connection is closed after the answer, since it is not known where the
-/// next request would begin.
+/// Why a request does not reach the handler. The connection is closed after the response, because the start of the
+/// next request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is not HTTP.
+    /// The bytes are not a valid request.
     #[error("malformed: {0}")]
     Malformed(&'static str),
-    /// Its head is longer than the limit.
+    /// The head exceeds [`Limits::head_bytes`], or has too many headers.
     #[error("the head is too long")]
     HeadTooLong,
-    /// Its body is longer than the limit.
+    /// The body exceeds [`Limits::body_bytes`].
     #[error("the body is too long")]
     BodyTooLong,
     /// A version other than 1.0 and 1.1.
     #[error("not HTTP/1")]
     Version,
-    /// A method that is not served.
+    /// A method that is not supported.
     #[error("the method is not served")]
     Method,
     /// A transfer coding other than chunked.
@@ -37,13 +37,13 @@ pub enum Refusal {
     /// An expectation other than `100-continue`.
     #[error("an unknown expectation")]
     Expectation,
-    /// It did not come in time.
+    /// The request was not complete in time.
     #[error("it did not come in time")]
     TimedOut,
 }
 
 impl Refusal {
-    /// The status it is answered with.
+    /// The status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -58,32 +58,32 @@ impl Refusal {
     }
 }
 
-/// A request and what its answer must heed.
+/// A request and the framing of its response.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The request, its body whole.
+    /// The request with its complete body.
     pub request: Request<Bytes>,
-    /// How to answer it.
+    /// How its response must be framed.
     pub framing: Framing,
 }
 
-/// How a request is to be answered.
+/// How a response must be framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// The client's version.
     pub version: Version,
-    /// Whether only the head of the answer is wanted.
+    /// Whether the response has only a head.
     pub is_head: bool,
-    /// Whether the client would send another request.
+    /// Whether the client keeps the connection open.
     pub keeps_alive: bool,
 }
 
-/// What comes next.
+/// The result of [`RequestReader::next`].
 #[derive(Debug)]
 pub enum Step {
-    /// More bytes.
+    /// More bytes are needed.
     More,
-    /// The client waits for a word before it sends the body: `100 Continue`.
+    /// The client waits for `100 Continue` before it sends the body.
     Continue,
     /// A request.
     Request(Box<Incoming>),
@@ -92,25 +92,25 @@ pub enum Step {
 #[derive(Debug)]
 enum State {
     Head,
-    /// The head is there; whether the client still waits for a word before it sends the body.
+    /// The head is parsed. `is_awaited`: the client waits for `100 Continue`.
     Body {
         head: Box<Head>,
         is_awaited: bool,
     },
 }
 
-/// Reads requests.
+/// Parses requests.
 #[derive(Debug)]
 pub struct RequestReader {
     limits: Limits,
     state: State,
     body: BytesMut,
-    /// Before the present request.
+    /// Empty lines before the current request.
     empty_lines: usize,
 }
 
 impl RequestReader {
-    /// One that is at the beginning of a request.
+    /// A reader at the beginning of a request.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -121,20 +121,20 @@ impl RequestReader {
         }
     }
 
-    /// Whether a head has come whose body has not.
+    /// Whether the body of a parsed head is incomplete.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self.state, State::Body { .. })
     }
 
-    /// Whether a part of a request has come, of which `inbox` was not taken. An empty line is none, nor is half of
-    /// one: it gives nobody more time.
+    /// Whether a request has begun, given the unread `inbox`. Empty lines are no beginning, so they extend no
+    /// deadline.
     #[must_use]
     pub fn has_begun(&self, inbox: &[u8]) -> bool {
         self.is_in_body() || !matches!(inbox, [] | [b'\r'])
     }
 
-    /// Whether the request under way asks for a head alone, as far as `inbox` and what was taken before tell.
+    /// Whether the current request is a HEAD request, as far as is known.
     pub(super) fn is_head(&self, inbox: &[u8]) -> bool {
         match &self.state {
             State::Body { head, .. } => head.request.method() == Method::HEAD,
@@ -142,16 +142,16 @@ impl RequestReader {
         }
     }
 
-    /// The most bytes that `inbox` should hold for it.
+    /// The most bytes that `inbox` should hold.
     #[must_use]
     pub fn inbox_bytes_max(&self) -> usize {
         self.limits.head_bytes
     }
 
-    /// Takes the next step from the front of `inbox`.
+    /// Parses the next step from the front of `inbox`.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing can be read from this connection any more.
+    /// [`Refusal`]; the connection can carry no further request.
     pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Step, Refusal> {
         if matches!(self.state, State::Head) {
             self.pass_empty_lines(inbox)?;
@@ -202,7 +202,7 @@ impl RequestReader {
         }
     }
 
-    /// Before a request, as the standard asks (RFC 9112, 2.2).
+    /// Skips empty lines before a request (RFC 9112, 2.2).
     fn pass_empty_lines(&mut self, inbox: &mut BytesMut) -> Result<(), Refusal> {
         while let [b'\r', b'\n', ..] | [b'\n', ..] = inbox[..] {
             if self.empty_lines == EMPTY_LINES_MAX {

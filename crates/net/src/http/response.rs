@@ -1,4 +1,4 @@
-//! Answers into bytes.
+//! Writes responses as bytes.
 
 use std::{
     cell::RefCell,
@@ -18,23 +18,23 @@ use super::{
 };
 use crate::tcp::Outgoing;
 
-/// What is left to send of an response.
+/// The part of a streamed body that is not sent yet.
 pub(super) struct RemainingBody {
     pieces: Box<dyn Iterator<Item = Bytes> + Send>,
     is_chunked: bool,
 }
 
-/// What came of beginning an response.
+/// The result of [`begin`].
 pub(super) struct Begun {
-    /// Whether another request may follow.
+    /// Whether the connection may carry another request.
     pub(super) keeps_alive: bool,
     pub(super) rest: Option<RemainingBody>,
 }
 
-/// Writes an response's head, and its body if that is there whole.
+/// Writes the head of a response, and its body unless it is streamed.
 pub(super) fn begin(response: Response<Body>, framing: Framing, out: &mut Outgoing) -> Begun {
     let response = if response.status().is_informational() {
-        // The client would go on waiting for the response itself.
+        // The client would wait for the final response.
         plain(StatusCode::INTERNAL_SERVER_ERROR)
     } else {
         response
@@ -82,7 +82,7 @@ pub(super) fn begin(response: Response<Body>, framing: Framing, out: &mut Outgoi
 }
 
 impl RemainingBody {
-    /// Writes the next piece. `false` behind the last.
+    /// Writes the next piece. `false` after the last.
     pub(super) fn next(&mut self, out: &mut Outgoing) -> bool {
         let piece = self.pieces.find(|piece| !piece.is_empty());
         let Some(piece) = piece else {
@@ -102,7 +102,7 @@ impl RemainingBody {
     }
 }
 
-/// The response to a request that is refused.
+/// Writes the response to a refused request.
 pub(super) fn refuse(refusal: Refusal, is_head: bool, out: &mut Outgoing) {
     let response = text(refusal.status(), format!("{refusal}\n"));
     let framing = Framing {
@@ -113,12 +113,12 @@ pub(super) fn refuse(refusal: Refusal, is_head: bool, out: &mut Outgoing) {
     begin(response, framing, out);
 }
 
-/// The word for which a client waits before it sends its body.
+/// Writes the interim response that a client awaits before it sends its body.
 pub(super) fn write_continue(out: &mut Outgoing) {
     out.append(|tail| tail.put_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
-/// Status line and headers; those that frame the response are not the handler's to say.
+/// Writes the status line and the headers. The handler cannot set the headers that frame the response.
 fn write_head(head: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
     head.reserve(128 + 32 * headers.len());
     head.put_slice(b"HTTP/1.1 ");
@@ -155,7 +155,7 @@ fn write_number(to: &mut BytesMut, number: usize) {
     to.put_slice(&digits[first..]);
 }
 
-/// The date line, made once a second and thread.
+/// Writes the date header, formatted once per second and thread.
 fn write_date(to: &mut BytesMut) {
     thread_local! {
         static LINE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };

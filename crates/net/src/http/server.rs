@@ -34,21 +34,21 @@ declare_counters! {
     bytes_queued: "freeboard_http_queued_bytes_total",
 }
 
-/// What a connection of a server may cost. All are bounds of one connection.
+/// Bounds of one connection of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest head of a request, in bytes; default 64 KiB. Longer ones are answered with 431.
+    /// The longest head of a request, in bytes; default 64 KiB. Longer ones get 431.
     pub head_bytes: usize,
-    /// The longest body of a request, in bytes; default 1 MiB. Longer ones are answered with 413.
+    /// The longest body of a request, in bytes; default 1 MiB. Longer ones get 413.
     pub body_bytes: usize,
-    /// While so many bytes wait for the peer to read them, no further request is taken; default 64 KiB.
+    /// While so many bytes are queued for the peer, no further request is handled; default 64 KiB.
     pub write_bytes: usize,
-    /// How long a head may take to come, from its first byte; default 10 s. Then 408.
+    /// The time for a head, from its first byte; default 10 s. Later ones get 408.
     pub head_time: Duration,
-    /// How long a body may take, and how long the peer may leave what is written unread; default 30 s.
+    /// The time for a body, and the time that the peer may leave written bytes unread; default 30 s.
     pub body_time: Duration,
-    /// How long a connection may wait for its next request; default 60 s. Empty lines, of which at most 16 come before
-    /// a request, are none.
+    /// The time that a connection may be idle between requests; default 60 s. Empty lines (at most 16 before a
+    /// request) do not extend it.
     pub idle_time: Duration,
 }
 
@@ -74,10 +74,10 @@ pub(super) struct ServerShared {
     pub(super) counters: HttpCounters,
 }
 
-/// Messages of one connection that wait: answers, of which there is one at a time.
+/// The mailbox bound of a connection, which gets one response at a time.
 const LANE_BOUND: usize = 4;
 
-/// A server of HTTP/1.1. Dropping the handle leaves it at work; see [`HttpServer::drain`].
+/// A handle of an HTTP/1.1 server. Dropping it does not stop the server; see [`HttpServer::drain`].
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     listener: Listener,
@@ -85,7 +85,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Serves on `address`; port 0 takes any that is free.
+    /// Serves on `address`; port 0 takes any free port.
     ///
     /// # Errors
     /// [`BindError`], for example because the port is in use.
@@ -113,27 +113,27 @@ impl HttpServer {
         Ok(Self { listener, shared })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> HttpSnapshot {
         self.shared.counters.snapshot()
     }
 
-    /// What its listener has counted so far.
+    /// The counters of its listener now.
     #[must_use]
     pub fn connections(&self) -> ListenerSnapshot {
         self.listener.snapshot()
     }
 
-    /// Stops accepting, has each connection end with its present answer, and waits for that: it blocks
-    /// the thread, so not from a handler. Returns how many are open still; an answer in pieces that has
-    /// no end is one of them.
+    /// Stops accepting, closes each connection after its current response, and waits for that. It blocks the
+    /// thread, so it must not be called in a handler. Returns the number of connections still open; an endless
+    /// streamed response keeps one open.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }

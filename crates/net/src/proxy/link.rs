@@ -1,4 +1,4 @@
-//! One client and its backend, as one actor.
+//! One client and its backend as one actor.
 //!
 //! ```text
 //!   client ──▶ read ──▶ Outgoing ──▶ write ──▶ backend     nothing is read while
@@ -21,23 +21,23 @@ use crate::{
     },
 };
 
-/// Pieces carried in one run, so that others have their turn.
+/// The most pieces forwarded in one turn, so that other actors run too.
 const STEPS_MAX: u32 = 64;
 
-/// Where a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Connecting,
     Open,
-    /// There is no backend; what still comes is thrown away.
+    /// The backend cannot be reached; incoming bytes are discarded.
     Lingering(Linger),
 }
 
-/// What is on its way in one direction.
+/// The bytes buffered in one direction.
 #[derive(Debug, Default)]
 struct Direction {
     outgoing: Outgoing,
-    /// Whether the end was passed on.
+    /// Whether the end of stream was forwarded.
     has_ended: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Link {
 }
 
 impl Direction {
-    /// Carries what there is. Whether anything moved.
+    /// Forwards what can be read. Whether any byte moved.
     fn carry(
         &mut self,
         from: &mut Socket,
@@ -78,7 +78,7 @@ impl Direction {
             to.end()?;
             return Ok(true);
         }
-        // Room that was made is movement too: no edge will say again that `from` is readable.
+        // Freed capacity counts as progress: no further edge announces that `from` is readable.
         Ok(matches!(arrived, Arrived::Bytes(_)) || self.outgoing.len() < before)
     }
 }
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// Watches the client, and begins to connect to the backend.
+    /// Registers the client and begins to connect to the backend.
     fn open(&mut self, cx: &Context<Self>) -> io::Result<()> {
         if let Some(client) = self.client_stream.take() {
             self.client = Some(self.watch(client, cx)?);
@@ -115,8 +115,7 @@ impl Link {
         Socket::new(stream, &self.shared.poller, call)
     }
 
-    /// Tries to open; while the system has no file descriptors left, again and again until it is too
-    /// late.
+    /// Opens the link. While file descriptors have run out it retries until the deadline.
     fn try_open(&mut self, cx: &mut Context<Self>) {
         match self.open(cx) {
             Ok(()) => self.run(cx),
@@ -134,7 +133,7 @@ impl Link {
         }
     }
 
-    /// There is no backend. The client is told by an end, not by a reset: what it sent is read first.
+    /// Gives up on the backend. The client sees an end of stream and no reset: its bytes are read first.
     fn give_up(&mut self, cx: &mut Context<Self>) {
         self.shared.counters.backend_failures.add(1);
         self.backend = None;
@@ -158,11 +157,11 @@ impl Link {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
-            // The client broke before there was a backend.
+            // The client broke before the backend was connected.
             Ok(true) if self.phase == Phase::Connecting => self.reset(cx),
             Ok(true) => self.close(cx),
             Ok(false) => self.watch_time(cx),
-            // One that was accepted and reset since is no backend that is down: that is another error.
+            // A backend that accepted and then reset is not down: that error counts as broken.
             Err(error)
                 if self.phase == Phase::Connecting
                     && error.kind() != io::ErrorKind::ConnectionReset =>
@@ -181,13 +180,13 @@ impl Link {
         let time = match self.phase {
             Phase::Open if self.is_draining => options.drain_idle_time,
             Phase::Open => options.idle_time,
-            // Set when it began.
+            // Set when the phase began.
             Phase::Connecting | Phase::Lingering(_) => return,
         };
         self.deadline.set(time, cx, Self::expired);
     }
 
-    /// Carries as far as it can without waiting. Whether it is over.
+    /// Forwards as far as possible without waiting. Whether the link is finished.
     fn steps(&mut self, cx: &mut Context<Self>) -> io::Result<bool> {
         let Some(client) = &mut self.client else {
             return Ok(true);
@@ -200,7 +199,7 @@ impl Link {
             return Ok(lingered == Lingered::Over);
         }
         let Some(backend) = &mut self.backend else {
-            // Waits for a file descriptor.
+            // Waiting for a file descriptor.
             return Ok(client.has_failed());
         };
         if self.phase == Phase::Connecting {
@@ -220,7 +219,7 @@ impl Link {
                 if self.to_backend.has_ended && self.to_client.has_ended {
                     return Ok(true);
                 }
-                // With a full window nothing is read that would say so.
+                // With a full window no read would report the failure.
                 let failure = client.failure().or_else(|| backend.failure());
                 return failure.map_or(Ok(false), Err);
             }
@@ -229,7 +228,7 @@ impl Link {
         Ok(false)
     }
 
-    /// One side broke: the other must not take that for the end of what was sent.
+    /// One side broke: a reset tells the other that the stream is incomplete.
     fn reset(&mut self, cx: &mut Context<Self>) {
         let sockets = [self.client.take(), self.backend.take()];
         sockets.into_iter().flatten().for_each(Socket::reset);
@@ -241,7 +240,7 @@ impl Link {
         cx.stop();
     }
 
-    /// The listener drains: what is under way goes on, until nothing has moved for a while.
+    /// The listener drains: the link continues until it has been idle for a while.
     fn drain(&mut self, cx: &mut Context<Self>) {
         self.is_draining = true;
         self.watch_time(cx);

@@ -43,13 +43,13 @@ declare_counters! {
 pub struct ProxyOptions {
     /// Limits of the listener.
     pub listener: ListenerOptions,
-    /// The most bytes that wait in each direction, at least 1; default 64 KiB.
+    /// The most bytes buffered in each direction, at least 1; default 64 KiB.
     pub window_bytes: usize,
-    /// How long the backend may take to accept a connection; default 5 s.
+    /// The time for connecting to the backend; default 5 s.
     pub connect_time: Duration,
-    /// How long nothing may come or go; default five minutes.
+    /// A connection is closed after so long without a byte; default five minutes.
     pub idle_time: Duration,
-    /// As that, while the proxy drains; default 1 s.
+    /// The same while the proxy drains; default 1 s.
     pub drain_idle_time: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Default for ProxyOptions {
     }
 }
 
-/// What all links of a proxy have in shared.
+/// The state that all links of a proxy share.
 #[derive(Debug)]
 struct Shared {
     backend: SocketAddr,
@@ -74,7 +74,7 @@ struct Shared {
     counters: ProxyCounters,
 }
 
-/// A TCP proxy. Dropping the handle leaves it at work; see [`Proxy::drain`].
+/// A handle of a TCP proxy. Dropping it does not stop the proxy; see [`Proxy::drain`].
 #[derive(Clone, Debug)]
 pub struct Proxy {
     listener: Listener,
@@ -82,11 +82,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on `address` and carries each connection on to `backend`.
+    /// Listens on `address` and forwards each connection to `backend`.
     ///
     /// # Errors
-    /// [`BindError`], for example because the port is in use, or because `backend` is this listener: each connection
-    /// would open the next, until no file descriptors are left.
+    /// [`BindError`], for example because the port is in use, or because `backend` is this listener: each
+    /// connection would open another until no file descriptors are left.
     pub fn bind(
         system: &System,
         poller: &Poller,
@@ -121,42 +121,42 @@ impl Proxy {
                 cx.spawn_once(spawn_options.clone(), link).map(drop)
             },
         )?;
-        // The system may have chosen the backend's port.
+        // The operating system may have chosen the backend's port.
         check(listener.address()).inspect_err(|_| {
             listener.drain(Duration::ZERO);
         })?;
         Ok(Self { listener, shared })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> ProxySnapshot {
         self.shared.counters.snapshot()
     }
 
-    /// What its listener has counted so far.
+    /// The counters of its listener now.
     #[must_use]
     pub fn connections(&self) -> ListenerSnapshot {
         self.listener.snapshot()
     }
 
-    /// Stops accepting, and waits until the connections have ended, or nothing has moved on them for
-    /// [`ProxyOptions::drain_idle_time`]: it blocks the thread, so not from a handler. Returns how many
-    /// are open still.
+    /// Stops accepting and waits until all connections have closed, or have been idle for
+    /// [`ProxyOptions::drain_idle_time`]. It blocks the thread, so it must not be called in a handler. Returns the
+    /// number of connections still open.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }
 }
 
-/// Whether a connection to `backend` comes to a listener at `listen`.
+/// Whether connections to `backend` reach a listener at `listen`.
 fn is_itself(listen: SocketAddr, backend: SocketAddr) -> bool {
-    // Systems connect to loopback if no address is named.
+    // Connecting to the unspecified address reaches loopback.
     let to = match backend.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -164,7 +164,7 @@ fn is_itself(listen: SocketAddr, backend: SocketAddr) -> bool {
     };
     let at = listen.ip().to_canonical();
     let is_there = if at.is_unspecified() {
-        // At all addresses of this machine, which are those that can be bound; of IPv6 also at those of IPv4.
+        // It listens on all local addresses, which are those that can be bound. An IPv6 listener also gets IPv4.
         (at.is_ipv6() || to.is_ipv4()) && UdpSocket::bind((to, 0)).is_ok()
     } else {
         at == to
