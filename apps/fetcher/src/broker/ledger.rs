@@ -1,6 +1,6 @@
 //! What became of everything.
 
-use super::error::Unconfirmed;
+use super::Unconfirmed;
 
 /// Counts, by one process and of one queue, of what was published and what was delivered.
 ///

@@ -1,11 +1,11 @@
-//! Users that are to be looked up, put together to few questions.
+//! Collects users into few directory queries.
 //!
-//! One that comes while there is room goes at once; those that come while all questions are under way wait for
-//! each other. So a question is as small as the load allows, and no timer is needed.
+//! A user that arrives while a query may start is looked up at once. Users that arrive while all queries are in
+//! flight share the next one. So a query is as small as the load allows, and no timer is needed.
 
 use super::job::{Interest, JobId, Wanted};
 
-/// Users of one main actor.
+/// The directory queries of one main actor.
 #[derive(Debug)]
 pub(super) struct Questions {
     users_max: usize,
@@ -14,11 +14,11 @@ pub(super) struct Questions {
     waiting: Vec<(JobId, String)>,
 }
 
-/// A question is known by the last of its jobs.
+/// A query is identified by the last of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QuestionId(JobId);
 
-/// Users for one question, and whose they are.
+/// The users of one query and the jobs that need them.
 pub(super) struct Question {
     pub(super) id: QuestionId,
     pub(super) interest: Interest,
@@ -36,12 +36,12 @@ impl Questions {
         }
     }
 
-    /// One more user.
+    /// Adds a user.
     pub(super) fn add(&mut self, job: JobId, user: String) {
         self.waiting.push((job, user));
     }
 
-    /// The next question, if it is time.
+    /// The next query, if one may start.
     pub(super) fn next(&mut self) -> Option<Question> {
         if self.under_way.len() == self.under_way_max {
             return None;
@@ -60,8 +60,8 @@ impl Questions {
         })
     }
 
-    /// A question was answered, in whatever way. Whether it was under way: it may have been given up, or be one
-    /// of a former life.
+    /// Records the result of a query. Whether it was in flight: it may have expired, or belong to a previous
+    /// incarnation of the actor.
     pub(super) fn answered(&mut self, id: QuestionId) -> bool {
         let found = self.under_way.iter().position(|(other, _)| *other == id);
         found
@@ -69,7 +69,7 @@ impl Questions {
             .is_some()
     }
 
-    /// A job and all before it have come to their end: what only they wait for is given up.
+    /// Expires a job and all older ones. Queries that only they need are abandoned.
     pub(super) fn expire(&mut self, job: JobId) {
         self.under_way.retain(|(QuestionId(last), _)| *last > job);
         self.waiting.retain(|(other, _)| *other > job);

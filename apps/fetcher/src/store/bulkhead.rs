@@ -2,6 +2,7 @@
 //! the bulkhead of Nygard's "Release It!".
 
 use std::{
+    collections::VecDeque,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -9,13 +10,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{
-    error::StoreError,
-    occupancy::Occupancy,
-    places::{Entry, Places},
-    report::{OnFetched, Report},
-    slow::SlowStore,
-};
+use super::{OnFetched, Report, SlowStore, StoreError};
 
 /// The limits of a [`Bulkhead`].
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +33,7 @@ impl Default for BulkheadOptions {
 /// A store with a bounded number of fetches at it, and a bounded line before it, first in, first out. What
 /// does not fit is refused at once with [`StoreError::Full`].
 ///
-/// A place is free again when the store calls the callback, or drops it, or panics: the outcome is then
+/// A permit is free again when the store calls the callback, or drops it, or panics: the outcome is then
 /// [`StoreError::Unavailable`]. Dropping the bulkhead ends nothing: what was accepted has its outcome.
 pub struct Bulkhead {
     shared: Arc<Shared>,
@@ -50,7 +45,7 @@ struct Shared {
 }
 
 struct State {
-    places: Places<Fetch>,
+    admission: AdmissionQueue<Fetch>,
     /// Whether a thread is starting those in line. Others leave it to it: a store that answers on the
     /// asker's thread would otherwise nest one start in another, as deep as the line is long.
     is_starting: bool,
@@ -61,15 +56,15 @@ struct Fetch {
     on_outcome: OnFetched,
 }
 
-/// A place at the store, free again when it is dropped.
-struct Place(Arc<Shared>);
+/// A permit at the store, free again when it is dropped.
+struct Permit(Arc<Shared>);
 
 impl Bulkhead {
     /// Limits the fetches at this store.
     #[must_use]
     pub fn new(store: Arc<dyn SlowStore>, options: BulkheadOptions) -> Self {
         let state = State {
-            places: Places::new(options.running_max.get(), options.waiting_max),
+            admission: AdmissionQueue::new(options.running_max.get(), options.waiting_max),
             is_starting: false,
         };
         Self {
@@ -83,7 +78,7 @@ impl Bulkhead {
     /// How busy it is.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.shared.state.lock().places.occupancy()
+        self.shared.state.lock().admission.occupancy()
     }
 }
 
@@ -93,22 +88,22 @@ impl SlowStore for Bulkhead {
             key: key.into(),
             on_outcome,
         };
-        let entry = self.shared.state.lock().places.enter(fetch);
+        let entry = self.shared.state.lock().admission.enter(fetch);
         match entry {
-            Entry::Runs(fetch) => self.shared.start(fetch),
-            Entry::Waits => {}
-            Entry::Refused(fetch) => (fetch.on_outcome)(Err(StoreError::Full)),
+            Admission::Runs(fetch) => self.shared.start(fetch),
+            Admission::Waits => {}
+            Admission::Refused(fetch) => (fetch.on_outcome)(Err(StoreError::Full)),
         }
     }
 }
 
 impl Shared {
     fn start(self: &Arc<Self>, fetch: Fetch) {
-        let place = Place(self.clone());
+        let permit = Permit(self.clone());
         let report = Report::new(fetch.on_outcome);
         let on_outcome = Box::new(move |outcome| {
             // First, so that who is told finds room.
-            drop(place);
+            drop(permit);
             report.tell(outcome);
         });
         // A panic drops the callback, and so is an outcome.
@@ -119,19 +114,19 @@ impl Shared {
 
     fn leave(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.places.leave();
+        state.admission.leave();
         if state.is_starting {
             return;
         }
         state.is_starting = true;
-        while let Some(next) = state.places.next() {
+        while let Some(next) = state.admission.next() {
             MutexGuard::unlocked(&mut state, || self.start(next));
         }
         state.is_starting = false;
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -143,5 +138,104 @@ impl std::fmt::Debug for Bulkhead {
             .debug_struct("Bulkhead")
             .field("occupancy", &self.occupancy())
             .finish_non_exhaustive()
+    }
+}
+
+/// What is at a store and what waits for it, consistent in itself.
+///
+/// Of all fetches so far, `running + waiting + served` were accepted, and `refused` were not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Fetches at the store.
+    pub running: usize,
+    /// The most there ever were.
+    pub running_high_water: usize,
+    /// Fetches in line.
+    pub waiting: usize,
+    /// The most there ever were.
+    pub waiting_high_water: usize,
+    /// Fetches that have left the store, with whatever outcome.
+    pub served: u64,
+    /// Fetches that found no place in line.
+    pub refused: u64,
+}
+
+/// A bounded number of admission to run in, and a bounded line before them.
+#[derive(Debug)]
+pub(super) struct AdmissionQueue<T> {
+    running_max: usize,
+    waiting_max: usize,
+    line: VecDeque<T>,
+    occupancy: Occupancy,
+}
+
+/// What becomes of one who comes.
+#[must_use]
+pub(super) enum Admission<T> {
+    /// It runs, and must [`AdmissionQueue::leave`].
+    Runs(T),
+    /// It is in line, for [`AdmissionQueue::next`].
+    Waits,
+    /// There is no place, not even in line.
+    Refused(T),
+}
+
+impl<T> AdmissionQueue<T> {
+    pub(super) fn new(running_max: usize, waiting_max: usize) -> Self {
+        Self {
+            running_max,
+            waiting_max,
+            line: VecDeque::new(),
+            occupancy: Occupancy::default(),
+        }
+    }
+
+    pub(super) fn enter(&mut self, visitor: T) -> Admission<T> {
+        let occupancy = &mut self.occupancy;
+        // A free place is for the first in line.
+        if occupancy.running < self.running_max && self.line.is_empty() {
+            self.begin();
+            return Admission::Runs(visitor);
+        }
+        if self.line.len() == self.waiting_max {
+            occupancy.refused += 1;
+            return Admission::Refused(visitor);
+        }
+        self.line.push_back(visitor);
+        occupancy.waiting_high_water = occupancy.waiting_high_water.max(self.line.len());
+        Admission::Waits
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.occupancy.running -= 1;
+        self.occupancy.served += 1;
+    }
+
+    /// The first in line, if there is a place: it runs, and must [`AdmissionQueue::leave`].
+    #[must_use]
+    pub(super) fn next(&mut self) -> Option<T> {
+        if self.occupancy.running == self.running_max {
+            return None;
+        }
+        let next = self.line.pop_front()?;
+        self.begin();
+        Some(next)
+    }
+
+    pub(super) fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            waiting: self.line.len(),
+            ..self.occupancy
+        }
+    }
+
+    pub(super) fn take_line(&mut self) -> VecDeque<T> {
+        std::mem::take(&mut self.line)
+    }
+
+    fn begin(&mut self) {
+        let occupancy = &mut self.occupancy;
+        occupancy.running += 1;
+        occupancy.running_high_water = occupancy.running_high_water.max(occupancy.running);
     }
 }

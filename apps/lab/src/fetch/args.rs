@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
-use freeboard_fetcher::{route::Route, wait::Wait};
+use freeboard_fetcher::choices::{Route, Wait};
 
 use super::{
     plan::{Mode, Plan},

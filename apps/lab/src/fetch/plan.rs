@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use freeboard::redis::RedisOptions;
-use freeboard_fetcher::{route::Route, wait::Wait};
+use freeboard_fetcher::choices::{Route, Wait};
 
 use super::step::Step;
 

@@ -25,13 +25,12 @@ use freeboard::{
 use freeboard_fetcher::{
     broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
     embedded::EmbeddedRedis,
-    route::Route,
+    choices::{Route, Wait},
     service::{Fetcher, FetcherOptions, Parts},
     store::{
         Bulkhead, BulkheadOptions, Directory, MariaDbDirectory, MariaDbOptions, MockOptions,
         MockStore, SqliteDirectory, SqliteOptions,
     },
-    wait::Wait,
 };
 
 use super::{HostArgs, announce, bound, metrics};

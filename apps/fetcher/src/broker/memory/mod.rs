@@ -10,23 +10,18 @@
 //!
 //! A consumer is a thread that offers what it takes to its inbox.
 
-mod courier;
-mod held;
+mod messages;
 mod queue;
-mod window;
 
-use std::{num::NonZeroU16, sync::Arc, thread};
+use std::{collections::VecDeque, num::NonZeroU16, sync::Arc, thread};
 
 use bytes::Bytes;
 
 use super::{
-    Broker, Consumer, Inbox, Ledger, Queue,
-    consumer::Ends,
-    error::{ConsumeError, PublishError},
-    message::Message,
-    report::OnOutcome,
+    Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue,
+    consumer::{ConsumerControl, pause},
+    delivery::{Delivery, Message, Settle, Settlement},
 };
-use courier::Courier;
 use queue::MemoryQueue;
 
 /// The bounds of a [`MemoryBroker`].
@@ -73,12 +68,12 @@ impl MemoryBroker {
 }
 
 /// A consumer in its queue.
-struct Entered {
+struct MemoryConsumer {
     queue: Arc<MemoryQueue>,
     consumer: u64,
 }
 
-impl Ends for Entered {
+impl ConsumerControl for MemoryConsumer {
     fn pause(&self) {
         self.queue.pause_consumer(self.consumer);
     }
@@ -103,18 +98,18 @@ impl Broker for MemoryBroker {
     ) -> Result<Consumer, ConsumeError> {
         let own = self.queue(queue).clone();
         let consumer = own.enter(prefetch.get().into());
-        let courier = Courier::new(
+        let consumer_thread = ConsumerThread::new(
             own.clone(),
             self.queue(Queue::DeadLetters).clone(),
             consumer,
         );
-        let held = Consumer::new(Entered {
+        let held = Consumer::new(MemoryConsumer {
             queue: own,
             consumer,
         });
         thread::Builder::new()
             .name(format!("broker {}", queue.name()))
-            .spawn(move || courier.run(inbox))?;
+            .spawn(move || consumer_thread.run(inbox))?;
         Ok(held)
     }
 
@@ -133,5 +128,70 @@ impl Broker for MemoryBroker {
 
     fn ledger(&self, queue: Queue) -> Ledger {
         self.queue(queue).ledger()
+    }
+}
+
+/// Takes for one consumer and offers to its inbox, until it pauses or leaves.
+#[derive(Debug)]
+struct ConsumerThread {
+    slot: Arc<ConsumerSlot>,
+}
+
+/// Where a consumer's deliveries are given back.
+#[derive(Debug)]
+struct ConsumerSlot {
+    queue: Arc<MemoryQueue>,
+    dead_letters: Arc<MemoryQueue>,
+    consumer: u64,
+}
+
+impl ConsumerThread {
+    fn new(
+        queue: Arc<MemoryQueue>,
+        dead_letters: Arc<MemoryQueue>,
+        consumer: u64,
+    ) -> Self {
+        Self {
+            slot: Arc::new(ConsumerSlot {
+                queue,
+                dead_letters,
+                consumer,
+            }),
+        }
+    }
+
+    fn run(self, mut inbox: Inbox) {
+        let ConsumerSlot {
+            queue, consumer, ..
+        } = &*self.slot;
+        let mut taken = VecDeque::new();
+        while queue.take(*consumer, &mut taken).is_some() {
+            while let Some((tag, message)) = taken.pop_front() {
+                let mut delivery = Delivery::new(message, tag, self.slot.clone());
+                let mut refusals = 0;
+                loop {
+                    if !queue.is_open(*consumer) {
+                        // The last first, so that they are in order again.
+                        for (tag, message) in taken.drain(..).rev() {
+                            Delivery::new(message, tag, self.slot.clone()).give_back();
+                        }
+                        return delivery.give_back();
+                    }
+                    match inbox.offer(delivery) {
+                        Ok(()) => break,
+                        Err(refused) => delivery = refused,
+                    }
+                    queue.pause(*consumer, pause(refusals));
+                    refusals = refusals.saturating_add(1);
+                }
+            }
+        }
+    }
+}
+
+impl Settle for ConsumerSlot {
+    fn settle(&self, tag: u64, settlement: Settlement) {
+        self.queue
+            .settle(self.consumer, tag, settlement, &self.dead_letters);
     }
 }

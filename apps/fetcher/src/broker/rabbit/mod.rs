@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   publish ──▶ publisher's task ──▶ its channel, with confirms ─┬──▶ a connection, kept by a task
-//!   inbox ◀── carrier's task, one per consumer ◀──▶ its channel ─┘
+//!   inbox ◀── consumer's task, one per consumer ◀──▶ its channel ─┘
 //!                  │ retry, dead letter
 //!                  └──▶ mover's task ──▶ its channel, with confirms ──▶ another connection, kept likewise
 //! ```
@@ -17,8 +17,7 @@
 //! and replies stay known. A task whose channel is closed, or whose message finds no queue, waits with back-off,
 //! declares all queues and exchanges again, and opens another channel.
 
-mod carrier;
-mod connect_error;
+mod consumer;
 mod options;
 mod publisher;
 mod session;
@@ -40,17 +39,13 @@ use tokio::{
 };
 
 use super::{
-    Broker, Consumer, Inbox, Ledger, Queue,
-    consumer::Ends,
-    error::{ConsumeError, PublishError},
-    message::Message,
-    report::{OnOutcome, Report},
+    Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue, Report,
+    consumer::ConsumerControl, delivery::Message,
 };
-use carrier::{Carrier, Phase};
-pub use connect_error::ConnectError;
-pub use options::RabbitOptions;
+use consumer::{ConsumerTask, Phase};
+pub use options::{ConnectError, RabbitOptions};
 use publisher::Outgoing;
-use session::{Connector, Mender, Sessions};
+use session::{ChannelRecovery, Connector, Sessions};
 use topology::Topology;
 
 /// Connections to RabbitMQ that come again by themselves when they are lost. Dropping it closes them: what
@@ -107,9 +102,9 @@ impl RabbitBroker {
             moves,
             ledgers: Default::default(),
         });
-        let mender = Mender::new(connector.topology.clone(), connector.backoff);
-        runtime.spawn(publisher::run(to_publish, sessions, mender.clone()));
-        runtime.spawn(publisher::run(to_move, moving_sessions, mender));
+        let recovery = ChannelRecovery::new(connector.topology.clone(), connector.backoff);
+        runtime.spawn(publisher::run(to_publish, sessions, recovery.clone()));
+        runtime.spawn(publisher::run(to_move, moving_sessions, recovery));
         runtime.spawn(connector.clone().keep(moving, moving_session));
         runtime.spawn(connector.keep(connection, session));
         Ok(Self {
@@ -153,7 +148,7 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
     Ok((connector, options.unconfirmed_max))
 }
 
-impl Ends for watch::Sender<Phase> {
+impl ConsumerControl for watch::Sender<Phase> {
     fn pause(&self) {
         // Nobody looks if the broker is closed already; so below.
         self.send_if_modified(|phase| {
@@ -178,8 +173,8 @@ impl Broker for RabbitBroker {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError> {
         let (phase, phases) = watch::channel(Phase::Consuming);
-        let carrier = Carrier::new(self.shared.clone(), queue, prefetch.get(), inbox);
-        self.runtime().spawn(carrier.run(phases));
+        let task = ConsumerTask::new(self.shared.clone(), queue, prefetch.get(), inbox);
+        self.runtime().spawn(task.run(phases));
         Ok(Consumer::new(phase))
     }
 

@@ -9,8 +9,8 @@ use lapin::{
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    super::{error::Unconfirmed, message::Message, report::Report},
-    session::{self, Mender, REPLY_SUCCESS, Sessions},
+    super::{Report, Unconfirmed, delivery::Message},
+    session::{self, ChannelRecovery, REPLY_SUCCESS, Sessions},
     wire,
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Outgoing {
 pub(super) async fn run(
     mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     mut sessions: Sessions,
-    mender: Mender,
+    recovery: ChannelRecovery,
 ) {
     loop {
         let connection = tokio::select! {
@@ -40,7 +40,7 @@ pub(super) async fn run(
         };
         let Some(connection) = connection else { return };
         tokio::select! {
-            () = publish_on(&connection, &mut outgoing, mender.clone()) => return,
+            () = publish_on(&connection, &mut outgoing, recovery.clone()) => return,
             () = session::until_lost(&mut sessions, &connection) => {}
         }
     }
@@ -54,7 +54,7 @@ async fn refuse_all(outgoing: &mut mpsc::UnboundedReceiver<Outgoing>) {
 async fn publish_on(
     connection: &Connection,
     outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
-    mut mender: Mender,
+    mut recovery: ChannelRecovery,
 ) {
     loop {
         if let Ok(channel) = confirming(connection).await {
@@ -64,7 +64,7 @@ async fn publish_on(
             // It may be closed already.
             let _ = channel.close(REPLY_SUCCESS, "ended".into()).await;
         }
-        mender.mend(connection).await;
+        recovery.recover(connection).await;
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{connect_error::ConnectError, topology::Topology};
+use super::{options::ConnectError, topology::Topology};
 
 /// The connection that there is at the moment, if any.
 pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
@@ -92,14 +92,14 @@ pub(super) async fn pause(backoff: &Backoff, attempt: u32) {
 
 /// Pauses and declares the topology again before a task opens its next channel on the same connection.
 #[derive(Clone)]
-pub(super) struct Mender {
+pub(super) struct ChannelRecovery {
     topology: Arc<Topology>,
     backoff: Backoff,
     attempt: u32,
     declared: Option<Instant>,
 }
 
-impl Mender {
+impl ChannelRecovery {
     pub(super) fn new(topology: Arc<Topology>, backoff: Backoff) -> Self {
         Self {
             topology,
@@ -111,7 +111,7 @@ impl Mender {
 
     /// After a channel was closed: a pause, which grows while channels do not last, then declares what may have
     /// been missing.
-    pub(super) async fn mend(&mut self, connection: &Connection) {
+    pub(super) async fn recover(&mut self, connection: &Connection) {
         let lasting = Duration::from_nanos(self.backoff.max_ns);
         if self
             .declared

@@ -6,7 +6,7 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use super::super::message::Message;
+use super::super::delivery::Message;
 
 const ATTEMPTS: &str = "x-attempts";
 const DEFERRALS: &str = "x-deferrals";

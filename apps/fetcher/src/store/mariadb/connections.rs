@@ -10,7 +10,7 @@ use mysql_async::{Conn, DriverError, Error, Opts};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{super::error::StoreError, address, table::Table};
+use super::{super::StoreError, address, table::Table};
 
 /// The users that one transaction puts in.
 const CHUNK_USERS: u64 = 250_000;
@@ -24,7 +24,7 @@ pub(super) struct Connections {
     address: String,
     table: Table,
     question_timeout: Duration,
-    places: Semaphore,
+    permits: Semaphore,
     /// At most as many as there are places.
     idle: Mutex<Vec<Conn>>,
 }
@@ -41,7 +41,7 @@ impl Connections {
             opts,
             table: Table::new(),
             question_timeout,
-            places: Semaphore::new(connections_max.into()),
+            permits: Semaphore::new(connections_max.into()),
             idle: Mutex::new(vec![first]),
         }
     }
@@ -56,7 +56,7 @@ impl Connections {
         users: &[String],
     ) -> Result<Vec<Option<String>>, StoreError> {
         self.within(self.question_timeout, async {
-            let _place = self.places.acquire().await.expect("it is never closed");
+            let _permit = self.permits.acquire().await.expect("it is never closed");
             let idle = self.idle.lock().pop();
             if let Some(connection) = idle {
                 match self.ask(connection, users).await {

@@ -7,7 +7,6 @@
 //! A connection that is lost is made again by the next question. How often that is tried is bounded by the
 //! questions: a server that is down has `questions_max` of them waiting for it, and no more.
 
-mod connect_error;
 mod connections;
 mod options;
 mod table;
@@ -21,14 +20,9 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    directory::Directory,
-    error::StoreError,
-    report::{OnDevices, Report},
-};
-pub use connect_error::ConnectError;
+use super::{Directory, OnDevices, Report, StoreError};
 use connections::Connections;
-pub use options::{DATABASE_DEFAULT, MariaDbOptions};
+pub use options::{ConnectError, DATABASE_DEFAULT, MariaDbOptions};
 
 /// A directory in a database of MariaDB. Dropping it closes it: questions under way end with
 /// [`StoreError::Unavailable`].

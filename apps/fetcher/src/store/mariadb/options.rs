@@ -1,6 +1,10 @@
-//! How MariaDB is spoken to.
+//! The settings of a MariaDB directory, and its errors.
 
-use std::{fmt, num::NonZeroU16, time::Duration};
+use std::{fmt, io, num::NonZeroU16, time::Duration};
+
+use mysql_async::{DriverError, Error, IoError};
+
+use super::super::StoreError;
 
 /// The database of a URL that names none. It is made if there is none.
 pub const DATABASE_DEFAULT: &str = "fetcher";
@@ -41,5 +45,101 @@ impl fmt::Debug for MariaDbOptions {
         formatter
             .debug_struct("MariaDbOptions")
             .finish_non_exhaustive()
+    }
+}
+
+/// The server's error codes of a login that is refused.
+const ACCESS_DENIED: [u16; 2] = [1045, 1698];
+/// No such database, or not for this user.
+const DATABASE_DENIED: [u16; 2] = [1044, 1049];
+/// What passes: too many connections (in all, of this user), a lock, a deadlock, an end that an operator or
+/// a shutdown made.
+const PASSING: [u16; 7] = [1040, 1203, 1205, 1213, 1053, 1317, 1927];
+
+/// Why MariaDB cannot be spoken to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL is none of MariaDB without TLS.
+    #[error("not a URL of the form mysql://USER:PASSWORD@HOST:PORT/DATABASE: {0}")]
+    Url(String),
+    /// No such host.
+    #[error("MariaDB's host {0} is not known")]
+    UnknownHost(String),
+    /// Nobody answers there.
+    #[error("MariaDB at {address} cannot be reached: {error}")]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It did not answer in time.
+    #[error("MariaDB at {0} does not answer in time")]
+    TimedOut(String),
+    /// Wrong user or password.
+    #[error("MariaDB at {0} refuses the user or the password")]
+    Credentials(String),
+    /// The user may not use the database, or there is none of this name.
+    #[error("MariaDB at {address} refuses the database: {reason}")]
+    Database {
+        /// Host and port.
+        address: String,
+        /// What it says.
+        reason: String,
+    },
+    /// It speaks, but not as expected.
+    #[error("MariaDB at {address}: {reason}")]
+    Protocol {
+        /// Host and port.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No thread or socket poller can be had.
+    #[error("no runtime for MariaDB: {0}")]
+    Runtime(io::Error),
+}
+
+impl ConnectError {
+    pub(super) fn of(address: String, error: &Error) -> Self {
+        match error {
+            Error::Server(refused) if ACCESS_DENIED.contains(&refused.code) => {
+                Self::Credentials(address)
+            }
+            Error::Server(refused) if DATABASE_DENIED.contains(&refused.code) => Self::Database {
+                address,
+                reason: refused.message.clone(),
+            },
+            Error::Server(refused) => Self::Protocol {
+                address,
+                reason: refused.message.clone(),
+            },
+            Error::Io(IoError::Io(error)) => Self::Unreachable {
+                address,
+                error: io::Error::new(error.kind(), error.to_string()),
+            },
+            _ => Self::Protocol {
+                address,
+                reason: error.to_string(),
+            },
+        }
+    }
+}
+
+impl StoreError {
+    pub(super) fn from_mysql(address: &str, error: &Error) -> Self {
+        let said = |what: &dyn std::fmt::Display| format!("MariaDB at {address}: {what}");
+        match error {
+            Error::Server(refused) if PASSING.contains(&refused.code) => {
+                Self::Unavailable(said(&refused.message))
+            }
+            Error::Server(refused) => Self::Refused(said(&refused.message)),
+            Error::Driver(DriverError::FromRow { .. }) => {
+                Self::Refused(said(&"a row of the table is not of text"))
+            }
+            Error::Io(IoError::Io(error)) => Self::Unavailable(said(error)),
+            _ => Self::Unavailable(said(error)),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range};
 
 use mysql_async::{Conn, DriverError, FromRowError, Result, Row, from_row_opt, prelude::Queryable};
 
-use super::super::directory::USER_BYTES_MAX;
+use super::super::USER_BYTES_MAX;
 
 /// So many users a statement asks for. In between, the last one is asked for again, so that few statements
 /// stay prepared.

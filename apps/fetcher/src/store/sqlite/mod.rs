@@ -18,11 +18,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::{
-    directory::Directory,
-    error::StoreError,
-    report::{OnDevices, Report},
-};
+use super::{Directory, OnDevices, Report, StoreError};
 use database::Database;
 pub use open_error::OpenError;
 

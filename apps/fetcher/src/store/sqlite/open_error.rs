@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use rusqlite::ErrorCode;
 
-use super::super::error::StoreError;
+use super::super::StoreError;
 
 /// Why a directory in a file cannot be opened.
 #[derive(Debug, thiserror::Error)]
