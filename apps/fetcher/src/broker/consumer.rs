@@ -6,18 +6,18 @@ use freeboard::{Recipient, TellError, flow::Backoff};
 
 use super::delivery::Delivery;
 
-/// Takes from a queue until it is dropped. From then on nothing more is offered, but for what is being
-/// offered at that moment, and what was not settled comes again to others.
-#[must_use = "dropping it control it"]
+/// Consumes a queue until it is dropped. Then nothing more is offered, except a delivery that is being offered at
+/// that moment, and unsettled deliveries go to other consumers.
+#[must_use = "dropping it stops it"]
 pub struct Consumer {
     control: Box<dyn ConsumerControl>,
 }
 
-/// The two ways in which a consumer control. Neither blocks.
+/// Controls a consumer. Neither function blocks.
 pub(super) trait ConsumerControl: Send + Sync {
-    /// Takes nothing more; what is in its hands can still be settled.
+    /// Stops consuming; unsettled deliveries can still be settled.
     fn pause(&self);
-    /// ConsumerControl.
+    /// Stops the consumer.
     fn stop(&self);
 }
 
@@ -28,9 +28,9 @@ impl Consumer {
         }
     }
 
-    /// Takes nothing more from now on, but what was taken can still be settled: the first half of an orderly
-    /// end. What is being offered at this moment may still come. What the inbox has no room for goes back to
-    /// the queue, and so does what cannot be put off or dead-lettered at the moment.
+    /// Stops consuming, while deliveries can still be settled: the first half of a graceful stop. A delivery that
+    /// is being offered may still arrive. Deliveries that the inbox has no capacity for go back to the queue, and
+    /// so do those that cannot be deferred or dead-lettered now.
     pub fn pause(&self) {
         self.control.pause();
     }
@@ -48,14 +48,14 @@ impl std::fmt::Debug for Consumer {
     }
 }
 
-/// Takes deliveries, or gives them back while there is no room: they are then offered again, in order, after
-/// a pause that grows, until the consumer pauses. Bounds of a mailbox that are no smaller than the prefetches never come to that.
+/// Accepts deliveries, or returns them when it is full: they are then offered again, in order, after a growing
+/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full.
 pub struct Inbox {
     offer: Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>,
 }
 
 impl Inbox {
-    /// Takes them by a call, which must not block.
+    /// An inbox that calls a function, which must not block.
     #[must_use]
     pub fn call(offer: impl FnMut(Delivery) -> Result<(), Delivery> + Send + 'static) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Inbox {
         }
     }
 
-    /// Puts them into an actor's mailbox.
+    /// An inbox that puts deliveries into an actor's mailbox.
     #[must_use]
     pub fn actor(recipient: Recipient<Delivery>) -> Self {
         Self::call(move |delivery| recipient.try_tell(delivery).map_err(TellError::into_inner))
@@ -80,14 +80,14 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-/// From half a millisecond to 20 ms: a mailbox without room is looked at often enough to stay busy.
+/// From half a millisecond to 20 ms: a full mailbox is retried often enough to stay busy.
 const PAUSES: Backoff = Backoff {
     min_ns: 500_000,
     max_ns: 20_000_000,
     factor: 2,
 };
 
-/// After so many refusals in a row.
+/// The delay after so many refusals in a row.
 pub(super) const fn pause(refusals: u32) -> Duration {
     Duration::from_nanos(PAUSES.delay_ns(refusals))
 }

@@ -1,11 +1,11 @@
-//! Where messages come from and go to.
+//! Message brokers: in memory and RabbitMQ.
 //!
-//! A broker has four queues. What a [`Consumer`] takes from one is its own, at most `prefetch` at once,
-//! until it is settled: acknowledged, put off, or dead-lettered. What is not settled when the consumer or
-//! its connection goes is delivered again: at least once, never lost. The rules follow AMQP 0-9-1 and
-//! RabbitMQ's publisher confirms.
+//! A broker has four queues. A [`Consumer`] holds at most `prefetch` deliveries of one queue until it settles them:
+//! acknowledged, retried, deferred or dead-lettered. Deliveries that are unsettled when the consumer or its
+//! connection goes are delivered again: at least once, never lost. The rules follow AMQP 0-9-1 and RabbitMQ's
+//! publisher confirms.
 //!
-//! A dead letter that its queue refuses is put off for a second. A delivery that cannot be put off either stays
+//! A dead letter that its queue refuses is deferred for a second. A delivery that cannot be deferred either stays
 //! unsettled, within the prefetch, and is tried again with back-off. Neither counts as an attempt.
 
 mod consumer;
@@ -33,8 +33,8 @@ pub use rabbit::{ConnectError, RabbitBroker, RabbitOptions};
 
 /// The contract of both brokers.
 pub trait Broker: Send + Sync {
-    /// Begins to take from a queue, at most `prefetch` unsettled at once. Several consumers of one queue
-    /// share it. Never blocks.
+    /// Starts consuming a queue, with at most `prefetch` unsettled deliveries. Several consumers share a queue.
+    /// Never blocks.
     ///
     /// # Errors
     /// [`ConsumeError`].
@@ -45,8 +45,8 @@ pub trait Broker: Send + Sync {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError>;
 
-    /// Puts a message into a queue; `on_outcome` is called once, on any thread, when the broker has taken
-    /// charge of it or it is known that this will not be heard of. Never blocks.
+    /// Publishes a message. `on_outcome` is called once, on any thread, when the broker has confirmed or refused
+    /// it, or when its fate stays unknown. Never blocks.
     ///
     /// # Errors
     /// [`PublishError`], with the body; `on_outcome` is then not called.
@@ -57,7 +57,7 @@ pub trait Broker: Send + Sync {
         on_outcome: OnOutcome,
     ) -> Result<(), PublishError>;
 
-    /// As [`Broker::publish_with`], with a future in place of the call.
+    /// As [`Broker::publish_with`], with a future instead of a callback.
     ///
     /// # Errors
     /// As there.
@@ -67,27 +67,27 @@ pub trait Broker: Send + Sync {
             queue,
             body,
             Box::new(move |outcome| {
-                // Who asked may have gone.
+                // The caller may have dropped the future.
                 let _ = sender.send(outcome);
             }),
         )?;
         Ok(confirm)
     }
 
-    /// What this process has had to do with a queue, consistent in itself.
+    /// The ledger of a queue, for this process, consistent in itself.
     fn ledger(&self, queue: Queue) -> Ledger;
 }
 
-/// One of a broker's queues.
+/// A queue of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
-    /// Notifications that go first.
+    /// Urgent notifications.
     Priority0,
     /// The other notifications.
     Priority1,
     /// Replies.
     Replies,
-    /// What could not be done, with the reason.
+    /// Messages that could not be handled, with the reason.
     DeadLetters,
 }
 
@@ -104,7 +104,7 @@ impl Queue {
         self as usize
     }
 
-    /// Its name, without what it begins with at RabbitMQ.
+    /// Its name, without the prefix at RabbitMQ.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,10 +116,10 @@ impl Queue {
     }
 }
 
-/// Called once with the outcome of a publish, on any thread. It must not block.
+/// A callback for the outcome of a publish, called once, on any thread. It must not block.
 pub type OnOutcome = report::OnOutcome<(), Unconfirmed>;
 
-/// Tells the outcome exactly once: as unknown if it is dropped before.
+/// Calls the callback exactly once; if dropped unused, with [`Unconfirmed::Unknown`].
 pub(super) type Report = report::Report<(), Unconfirmed>;
 
 impl Lost for Unconfirmed {
@@ -130,7 +130,7 @@ impl Lost for Unconfirmed {
 
 type Outcome = Result<(), Unconfirmed>;
 
-/// Resolves when the broker has taken charge of a message, or when that will not be heard of any more.
+/// A future of the broker's confirm, or of the error that no confirm will arrive.
 #[derive(Debug)]
 #[must_use = "a message is not published before it is confirmed"]
 pub struct Confirm {
@@ -154,20 +154,20 @@ impl Future for Confirm {
     }
 }
 
-/// Why a message was not published.
+/// Publishing failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The queue, or what may be unconfirmed at once, is at its bound.
+    /// The queue or the limit of unconfirmed messages is full.
     #[error("the broker takes no more at the moment")]
     Full(Bytes),
-    /// There is no connection; it is being made again.
+    /// There is no connection; the broker is reconnecting.
     #[error("there is no connection to the broker")]
     Disconnected(Bytes),
 }
 
 impl PublishError {
-    /// The body that was not published.
+    /// The body of the message.
     #[must_use]
     pub fn into_body(self) -> Bytes {
         match self {
@@ -176,23 +176,23 @@ impl PublishError {
     }
 }
 
-/// Why a message was published without a confirm.
+/// A published message was not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unconfirmed {
-    /// The broker did not take it.
+    /// The broker refused it.
     #[error("the broker refused the message")]
     Refused,
-    /// The connection was lost first: the broker may have it or not.
+    /// The connection was lost first, so the broker may have it or not.
     #[error("the connection was lost before the broker confirmed the message")]
     Unknown,
 }
 
-/// Why a consumer could not be started.
+/// Starting a consumer failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConsumeError {
-    /// The system gives no thread.
+    /// The operating system cannot create a thread.
     #[error("a consumer's thread cannot be started: {0}")]
     Thread(#[from] io::Error),
 }

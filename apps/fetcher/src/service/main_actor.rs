@@ -12,7 +12,7 @@ use freeboard::{
 use super::{
     FetcherOptions, Parts,
     job::{Failure, Interest, Job, JobId, JobIds, Passing, Ticket, Which},
-    questions::{QuestionId, Questions},
+    queries::{Queries, QueryId},
     snapshot::MainCounters,
 };
 use crate::{
@@ -54,11 +54,7 @@ pub(super) enum Answer {
     /// The result of the slow store, or the stale value if the store failed.
     Fetched(JobId, Which, Result<Option<Bytes>, StoreError>),
     /// The result of a directory query.
-    Devices(
-        QuestionId,
-        Vec<JobId>,
-        Result<Vec<Option<String>>, StoreError>,
-    ),
+    Devices(QueryId, Vec<JobId>, Result<Vec<Option<String>>, StoreError>),
     /// Whether the broker confirmed the reply.
     Published(JobId, Result<(), Unconfirmed>),
 }
@@ -91,7 +87,7 @@ pub(super) struct Main {
     /// Whether a timer is set for the oldest job.
     is_timed: bool,
     ids: JobIds,
-    questions: Questions,
+    queries: Queries,
     answers: Option<Recipient<Answer>>,
 }
 
@@ -104,7 +100,7 @@ impl Main {
     ) -> Self {
         let life = counters[index].begin_life();
         Self {
-            questions: Questions::new(options.question_users, options.questions),
+            queries: Queries::new(options.query_users, options.queries),
             parts,
             options,
             counters,
@@ -161,11 +157,11 @@ impl Main {
     }
 
     fn ask_directory(&mut self) {
-        while let Some(question) = self.questions.next() {
-            let asker = self.asker(question.interest);
-            let (id, jobs) = (question.id, question.jobs);
+        while let Some(query) = self.queries.next() {
+            let asker = self.asker(query.interest);
+            let (id, jobs) = (query.id, query.jobs);
             self.parts.directory.look_up(
-                question.users,
+                query.users,
                 Box::new(move |devices| asker.tell(|| Answer::Devices(id, jobs, devices))),
             );
         }
@@ -282,7 +278,7 @@ impl Main {
         {
             let id = *id;
             self.counters().expired.add(1);
-            self.questions.expire(id);
+            self.queries.expire(id);
             let reason = format!("not done within {deadline:?}");
             self.give_up(id, Failure::Passing(Passing::Deadline, reason));
         }
@@ -331,7 +327,7 @@ impl Handler<Arrived> for Main {
             counters.wait.record(nanos(waited));
         }
         let id = self.ids.next();
-        self.questions.add(id, notification.user.clone());
+        self.queries.add(id, notification.user.clone());
         let job = Job::new(delivery, ticket, notification, begun_ns);
         for which in [Which::User, Which::App] {
             self.look_up(id, &job, which);
@@ -362,7 +358,7 @@ impl Handler<Answer> for Main {
                 self.with(id, |job| job.failed(failure));
             }
             // Its jobs expired, or belonged to a previous incarnation.
-            Answer::Devices(question, ..) if !self.questions.answered(question) => {}
+            Answer::Devices(query, ..) if !self.queries.answered(query) => {}
             Answer::Devices(_, jobs, Ok(devices)) => {
                 for (id, device) in jobs.into_iter().zip(devices) {
                     self.with(id, |job| job.has_device(device));

@@ -5,7 +5,7 @@
 //!                                          │ a job for each notification:
 //!                                          ├─ the user's key  ─┐  leased cache on Redis; a miss goes to the
 //!                                          ├─ the app's key   ─┤  slow store behind a bulkhead
-//!                                          ├─ the user's device┘  SQL, many users to a question
+//!                                          ├─ the user's device┘  SQL, many users to a query
 //!                                          ▼ once all three are there
 //!                                        publish ──confirm──▶ acknowledge
 //! ```
@@ -21,7 +21,7 @@
 mod job;
 mod main_actor;
 mod options;
-mod questions;
+mod queries;
 mod snapshot;
 
 use std::{

@@ -55,10 +55,10 @@ pub struct FetcherOptions {
     /// The notifications of each priority in flight at once; default 1,024 and 512.
     pub prefetch: [NonZeroU16; 2],
     /// The most users in one directory query; default 64.
-    pub question_users: usize,
+    pub query_users: usize,
     /// The most directory queries of a main actor in flight at once; default 1. Users that arrive meanwhile share
     /// the next query.
-    pub questions: usize,
+    pub queries: usize,
     /// The attempts before a notification is dead-lettered; default 20. A notification that a full fetcher or store
     /// refused was not attempted: it is deferred until it is.
     pub attempts: u32,
@@ -98,8 +98,8 @@ impl Default for FetcherOptions {
             mailbox: 4_096,
             prefetch: [NonZeroU16::new(1_024), NonZeroU16::new(512)]
                 .map(|prefetch| prefetch.unwrap_or(NonZeroU16::MIN)),
-            question_users: 64,
-            questions: 1,
+            query_users: 64,
+            queries: 1,
             attempts: 20,
             backoff: Backoff {
                 min_ns: 100 * milli,
@@ -122,8 +122,8 @@ impl FetcherOptions {
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),
             ("mailbox", self.mailbox, MAILBOX_MAX),
-            ("question_users", self.question_users, QUESTION_USERS_MAX),
-            ("questions", self.questions, MAILBOX_MAX),
+            ("query_users", self.query_users, QUESTION_USERS_MAX),
+            ("queries", self.queries, MAILBOX_MAX),
             ("attempts", self.attempts as usize, u32::MAX as usize),
             ("deadline in ms", deadline_ms, DEADLINE_MS_MAX),
         ] {

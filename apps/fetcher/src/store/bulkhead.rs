@@ -1,5 +1,5 @@
-//! A limit on how many fetches are at a store, so that a slow store cannot take the whole service with it:
-//! the bulkhead of Nygard's "Release It!".
+//! A limit on concurrent fetches, so that a slow store cannot block the whole service: the bulkhead of Nygard's
+//! "Release It!".
 
 use std::{
     collections::VecDeque,
@@ -15,9 +15,9 @@ use super::{OnFetched, Report, SlowStore, StoreError};
 /// The limits of a [`Bulkhead`].
 #[derive(Clone, Copy, Debug)]
 pub struct BulkheadOptions {
-    /// Fetches at the store at once: 64 unless set.
+    /// Concurrent fetches; 64 unless set.
     pub running_max: NonZeroUsize,
-    /// Fetches in line before it: 4,096 unless set.
+    /// Fetches waiting in the queue; 4,096 unless set.
     pub waiting_max: usize,
 }
 
@@ -30,11 +30,11 @@ impl Default for BulkheadOptions {
     }
 }
 
-/// A store with a bounded number of fetches at it, and a bounded line before it, first in, first out. What
-/// does not fit is refused at once with [`StoreError::Full`].
+/// A store with a bounded number of concurrent fetches and a bounded FIFO queue. Further fetches are refused at
+/// once with [`StoreError::Full`].
 ///
-/// A permit is free again when the store calls the callback, or drops it, or panics: the outcome is then
-/// [`StoreError::Unavailable`]. Dropping the bulkhead ends nothing: what was accepted has its outcome.
+/// A fetch ends when the store calls the callback, drops it, or panics; the last two give
+/// [`StoreError::Unavailable`]. Dropping the bulkhead ends nothing: accepted fetches still have their outcome.
 pub struct Bulkhead {
     shared: Arc<Shared>,
 }
@@ -46,8 +46,8 @@ struct Shared {
 
 struct State {
     admission: AdmissionQueue<Fetch>,
-    /// Whether a thread is starting those in line. Others leave it to it: a store that answers on the
-    /// asker's thread would otherwise nest one start in another, as deep as the line is long.
+    /// Whether a thread is starting queued fetches. Other threads leave it to that one: a store that answers on the
+    /// caller's thread would otherwise nest one start in another, as deep as the queue is long.
     is_starting: bool,
 }
 
@@ -56,11 +56,11 @@ struct Fetch {
     on_outcome: OnFetched,
 }
 
-/// A permit at the store, free again when it is dropped.
+/// The permit of a running fetch, released on drop.
 struct Permit(Arc<Shared>);
 
 impl Bulkhead {
-    /// Limits the fetches at this store.
+    /// Limits the fetches of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn SlowStore>, options: BulkheadOptions) -> Self {
         let state = State {
@@ -75,7 +75,7 @@ impl Bulkhead {
         }
     }
 
-    /// How busy it is.
+    /// The current occupancy.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.shared.state.lock().admission.occupancy()
@@ -102,11 +102,11 @@ impl Shared {
         let permit = Permit(self.clone());
         let report = Report::new(fetch.on_outcome);
         let on_outcome = Box::new(move |outcome| {
-            // First, so that who is told finds room.
+            // First, so that the callback finds a free permit.
             drop(permit);
             report.tell(outcome);
         });
-        // A panic drops the callback, and so is an outcome.
+        // A panic drops the callback, which reports an outcome.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             self.store.fetch(&fetch.key, on_outcome)
         }));
@@ -141,42 +141,42 @@ impl std::fmt::Debug for Bulkhead {
     }
 }
 
-/// What is at a store and what waits for it, consistent in itself.
+/// The running and queued fetches of a store, consistent in itself.
 ///
-/// Of all fetches so far, `running + waiting + served` were accepted, and `refused` were not.
+/// Of all fetches so far, `running + waiting + served` were accepted and `refused` were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Fetches at the store.
+    /// Fetches running.
     pub running: usize,
     /// The most there ever were.
     pub running_high_water: usize,
-    /// Fetches in line.
+    /// Fetches queued.
     pub waiting: usize,
     /// The most there ever were.
     pub waiting_high_water: usize,
-    /// Fetches that have left the store, with whatever outcome.
+    /// Fetches finished, with any outcome.
     pub served: u64,
-    /// Fetches that found no place in line.
+    /// Fetches refused because the queue was full.
     pub refused: u64,
 }
 
-/// A bounded number of admission to run in, and a bounded line before them.
+/// A bounded number of permits, and a bounded queue for them. Plain data, without a lock, a clock or a thread.
 #[derive(Debug)]
 pub(super) struct AdmissionQueue<T> {
     running_max: usize,
     waiting_max: usize,
-    line: VecDeque<T>,
+    queued: VecDeque<T>,
     occupancy: Occupancy,
 }
 
-/// What becomes of one who comes.
+/// The result of [`AdmissionQueue::enter`].
 #[must_use]
 pub(super) enum Admission<T> {
     /// It runs, and must [`AdmissionQueue::leave`].
     Runs(T),
-    /// It is in line, for [`AdmissionQueue::next`].
+    /// It is queued for [`AdmissionQueue::next`].
     Waits,
-    /// There is no place, not even in line.
+    /// The queue is full.
     Refused(T),
 }
 
@@ -185,24 +185,24 @@ impl<T> AdmissionQueue<T> {
         Self {
             running_max,
             waiting_max,
-            line: VecDeque::new(),
+            queued: VecDeque::new(),
             occupancy: Occupancy::default(),
         }
     }
 
-    pub(super) fn enter(&mut self, visitor: T) -> Admission<T> {
+    pub(super) fn enter(&mut self, item: T) -> Admission<T> {
         let occupancy = &mut self.occupancy;
-        // A free place is for the first in line.
-        if occupancy.running < self.running_max && self.line.is_empty() {
+        // A free permit is for the first in the queue.
+        if occupancy.running < self.running_max && self.queued.is_empty() {
             self.begin();
-            return Admission::Runs(visitor);
+            return Admission::Runs(item);
         }
-        if self.line.len() == self.waiting_max {
+        if self.queued.len() == self.waiting_max {
             occupancy.refused += 1;
-            return Admission::Refused(visitor);
+            return Admission::Refused(item);
         }
-        self.line.push_back(visitor);
-        occupancy.waiting_high_water = occupancy.waiting_high_water.max(self.line.len());
+        self.queued.push_back(item);
+        occupancy.waiting_high_water = occupancy.waiting_high_water.max(self.queued.len());
         Admission::Waits
     }
 
@@ -211,26 +211,26 @@ impl<T> AdmissionQueue<T> {
         self.occupancy.served += 1;
     }
 
-    /// The first in line, if there is a place: it runs, and must [`AdmissionQueue::leave`].
+    /// The first in the queue, if a permit is free. It runs, and must [`AdmissionQueue::leave`].
     #[must_use]
     pub(super) fn next(&mut self) -> Option<T> {
         if self.occupancy.running == self.running_max {
             return None;
         }
-        let next = self.line.pop_front()?;
+        let next = self.queued.pop_front()?;
         self.begin();
         Some(next)
     }
 
     pub(super) fn occupancy(&self) -> Occupancy {
         Occupancy {
-            waiting: self.line.len(),
+            waiting: self.queued.len(),
             ..self.occupancy
         }
     }
 
-    pub(super) fn take_line(&mut self) -> VecDeque<T> {
-        std::mem::take(&mut self.line)
+    pub(super) fn take_queued(&mut self) -> VecDeque<T> {
+        std::mem::take(&mut self.queued)
     }
 
     fn begin(&mut self) {

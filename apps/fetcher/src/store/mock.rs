@@ -1,10 +1,10 @@
-//! A slow store that needs nothing installed.
+//! A slow store in memory.
 //!
 //! ```text
-//!   fetch ──▶ line, in order ──concurrent at once──▶ asleep, until each is due ──▶ outcome
+//!   fetch ──▶ line, in order ──concurrent at once──▶ running, until each is due ──▶ outcome
 //! ```
 //!
-//! One thread wakes them all: each sleeps for the same time, so who fell asleep first wakes first.
+//! One thread completes all fetches. Each takes the same time, so they complete in order.
 
 use std::{
     collections::VecDeque,
@@ -24,19 +24,19 @@ use super::{
     bulkhead::{Admission, AdmissionQueue, Occupancy},
 };
 
-/// Keys whose last part, behind a colon, begins with it have no value.
+/// Keys whose last part, after a colon, begins with this have no value.
 pub const NOBODY: &[u8] = b"nobody";
 
 /// How slow a [`MockStore`] is.
 #[derive(Clone, Copy, Debug)]
 pub struct MockOptions {
-    /// How long a fetch takes: 100 ms unless set.
+    /// The time of a fetch; 100 ms unless set.
     pub delay: Duration,
-    /// Fetches at once: 64 unless set.
+    /// Concurrent fetches; 64 unless set.
     pub concurrent: NonZeroUsize,
-    /// Fetches in line, before more are refused with [`StoreError::Full`]: 1,000,000 unless set.
+    /// Queued fetches before more are refused with [`StoreError::Full`]; 1,000,000 unless set.
     pub waiting_max: usize,
-    /// Which fetches fail: none unless set.
+    /// The fetches that fail; none unless set.
     pub failures: Failures,
 }
 
@@ -51,35 +51,35 @@ impl Default for MockOptions {
     }
 }
 
-/// A store that sleeps for each fetch, so many at once. The value of a key is `value-of-` and the key.
-/// Dropping it ends what is under way with [`StoreError::Unavailable`].
+/// A store that delays each fetch. The value of a key is `value-of-` and the key. Dropping it ends fetches in
+/// flight with [`StoreError::Unavailable`].
 pub struct MockStore {
-    sleepers: Arc<Sleepers>,
+    fetches: Arc<Fetches>,
 }
 
 impl MockStore {
     /// Starts the store.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// If no thread can be created.
     pub fn new(options: MockOptions) -> io::Result<Self> {
-        let sleepers = Arc::new(Sleepers::new(options));
-        let waker = sleepers.clone();
+        let fetches = Arc::new(Fetches::new(options));
+        let waker = fetches.clone();
         thread::Builder::new()
             .name("mock store".to_owned())
             .spawn(move || waker.run())?;
-        Ok(Self { sleepers })
+        Ok(Self { fetches })
     }
 
-    /// How busy it is.
+    /// The current occupancy.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.sleepers.occupancy()
+        self.fetches.occupancy()
     }
 
-    /// Which fetches fail from now on.
+    /// Sets the fetches that fail from now on.
     pub fn set_failures(&self, failures: Failures) {
-        self.sleepers.set_failures(failures);
+        self.fetches.set_failures(failures);
     }
 }
 
@@ -89,7 +89,7 @@ impl SlowStore for MockStore {
             key: key.into(),
             report: Report::new(on_outcome),
         };
-        if let Err(refused) = self.sleepers.enter(fetch) {
+        if let Err(refused) = self.fetches.enter(fetch) {
             refused.report.tell(Err(StoreError::Full));
         }
     }
@@ -97,7 +97,7 @@ impl SlowStore for MockStore {
 
 impl Drop for MockStore {
     fn drop(&mut self) {
-        self.sleepers.close();
+        self.fetches.close();
     }
 }
 
@@ -110,14 +110,14 @@ impl std::fmt::Debug for MockStore {
     }
 }
 
-/// One fetch on its way.
+/// A fetch in flight.
 struct Fetch {
     key: Box<[u8]>,
     report: Report<Option<Bytes>>,
 }
 
-/// Where the fetches sleep.
-struct Sleepers {
+/// The fetches in flight.
+struct Fetches {
     delay: Duration,
     state: Mutex<State>,
     changed: Condvar,
@@ -125,17 +125,17 @@ struct Sleepers {
 
 struct State {
     admission: AdmissionQueue<Fetch>,
-    /// In the order in which they are due.
-    asleep: VecDeque<(Instant, Fetch)>,
+    /// Ordered by due time.
+    running: VecDeque<(Instant, Fetch)>,
     failures: FailurePlan,
     is_closed: bool,
 }
 
-impl Sleepers {
+impl Fetches {
     fn new(options: MockOptions) -> Self {
         let state = State {
             admission: AdmissionQueue::new(options.concurrent.get(), options.waiting_max),
-            asleep: VecDeque::new(),
+            running: VecDeque::new(),
             failures: FailurePlan::new(options.failures),
             is_closed: false,
         };
@@ -150,8 +150,8 @@ impl Sleepers {
         let mut state = self.state.lock();
         match state.admission.enter(fetch) {
             Admission::Runs(fetch) => {
-                self.put_to_sleep(&mut state, fetch);
-                if state.asleep.len() == 1 {
+                self.start_fetch(&mut state, fetch);
+                if state.running.len() == 1 {
                     self.changed.notify_one();
                 }
                 Ok(())
@@ -174,34 +174,34 @@ impl Sleepers {
         self.changed.notify_one();
     }
 
-    /// Wakes the fetches when they are due, until it is closed.
+    /// Completes the fetches when they are due, until it is closed.
     fn run(&self) {
         let mut state = self.state.lock();
         while !state.is_closed {
             let now = Instant::now();
-            match state.asleep.front() {
+            match state.running.front() {
                 None => self.changed.wait(&mut state),
                 Some((due, _)) if *due > now => {
                     let due = *due;
                     self.changed.wait_until(&mut state, due);
                 }
-                Some(_) => self.wake_first(&mut state),
+                Some(_) => self.complete_first(&mut state),
             }
         }
-        let asleep = std::mem::take(&mut state.asleep);
-        let line = state.admission.take_line();
+        let running = std::mem::take(&mut state.running);
+        let queued = state.admission.take_queued();
         drop(state);
-        // Dropped without the lock, since it tells them so.
-        drop((asleep, line));
+        // Dropped outside the lock, because this calls the callbacks.
+        drop((running, queued));
     }
 
-    fn wake_first(&self, state: &mut MutexGuard<'_, State>) {
-        let Some((_, fetch)) = state.asleep.pop_front() else {
+    fn complete_first(&self, state: &mut MutexGuard<'_, State>) {
+        let Some((_, fetch)) = state.running.pop_front() else {
             return;
         };
         state.admission.leave();
         if let Some(next) = state.admission.next() {
-            self.put_to_sleep(state, next);
+            self.start_fetch(state, next);
         }
         let outcome = if state.failures.next_fails() {
             Err(StoreError::Unavailable("it fails on demand".to_owned()))
@@ -211,8 +211,10 @@ impl Sleepers {
         MutexGuard::unlocked(state, || fetch.report.tell(outcome));
     }
 
-    fn put_to_sleep(&self, state: &mut State, fetch: Fetch) {
-        state.asleep.push_back((Instant::now() + self.delay, fetch));
+    fn start_fetch(&self, state: &mut State, fetch: Fetch) {
+        state
+            .running
+            .push_back((Instant::now() + self.delay, fetch));
     }
 }
 
@@ -224,24 +226,24 @@ fn value_of(key: &[u8]) -> Option<Bytes> {
     Some([b"value-of-", key].concat().into())
 }
 
-/// Which fetches fail, in the order in which they end.
+/// The fetches that fail, in order of completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failures {
     /// None.
     #[default]
     None,
-    /// Each n-th: all of them with 1.
+    /// Every n-th; 1 fails all.
     Each(NonZeroU64),
-    /// By chance, the same ones for the same seed.
+    /// Random ones, the same for the same seed.
     Chance {
-        /// So many of a million, on average.
+        /// The mean number per million.
         per_million: u32,
-        /// What the chance begins with.
+        /// The seed.
         seed: u64,
     },
 }
 
-/// Decides it for one fetch after the other.
+/// Decides for one fetch after another.
 struct FailurePlan {
     failures: Failures,
     count: u64,

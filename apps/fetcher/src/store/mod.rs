@@ -1,15 +1,15 @@
-//! Where the fetcher looks things up that the cache does not have.
+//! The stores behind the cache: the slow store of keys and the directory of devices.
 //!
 //! ```text
 //!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore (MockStore)
 //!               └── waiting_max in line, the rest refused
 //!
-//!   users ──questions_max──▶ Directory ─┬─ SqliteDirectory: threads that read a file
+//!   users ──queries_max──▶ Directory ─┬─ SqliteDirectory: threads that read a file
 //!                                       └─ MariaDbDirectory: connections to a server
 //! ```
 //!
-//! Nothing here blocks but what says so, and every question has one outcome: also when its store is
-//! dropped before, or loses the question.
+//! Only functions that say so block. Every request has one outcome, also when its store is dropped or loses the
+//! request.
 
 mod bulkhead;
 mod distant;
@@ -28,53 +28,53 @@ pub use sqlite::{OpenError, SqliteDirectory, SqliteOptions};
 
 /// The slow store behind the cache (HBase in the original).
 pub trait SlowStore: Send + Sync {
-    /// Looks a key up. `on_outcome` is called once, on any thread: this one, for example, if the question is
-    /// refused. It must not block. `None` is a key without a value. Never blocks.
+    /// Fetches the value of a key; `None` if it has none. `on_outcome` is called once, on any thread, possibly this
+    /// one. It must not block. Never blocks.
     fn fetch(&self, key: &[u8], on_outcome: OnFetched);
 }
 
 /// The longest name of a user that every directory can hold, in bytes.
 pub const USER_BYTES_MAX: usize = 512;
 
-/// Who has which device: the table `devices` of a SQL database, with the columns `user`, the key, and
-/// `device`. Names are told apart by their bytes.
+/// The devices of users: a table `devices` with the columns `user`, the key, and `device`. Names are compared by
+/// their bytes.
 pub trait Directory: Send + Sync {
-    /// Looks several users up with one question; the answers are in their order. Never blocks: refused with
-    /// [`StoreError::Full`] when as many questions as allowed are under way. `on_outcome` is called once, on
-    /// any thread: this one, for example, if the question is refused. It must not block.
+    /// Looks up several users with one query; the answers are in their order. Never blocks: refused with
+    /// [`StoreError::Full`] when too many queries are in flight. `on_outcome` is called once, on any thread,
+    /// possibly this one. It must not block.
     fn look_up(&self, users: Vec<String>, on_outcome: OnDevices);
 
-    /// Looks one user up, on this thread: blocks until there is an answer.
+    /// Looks up one user on this thread. Blocks until there is an answer.
     ///
     /// # Errors
     /// [`StoreError`].
     fn look_up_blocking(&self, user: &str) -> Result<Option<String>, StoreError>;
 
-    /// Makes the table if there is none, and puts the users `user-0`, `user-1` and so on into it, as many as
-    /// that, with the devices `device-0`, `device-1` and so on; who is there already stays as he is. Blocks.
+    /// Creates the table if it is missing, and adds the users `user-0`, `user-1` and so on, `users` in number, with
+    /// the devices `device-0`, `device-1` and so on. Existing users are not changed. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]. It can be tried again, and goes on where it was.
+    /// [`StoreError`]. A retry continues where it stopped.
     fn provision(&self, users: u64) -> Result<(), StoreError>;
 }
 
-/// Why a question has no answer.
+/// A request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// As many questions as allowed are under way or wait.
-    #[error("the store takes no more questions at the moment")]
+    /// Too many requests are in flight.
+    #[error("the store takes no more queries at the moment")]
     Full,
     /// The store cannot be reached, or does not answer in time.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// The store was reached, and refuses the question: it would do so again.
-    #[error("the store refuses the question: {0}")]
+    /// The store refuses the request, and would refuse it again.
+    #[error("the store refuses the query: {0}")]
     Refused(String),
 }
 
 impl StoreError {
-    /// Whether the same question may have an answer later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -84,13 +84,13 @@ impl StoreError {
     }
 }
 
-/// Called once with the value of a key, on any thread. It must not block.
+/// A callback for the value of a key, called once, on any thread. It must not block.
 pub type OnFetched = OnOutcome<Option<Bytes>, StoreError>;
 
-/// Called once with the devices of the users in their order, on any thread. It must not block.
+/// A callback for the devices of users, in their order, called once, on any thread. It must not block.
 pub type OnDevices = OnOutcome<Vec<Option<String>>, StoreError>;
 
-/// Tells the outcome exactly once: as unavailable if it is dropped before.
+/// Calls the callback exactly once; if dropped unused, with [`StoreError::Unavailable`].
 pub(super) type Report<T> = report::Report<T, StoreError>;
 
 impl Lost for StoreError {

@@ -166,7 +166,7 @@ fn a_store_that_never_answers_holds_no_job_beyond_its_deadline() {
 }
 
 #[test]
-fn a_directory_that_never_answers_holds_no_other_questions_up() {
+fn a_directory_that_never_answers_holds_no_other_queries_up() {
     let ground = Ground::new();
     let service = ground.fetcher(FetcherOptions {
         mains: 1,
@@ -182,7 +182,7 @@ fn a_directory_that_never_answers_holds_no_other_questions_up() {
     ground.publish(Queue::Priority1, notification(2, "user-2").to_body());
     assert_eq!(replies.wait_for(1)[0].user, "user-2");
     assert!(service.fetcher.snapshot().expired > 0);
-    // The answers to all questions, whoever was waiting.
+    // The answers to all queries, whoever was waiting.
     ground.directory.release();
     replies.wait_for(2);
     ground.assert_balanced();

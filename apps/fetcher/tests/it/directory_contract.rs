@@ -29,9 +29,9 @@ type Clause = (&'static str, fn(&Subject<'_>));
 const CLAUSES: &[Clause] = &[
     ("answers are in the order of the users", order),
     ("no users, no answers", nobody),
-    ("a question may have any number of users", sizes),
+    ("a query may have any number of users", sizes),
     ("names are told apart by their bytes", odd_names),
-    ("many questions at once have an outcome each", many),
+    ("many queries at once have an outcome each", many),
     ("a user can be looked up on one's own thread", blocking),
     ("provisioning twice is provisioning once", provision),
     ("what is not as expected is refused", refused),
@@ -114,8 +114,8 @@ fn many(subject: &Subject<'_>) {
     thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
-                for question in 0..QUESTIONS {
-                    let first = (thread * QUESTIONS + question) * 12 % (10_000 - USERS);
+                for query in 0..QUESTIONS {
+                    let first = (thread * QUESTIONS + query) * 12 % (10_000 - USERS);
                     let range = first..first + USERS;
                     let answers = ask_until_answered(directory, &names(range.clone()));
                     assert_eq!(answers, devices(range));
@@ -214,15 +214,15 @@ pub(crate) fn devices(numbers: Range<u64>) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Users a second, looked up in questions of this size, `under_way` at once.
+/// Users a second, looked up in queries of this size, `under_way` at once.
 pub(crate) fn rate(directory: &dyn Directory, users: u64, size: u64, under_way: u64) -> f64 {
     let mut random = fastrand::Rng::with_seed(size);
     let (sender, outcomes) = mpsc::channel();
-    let questions = 40_000 / size;
+    let queries = 40_000 / size;
     let begun = Instant::now();
     let mut answered = 0;
-    for question in 0..questions {
-        if question >= under_way {
+    for query in 0..queries {
+        if query >= under_way {
             outcomes.recv_timeout(LONG).expect("an outcome");
             answered += 1;
         }
@@ -234,10 +234,10 @@ pub(crate) fn rate(directory: &dyn Directory, users: u64, size: u64, under_way: 
         });
         directory.look_up((0..size).map(number).collect(), on_outcome);
     }
-    for _ in answered..questions {
+    for _ in answered..queries {
         outcomes.recv_timeout(LONG).expect("an outcome");
     }
-    (questions * size) as f64 / begun.elapsed().as_secs_f64()
+    (queries * size) as f64 / begun.elapsed().as_secs_f64()
 }
 
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";

@@ -50,7 +50,7 @@ pub(crate) struct Service {
     // First, so that it ends before what it needs.
     pub(crate) fetcher: Fetcher,
     pub(crate) redis: Redis,
-    host: Host,
+    _host: Host,
 }
 
 /// Where actors live.
@@ -153,7 +153,7 @@ impl Ground {
         Ok(Service {
             fetcher: Fetcher::start(&host.system, parts, options)?,
             redis,
-            host,
+            _host: host,
         })
     }
 

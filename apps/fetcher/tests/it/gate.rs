@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 /// The user whom nobody can be asked for.
 pub(crate) const POISON: &str = "poison";
-/// Users whose questions can be held begin with it.
+/// Users whose queries can be held begin with it.
 pub(crate) const SLOW: &str = "slow";
 
 /// Fails, panics or waits before another directory.
@@ -20,12 +20,12 @@ pub(crate) struct Gate {
     panics: AtomicU32,
     blocks: AtomicBool,
     is_blocked: AtomicBool,
-    /// Questions on users whose names begin with [`SLOW`], while these are held.
-    held: Mutex<Option<Vec<Question>>>,
+    /// Queries on users whose names begin with [`SLOW`], while these are held.
+    held: Mutex<Option<Vec<Query>>>,
 }
 
 /// Users, and who is told of their devices.
-type Question = (Vec<String>, OnDevices);
+type Query = (Vec<String>, OnDevices);
 
 impl Gate {
     pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
@@ -50,9 +50,9 @@ impl Gate {
         self.fail_with(fails.then_some(away));
     }
 
-    /// Panics at the next questions, so many.
-    pub(crate) fn panic_at_next(&self, questions: u32) {
-        self.panics.store(questions, Ordering::SeqCst);
+    /// Panics at the next queries, so many.
+    pub(crate) fn panic_at_next(&self, queries: u32) {
+        self.panics.store(queries, Ordering::SeqCst);
     }
 
     /// Whether it has panicked as often as it was to.
@@ -77,12 +77,12 @@ impl Gate {
         }
     }
 
-    /// Gives no answers from now on to questions on slow users.
+    /// Gives no answers from now on to queries on slow users.
     pub(crate) fn hold(&self) {
         *self.held.lock() = Some(Vec::new());
     }
 
-    /// Questions that have no answer.
+    /// Queries that have no answer.
     pub(crate) fn held(&self) -> usize {
         self.held.lock().as_ref().map_or(0, Vec::len)
     }

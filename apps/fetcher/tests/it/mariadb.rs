@@ -25,7 +25,7 @@ use crate::{
 
 const USERS: u64 = 1_000;
 const ASKERS: u64 = 4;
-/// Questions at once, of all askers together (each may be one ahead).
+/// Queries at once, of all askers together (each may be one ahead).
 const UNDER_WAY_MAX: u64 = 64;
 const KILLS: u64 = 2;
 
@@ -96,43 +96,43 @@ fn what_cannot_be_connected_to_says_why() {
 }
 
 #[test]
-fn more_questions_than_allowed_are_refused_at_once() {
+fn more_queries_than_allowed_are_refused_at_once() {
     let Some(server) = installed(mariadb()) else {
         return;
     };
     let mut options = options(&server);
-    options.questions_max = NonZeroU16::new(2).expect("two");
+    options.queries_max = NonZeroU16::new(2).expect("two");
     options.connections_max = NonZeroU16::MIN;
-    options.question_timeout = LONG;
+    options.query_timeout = LONG;
     let directory = MariaDbDirectory::connect(options).expect("a connection");
     directory.provision(USERS).expect("it is filled");
     let mut admin = Admin::new(&server);
     admin.execute("LOCK TABLES devices WRITE");
     let (sender, outcomes) = mpsc::channel();
-    for question in 0..2 {
+    for query in 0..2 {
         let sender = sender.clone();
         let on_outcome = Box::new(move |answers| sender.send(answers).expect("it is waited for"));
-        directory.look_up(names(question..question + 1), on_outcome);
+        directory.look_up(names(query..query + 1), on_outcome);
     }
     assert_eq!(ask(&directory, names(0..1)), Err(StoreError::Full));
     assert_eq!(directory.look_up_blocking("user-0"), Err(StoreError::Full));
     admin.execute("UNLOCK TABLES");
-    for question in 0..2 {
+    for query in 0..2 {
         // One connection, so one after the other.
         let answers = outcomes.recv_timeout(LONG).expect("an outcome");
-        assert_eq!(answers, Ok(devices(question..question + 1)));
+        assert_eq!(answers, Ok(devices(query..query + 1)));
     }
     assert_eq!(ask(&directory, names(0..1)), Ok(devices(0..1)));
 }
 
 #[test]
-fn a_question_past_its_deadline_leaves_no_answer_for_the_next() {
+fn a_query_past_its_deadline_leaves_no_answer_for_the_next() {
     let Some(server) = installed(mariadb()) else {
         return;
     };
     let mut options = options(&server);
     options.connections_max = NonZeroU16::MIN;
-    options.question_timeout = Duration::from_millis(200);
+    options.query_timeout = Duration::from_millis(200);
     let directory = MariaDbDirectory::connect(options).expect("a connection");
     directory.provision(USERS).expect("it is filled");
     let mut admin = Admin::new(&server);
@@ -152,12 +152,12 @@ fn a_question_past_its_deadline_leaves_no_answer_for_the_next() {
 }
 
 #[test]
-fn questions_under_way_end_with_their_directory() {
+fn queries_under_way_end_with_their_directory() {
     let Some(server) = installed(mariadb()) else {
         return;
     };
     let mut options = options(&server);
-    options.question_timeout = LONG;
+    options.query_timeout = LONG;
     let directory = MariaDbDirectory::connect(options).expect("a connection");
     directory.provision(USERS).expect("it is filled");
     let mut admin = Admin::new(&server);
@@ -180,7 +180,7 @@ fn questions_under_way_end_with_their_directory() {
     );
 }
 
-/// Questions without an end, and what became of them.
+/// Queries without an end, and what became of them.
 #[derive(Default)]
 struct Load {
     asked: AtomicU64,
@@ -220,14 +220,14 @@ impl Load {
     }
 
     fn under_way(&self) -> u64 {
-        // In this order, so that no outcome is counted whose question is not.
+        // In this order, so that no outcome is counted whose query is not.
         let ended = self.answered() + self.unavailable() + self.wrong.load(Ordering::SeqCst);
         self.asked.load(Ordering::SeqCst) - ended
     }
 }
 
 #[test]
-fn killed_under_load_each_question_has_one_outcome_and_later_ones_succeed() {
+fn killed_under_load_each_query_has_one_outcome_and_later_ones_succeed() {
     let Some(mut server) = installed(mariadb()) else {
         return;
     };
@@ -255,7 +255,7 @@ fn killed_under_load_each_question_has_one_outcome_and_later_ones_succeed() {
     });
     eventually(|| load.under_way() == 0);
     say(&format!(
-        "{} questions: {} answered, {} not",
+        "{} queries: {} answered, {} not",
         load.asked.load(Ordering::SeqCst),
         load.answered(),
         load.unavailable()
@@ -277,6 +277,6 @@ fn answers_at_the_rate_of_the_machine() {
     say(&format!("100,000 users put in in {:?}", begun.elapsed()));
     for size in [1, 16, 64] {
         let rate = rate(&directory, 100_000, size, 64);
-        say(&format!("{rate:.0} users a second, {size} to a question"));
+        say(&format!("{rate:.0} users a second, {size} to a query"));
     }
 }

@@ -208,7 +208,7 @@ fn answers_to_a_main_actor_that_has_panicked_are_nobodys() {
     let ground = Ground::new();
     let _service = ground.fetcher(FetcherOptions {
         mains: 1,
-        questions: 2,
+        queries: 2,
         ..options()
     });
     ground.directory.hold();
@@ -238,7 +238,7 @@ fn answers_to_former_lives_take_no_room_from_those_of_this_life() {
     let ground = Ground::new();
     let _service = ground.fetcher(FetcherOptions {
         mains: 1,
-        questions: 64,
+        queries: 64,
         prefetch: [prefetch(4), prefetch(1)],
         ..options()
     });
@@ -347,7 +347,7 @@ fn an_urgent_one_is_not_stuck_behind_the_others() {
     let ground = Ground::new();
     let service = ground.fetcher(FetcherOptions {
         prefetch: [prefetch(16); 2],
-        questions: 64,
+        queries: 64,
         ..options()
     });
     ground.directory.hold();
@@ -405,9 +405,9 @@ fn settings_that_make_no_sense_are_refused() {
             },
         ),
         (
-            "question_users",
+            "query_users",
             FetcherOptions {
-                question_users: 1_025,
+                query_users: 1_025,
                 ..options()
             },
         ),

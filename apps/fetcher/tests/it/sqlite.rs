@@ -1,10 +1,6 @@
 //! What the directory in a file promises beyond the contract.
 
-use std::{
-    num::NonZeroUsize,
-    sync::mpsc,
-    time::Instant,
-};
+use std::{num::NonZeroUsize, sync::mpsc, time::Instant};
 
 use freeboard_fetcher::store::{Directory, OpenError, SqliteDirectory, SqliteOptions, StoreError};
 
@@ -18,7 +14,7 @@ const ONE: NonZeroUsize = NonZeroUsize::MIN;
 fn narrow() -> SqliteDirectory {
     let options = SqliteOptions {
         readers: ONE,
-        questions_max: ONE,
+        queries_max: ONE,
         ..SqliteOptions::default()
     };
     let directory = SqliteDirectory::open(options).expect("it opens");
@@ -40,7 +36,7 @@ fn hold_reader(directory: &SqliteDirectory) -> mpsc::Sender<()> {
 }
 
 #[test]
-fn more_questions_than_allowed_are_refused_at_once() {
+fn more_queries_than_allowed_are_refused_at_once() {
     let directory = narrow();
     let held = hold_reader(&directory);
     let (sender, waits) = mpsc::channel();
@@ -113,6 +109,6 @@ fn answers_at_the_rate_of_the_machine() {
     say(&format!("100,000 users put in in {:?}", begun.elapsed()));
     for size in [1, 16, 64] {
         let rate = rate(&directory, 100_000, size, 64);
-        say(&format!("{rate:.0} users a second, {size} to a question"));
+        say(&format!("{rate:.0} users a second, {size} to a query"));
     }
 }

@@ -40,7 +40,7 @@ impl EmbeddedBed {
     pub fn start(entries: Entries, count: u64) -> Result<Self> {
         let redis = EmbeddedRedis::start(Default::default())?;
         let directory = SqliteDirectory::open(SqliteOptions {
-            questions_max: QUESTIONS_MAX,
+            queries_max: QUESTIONS_MAX,
             ..SqliteOptions::default()
         })?;
         directory.provision(USERS_COUNT)?;

@@ -7,20 +7,20 @@ use std::{
 
 use super::super::{delivery::Message, ledger::Ledger};
 
-/// What one visit takes at most, in messages: others get the lock in between.
+/// The most messages taken at once, so that others get the lock in between.
 const TAKEN_MAX: usize = 64;
 
-/// The messages of one queue, wherever they are, and their ledger.
+/// The messages of one queue in every state, and their ledger.
 #[derive(Debug)]
 pub(super) struct QueuedMessages {
     bound: usize,
     /// Ready, waiting and unacknowledged together.
     count: usize,
     ready: VecDeque<Message>,
-    /// By due time, and in the order in which they were put off.
+    /// By due time, then in the order in which they were delayed.
     waiting: BTreeMap<(Instant, u64), Message>,
     consumers: HashMap<u64, Window>,
-    /// The last number given to a consumer, a delivery or a message put off.
+    /// The last number given to a consumer, a delivery or a delayed message.
     number: u64,
     pub(super) ledger: Ledger,
 }
@@ -46,7 +46,7 @@ impl QueuedMessages {
         Some(self.waiting.first_key_value()?.0.0)
     }
 
-    /// Whether consumers that wait for messages are to be woken; or the message, if there is no room.
+    /// Adds a message. Whether waiting consumers must be woken; the message itself if the queue is full.
     pub(super) fn accept(&mut self, message: Message) -> Result<bool, Message> {
         if self.count >= self.bound {
             return Err(message);
@@ -62,7 +62,7 @@ impl QueuedMessages {
         consumer
     }
 
-    /// What it held is ready again, before all others and in its order.
+    /// Removes a consumer. Its messages are ready again, before all others and in their order.
     pub(super) fn leave(&mut self, consumer: u64) {
         let Some(window) = self.consumers.remove(&consumer) else {
             return;
@@ -75,25 +75,25 @@ impl QueuedMessages {
         self.ledger.give_back(returned as u64);
     }
 
-    /// A message that was released is ready again, before all others.
+    /// Makes a released message ready again, before all others.
     pub(super) fn give_back(&mut self, message: Message) {
         self.ready.push_front(message.again());
         self.ledger.give_back(1);
     }
 
-    /// It is handed nothing more; what it has it may settle.
+    /// Delivers nothing more to the consumer, which may still settle.
     pub(super) fn pause(&mut self, consumer: u64) {
         if let Some(window) = self.consumers.get_mut(&consumer) {
             window.close();
         }
     }
 
-    /// Whether it is in, and not paused.
+    /// Whether the consumer is registered and not paused.
     pub(super) fn is_open(&self, consumer: u64) -> bool {
         self.consumers.get(&consumer).is_some_and(Window::is_open)
     }
 
-    /// Hands a consumer what is ready, as far as its prefetch goes. `None` once it has left.
+    /// Takes ready messages for a consumer, within its prefetch. `None` once it has left.
     pub(super) fn take(
         &mut self,
         consumer: u64,
@@ -117,8 +117,8 @@ impl QueuedMessages {
         Some(())
     }
 
-    /// Takes a message out of a consumer's hands, if it is still there: it is then to be settled by one of
-    /// the next three. With it, whether the consumer may wait for that.
+    /// Removes a message from a consumer's window, if it is there; one of the next three functions must follow.
+    /// Also returns whether the window was full, so that the consumer may be waiting.
     pub(super) fn release(&mut self, consumer: u64, tag: u64) -> Option<(Message, bool)> {
         let window = self.consumers.get_mut(&consumer)?;
         let was_full = window.room() == 0;
@@ -135,7 +135,7 @@ impl QueuedMessages {
         self.ledger.dead_letter();
     }
 
-    /// A message that was released is ready again when it is due.
+    /// Makes a released message ready again when it is due.
     pub(super) fn put_off(&mut self, message: Message, due: Instant) {
         let number = self.next_number();
         self.waiting.insert((due, number), message);
@@ -148,8 +148,7 @@ impl QueuedMessages {
     }
 }
 
-/// A consumer's unsettled messages, at most its prefetch, by their tags: these grow, so that what goes back
-/// goes back in order.
+/// A consumer's unsettled messages, at most its prefetch, by tag. Tags grow, so returned messages keep their order.
 #[derive(Debug)]
 pub(super) struct Window {
     prefetch: usize,
@@ -168,7 +167,7 @@ impl Window {
         self.prefetch.saturating_sub(self.unacked.len())
     }
 
-    /// There is no room any more.
+    /// Closes the window.
     pub(super) fn close(&mut self) {
         self.prefetch = 0;
     }

@@ -1,4 +1,4 @@
-//! The broker that needs nothing installed: four bounded queues in this process's memory.
+//! The broker in memory: four bounded queues in this process.
 //!
 //! ```text
 //!   publish ──▶ ready ──take, at most prefetch──▶ unacked, by consumer ──ack──▶ gone
@@ -8,7 +8,7 @@
 //!                                                           └─ dead letter ──▶ the other queue
 //! ```
 //!
-//! A consumer is a thread that offers what it takes to its inbox.
+//! A consumer is a thread that offers its deliveries to its inbox.
 
 mod messages;
 mod queue;
@@ -27,8 +27,7 @@ use queue::MemoryQueue;
 /// The bounds of a [`MemoryBroker`].
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOptions {
-    /// What a queue holds at most, in messages: ready, waiting and unacknowledged together. 1,000,000
-    /// unless set.
+    /// The bound of a queue, in messages: ready, waiting and unacknowledged together; 1,000,000 unless set.
     pub queue_bound: usize,
 }
 
@@ -40,14 +39,14 @@ impl Default for MemoryOptions {
     }
 }
 
-/// A broker in this process's memory. It confirms what it accepts at once.
+/// A broker in memory. It confirms accepted messages at once.
 #[derive(Debug)]
 pub struct MemoryBroker {
     queues: [Arc<MemoryQueue>; Queue::ALL.len()],
 }
 
 impl MemoryBroker {
-    /// A broker whose queues are empty.
+    /// A broker with empty queues.
     #[must_use]
     pub fn new(options: MemoryOptions) -> Self {
         Self {
@@ -55,8 +54,8 @@ impl MemoryBroker {
         }
     }
 
-    /// What a queue holds and no consumer has: ready and waiting, in messages. For a queue that is only
-    /// published to, confirmed = queued + unacked + acked + dead-lettered at any moment at rest.
+    /// The messages of a queue that no consumer holds: ready and waiting. For a queue that is only published to,
+    /// confirmed = queued + unacked + acked + dead-lettered at rest.
     #[must_use]
     pub fn queued(&self, queue: Queue) -> usize {
         self.queue(queue).queued()
@@ -67,7 +66,7 @@ impl MemoryBroker {
     }
 }
 
-/// A consumer in its queue.
+/// The control of a consumer.
 struct MemoryConsumer {
     queue: Arc<MemoryQueue>,
     consumer: u64,
@@ -131,13 +130,13 @@ impl Broker for MemoryBroker {
     }
 }
 
-/// Takes for one consumer and offers to its inbox, until it pauses or leaves.
+/// Takes messages for one consumer and offers them to its inbox until it pauses or leaves.
 #[derive(Debug)]
 struct ConsumerThread {
     slot: Arc<ConsumerSlot>,
 }
 
-/// Where a consumer's deliveries are given back.
+/// Settles the deliveries of one consumer.
 #[derive(Debug)]
 struct ConsumerSlot {
     queue: Arc<MemoryQueue>,
@@ -146,11 +145,7 @@ struct ConsumerSlot {
 }
 
 impl ConsumerThread {
-    fn new(
-        queue: Arc<MemoryQueue>,
-        dead_letters: Arc<MemoryQueue>,
-        consumer: u64,
-    ) -> Self {
+    fn new(queue: Arc<MemoryQueue>, dead_letters: Arc<MemoryQueue>, consumer: u64) -> Self {
         Self {
             slot: Arc::new(ConsumerSlot {
                 queue,
@@ -171,7 +166,7 @@ impl ConsumerThread {
                 let mut refusals = 0;
                 loop {
                     if !queue.is_open(*consumer) {
-                        // The last first, so that they are in order again.
+                        // The last first, which restores their order.
                         for (tag, message) in taken.drain(..).rev() {
                             Delivery::new(message, tag, self.slot.clone()).give_back();
                         }

@@ -1,4 +1,4 @@
-//! A queue that threads share.
+//! A queue shared by threads.
 
 use std::{
     collections::VecDeque,
@@ -14,10 +14,10 @@ use super::super::{
 };
 use super::messages::QueuedMessages;
 
-/// The longest that a message is put off.
+/// The longest delay of a message.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// One queue. Its consumers wait on one condition: for messages, for room in their prefetch, for the end.
+/// One queue. Its consumers wait on one condition for messages, for capacity in their prefetch, and for the end.
 #[derive(Debug)]
 pub(super) struct MemoryQueue {
     messages: Mutex<QueuedMessages>,
@@ -70,7 +70,7 @@ impl MemoryQueue {
         self.messages.lock().is_open(consumer)
     }
 
-    /// Waits for messages that the consumer may have. `None` once it has left.
+    /// Waits for messages for the consumer. `None` once it has left.
     pub(super) fn take(&self, consumer: u64, taken: &mut VecDeque<(u64, Message)>) -> Option<()> {
         let mut messages = self.messages.lock();
         loop {
@@ -87,7 +87,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Waits so long, unless the consumer pauses or leaves before.
+    /// Waits so long, unless the consumer pauses or leaves first.
     pub(super) fn pause(&self, consumer: u64, pause: Duration) {
         let until = Instant::now() + pause;
         let mut messages = self.messages.lock();
@@ -142,7 +142,7 @@ impl MemoryQueue {
         self.wake_if(wake);
     }
 
-    /// Whether those who wait are to be woken: they may wait for a later one.
+    /// Delays a message. Whether waiting consumers must be woken, because they may wait for a later one.
     fn put_off(
         &self,
         consumer: u64,

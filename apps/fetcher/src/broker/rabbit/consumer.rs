@@ -1,4 +1,4 @@
-//! The task that brings a consumer its messages, and takes back what becomes of them.
+//! The task of a consumer: it offers deliveries and settles them.
 
 use std::{collections::BTreeMap, future, sync::Arc, time::Duration};
 
@@ -28,10 +28,10 @@ use super::{
     session::{self, ChannelRecovery, REPLY_SUCCESS},
 };
 
-/// What one visit settles at most, in deliveries: others are looked at in between.
+/// The most deliveries settled at once, so that others are served in between.
 const SETTLED_MAX: usize = 256;
 
-/// Consumes one queue, on one channel after the other.
+/// Consumes one queue, on one channel after another.
 pub(super) struct ConsumerTask {
     shared: Arc<Shared>,
     queue: Queue,
@@ -39,39 +39,39 @@ pub(super) struct ConsumerTask {
     inbox: Inbox,
 }
 
-/// What a consumer is to do.
+/// The state that the owner requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Consuming,
-    /// Settle what is there.
+    /// Only settle.
     Paused,
     Stopped,
 }
 
-/// What comes back to the task.
+/// A message to the task.
 enum Returned {
     /// From the holder of a delivery.
     Settled(u64, Settlement),
-    /// From the mover, for one that was put off or dead-lettered.
+    /// From the mover, for a delayed or dead-lettered delivery.
     Moved(u64, Settlement, Result<(), Unconfirmed>),
 }
 
-/// A delivery that is to be acknowledged, and as what it counts.
+/// A delivery to acknowledge, and how the ledger counts it.
 type Done = (u64, fn(&mut Ledger));
 
-/// Where deliveries of one channel are given back. When the channel is gone nobody listens any more.
+/// Sends settlements of one channel to its task. After the channel is gone, nobody receives them.
 struct ReturnSender {
     returned: mpsc::UnboundedSender<Returned>,
 }
 
 impl Settle for ReturnSender {
     fn settle(&self, tag: u64, settlement: Settlement) {
-        // Refused when the channel has gone: then it is delivered again anyway.
+        // Fails when the channel is gone: the delivery then comes again anyway.
         let _ = self.returned.send(Returned::Settled(tag, settlement));
     }
 }
 
-/// A delivery that the inbox had no room for.
+/// A delivery that the inbox refused.
 struct Refused {
     delivery: Delivery,
     refusals: u32,
@@ -88,14 +88,14 @@ impl ConsumerTask {
         }
     }
 
-    /// Until it is stopped, or the broker is closed.
+    /// Runs until it is stopped or the broker is closed.
     pub(super) async fn run(mut self, mut phases: watch::Receiver<Phase>) {
         let mut sessions = self.shared.sessions.clone();
         loop {
             let connection = tokio::select! {
                 biased;
                 () = is_at(&mut phases, Phase::Paused) => {
-                    // There is nothing that could be settled.
+                    // There is nothing to settle.
                     return is_at(&mut phases, Phase::Stopped).await;
                 }
                 connection = session::next(&mut sessions) => connection,
@@ -108,7 +108,7 @@ impl ConsumerTask {
         }
     }
 
-    /// Consumes on one channel after the other, until it is stopped.
+    /// Consumes on one channel after another until stopped.
     async fn consume_connection(
         &mut self,
         connection: &Connection,
@@ -162,7 +162,7 @@ impl ConsumerTask {
                 }
                 () = is_at(phases, Phase::Stopped) => return Ok(ChannelEnd::Stopped),
                 () = is_at(&mut paused, Phase::Paused), if !unsettled.is_paused => {
-                    // What has come and was not handed out goes back with the channel.
+                    // Deliveries that were received and not handed out go back with the channel.
                     channel
                         .basic_cancel(deliveries.tag(), BasicCancelOptions::default())
                         .await?;
@@ -201,13 +201,13 @@ enum ChannelEnd {
     Lost,
 }
 
-/// Once the consumer is to be so far.
+/// Waits until the owner requests `wanted`.
 async fn is_at(phases: &mut watch::Receiver<Phase>, wanted: Phase) {
-    // An owner who has gone has stopped it before.
+    // A dropped owner has stopped it before.
     let _ = phases.wait_for(|phase| *phase >= wanted).await;
 }
 
-/// Until then, if ever.
+/// Waits until then; forever without a time.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,
@@ -215,23 +215,23 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// What is unsettled on one channel. When it goes, all of it is on its way back.
+/// The unsettled deliveries of one channel. When the channel goes, all of them are delivered again.
 struct UnsettledDeliveries<'a> {
     shared: Arc<Shared>,
     queue: Queue,
     channel: &'a Channel,
     ledger: Arc<Mutex<Ledger>>,
     returned: mpsc::UnboundedSender<Returned>,
-    /// By tag, and so by age.
+    /// By tag, so by age.
     unacked: BTreeMap<u64, Unacked>,
-    /// What could not be moved, by when that is tried again.
+    /// Settlements that could not be moved, by the time of the next try.
     waiting: BTreeMap<(Instant, u64), Settlement>,
     is_paused: bool,
 }
 
 struct Unacked {
     message: Message,
-    /// How often it could not be moved.
+    /// The number of failed moves.
     failures: u32,
 }
 
@@ -298,7 +298,7 @@ impl<'a> UnsettledDeliveries<'a> {
         Ok(())
     }
 
-    /// It is put off in place of a dead letter without room; else tried again, with back-off.
+    /// A refused dead letter is deferred; everything else is tried again with back-off.
     fn not_moved(&mut self, tag: u64, settlement: Settlement, unconfirmed: Unconfirmed) {
         if let (Settlement::DeadLetter(_), Unconfirmed::Refused) = (&settlement, unconfirmed) {
             return self.move_on(tag, Settlement::Defer(DEAD_LETTER_REFUSED_DELAY));
@@ -328,7 +328,7 @@ impl<'a> UnsettledDeliveries<'a> {
         }
     }
 
-    /// What cannot be moved goes back from now on.
+    /// From now on, deliveries that cannot be moved go back.
     async fn pause(&mut self) -> lapin::Result<()> {
         self.is_paused = true;
         while let Some(((_, tag), _)) = self.waiting.pop_first() {
@@ -337,8 +337,8 @@ impl<'a> UnsettledDeliveries<'a> {
         Ok(())
     }
 
-    /// Acknowledges the oldest with one word, as far as no older one is unsettled, and those behind a gap one
-    /// by one: none waits for another. All words go with one write.
+    /// Acknowledges the oldest deliveries with one frame, as far as no older one is unsettled, and those behind a
+    /// gap one by one, so that none waits for another. All frames go out with one write.
     async fn ack(&mut self, mut done: Vec<Done>) -> lapin::Result<()> {
         done.sort_unstable_by_key(|(tag, _)| *tag);
         let oldest = self.unacked.keys().zip(&done);
@@ -357,7 +357,7 @@ impl<'a> UnsettledDeliveries<'a> {
         Ok(())
     }
 
-    /// It comes again at once, if it has not gone already.
+    /// Returns a delivery at once, if it is still unsettled.
     async fn give_back(&mut self, tag: u64) -> lapin::Result<()> {
         if self.unacked.remove(&tag).is_none() {
             return Ok(());
@@ -391,10 +391,10 @@ impl<'a> UnsettledDeliveries<'a> {
         };
         let returned = self.returned.clone();
         let report = Report::new(Box::new(move |outcome| {
-            // Refused when the channel has gone: then it is delivered again anyway.
+            // Fails when the channel is gone: the delivery then comes again anyway.
             let _ = returned.send(Returned::Moved(tag, settlement, outcome));
         }));
-        // Refused, it is dropped and comes back as unknown: the mover has ended.
+        // If the mover has ended, it is dropped and comes back as unknown.
         let _ = self.shared.moves.send(Outgoing {
             exchange,
             routing_key,

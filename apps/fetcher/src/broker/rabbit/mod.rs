@@ -7,15 +7,15 @@
 //!                  └──▶ mover's task ──▶ its channel, with confirms ──▶ another connection, kept likewise
 //! ```
 //!
-//! A message that is put off or dead-lettered is published anew, and acknowledged where it came from once
-//! that is confirmed: it may come twice, and is never lost. The library's own recovery is not used, since
-//! what was unacknowledged and unconfirmed before it would not be told apart from what came after.
+//! A delayed or dead-lettered message is published anew, and acknowledged at its old queue once the publish is
+//! confirmed: it may be duplicated and is never lost. The library's own recovery is not used, because it cannot
+//! separate what was unacknowledged and unconfirmed before a reconnect from what came after.
 //!
-//! RabbitMQ closes a channel on which an exchange is missing, and what is unconfirmed on it becomes unknown. The
-//! library may send what it had queued for the channel after it has agreed to the close, on which RabbitMQ closes
-//! the connection (`CHANNEL_ERROR - expected 'channel.open'`). So messages are moved on a connection of their own,
-//! and replies stay known. A task whose channel is closed, or whose message finds no queue, waits with back-off,
-//! declares all queues and exchanges again, and opens another channel.
+//! RabbitMQ closes a channel that uses a missing exchange, and everything unconfirmed on it becomes unknown. After
+//! it agreed to the close, the library may still send what it had queued for the channel; RabbitMQ then closes the
+//! connection (`CHANNEL_ERROR - expected 'channel.open'`). So messages are moved on a connection of their own, and
+//! the fate of replies stays known. A task whose channel is closed, or whose message finds no queue, waits with
+//! back-off, declares all queues and exchanges again, and opens another channel.
 
 mod consumer;
 mod options;
@@ -48,27 +48,27 @@ use publisher::Outgoing;
 use session::{ChannelRecovery, Connector, Sessions};
 use topology::Topology;
 
-/// Connections to RabbitMQ that come again by themselves when they are lost. Dropping it closes them: what
-/// was not confirmed is reported as unknown, what was not settled is delivered again to others.
+/// Connections to RabbitMQ that reconnect by themselves. Dropping it closes them: unconfirmed messages are reported
+/// as unknown, unsettled ones are delivered to others.
 pub struct RabbitBroker {
     shared: Arc<Shared>,
     unconfirmed: Arc<Semaphore>,
     runtime: Option<Runtime>,
 }
 
-/// What the tasks have in common.
+/// The state that all tasks share.
 struct Shared {
     topology: Arc<Topology>,
     backoff: Backoff,
     sessions: Sessions,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-    /// What consumers put off and dead-letter.
+    /// Messages that consumers delay or dead-letter.
     moves: mpsc::UnboundedSender<Outgoing>,
     ledgers: [Arc<Mutex<Ledger>>; Queue::ALL.len()],
 }
 
 impl RabbitBroker {
-    /// Connects and declares the queues. Blocks until then; not to be called inside another runtime.
+    /// Connects and declares the queues. Blocks; must not be called inside another runtime.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -85,7 +85,7 @@ impl RabbitBroker {
         let [connection, moving] = match connections {
             Ok(connections) => connections,
             Err(error) => {
-                // An ordinary end would wait for a resolver that does not answer.
+                // A graceful shutdown would wait for a resolver that does not answer.
                 runtime.shutdown_background();
                 return Err(error);
             }
@@ -114,7 +114,7 @@ impl RabbitBroker {
         })
     }
 
-    /// Whether there is a connection at the moment: the one for deliveries and replies.
+    /// Whether the connection for deliveries and replies is up.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared.sessions.borrow().is_some()
@@ -150,7 +150,7 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
 
 impl ConsumerControl for watch::Sender<Phase> {
     fn pause(&self) {
-        // Nobody looks if the broker is closed already; so below.
+        // If the broker is closed, nobody receives this; the same below.
         self.send_if_modified(|phase| {
             let is_consuming = *phase == Phase::Consuming;
             if is_consuming {
@@ -203,7 +203,7 @@ impl Broker for RabbitBroker {
             report,
             permit: Some(permit),
         };
-        // Refused, it is dropped and reported as unknown: the tasks have ended.
+        // If the tasks have ended, it is dropped and reported as unknown.
         let _ = self.shared.outgoing.send(outgoing);
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Broker for RabbitBroker {
 impl Drop for RabbitBroker {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A blocking end would panic inside another runtime.
+            // A blocking shutdown would panic inside another runtime.
             runtime.shutdown_background();
         }
     }

@@ -1,7 +1,7 @@
 //! The directory that needs nothing installed: SQLite in this process.
 //!
 //! ```text
-//!   look_up ──▶ questions, bounded ──▶ reader threads, a connection each ──▶ one file
+//!   look_up ──▶ queries, bounded ──▶ reader threads, a connection each ──▶ one file
 //! ```
 //!
 //! Without a path the file is a temporary one, and not SQLite's `:memory:`: that is one database for each
@@ -29,8 +29,8 @@ pub struct SqliteOptions {
     pub path: Option<PathBuf>,
     /// Threads that read: 2 unless set.
     pub readers: NonZeroUsize,
-    /// Questions that wait for a reader, before more are refused: 1,024 unless set.
-    pub questions_max: NonZeroUsize,
+    /// Queries that wait for a reader, before more are refused: 1,024 unless set.
+    pub queries_max: NonZeroUsize,
 }
 
 impl Default for SqliteOptions {
@@ -38,21 +38,21 @@ impl Default for SqliteOptions {
         Self {
             path: None,
             readers: const { NonZeroUsize::new(2).unwrap() },
-            questions_max: const { NonZeroUsize::new(1_024).unwrap() },
+            queries_max: const { NonZeroUsize::new(1_024).unwrap() },
         }
     }
 }
 
-/// A directory in a file. Dropping it lets the questions that were accepted have their answers.
+/// A directory in a file. Dropping it lets the queries that were accepted have their answers.
 pub struct SqliteDirectory {
-    questions: Sender<Question>,
+    queries: Sender<Query>,
     /// Connections of threads that look up on their own: as many as ever did so at once.
     idle: Mutex<Vec<Connection>>,
     // Last, so that a temporary file outlives its connections.
     database: Arc<Database>,
 }
 
-struct Question {
+struct Query {
     users: Vec<String>,
     report: Report<Vec<Option<String>>>,
 }
@@ -64,7 +64,7 @@ impl SqliteDirectory {
     /// [`OpenError`].
     pub fn open(options: SqliteOptions) -> Result<Self, OpenError> {
         let database = Arc::new(Database::new(options.path)?);
-        let (questions, asked) = crossbeam_channel::bounded(options.questions_max.get());
+        let (queries, asked) = crossbeam_channel::bounded(options.queries_max.get());
         for number in 0..options.readers.get() {
             let connection = database.connect()?;
             let (asked, database) = (asked.clone(), database.clone());
@@ -74,15 +74,15 @@ impl SqliteDirectory {
                 .map_err(OpenError::Thread)?;
         }
         Ok(Self {
-            questions,
+            queries,
             idle: Mutex::default(),
             database,
         })
     }
 }
 
-fn read(connection: Connection, asked: &Receiver<Question>, database: Arc<Database>) {
-    for Question { users, report } in asked {
+fn read(connection: Connection, asked: &Receiver<Query>, database: Arc<Database>) {
+    for Query { users, report } in asked {
         let answers = table::look_up(&connection, &users);
         report.tell(answers.map_err(|error| StoreError::from_sqlite(&error)));
     }
@@ -93,14 +93,14 @@ fn read(connection: Connection, asked: &Receiver<Question>, database: Arc<Databa
 
 impl Directory for SqliteDirectory {
     fn look_up(&self, users: Vec<String>, on_outcome: OnDevices) {
-        let question = Question {
+        let query = Query {
             users,
             report: Report::new(on_outcome),
         };
-        match self.questions.try_send(question) {
+        match self.queries.try_send(query) {
             Ok(()) => {}
-            Err(TrySendError::Full(question)) => question.report.tell(Err(StoreError::Full)),
-            // The readers have ended: dropped, the question is reported so.
+            Err(TrySendError::Full(query)) => query.report.tell(Err(StoreError::Full)),
+            // The readers have ended: dropped, the query is reported so.
             Err(TrySendError::Disconnected(_)) => {}
         }
     }
@@ -127,7 +127,7 @@ impl std::fmt::Debug for SqliteDirectory {
         formatter
             .debug_struct("SqliteDirectory")
             .field("path", &self.database.path())
-            .field("questions", &self.questions.len())
+            .field("queries", &self.queries.len())
             .finish_non_exhaustive()
     }
 }

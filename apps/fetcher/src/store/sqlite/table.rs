@@ -12,10 +12,10 @@ const PROVISION: &str = "INSERT OR IGNORE INTO devices \
     WITH RECURSIVE number(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < ?) \
     SELECT 'user-' || n, 'device-' || n FROM number ORDER BY 1";
 
-/// Answers one question out of one state of the table.
+/// Answers one query out of one state of the table.
 ///
 /// User by user, for an `IN` of all of them, whose rows have to be put in order again, was no quicker: some
-/// 270,000 users a second of two million either way, 64 to a question. Each in a transaction of its own made
+/// 270,000 users a second of two million either way, 64 to a query. Each in a transaction of its own made
 /// half of that.
 pub(super) fn look_up(connection: &Connection, users: &[String]) -> Result<Vec<Option<String>>> {
     let _snapshot = connection.unchecked_transaction()?;

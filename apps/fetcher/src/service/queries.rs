@@ -7,26 +7,26 @@ use super::job::{Interest, JobId, Wanted};
 
 /// The directory queries of one main actor.
 #[derive(Debug)]
-pub(super) struct Questions {
+pub(super) struct Queries {
     users_max: usize,
     under_way_max: usize,
-    under_way: Vec<(QuestionId, Wanted)>,
+    under_way: Vec<(QueryId, Wanted)>,
     waiting: Vec<(JobId, String)>,
 }
 
 /// A query is identified by the last of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QuestionId(JobId);
+pub(super) struct QueryId(JobId);
 
 /// The users of one query and the jobs that need them.
-pub(super) struct Question {
-    pub(super) id: QuestionId,
+pub(super) struct Query {
+    pub(super) id: QueryId,
     pub(super) interest: Interest,
     pub(super) jobs: Vec<JobId>,
     pub(super) users: Vec<String>,
 }
 
-impl Questions {
+impl Queries {
     pub(super) fn new(users_max: usize, under_way_max: usize) -> Self {
         Self {
             users_max,
@@ -42,17 +42,17 @@ impl Questions {
     }
 
     /// The next query, if one may start.
-    pub(super) fn next(&mut self) -> Option<Question> {
+    pub(super) fn next(&mut self) -> Option<Query> {
         if self.under_way.len() == self.under_way_max {
             return None;
         }
         let count = self.waiting.len().min(self.users_max);
         let (jobs, users): (Vec<_>, Vec<_>) = self.waiting.drain(..count).unzip();
-        let id = QuestionId(*jobs.last()?);
+        let id = QueryId(*jobs.last()?);
         let answer = Wanted::default();
         let interest = answer.interest();
         self.under_way.push((id, answer));
-        Some(Question {
+        Some(Query {
             id,
             interest,
             jobs,
@@ -62,7 +62,7 @@ impl Questions {
 
     /// Records the result of a query. Whether it was in flight: it may have expired, or belong to a previous
     /// incarnation of the actor.
-    pub(super) fn answered(&mut self, id: QuestionId) -> bool {
+    pub(super) fn answered(&mut self, id: QueryId) -> bool {
         let found = self.under_way.iter().position(|(other, _)| *other == id);
         found
             .map(|index| self.under_way.swap_remove(index))
@@ -71,7 +71,7 @@ impl Questions {
 
     /// Expires a job and all older ones. Queries that only they need are abandoned.
     pub(super) fn expire(&mut self, job: JobId) {
-        self.under_way.retain(|(QuestionId(last), _)| *last > job);
+        self.under_way.retain(|(QueryId(last), _)| *last > job);
         self.waiting.retain(|(other, _)| *other > job);
     }
 }
@@ -81,44 +81,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_come_while_a_question_is_under_way_go_together() {
-        let mut questions = Questions::new(2, 1);
+    fn those_that_come_while_a_query_is_under_way_go_together() {
+        let mut queries = Queries::new(2, 1);
         let id = JobId::of_test;
-        questions.add(id(1), "a".to_owned());
-        let first = questions.next().unwrap();
+        queries.add(id(1), "a".to_owned());
+        let first = queries.next().unwrap();
         assert_eq!(first.jobs, [id(1)]);
         for (number, user) in [(2, "b"), (3, "c"), (4, "d")] {
-            questions.add(id(number), user.to_owned());
+            queries.add(id(number), user.to_owned());
         }
-        assert!(questions.next().is_none());
-        assert!(questions.answered(first.id));
-        let second = questions.next().unwrap();
+        assert!(queries.next().is_none());
+        assert!(queries.answered(first.id));
+        let second = queries.next().unwrap();
         assert_eq!(second.jobs, [id(2), id(3)]);
         assert_eq!(second.users, ["b", "c"]);
-        assert!(questions.next().is_none());
-        assert!(questions.answered(second.id));
-        let third = questions.next().unwrap();
+        assert!(queries.next().is_none());
+        assert!(queries.answered(second.id));
+        let third = queries.next().unwrap();
         assert_eq!(third.users, ["d"]);
-        assert!(questions.answered(third.id));
-        assert!(questions.next().is_none());
+        assert!(queries.answered(third.id));
+        assert!(queries.next().is_none());
     }
 
     #[test]
-    fn a_question_is_given_up_with_the_last_of_its_jobs() {
-        let mut questions = Questions::new(2, 1);
+    fn a_query_is_given_up_with_the_last_of_its_jobs() {
+        let mut queries = Queries::new(2, 1);
         let id = JobId::of_test;
         for (number, user) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-            questions.add(id(number), user.to_owned());
+            queries.add(id(number), user.to_owned());
         }
-        let first = questions.next().unwrap();
-        questions.expire(id(1));
-        assert!(questions.next().is_none());
-        questions.expire(id(3));
-        let second = questions.next().unwrap();
+        let first = queries.next().unwrap();
+        queries.expire(id(1));
+        assert!(queries.next().is_none());
+        queries.expire(id(3));
+        let second = queries.next().unwrap();
         assert_eq!(second.users, ["d"]);
         assert!(!first.interest.is_alive() && second.interest.is_alive());
-        assert!(!questions.answered(first.id), "its answer is too late");
-        assert!(questions.next().is_none());
-        assert!(questions.answered(second.id));
+        assert!(!queries.answered(first.id), "its answer is too late");
+        assert!(queries.next().is_none());
+        assert!(queries.answered(second.id));
     }
 }
