@@ -6,9 +6,11 @@
 //!                          │ cache on Redis   │ store: slow store, directory
 //! ```
 //!
-//! Back ends are embedded or real: [`broker::MemoryBroker`] or [`broker::RabbitBroker`],
-//! [`embedded::EmbeddedRedis`] or a Redis server, [`store::SqliteDirectory`] or [`store::MariaDbDirectory`].
+//! Back ends are embedded or real: [`broker::MemoryBroker`] or `broker::RabbitBroker`,
+//! [`embedded::EmbeddedRedis`] or a Redis server, [`store::MemoryDirectory`] or `store::MariaDbDirectory`.
 //! Brokers and directories each have one contract, and the tests check it against both.
+//!
+//! The real broker and directory need the features `rabbitmq` and `mariadb`.
 
 #![forbid(unsafe_code)]
 

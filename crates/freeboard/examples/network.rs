@@ -13,8 +13,8 @@ use freeboard::{
     net::{
         http::{Body, Call, HttpHandler, HttpServer, Limits},
         tcp::{
-            Close, Connection, ConnectionOptions, ReadCredit, Event, ConnectionEvent, Listener, ListenerOptions,
-            Write,
+            Close, Connection, ConnectionEvent, ConnectionOptions, Event, Listener,
+            ListenerOptions, ReadCredit, Write,
         },
         types::Response,
     },

@@ -12,6 +12,7 @@ mod consumer;
 mod delivery;
 mod ledger;
 mod memory;
+#[cfg(feature = "rabbitmq")]
 mod rabbit;
 
 use std::{
@@ -29,6 +30,7 @@ pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
 pub use ledger::Ledger;
 pub use memory::{MemoryBroker, MemoryOptions};
+#[cfg(feature = "rabbitmq")]
 pub use rabbit::{ConnectError, RabbitBroker, RabbitOptions};
 
 /// The contract of both brokers.
@@ -120,6 +122,7 @@ impl Queue {
 pub type OnOutcome = report::OnOutcome<(), Unconfirmed>;
 
 /// Calls the callback exactly once; if dropped unused, with [`Unconfirmed::Unknown`].
+#[cfg(feature = "rabbitmq")]
 pub(super) type Report = report::Report<(), Unconfirmed>;
 
 impl Lost for Unconfirmed {

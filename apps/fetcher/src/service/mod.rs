@@ -12,11 +12,12 @@
 //!
 //! The prefetches bound the notifications in flight; all others wait at the broker. [`FetcherOptions::deadline`]
 //! bounds their time, also if a store never answers. The [`Bulkhead`](crate::store::Bulkhead) and the bound on
-//! directory queries limit how many requests such a store holds. A notification is acknowledged once its reply is
-//! confirmed. Until then it is unacknowledged, to be delivered again, or dead-lettered with a reason. So in = acked
-//! + unacked + retrying + dead-lettered, whatever fails
-//! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). A reply may be published twice, but is never
-//! lost; its id identifies duplicates.
+//! directory queries limit how many requests such a store holds.
+//!
+//! A notification is acknowledged once its reply is confirmed. Until then it is unacknowledged, to be delivered again,
+//! or dead-lettered with a reason. So the ledger accounts for every notification, whatever fails
+//! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). A reply may be published twice, but is never lost;
+//! its id identifies duplicates.
 
 mod job;
 mod main_actor;

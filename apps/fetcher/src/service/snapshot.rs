@@ -187,43 +187,43 @@ impl FetcherSnapshot {
             (
                 "fetcher_received_total",
                 Counter,
-                "Notifications that were taken up, each attempt counted.",
+                "Notifications started, each attempt counted.",
                 self.received,
             ),
             (
                 "fetcher_completed_total",
                 Counter,
-                "Notifications whose replies are confirmed.",
+                "Notifications whose replies were confirmed.",
                 self.completed,
             ),
             (
                 "fetcher_dead_lettered_total",
                 Counter,
-                "Notifications that were dead-lettered.",
+                "Notifications dead-lettered.",
                 self.dead_lettered,
             ),
             (
                 "fetcher_malformed_total",
                 Counter,
-                "Messages that were no notifications.",
+                "Messages that were not valid notifications.",
                 self.malformed,
             ),
             (
                 "fetcher_expired_total",
                 Counter,
-                "Notifications that were still under way at their deadline, each attempt counted.",
+                "Notifications not done by their deadline, each attempt counted.",
                 self.expired,
             ),
             (
                 "fetcher_misses_total",
                 Counter,
-                "Keys that were asked of the slow store.",
+                "Keys fetched from the slow store.",
                 self.misses,
             ),
             (
                 "fetcher_under_way",
                 Gauge,
-                "Notifications that are under way.",
+                "Notifications in flight.",
                 self.under_way,
             ),
         ] {
@@ -234,7 +234,7 @@ impl FetcherSnapshot {
         text.family(
             name,
             Counter,
-            "Notifications that were put off, by what failed.",
+            "Notifications to be delivered again, by the component that failed.",
         );
         for (failed, count) in [
             ("cache", self.retried.cache),
@@ -249,7 +249,7 @@ impl FetcherSnapshot {
         for (name, help, summary) in [
             (
                 "fetcher_wait_seconds",
-                "From when a notification was due, or else published, to its start.",
+                "From the due time of a notification, or else its publication, to its start.",
                 &self.wait,
             ),
             (

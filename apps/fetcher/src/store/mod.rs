@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore (MockStore)
-//!               └── waiting_max in line, the rest refused
+//!               └── waiting_max queued, the rest refused
 //!
-//!   users ──queries_max──▶ Directory ─┬─ SqliteDirectory: threads that read a file
-//!                                       └─ MariaDbDirectory: connections to a server
+//!   users ──queries_max──▶ Directory ─┬─ MemoryDirectory: a table in this process
+//!                                     └─ MariaDbDirectory: connections to a server
 //! ```
 //!
 //! Only functions that say so block. Every request has one outcome, also when its store is dropped or loses the
@@ -13,18 +13,20 @@
 
 mod bulkhead;
 mod distant;
+#[cfg(feature = "mariadb")]
 mod mariadb;
+mod memory;
 mod mock;
-mod sqlite;
 
 use bytes::Bytes;
 
 use crate::report::{self, Lost, OnOutcome};
 pub use bulkhead::{Bulkhead, BulkheadOptions, Occupancy};
 pub use distant::DistantDirectory;
+#[cfg(feature = "mariadb")]
 pub use mariadb::{ConnectError, DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
+pub use memory::{MemoryDirectory, MemoryDirectoryOptions};
 pub use mock::{Failures, MockOptions, MockStore, NOBODY};
-pub use sqlite::{OpenError, SqliteDirectory, SqliteOptions};
 
 /// The slow store behind the cache (HBase in the original).
 pub trait SlowStore: Send + Sync {

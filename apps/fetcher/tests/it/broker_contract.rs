@@ -9,19 +9,19 @@ use bytes::Bytes;
 use freeboard_fetcher::broker::{
     Broker, Consumer, Delivery, Inbox, MemoryBroker, PublishError, Queue,
 };
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 use freeboard_fetcher::broker::{RabbitBroker, RabbitOptions};
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 use freeboard_test_servers::rabbitmq;
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 use crate::common::installed;
 use crate::common::{LONG, eventually, say};
 
 /// The name of a clause and its check.
 type Clause = (&'static str, fn(&dyn Broker));
 
-/// All of them.
+/// All clauses.
 const CLAUSES: &[Clause] = &[
     ("a queue keeps its order", order),
     ("prefetch is never exceeded", prefetch),
@@ -120,7 +120,7 @@ fn gaps(broker: &dyn Broker) {
         deliveries.partition(|(number, _)| *number > 150 && number % 7 == 0);
     let seed = fastrand::u64(..);
     say(&format!("seed {seed}"));
-    // The first half in order, so that many are the oldest together; the others in none.
+    // The first half in order, so that many of the oldest are settled together; the others in random order.
     fastrand::Rng::with_seed(seed).shuffle(&mut done[150..]);
     let done_count = done.len() as u64;
     done.into_iter().for_each(|(_, delivery)| delivery.ack());
@@ -146,7 +146,7 @@ fn redelivery(broker: &dyn Broker) {
     let held: Vec<_> = (0..10).map(|_| gone.next()).collect();
     drop(gone);
     eventually(|| broker.ledger(Queue::Priority0).returned == 10);
-    // Too late: these are nobody's any more.
+    // Too late: the consumer is gone.
     held.into_iter().for_each(|delivery| delivery.ack());
     let consumer = ManualConsumer::new(broker, Queue::Priority0, 20);
     for number in 0..20 {
@@ -188,7 +188,7 @@ fn retry(broker: &dyn Broker) {
         );
         let begun = Instant::now();
         delivery.retry(delay);
-        // What comes later is not held up by it.
+        // Later messages do not wait for it.
         publish(broker, Queue::Priority1, 1..2);
         let other = consumer.next();
         assert_eq!(text(&other), "1");
@@ -263,7 +263,7 @@ fn priorities(broker: &dyn Broker) {
     let first = ManualConsumer::new(broker, Queue::Priority0, 5);
     let second = ManualConsumer::new(broker, Queue::Priority1, 5);
     publish(broker, Queue::Priority1, 0..10);
-    // The second has its consumer full.
+    // The second consumer is at its prefetch.
     let held: Vec<_> = (0..5).map(|_| second.next()).collect();
     publish(broker, Queue::Priority0, 0..10);
     for _ in 0..10 {
@@ -318,15 +318,15 @@ fn parked(broker: &dyn Broker) {
     eventually(|| broker.ledger(Queue::Priority0).acked == 20);
 }
 
-/// A consumer, and what it brought.
+/// A consumer whose deliveries a test takes one by one.
 pub(crate) struct ManualConsumer {
-    // First, so that what is left in the channel is not put off but goes back.
+    // First, so that deliveries left in the channel are returned, not retried.
     pub(crate) handle: Consumer,
     deliveries: Receiver<Delivery>,
 }
 
 impl ManualConsumer {
-    /// Begins to consume.
+    /// Starts consuming.
     pub(crate) fn new(broker: &dyn Broker, queue: Queue, prefetch: u16) -> Self {
         let (sender, deliveries) = mpsc::channel();
         let inbox = Inbox::call(move |delivery| sender.send(delivery).map_err(|refused| refused.0));
@@ -343,7 +343,7 @@ impl ManualConsumer {
         self.deliveries.recv_timeout(LONG).expect("a delivery")
     }
 
-    /// Checks that none has come.
+    /// Checks that there is no delivery.
     pub(crate) fn assert_empty(&self) {
         assert!(self.deliveries.try_recv().is_err());
     }
@@ -370,7 +370,7 @@ fn the_broker_in_memory_keeps_it() {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 #[test]
 fn rabbitmq_keeps_it() {
     let Some(server) = installed(rabbitmq()) else {

@@ -1,4 +1,4 @@
-//! Fetchers that find no room, and fetchers whose stores never answer.
+//! Full components, and stores that never answer.
 
 use std::{
     num::{NonZeroU16, NonZeroUsize},
@@ -24,7 +24,7 @@ use freeboard_fetcher::{
     store::{Bulkhead, BulkheadOptions, OnFetched, SlowStore, StoreError},
 };
 
-/// One that forgets what it has delivered, as after connections that were lost: more than the prefetch.
+/// A broker that delivers more than the prefetch, as after lost connections.
 struct Forgetful(Arc<MemoryBroker>);
 
 impl Broker for Forgetful {
@@ -61,7 +61,7 @@ impl SlowStore for FullStore {
     }
 }
 
-/// What has no room until a function is called, and what counts that.
+/// A component that is full until a function is called, and the counter of that.
 struct Case {
     name: &'static str,
     begin: fn(&Ground, &mut Parts) -> Box<dyn FnOnce()>,
@@ -103,7 +103,7 @@ const CASES: [Case; 3] = [
 ];
 
 #[test]
-fn what_finds_no_room_was_not_tried_and_is_not_given_up() {
+fn refusals_by_full_components_are_no_attempts_and_never_given_up() {
     for case in CASES {
         let ground = Ground::new();
         let options = FetcherOptions {
@@ -160,7 +160,7 @@ fn a_store_that_never_answers_holds_no_job_beyond_its_deadline() {
     let ledger = ground.broker.ledger(Queue::Priority0);
     assert_eq!((ledger.unacked, ledger.acked), (0, 0), "{ledger:?}");
     assert_eq!(ground.broker.queued(Queue::Priority0), 100);
-    // What comes after all is nobody's, and gives the places back.
+    // Late outcomes are ignored, and release the permits.
     held.lose_all();
     assert_eq!(bulkhead.occupancy().running, 0);
 }
@@ -182,7 +182,7 @@ fn a_directory_that_never_answers_holds_no_other_queries_up() {
     ground.publish(Queue::Priority1, notification(2, "user-2").to_body());
     assert_eq!(replies.wait_for(1)[0].user, "user-2");
     assert!(service.fetcher.snapshot().expired > 0);
-    // The answers to all queries, whoever was waiting.
+    // All queries are answered, also those that are no longer awaited.
     ground.directory.release();
     replies.wait_for(2);
     ground.assert_balanced();

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "mariadb", feature = "rabbitmq")))]
 use freeboard_test_servers::{Server, ServerError};
 
 /// The deadline of a test's waits, far beyond their usual time.
@@ -28,7 +28,7 @@ pub(crate) fn say(text: &str) {
 }
 
 /// The server, or `None` if it is not installed: the test is then skipped and says so.
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "mariadb", feature = "rabbitmq")))]
 pub(crate) fn installed(started: Result<Server, ServerError>) -> Option<Server> {
     match started {
         Err(error @ ServerError::Missing { .. }) => {

@@ -2,30 +2,28 @@
 
 use std::{ops::Range, sync::mpsc, thread, time::Instant};
 
-use freeboard_fetcher::store::{
-    Directory, SqliteDirectory, SqliteOptions, StoreError, USER_BYTES_MAX,
-};
-#[cfg(unix)]
+use freeboard_fetcher::store::{Directory, MemoryDirectory, StoreError, USER_BYTES_MAX};
+#[cfg(all(unix, feature = "mariadb"))]
 use freeboard_fetcher::store::{MariaDbDirectory, MariaDbOptions};
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mariadb"))]
 use freeboard_test_servers::mariadb;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mariadb"))]
 use mysql_async::{Conn, prelude::Queryable};
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mariadb"))]
 use crate::common::installed;
 use crate::common::{LONG, say};
 
-/// A directory, and a way past it to put somebody into its table.
+/// A directory, and a function that inserts a user into its table directly.
 struct Subject<'a> {
     directory: &'a dyn Directory,
     insert: &'a dyn Fn(&str, &str),
 }
 
-/// A clause's name, and its check.
+/// The name of a clause and its check.
 type Clause = (&'static str, fn(&Subject<'_>));
 
-/// All of them.
+/// All clauses.
 const CLAUSES: &[Clause] = &[
     ("answers are in the order of the users", order),
     ("no users, no answers", nobody),
@@ -173,7 +171,7 @@ fn panics(subject: &Subject<'_>) {
     assert_eq!(ask(subject.directory, names(0..1)), Ok(devices(0..1)));
 }
 
-/// Asks, and waits for the outcome.
+/// Looks users up and waits for the outcome.
 pub(crate) fn ask(
     directory: &dyn Directory,
     users: Vec<String>,
@@ -182,12 +180,12 @@ pub(crate) fn ask(
     let on_outcome = Box::new(move |answers| sender.send(answers).expect("it is waited for"));
     directory.look_up(users, on_outcome);
     let answers = outcome.recv_timeout(LONG).expect("an outcome");
-    // The callback is gone, and was called once.
+    // The callback was called once and dropped.
     assert!(outcome.recv_timeout(LONG).is_err());
     answers
 }
 
-/// Asks until there is an answer: what may pass is asked again.
+/// Looks users up until there is an answer; retryable errors are retried.
 pub(crate) fn ask_until_answered(
     directory: &dyn Directory,
     users: &[String],
@@ -240,32 +238,22 @@ pub(crate) fn rate(directory: &dyn Directory, users: u64, size: u64, under_way: 
     (queries * size) as f64 / begun.elapsed().as_secs_f64()
 }
 
+#[cfg(all(unix, feature = "mariadb"))]
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";
 
 #[test]
-fn the_directory_in_a_file_keeps_it() {
+fn the_directory_in_memory_keeps_it() {
     for (name, clause) in CLAUSES {
         say(name);
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("users");
-        let options = SqliteOptions {
-            path: Some(path.clone()),
-            ..SqliteOptions::default()
-        };
-        let directory = SqliteDirectory::open(options).expect("it opens");
-        let insert = |user: &str, device: &str| {
-            let connection = rusqlite::Connection::open(&path).expect("it opens");
-            let inserted = connection.execute(INSERT, [user, device]);
-            assert_eq!(inserted, Ok(1), "{user}");
-        };
+        let directory = MemoryDirectory::new(Default::default()).expect("the readers start");
         clause(&Subject {
             directory: &directory,
-            insert: &insert,
+            insert: &|user, device| directory.insert(user, device),
         });
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mariadb"))]
 #[test]
 fn mariadb_keeps_it() {
     let Some(server) = installed(mariadb()) else {

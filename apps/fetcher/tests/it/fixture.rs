@@ -1,4 +1,4 @@
-//! What fetchers of a test stand on, all of it in this process, and the fetchers.
+//! Fetchers of a test and their back ends, all in this process.
 
 use std::{
     num::NonZeroUsize,
@@ -19,10 +19,7 @@ use freeboard_fetcher::{
     load::{self, Account, Collector, Fate, LoadOptions},
     message::{MessageId, Notification},
     service::{Fetcher, FetcherOptions, Parts, StartError},
-    store::{
-        Bulkhead, BulkheadOptions, Directory, MockOptions, MockStore, SqliteDirectory,
-        SqliteOptions,
-    },
+    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockOptions, MockStore},
 };
 use parking_lot::Mutex;
 
@@ -31,12 +28,12 @@ use crate::{
     gate::Gate,
 };
 
-/// Users that the directory has.
+/// The users in the directory.
 pub(crate) const USERS: u64 = 2_000;
 /// More than any test sends in a second: all of it is due at once.
 const AT_ONCE: f64 = 1e6;
 
-/// What fetchers share.
+/// The back ends that fetchers share.
 pub(crate) struct Ground {
     pub(crate) broker: Arc<MemoryBroker>,
     pub(crate) directory: Arc<Gate>,
@@ -47,13 +44,13 @@ pub(crate) struct Ground {
 
 /// A fetcher on a system of its own, as if it were a process.
 pub(crate) struct Service {
-    // First, so that it ends before what it needs.
+    // First, so that it stops before its dependencies.
     pub(crate) fetcher: Fetcher,
     pub(crate) redis: Redis,
     _host: Host,
 }
 
-/// Where actors live.
+/// A system and its poller.
 pub(crate) struct Host {
     pub(crate) system: System,
     pub(crate) poller: Poller,
@@ -81,10 +78,10 @@ impl Ground {
         Self::with_store(64, 4_096)
     }
 
-    /// So many fetches at the slow store, and so many in line.
+    /// With these bounds of the slow store.
     pub(crate) fn with_store(running_max: usize, waiting_max: usize) -> Self {
-        let sqlite = SqliteDirectory::open(SqliteOptions::default()).expect("a directory");
-        let directory = Arc::new(Gate::new(Arc::new(sqlite)));
+        let devices = MemoryDirectory::new(Default::default()).expect("a directory");
+        let directory = Arc::new(Gate::new(Arc::new(devices)));
         directory.provision(USERS).expect("it is filled");
         let mock = MockOptions {
             delay: Duration::from_millis(1),
@@ -108,18 +105,18 @@ impl Ground {
         self.redis.options()
     }
 
-    /// A fetcher that is at work.
+    /// Starts a fetcher.
     pub(crate) fn fetcher(&self, options: FetcherOptions) -> Service {
         self.fetcher_with(2, options)
     }
 
-    /// The same, with so many connections to Redis.
+    /// Starts a fetcher with so many connections to Redis.
     pub(crate) fn fetcher_with(&self, connections: usize, options: FetcherOptions) -> Service {
         self.try_fetcher(connections, options, |_| {})
             .expect("it starts")
     }
 
-    /// A fetcher with some of its parts changed.
+    /// Starts a fetcher with changed parts.
     pub(crate) fn fetcher_on(
         &self,
         options: FetcherOptions,
@@ -157,7 +154,7 @@ impl Ground {
         })
     }
 
-    /// Publishes so many notifications at once, for users by chance.
+    /// Publishes so many notifications at once, for random users.
     pub(crate) fn load(&self, notifications: u64) -> Load {
         let account = Arc::new(Account::new(notifications, AT_ONCE));
         let collector = Collector::start(&*self.broker, &account).expect("a thread");
@@ -179,7 +176,7 @@ impl Ground {
         drop(confirm.expect("there is room"));
     }
 
-    /// Takes from a queue what comes into it, and acknowledges it.
+    /// Consumes and acknowledges everything from a queue.
     pub(crate) fn take<T: Send + 'static>(
         &self,
         queue: Queue,
@@ -199,7 +196,7 @@ impl Ground {
         }
     }
 
-    /// Waits until everything that was published has gone out on the other side, and checks that nothing is left.
+    /// Waits until everything published is settled, and checks that nothing is left.
     pub(crate) fn assert_balanced(&self) {
         for queue in [Queue::Priority0, Queue::Priority1] {
             let all_out = |ledger: Ledger| ledger.confirmed == ledger.acked + ledger.dead_lettered;
@@ -213,7 +210,7 @@ impl Ground {
     }
 }
 
-/// Notifications, and what became of them so far.
+/// Published notifications and their account.
 pub(crate) struct Load {
     pub(crate) account: Arc<Account>,
     _collector: Collector,
@@ -229,21 +226,21 @@ impl Load {
     }
 }
 
-/// What came into a queue.
+/// The deliveries of a queue.
 pub(crate) struct Taken<T> {
     seen: Arc<Mutex<Vec<T>>>,
     _consumer: Consumer,
 }
 
 impl<T: Clone> Taken<T> {
-    /// Waits for so many; all that came.
+    /// Waits for so many deliveries and returns all.
     pub(crate) fn wait_for(&self, count: usize) -> Vec<T> {
         eventually(|| self.seen.lock().len() >= count);
         self.seen.lock().clone()
     }
 }
 
-/// Fetchers that try again soon, and often.
+/// Options with short delays and many attempts.
 pub(crate) fn options() -> FetcherOptions {
     let milli = 1_000_000;
     FetcherOptions {
@@ -257,7 +254,7 @@ pub(crate) fn options() -> FetcherOptions {
     }
 }
 
-/// What is asked for this user.
+/// A notification for this user.
 pub(crate) fn notification(id: u64, user: &str) -> Notification {
     Notification {
         id: MessageId::Number(id),

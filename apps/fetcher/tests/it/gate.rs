@@ -1,4 +1,4 @@
-//! A directory that does what a test wants of it.
+//! A directory that a test controls.
 
 use std::sync::{
     Arc,
@@ -8,12 +8,12 @@ use std::sync::{
 use freeboard_fetcher::store::{Directory, OnDevices, StoreError};
 use parking_lot::Mutex;
 
-/// The user whom nobody can be asked for.
+/// A user whose query panics.
 pub(crate) const POISON: &str = "poison";
-/// Users whose queries can be held begin with it.
+/// The prefix of users whose queries can be held.
 pub(crate) const SLOW: &str = "slow";
 
-/// Fails, panics or waits before another directory.
+/// Fails, panics or blocks in front of another directory.
 pub(crate) struct Gate {
     directory: Arc<dyn Directory>,
     failure: Mutex<Option<StoreError>>,
@@ -24,7 +24,7 @@ pub(crate) struct Gate {
     held: Mutex<Option<Vec<Query>>>,
 }
 
-/// Users, and who is told of their devices.
+/// The users of a query and its callback.
 type Query = (Vec<String>, OnDevices);
 
 impl Gate {
@@ -39,55 +39,55 @@ impl Gate {
         }
     }
 
-    /// What it answers from now on in place of devices, if anything.
+    /// The error of all queries from now on, if any.
     pub(crate) fn fail_with(&self, failure: Option<StoreError>) {
         *self.failure.lock() = failure;
     }
 
-    /// Whether it cannot be reached from now on.
+    /// Makes it unavailable or available.
     pub(crate) fn set_failing(&self, fails: bool) {
         let away = StoreError::Unavailable("it is away".to_owned());
         self.fail_with(fails.then_some(away));
     }
 
-    /// Panics at the next queries, so many.
+    /// Panics at the next so many queries.
     pub(crate) fn panic_at_next(&self, queries: u32) {
         self.panics.store(queries, Ordering::SeqCst);
     }
 
-    /// Whether it has panicked as often as it was to.
+    /// Whether it has panicked that often.
     pub(crate) fn has_panicked(&self) -> bool {
         self.panics.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether it blocks who asks from now on.
+    /// Blocks or unblocks callers.
     pub(crate) fn set_blocking(&self, blocks: bool) {
         self.blocks.store(blocks, Ordering::SeqCst);
     }
 
-    /// Whether somebody who asks is blocked.
+    /// Whether a caller is blocked.
     pub(crate) fn is_blocked(&self) -> bool {
         self.is_blocked.load(Ordering::SeqCst)
     }
 
-    /// Answers all of them on this thread, in the order in which they were asked: these users have no devices.
+    /// Answers all held queries on this thread, in their order, without devices.
     pub(crate) fn answer_all(&self) {
         for (users, on_outcome) in self.held.lock().take().unwrap_or_default() {
             on_outcome(Ok(vec![None; users.len()]));
         }
     }
 
-    /// Gives no answers from now on to queries on slow users.
+    /// Holds queries on slow users from now on.
     pub(crate) fn hold(&self) {
         *self.held.lock() = Some(Vec::new());
     }
 
-    /// Queries that have no answer.
+    /// The number of held queries.
     pub(crate) fn held(&self) -> usize {
         self.held.lock().as_ref().map_or(0, Vec::len)
     }
 
-    /// Answers all of them.
+    /// Forwards all held queries.
     pub(crate) fn release(&self) {
         let held = self.held.lock().take();
         for (users, on_outcome) in held.unwrap_or_default() {

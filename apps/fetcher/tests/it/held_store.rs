@@ -1,4 +1,4 @@
-//! A store whose answers a test gives one by one, and what askers were told.
+//! A store whose answers a test gives one by one, and a record of outcomes.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,12 +15,12 @@ pub(crate) fn value_of(key: &str) -> Option<Bytes> {
     Some(format!("value-of-{key}").into())
 }
 
-/// Keys and their outcomes, in the order in which they were told.
+/// Keys and their outcomes, in the order of the callbacks.
 #[derive(Clone, Default)]
 pub(crate) struct Outcomes(Arc<Mutex<Vec<(String, Outcome)>>>);
 
 impl Outcomes {
-    /// Fetches, and keeps the outcome.
+    /// Fetches a key and records the outcome.
     pub(crate) fn fetch(&self, store: &dyn SlowStore, key: &str) {
         let (told, name) = (self.0.clone(), key.to_owned());
         let on_outcome = Box::new(move |outcome| {
@@ -46,7 +46,7 @@ impl Outcomes {
         find().expect("it is there")
     }
 
-    /// Waits until so many were told.
+    /// Waits for so many outcomes.
     pub(crate) fn wait_for(&self, count: usize) {
         eventually(|| self.0.lock().expect("nobody panics").len() >= count);
     }
@@ -65,15 +65,15 @@ impl HeldStore {
         self.take(key)(Ok(value_of(key)));
     }
 
-    /// Forgets the fetch of a key.
+    /// Drops the fetch of a key.
     pub(crate) fn lose(&self, key: &str) {
         drop(self.take(key));
     }
 
-    /// Forgets all fetches, also those that begin meanwhile.
+    /// Drops all fetches, also those that start meanwhile.
     pub(crate) fn lose_all(&self) {
         let next = || self.held.lock().expect("nobody panics").pop();
-        // Not under the lock: in the place of one that is lost another may begin.
+        // Outside the lock: dropping one may start another.
         while let Some(lost) = next() {
             drop(lost);
         }

@@ -1,4 +1,5 @@
-//! The tests of `freeboard-fetcher`, in one binary.
+//! The tests of `freeboard-fetcher`, in one binary. Those of the real back ends need the features `rabbitmq` and
+//! `mariadb`.
 
 mod broker_contract;
 mod capacity;
@@ -7,15 +8,15 @@ mod directory_contract;
 mod fixture;
 mod gate;
 mod held_store;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "mariadb"))]
 mod mariadb;
-mod memory;
+mod memory_broker;
+mod memory_directory;
 mod messages;
 mod original;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 mod rabbit;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "rabbitmq"))]
 mod rabbit_refusals;
 mod service;
 mod slow_stores;
-mod sqlite;

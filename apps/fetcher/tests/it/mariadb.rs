@@ -1,4 +1,4 @@
-//! MariaDB that refuses, MariaDB that does not answer, and MariaDB that is killed.
+//! A MariaDB that refuses, does not answer, or is killed.
 
 use std::{
     net::TcpListener,
@@ -25,7 +25,7 @@ use crate::{
 
 const USERS: u64 = 1_000;
 const ASKERS: u64 = 4;
-/// Queries at once, of all askers together (each may be one ahead).
+/// Concurrent queries of all callers (each may be one ahead).
 const UNDER_WAY_MAX: u64 = 64;
 const KILLS: u64 = 2;
 
@@ -33,7 +33,7 @@ fn options(server: &Server) -> MariaDbOptions {
     MariaDbOptions::new(format!("mysql://root@{}", server.address()))
 }
 
-/// A session past the directory, in the database that it makes.
+/// A direct session in the directory's database.
 struct Admin {
     runtime: tokio::runtime::Runtime,
     connection: Conn,
@@ -60,7 +60,7 @@ impl Admin {
 }
 
 #[test]
-fn what_cannot_be_connected_to_says_why() {
+fn failed_connects_explain_themselves() {
     let Some(server) = installed(mariadb()) else {
         return;
     };
@@ -118,7 +118,7 @@ fn more_queries_than_allowed_are_refused_at_once() {
     assert_eq!(directory.look_up_blocking("user-0"), Err(StoreError::Full));
     admin.execute("UNLOCK TABLES");
     for query in 0..2 {
-        // One connection, so one after the other.
+        // One connection, so one after another.
         let answers = outcomes.recv_timeout(LONG).expect("an outcome");
         assert_eq!(answers, Ok(devices(query..query + 1)));
     }
@@ -180,13 +180,13 @@ fn queries_under_way_end_with_their_directory() {
     );
 }
 
-/// Queries without an end, and what became of them.
+/// Endless queries and their outcomes.
 #[derive(Default)]
 struct Load {
     asked: AtomicU64,
     answered: AtomicU64,
     unavailable: AtomicU64,
-    /// Outcomes that should not be: a callback's own panic would not be heard.
+    /// Unexpected outcomes: a panic in a callback would go unnoticed.
     wrong: AtomicU64,
     stop: AtomicBool,
 }
@@ -220,7 +220,7 @@ impl Load {
     }
 
     fn under_way(&self) -> u64 {
-        // In this order, so that no outcome is counted whose query is not.
+        // In this order, so that no outcome is counted before its query.
         let ended = self.answered() + self.unavailable() + self.wrong.load(Ordering::SeqCst);
         self.asked.load(Ordering::SeqCst) - ended
     }
@@ -232,7 +232,7 @@ fn killed_under_load_each_query_has_one_outcome_and_later_ones_succeed() {
         return;
     };
     let directory = MariaDbDirectory::connect(options(&server)).expect("a connection");
-    // What is committed survives a kill, so that each answer can be checked.
+    // Committed rows survive a kill, so every answer can be checked.
     Admin::new(&server).execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
     directory.provision(USERS).expect("it is filled");
     let load = Arc::new(Load::default());
@@ -265,7 +265,7 @@ fn killed_under_load_each_query_has_one_outcome_and_later_ones_succeed() {
     assert_eq!(all, Ok(Some("device-999".to_owned())));
 }
 
-/// Not asserted, since machines differ: `--nocapture` shows the rates.
+/// Rates are not asserted, because machines differ; `--nocapture` shows them.
 #[test]
 fn answers_at_the_rate_of_the_machine() {
     let Some(server) = installed(mariadb()) else {

@@ -1,4 +1,4 @@
-//! Bodies that are messages, and bodies that are not.
+//! Valid and malformed bodies.
 
 use freeboard_fetcher::message::{
     BODY_BYTES_MAX, Malformed, MessageId, NAME_BYTES_MAX, Notification, Reply,
@@ -44,7 +44,7 @@ fn a_reply_comes_back_as_it_went() {
 }
 
 #[test]
-fn what_is_no_notification_says_why() {
+fn malformed_notifications_give_a_reason() {
     check(b"", "EOF");
     check(b"\xff\xfe", "expected value");
     check(b"{}", "missing field `id`");

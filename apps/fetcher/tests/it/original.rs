@@ -1,4 +1,4 @@
-//! The fetcher as it was: that it goes wrong where it did, and counts it.
+//! The original mode shows and counts its faults.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn names() -> BTreeSet<String> {
     names
 }
 
-/// Runs it with this bound until it has done with all, and looks at what it counted.
+/// Runs it with this bound to the end, and checks its counters.
 fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
     let ground = Ground::new();
     let host = Host::start();
@@ -79,7 +79,7 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
     assert_eq!(snapshot.received, NOTIFICATIONS);
     assert_eq!(snapshot.mains.iter().flatten().sum::<u64>(), NOTIFICATIONS);
     eventually(|| load.account.seen(Fate::Replied) == snapshot.completed);
-    // It was acknowledged before: what is shed is nowhere any more.
+    // It was acknowledged before, so a shed notification is lost.
     ground.assert_balanced();
     assert_eq!(load.account.accounted(), snapshot.completed);
     let ledgers = [Queue::Priority0, Queue::Priority1].map(|queue| ground.broker.ledger(queue));
@@ -96,7 +96,7 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
 }
 
 #[test]
-fn with_a_bound_it_sheds_and_what_it_sheds_is_lost() {
+fn with_a_bound_it_sheds_and_loses_notifications() {
     check(Some(4), |snapshot| assert!(snapshot.shed > 0));
 }
 

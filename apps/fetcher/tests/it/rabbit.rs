@@ -1,4 +1,4 @@
-//! RabbitMQ that refuses, and RabbitMQ that is killed.
+//! A RabbitMQ that refuses or is killed.
 
 use std::{
     collections::HashSet,
@@ -22,7 +22,7 @@ use crate::{
 
 /// So many messages are published while the server is killed.
 const MESSAGES: u64 = 20_000;
-/// So often it is killed: each time after its share of them has been answered.
+/// The number of kills, each after its share of answers.
 const KILLS: u64 = 2;
 const PREFETCH: NonZeroU16 = NonZeroU16::new(200).expect("not zero");
 
@@ -38,7 +38,7 @@ fn refused(url: &str) -> ConnectError {
 }
 
 #[test]
-fn what_cannot_be_connected_to_says_why_in_one_line() {
+fn failed_connects_explain_themselves_in_one_line() {
     for url in [
         "",
         "http://localhost",
@@ -68,7 +68,7 @@ fn what_cannot_be_connected_to_says_why_in_one_line() {
     assert!(!error.to_string().contains('\n'));
 }
 
-/// Publishes all numbers, and says which of them were confirmed.
+/// Publishes all numbers and returns the confirmed ones.
 fn publish_all(broker: &RabbitBroker) -> HashSet<u64> {
     let confirmed = Arc::new(Mutex::new(HashSet::new()));
     for number in 0..MESSAGES {
@@ -107,7 +107,7 @@ fn answering(broker: &Arc<RabbitBroker>) -> Inbox {
             Ok(()) => delivery.ack(),
             Err(_) => delivery.retry(Duration::ZERO),
         });
-        // Refused, the delivery is dropped, and so put off.
+        // If refused, the delivery is dropped and so retried.
         let _ = broker.publish_with(Queue::Replies, body, on_outcome);
         Ok(())
     })
@@ -160,7 +160,7 @@ fn killed_under_load_it_loses_nothing_that_was_confirmed() {
 }
 
 #[test]
-fn what_was_not_acknowledged_comes_again_after_a_kill() {
+fn unacknowledged_messages_are_redelivered_after_a_kill() {
     let Some(mut server) = installed(rabbitmq()) else {
         return;
     };
@@ -186,7 +186,7 @@ fn what_was_not_acknowledged_comes_again_after_a_kill() {
     let refused = broker.publish(Queue::Priority1, Bytes::new());
     assert!(matches!(refused, Err(PublishError::Disconnected(_))));
     server.restart().expect("it comes up again");
-    // A classic queue may have forgotten the last acknowledgements, so the others may come again too.
+    // A classic queue may have forgotten the last acknowledgements, so the others may be delivered again too.
     let mut missing: HashSet<String> = (0..10).map(|number| (number * 2 + 1).to_string()).collect();
     while !missing.is_empty() {
         let delivery = hands.next();
@@ -198,7 +198,7 @@ fn what_was_not_acknowledged_comes_again_after_a_kill() {
     drop(kept);
 }
 
-/// Not asserted, since machines differ: `--nocapture` shows the rate.
+/// The rate is not asserted, because machines differ; `--nocapture` shows it.
 #[test]
 fn answers_at_the_rate_of_the_machine() {
     let Some(server) = installed(rabbitmq()) else {

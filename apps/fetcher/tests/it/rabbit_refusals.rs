@@ -1,4 +1,4 @@
-//! Queues and exchanges that refuse or are gone while deliveries are under way.
+//! Queues and exchanges that refuse or are deleted while deliveries are in flight.
 
 use std::{
     num::NonZeroU16,
@@ -46,7 +46,7 @@ impl Admin {
         }
     }
 
-    /// Acts on a channel of its own, as one that fails is closed.
+    /// Uses a channel of its own, because a failing channel is closed.
     fn on_channel<T>(
         &self,
         act: impl AsyncFnOnce(Channel) -> lapin::Result<T>,
@@ -80,7 +80,7 @@ impl Admin {
         deleted.expect("it is deleted");
     }
 
-    /// In place of a queue, one without room.
+    /// Replaces a queue by a full one.
     fn refuse(&self, name: &str) {
         self.delete_queue(name);
         let mut arguments = FieldTable::default();
@@ -131,11 +131,11 @@ fn consume(broker: &RabbitBroker, settle: impl Fn(Delivery) + Send + 'static) ->
     consumer.expect("a consumer")
 }
 
-/// What refuses, and what its consumer does with each delivery.
+/// The refusing queues, and what the consumer does with each delivery.
 type Case = (&'static [&'static str], fn(Delivery));
 
 #[test]
-fn what_cannot_be_moved_is_kept_or_put_off_and_moved_once_there_is_room() {
+fn refused_moves_are_kept_or_deferred_and_done_once_there_is_capacity() {
     let Some((_server, url)) = start() else {
         return;
     };
@@ -165,7 +165,7 @@ fn what_cannot_be_moved_is_kept_or_put_off_and_moved_once_there_is_room() {
         eventually(|| ledger().confirmed == MESSAGES);
         let begun = Instant::now();
         let consumer = consume(&broker, settle);
-        // So often each on the average.
+        // The mean number of tries of each.
         let tries: u32 = 4;
         eventually(|| ledger().moves_failed >= MESSAGES * u64::from(tries));
         let seen = ledger();
@@ -182,14 +182,14 @@ fn what_cannot_be_moved_is_kept_or_put_off_and_moved_once_there_is_room() {
             "more than once a second"
         );
         let least_ns: u64 = match refusing.contains(&"retry.1000") {
-            // Half of each is jitter. One that refuses both ways does so at once.
+            // Half of each delay is jitter. A queue that refuses both settlements does so at once.
             true => (0..tries - 2)
                 .map(|failures| backoff.delay_ns(failures) / 2)
                 .sum(),
             false => u64::from(tries - 1) * 1_000_000_000,
         };
         assert!(elapsed >= Duration::from_nanos(least_ns), "{elapsed:?}");
-        // The broker declares again what is not there.
+        // The broker declares missing queues again.
         full.iter().for_each(|queue| admin.delete_queue(queue));
         eventually(|| ledger().acked + ledger().dead_lettered == MESSAGES);
         assert!(ledger().is_balanced());
@@ -224,7 +224,7 @@ fn a_retry_exchange_that_is_deleted_is_declared_again_and_replies_stay_known() {
             if replies().unconfirmed < 100 {
                 publish(&broker, Queue::Replies);
             }
-            // More than may have been on their way to it.
+            // More than may have been in flight to it.
             ledger().retried > before.retried + MESSAGES
         });
         assert!(ledger().moves_failed > before.moves_failed);

@@ -1,4 +1,4 @@
-//! The fetcher in one process: what it replies, what it gives up, and that it loses nothing.
+//! The fetcher in one process: it replies, gives up, and loses nothing.
 
 use std::{
     num::NonZeroU64,
@@ -21,7 +21,7 @@ fn reply(delivery: &Delivery) -> Reply {
     Reply::parse(delivery.body()).expect("a reply")
 }
 
-/// What a dead letter says, and why it is one.
+/// The body of a dead letter and its reason.
 fn letter(delivery: &Delivery) -> (Vec<u8>, String) {
     let reason = delivery.reason().expect("a dead letter has a reason");
     (delivery.body().to_vec(), reason.to_owned())
@@ -64,7 +64,7 @@ fn a_reply_has_the_keys_and_the_device_of_its_user() {
     let replies = ground.take(Queue::Replies, reply);
     let mut asked = [
         notification(7, "user-7"),
-        // The directory does not know this one.
+        // This user is not in the directory.
         notification(8, "a stranger"),
     ];
     asked[1].app = "app-1".to_owned();
@@ -87,7 +87,7 @@ fn a_reply_has_the_keys_and_the_device_of_its_user() {
 }
 
 #[test]
-fn what_cannot_be_done_is_dead_lettered_with_the_reason_and_the_rest_goes_on() {
+fn impossible_notifications_are_dead_lettered_with_the_reason() {
     let ground = Ground::new();
     let service = ground.fetcher(options());
     let replies = ground.take(Queue::Replies, reply);
@@ -139,7 +139,7 @@ fn while_the_directory_is_away_notifications_are_put_off() {
 }
 
 #[test]
-fn what_fails_again_and_again_is_given_up_with_the_reason() {
+fn repeated_failures_are_given_up_with_the_reason() {
     let ground = Ground::new();
     let service = ground.fetcher(FetcherOptions {
         attempts: 3,
@@ -159,7 +159,7 @@ fn what_fails_again_and_again_is_given_up_with_the_reason() {
 
 #[test]
 fn a_slow_store_that_refuses_or_fails_puts_off() {
-    // One at a time, and one in line.
+    // One at a time, and one queued.
     let ground = Ground::with_store(1, 1);
     let service = ground.fetcher(options());
     let load = ground.load(300);
@@ -186,7 +186,7 @@ fn a_cold_cache_asks_the_slow_store_once_for_each_key_and_never_too_much_at_once
     ground.assert_balanced();
     let occupancy = ground.mock.occupancy();
     assert!(occupancy.running_high_water <= 16, "{occupancy:?}");
-    // Each user at most, and the app.
+    // At most each user, and the app.
     assert!(occupancy.served <= USERS + 1, "{occupancy:?}");
     assert_eq!(service.fetcher.snapshot().misses, occupancy.served);
 }
@@ -204,7 +204,7 @@ fn a_panic_in_a_main_actor_loses_nothing() {
 }
 
 #[test]
-fn answers_to_a_main_actor_that_has_panicked_are_nobodys() {
+fn answers_to_a_panicked_main_actor_are_ignored() {
     let ground = Ground::new();
     let _service = ground.fetcher(FetcherOptions {
         mains: 1,
@@ -217,14 +217,14 @@ fn answers_to_a_main_actor_that_has_panicked_are_nobodys() {
     ground.directory.panic_at_next(1);
     ground.publish(Queue::Priority0, notification(2, "user-2").to_body());
     eventually(|| ground.directory.has_panicked());
-    // Its next life asks anew; then come the answers to both.
+    // The restarted actor sends new queries; then both are answered.
     eventually(|| ground.directory.held() == 2);
     let replies = ground.take(Queue::Replies, reply);
     ground.directory.release();
     let mut ids: Vec<_> = replies.wait_for(2).into_iter().map(|it| it.id).collect();
     ids.sort();
     assert_eq!(ids, [1, 2].map(MessageId::Number));
-    // Both were put off by the one panic, and by nothing else.
+    // The one panic alone caused both retries.
     assert_eq!(ground.broker.ledger(Queue::Priority0).retried, 2);
     drop(replies);
     ground.load(100).assert_replied();
@@ -232,8 +232,8 @@ fn answers_to_a_main_actor_that_has_panicked_are_nobodys() {
 }
 
 #[test]
-fn answers_to_former_lives_take_no_room_from_those_of_this_life() {
-    // So many answers to former lives do not fit into the lane of answers, of three for each job.
+fn answers_to_earlier_incarnations_use_no_capacity() {
+    // So many answers to earlier incarnations exceed the lane, which has three slots per job.
     const LIVES: u64 = 6;
     let ground = Ground::new();
     let _service = ground.fetcher(FetcherOptions {
@@ -255,7 +255,7 @@ fn answers_to_former_lives_take_no_room_from_those_of_this_life() {
         replies.wait_for(life as usize);
     }
     eventually(|| ground.directory.held() as u64 == 4 * LIVES);
-    // All of them are answered while the actor is busy, those of this life last.
+    // All are answered while the actor is busy, those of the current incarnation last.
     ground.directory.set_blocking(true);
     ground.publish(Queue::Priority1, notification(99, "user-1").to_body());
     eventually(|| ground.directory.is_blocked());
@@ -269,7 +269,7 @@ fn answers_to_former_lives_take_no_room_from_those_of_this_life() {
     ids.sort();
     let wanted = (0..4).chain(10 + 1..10 + LIVES).chain([99]);
     assert_eq!(ids, wanted.map(MessageId::Number).collect::<Vec<_>>());
-    // Each panic has put off what was under way, and nothing else has.
+    // Each panic retried the notifications in flight, and nothing else did.
     assert_eq!(
         ground.broker.ledger(Queue::Priority0).retried,
         4 * (LIVES - 1)
@@ -293,7 +293,7 @@ fn a_notification_that_no_main_actor_survives_is_given_up() {
 }
 
 #[test]
-fn one_that_stops_ends_what_it_has_and_leaves_the_rest() {
+fn a_stopping_fetcher_finishes_its_notifications_and_leaves_the_rest() {
     let ground = Ground::new();
     let few = FetcherOptions {
         prefetch: [prefetch(8); 2],
@@ -329,7 +329,7 @@ fn three_share_the_load_and_one_that_goes_leaves_its_share_to_the_others() {
     let load = ground.load(20_000);
     let completed = |service: &Service| service.fetcher.snapshot().completed;
     eventually(|| services.iter().all(|service| completed(service) > 100));
-    // At once, with all that it has in its hands.
+    // At once, with all its notifications in flight.
     services.pop();
     let so_far: Vec<u64> = services.iter().map(completed).collect();
     assert!(
@@ -372,7 +372,7 @@ fn the_wait_is_counted_from_when_it_was_due() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.expect("the clock is past 1970");
     let hour = Duration::from_secs(60 * 60);
-    // To be sent later, by a sender whose clock is ahead; when it was published, nobody says; long ago.
+    // Due later, by a sender whose clock is ahead; without a time of publication; long ago.
     let dues = [Some(now + hour), None, Some(now - hour)];
     for (id, due) in dues.into_iter().enumerate() {
         let mut body = notification(id as u64, "user-1");

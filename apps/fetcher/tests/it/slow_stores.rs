@@ -1,4 +1,4 @@
-//! The mock of a slow store, and the bulkhead before any.
+//! The mock of a slow store, and the bulkhead in front of any store.
 
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -154,7 +154,7 @@ fn the_bulkhead_keeps_its_limits_under_many_threads() {
                 for number in 0..FETCHES {
                     outcomes.fetch(bulkhead, &format!("{thread}/{number}"));
                     if number % 50 == 0 {
-                        // Let it catch up, so that not all are refused.
+                        // Lets it catch up, so that not all are refused.
                         eventually(|| bulkhead.occupancy().waiting < 50);
                     }
                 }
@@ -211,14 +211,14 @@ fn the_bulkhead_lets_them_through_in_order_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_store_that_drops_a_callback_or_panics_gives_its_place_back() {
+fn a_store_that_drops_a_callback_or_panics_releases_the_permit() {
     let store = Arc::new(HeldStore::default());
     let bulkhead = bulkhead(store.clone(), 1, 10);
     let outcomes = Outcomes::default();
     for key in ["lost", "panic", "next"] {
         outcomes.fetch(&bulkhead, key);
     }
-    // Then comes the one at which it panics, and then the next.
+    // Then the fetch that panics starts, then the next.
     store.lose("lost");
     assert_eq!(outcomes.order(), ["panic", "lost"]);
     for key in ["lost", "panic"] {
@@ -230,7 +230,7 @@ fn a_store_that_drops_a_callback_or_panics_gives_its_place_back() {
 }
 
 #[test]
-fn an_asker_that_panics_gives_its_place_back() {
+fn a_caller_that_panics_releases_the_permit() {
     let bulkhead = bulkhead(Arc::new(mock(1, TINY)), 1, 10);
     for _ in 0..5 {
         bulkhead.fetch(b"key", Box::new(|_| panic!("an asker's own")));
@@ -262,7 +262,7 @@ fn a_long_line_before_a_store_that_answers_at_once_does_not_nest() {
 }
 
 #[test]
-fn who_is_told_finds_room() {
+fn a_callback_finds_a_free_permit() {
     let store = Arc::new(HeldStore::default());
     let bulkhead = Arc::new(bulkhead(store.clone(), 1, 0));
     let outcomes = Outcomes::default();

@@ -7,7 +7,7 @@ use freeboard_fetcher::choices::{Route, Wait};
 
 use super::step::Step;
 
-/// As it was, or as it is.
+/// Original mode or Freeboard mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Original,

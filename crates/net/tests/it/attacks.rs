@@ -1,8 +1,8 @@
-//! Bytes to a server of HTTP, and its answers up to the end of the connection.
+//! Malformed and ambiguous requests, and the responses to them.
 //!
-//! To add an attack, add a line: the bytes, and the statuses of all answers, in order. Behind a status of 400 or more
-//! stands the body of the answer, which is the reason; an answer to HEAD has none. The client ends its side behind the
-//! bytes.
+//! To add an attack, add a line: the bytes, and the statuses of all responses, in order. A status of 400 or more is
+//! followed by the body of the response, which is the reason; a response to HEAD has none. The client shuts down
+//! its side after the bytes.
 
 use crate::common::{LONG, echo, exchange, serve, system};
 use crate::reading::CHUNKED;
@@ -27,7 +27,7 @@ const CASES: &[(&[u8], &str)] = &[
     (b"CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n", "501 the method is not served"),
     (b"GET / HTTP/2.0\r\n\r\n", "505 not HTTP/1"),
     (b"\x16\x03\x01\x02\x00\x01", "400 malformed: the head"),
-    // One host, and it is one.
+    // Exactly one valid host.
     (b"GET / HTTP/1.1\r\nHost: x:80\r\n\r\n", "200"),
     (b"GET / HTTP/1.1\r\nHost: x:\r\n\r\n", "200"),
     (b"GET / HTTP/1.1\r\nHost: a-b.c_d~e\r\n\r\n", "200"),
@@ -56,7 +56,7 @@ const CASES: &[(&[u8], &str)] = &[
     (b"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", "400 malformed: the host"),
     (b"GET / HTTP/1.1\r\nHost: [::1].evil.com\r\n\r\n", "400 malformed: the host"),
     (b"GET / HTTP/1.1\r\nHost: [127.0.0.1]\r\n\r\n", "400 malformed: the host"),
-    // Who goes on behind a request.
+    // Bytes after a request.
     (b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "200 200"),
     (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
     (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: x,\tCLOSE\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
@@ -70,7 +70,7 @@ const CASES: &[(&[u8], &str)] = &[
     (b"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "400 malformed: empty lines"),
     (b"\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", "400 malformed: empty lines"),
     (b"\r\rGET / HTTP/1.1\r\nHost: x\r\n\r\n", "400 malformed: the head"),
-    // What others might read differently.
+    // Requests that parsers read differently.
     (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", "200"),
     (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "200"),
     (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 malformed: two lengths"),
@@ -105,7 +105,7 @@ const CASES: &[(&[u8], &str)] = &[
     (b"GET / HTTP/1.1\r\nHost: x\r\n\r\nHEAD / HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nHost: x\r\n\r\n", "200 400"),
 ];
 
-/// What stands behind a head that announces chunks.
+/// Bodies in chunks.
 #[rustfmt::skip]
 const BODIES: &[(&[u8], &str)] = &[
     (b"1 ;a=b\r\nx\r\n0\r\nA: b\r\n\r\n", "200"),
@@ -128,7 +128,7 @@ const BODIES: &[(&[u8], &str)] = &[
     (b"100001\r\n", "413 the body is too long"),
 ];
 
-/// What is too long to be written down.
+/// Cases too long to write down.
 fn long_cases() -> [(Vec<u8>, &'static str); 3] {
     let field = format!(
         "GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n",
@@ -144,7 +144,7 @@ fn long_cases() -> [(Vec<u8>, &'static str); 3] {
     ]
 }
 
-/// The answers in short, as the tables have them.
+/// The responses in the short form of the tables.
 fn shown(answers: &str) -> String {
     let answers = answers.split("HTTP/1.1 ").skip(1).map(|answer| {
         let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
@@ -173,7 +173,7 @@ fn each_is_answered_as_the_table_says() {
         if answers != wanted {
             wrong.push(format!("{what}: {answers:?} in place of {wanted:?}"));
         }
-        // However it is cut.
+        // The result does not depend on the cuts.
         let limits = Limits::default();
         let cut = crate::reading::read(limits, bytes.chunks(bytes.len() / 1_000 + 1));
         assert_eq!(cut, crate::reading::read(limits, [&bytes[..]]), "{what}");

@@ -1,4 +1,4 @@
-//! Peers that do what they should not, and what they cost.
+//! Misbehaving peers and their cost.
 
 use std::{
     io::{Read, Write},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::common::{
-    LONG, connect, echo, exchange, read_answer, reset, serve, serve_desk, system, until,
+    LONG, connect, echo, eventually, exchange, read_answer, reset, serve, serve_desk, system,
 };
 use bytes::Bytes;
 use freeboard_net::http::{Body, HttpHandler, Limits};
@@ -20,7 +20,7 @@ use http::Response;
 const PIECES_MAX: u64 = 512;
 
 #[test]
-fn a_peer_that_never_reads_stops_the_pieces_and_nobody_else() {
+fn a_peer_that_never_reads_stops_only_its_own_response() {
     let (system, poller) = system(Policy::EAGER);
     let made = Arc::new(AtomicU64::new(0));
     let counted = made.clone();
@@ -87,13 +87,13 @@ fn peers_that_reset_in_mid_request_are_counted_and_forgotten() {
         let before = server.snapshot().bytes_read;
         let mut peer = connect(server.address());
         peer.write_all(request.as_bytes()).unwrap();
-        until("it was read", || {
+        eventually("it was read", || {
             server.snapshot().bytes_read == before + request.len() as u64
         });
         reset(peer);
     }
     let broken = requests.len() as u64;
-    until("all are forgotten", || server.connections().open == 0);
+    eventually("all are forgotten", || server.connections().open == 0);
     assert_eq!(server.snapshot().broken, broken);
     assert_eq!(server.snapshot().requests, 0);
     assert_eq!(server.drain(LONG), 0);
@@ -108,9 +108,9 @@ fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
     write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let reply = asked.recv_timeout(LONG).unwrap();
     reset(peer);
-    until("it is forgotten", || server.connections().open == 0);
+    eventually("it is forgotten", || server.connections().open == 0);
     assert_eq!(server.snapshot().broken, 1);
-    // To nobody.
+    // The client is gone.
     reply.send(Response::new(Body::from("late")));
     let mut peer = connect(server.address());
     write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -119,7 +119,7 @@ fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
     reply.send(Response::new(Body::pieces(pieces)));
     peer.read_exact(&mut [0; 10_000]).unwrap();
     reset(peer);
-    until("it is forgotten", || server.connections().open == 0);
+    eventually("it is forgotten", || server.connections().open == 0);
     assert_eq!(server.snapshot().broken, 2);
     assert_eq!(server.drain(LONG), 0);
     assert!(system.shutdown(LONG).is_clean());

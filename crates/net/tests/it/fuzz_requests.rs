@@ -1,5 +1,4 @@
-//! Whatever the bytes are and however they are cut, reading requests out of them ends, panics nowhere
-//! and gives one answer.
+//! Parsing of random bytes ends without a panic, and its result does not depend on how the bytes are cut.
 //!
 //! The bounded form of `fuzz/`, with the same checks.
 
@@ -90,7 +89,7 @@ proptest! {
         let body = pieces.concat();
         let plain = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
         let plain = [plain.as_bytes(), &body].concat();
-        // The same but for the header that says how it is framed.
+        // Equal except for the header that gives the length.
         let shown = |bytes: &[u8]| {
             let read = read(Limits::default(), bytes.chunks(length));
             assert_eq!((read.requests.len(), read.refusal), (1, None));

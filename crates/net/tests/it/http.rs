@@ -1,4 +1,4 @@
-//! A server of HTTP and its clients.
+//! An HTTP server and its clients.
 
 use std::{
     io::{Read, Write},
@@ -73,7 +73,7 @@ fn connections_end_as_the_client_says() {
     assert!(head.contains("\r\nconnection: keep-alive\r\n"), "{head}");
     write!(peer, "GET /again HTTP/1.0\r\n\r\n").unwrap();
     assert!(read_to_end(&mut peer).ends_with("GET /again "));
-    // One that ends its side first still gets its answer.
+    // A client that shuts down its side first still gets its response.
     let answer = exchange(server.address(), b"GET /half HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.ends_with("GET /half "), "{answer}");
     assert!(system.shutdown(LONG).is_clean());
@@ -192,7 +192,7 @@ fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
 }
 
 #[test]
-fn who_is_slow_with_its_request_is_told_so() {
+fn slow_requests_get_408() {
     let (system, poller) = system(Policy::EAGER);
     let short = Duration::from_millis(50);
     let limits = Limits {
@@ -206,7 +206,7 @@ fn who_is_slow_with_its_request_is_told_so() {
     let answer = read_to_end(&mut slow);
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert_eq!(server.snapshot().timed_out, 1);
-    // One that says nothing is only closed.
+    // A silent connection is only closed.
     let limits = Limits {
         head_time: LONG,
         idle_time: short,
@@ -260,7 +260,7 @@ fn a_handler_answers_in_full_or_the_client_gets_500() {
         let answer = exchange(server.address(), request.as_bytes());
         assert!(answer.starts_with("HTTP/1.1 500 "), "{path}: {answer}");
     }
-    // The handler wants the connection closed: what follows is not answered.
+    // The handler closes the connection: later requests are not answered.
     let twice = b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n";
     let answer = exchange(server.address(), twice);
     assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");

@@ -1,9 +1,9 @@
-//! The families of listeners, servers and proxies: every figure of theirs, under its name.
+//! The families of listeners, servers and proxies contain every counter.
 
 use freeboard_meter::Exposition;
 use freeboard_net::{http::HttpSnapshot, proxy::ProxySnapshot, tcp::ListenerSnapshot};
 
-/// Whether exactly these samples are there, whatever their order.
+/// Checks that exactly these samples exist, in any order.
 fn check(render: impl FnOnce(&mut Exposition), label: (&str, &str), wanted: &[(&str, f64)]) {
     let mut text = Exposition::new();
     render(&mut text);

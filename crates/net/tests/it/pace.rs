@@ -1,4 +1,4 @@
-//! Peers that take their time, and peers that take it from others.
+//! Slow peers, and peers that keep the server busy.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -8,27 +8,27 @@ use std::{
 };
 
 use crate::common::{
-    LONG, connect, echo, read_answer, read_to_end, serve, serve_desk, system, until,
+    LONG, connect, echo, eventually, read_answer, read_to_end, serve, serve_desk, system,
 };
 use bytes::Bytes;
 use freeboard_net::http::{Body, HttpHandler, Limits};
 use freeboard_net::poller::Policy;
 use http::Response;
 
-/// So short that a test can go far beyond it.
+/// A limit so short that a test can exceed it many times.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Longer than a busy machine keeps a thread of the test waiting.
+/// Longer than a busy machine delays a thread of the test.
 const AMPLE: Duration = Duration::from_secs(4);
 
-/// Between two bytes of a peer that takes its time.
+/// The interval between two bytes of a slow peer.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Sends a byte now and then, until there is an answer.
+/// Sends a byte at intervals until there is a response.
 fn trickle(peer: &mut TcpStream, bytes: impl IntoIterator<Item = u8>) -> String {
     peer.set_read_timeout(Some(BETWEEN)).unwrap();
     for byte in bytes {
-        // The answer may have come, and the connection be over.
+        // The response may have arrived and the connection be closed.
         let _ = peer.write_all(&[byte]);
         let mut first = [0; 1];
         match peer.peek(&mut first) {
@@ -109,7 +109,7 @@ fn each_request_of_many_has_its_own_time() {
         let (start, end) = request.split_at(request.len() - 4);
         peer.write_all(start.as_bytes()).unwrap();
         let began = Instant::now();
-        // With the end of one comes the start of the next, so none waits for its first byte.
+        // The end of one request arrives with the start of the next, so none waits for its first byte.
         let next = format!("{end}{start}");
         while began.elapsed() < AMPLE * 3 / 2 {
             peer.write_all(next.as_bytes()).unwrap();
@@ -122,7 +122,7 @@ fn each_request_of_many_has_its_own_time() {
     assert!(system.shutdown(LONG).is_clean());
 }
 
-/// Pieces without end, each of which takes so long to make.
+/// An endless body, each piece of which takes so long to make.
 fn endless(time: Duration) -> HttpHandler {
     HttpHandler::function(move |request| match request.uri().path() {
         "/endless" => Response::new(Body::pieces(std::iter::repeat_with(move || {
@@ -153,7 +153,7 @@ fn a_peer_may_read_for_as_long_as_it_reads() {
     }
     assert_eq!(server.snapshot().timed_out, 0);
     // And no longer.
-    until("it is closed", || server.connections().open == 0);
+    eventually("it is closed", || server.connections().open == 0);
     assert_eq!(server.snapshot().timed_out, 1);
     assert_eq!(server.drain(LONG), 0);
     assert!(system.shutdown(LONG).is_clean());
@@ -162,7 +162,7 @@ fn a_peer_may_read_for_as_long_as_it_reads() {
 #[test]
 fn answers_without_end_leave_others_their_turn() {
     let (system, poller) = system(Policy::EAGER);
-    // The peers read them sooner than they are made: no write has to wait.
+    // The peers read faster than pieces are made: no write waits.
     let handler = endless(Duration::from_micros(200));
     let server = serve(&system, &poller, Limits::default(), handler);
     // One for each worker, and one more.
@@ -179,7 +179,7 @@ fn answers_without_end_leave_others_their_turn() {
         write!(other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert_eq!(read_answer(&mut other).1, "quick");
     }
-    // What has no end is cut off, with its system.
+    // The system's shutdown ends the endless bodies.
     assert!(server.drain(Duration::ZERO) >= readers.len());
     system.shutdown(Duration::ZERO);
     drop((server, poller));
@@ -198,10 +198,10 @@ fn the_last_answer_is_whole_whatever_else_was_sent() {
     write!(peer, "GET /2 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let draining = server.clone();
     let drained = thread::spawn(move || draining.drain(LONG));
-    until("it drains", || {
+    eventually("it drains", || {
         TcpStream::connect(server.address()).is_err()
     });
-    // More than the kernel passes on at once.
+    // More than the kernel delivers at once.
     let bytes: Vec<u8> = (0..8_000_000_u32).map(|number| number as u8).collect();
     reply.send(Response::new(Body::from(bytes.clone())));
     let mut answer = Vec::new();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{LONG, any, connect, read_to_end, reset, system, until};
+use crate::common::{LONG, any, connect, eventually, read_to_end, reset, system};
 use freeboard_net::poller::Policy;
 use freeboard_net::{
     proxy::{Proxy, ProxyOptions},
@@ -16,7 +16,7 @@ use freeboard_net::{
 };
 use freeboard_test_servers::Port;
 
-/// Gives back what it gets, to the end of it.
+/// Echoes all bytes.
 fn echo(connections: usize) -> SocketAddr {
     let listener = TcpListener::bind(any()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -25,7 +25,7 @@ fn echo(connections: usize) -> SocketAddr {
             let mut stream = stream.unwrap();
             thread::spawn(move || {
                 let mut back = stream.try_clone().unwrap();
-                // The proxy may cut it off.
+                // The proxy may close it.
                 let _ = std::io::copy(&mut stream, &mut back);
                 let _ = back.shutdown(Shutdown::Write);
             });
@@ -35,7 +35,7 @@ fn echo(connections: usize) -> SocketAddr {
 }
 
 #[test]
-fn what_goes_in_comes_out_and_ends_are_passed_on() {
+fn bytes_and_ends_are_forwarded() {
     for policy in [Policy::EAGER, Policy::DRAIN, Policy::Dedicated] {
         let (system, poller) = system(policy);
         let options = ProxyOptions::default();
@@ -73,7 +73,7 @@ fn a_backend_that_is_down_closes_the_client_and_is_counted() {
 }
 
 #[test]
-fn what_carries_nothing_is_closed() {
+fn idle_connections_are_closed() {
     let (system, poller) = system(Policy::EAGER);
     let options = ProxyOptions {
         idle_time: Duration::from_millis(50),
@@ -109,7 +109,7 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
     assert!(system.shutdown(LONG).is_clean());
 }
 
-/// Checks that all of it arrives at a reader that begins only when the writer cannot go on.
+/// Checks that a reader that starts only when the writer is blocked gets everything.
 fn check_one_way(mut writer: TcpStream, mut reader: TcpStream) {
     const BYTES: usize = 32 << 20;
     let stuck = Arc::new(Mutex::new(()));
@@ -123,7 +123,7 @@ fn check_one_way(mut writer: TcpStream, mut reader: TcpStream) {
     writer.set_nonblocking(true).unwrap();
     let piece = vec![7; 1 << 20];
     let mut sent = 0;
-    // Until neither the proxy nor the kernel takes more.
+    // Until neither the proxy nor the kernel accepts more.
     let mut refused_at = None;
     while sent < BYTES {
         match writer.write(&piece[..piece.len().min(BYTES - sent)]) {
@@ -153,7 +153,7 @@ fn check_one_way(mut writer: TcpStream, mut reader: TcpStream) {
     assert_eq!(reading.join().unwrap().unwrap(), BYTES);
 }
 
-/// A proxy between a client and a backend of the test's.
+/// A proxy between a client and a backend of the test.
 fn between() -> (freeboard_actor::System, Proxy, TcpStream, TcpStream) {
     let (system, poller) = system(Policy::EAGER);
     let listener = TcpListener::bind(any()).unwrap();
@@ -187,7 +187,7 @@ fn a_reader_that_begins_late_gets_all_in_either_direction() {
 }
 
 #[test]
-fn a_drain_lets_what_is_under_way_end() {
+fn a_drain_lets_connections_finish() {
     let (system, proxy, mut client, mut backend) = between();
     client.write_all(b"ask").unwrap();
     let mut word = [0; 3];
@@ -206,7 +206,7 @@ fn a_drain_lets_what_is_under_way_end() {
 }
 
 #[test]
-fn who_speaks_to_a_backend_that_is_down_sees_an_end_and_no_reset() {
+fn a_client_of_a_backend_that_is_down_sees_an_end_and_no_reset() {
     let (system, poller) = system(Policy::EAGER);
     let nobody = Port::reserve().unwrap();
     let options = ProxyOptions::default();
@@ -251,7 +251,7 @@ fn a_proxy_is_no_backend_of_itself() {
             .map(ToString::to_string)
             .unwrap_or_default();
         let is_refused = refused.ends_with("is the proxy itself");
-        // A machine without IPv6 has another reason.
+        // A machine without IPv6 fails for another reason.
         assert_eq!(is_refused, is_itself, "{listen} to {backend}: {refused}");
         if let Ok(proxy) = bound {
             assert_eq!(proxy.drain(LONG), 0);
@@ -260,7 +260,7 @@ fn a_proxy_is_no_backend_of_itself() {
     assert!(system.shutdown(LONG).is_clean());
 }
 
-/// Checks that a connection whose ends come in this order is not counted as broken.
+/// Checks that a connection that ends in this order is not counted as broken.
 fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
     let (system, proxy, mut client, mut backend) = between();
     client.write_all(b"ask").unwrap();
@@ -275,7 +275,7 @@ fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
     assert!(system.shutdown(LONG).is_clean());
 }
 
-/// Fills the way to a peer that does not read, until neither the proxy nor the kernel takes more.
+/// Fills the buffers before a peer that does not read, until neither the proxy nor the kernel accepts more.
 fn fill(writer: &mut TcpStream) {
     writer
         .set_write_timeout(Some(Duration::from_millis(100)))
@@ -284,7 +284,7 @@ fn fill(writer: &mut TcpStream) {
     while writer.write(&piece).is_ok() {}
 }
 
-/// Checks that a reset of the first, at this moment, is a reset of the second, and no end.
+/// Checks that a reset of the first side at this moment resets the second.
 fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
     for is_of_client in [true, false] {
         let (system, proxy, client, backend) = between();
@@ -298,10 +298,10 @@ fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
         let what = format!("{moment}, of the client: {is_of_client}");
         match second.read_to_end(&mut Vec::new()) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{what}"),
-            // Behind an end nothing is read, and the reset is an error of the socket.
-            Ok(_) => until(&what, || second.take_error().unwrap().is_some()),
+            // After an end nothing is read, and the reset is an error of the socket.
+            Ok(_) => eventually(&what, || second.take_error().unwrap().is_some()),
         }
-        until("it is forgotten", || proxy.connections().open == 0);
+        eventually("it is forgotten", || proxy.connections().open == 0);
         assert_eq!(proxy.snapshot().broken, 1, "{what}");
         assert_eq!(proxy.drain(LONG), 0);
         assert!(system.shutdown(LONG).is_clean());
@@ -309,7 +309,7 @@ fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
 }
 
 #[test]
-fn a_reset_is_passed_on_whoever_sends_it() {
+fn a_reset_is_forwarded_from_either_side() {
     fn exchange(first: &mut TcpStream, second: &mut TcpStream) {
         first.write_all(b"ask").unwrap();
         second.read_exact(&mut [0; 3]).unwrap();
@@ -341,7 +341,7 @@ fn a_reset_is_passed_on_whoever_sends_it() {
 }
 
 #[test]
-fn an_orderly_end_is_no_break_whoever_begins_it() {
+fn an_orderly_end_does_not_count_as_broken() {
     fn ends(first: &mut TcpStream, second: &mut TcpStream) {
         first.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_to_end(second), "");

@@ -1,26 +1,26 @@
-//! Reads requests out of bytes, and what must be true of that whatever the bytes are.
+//! Invariants of the request reader, for any bytes.
 //!
 //! One function for the fuzzer and for the tests: [`check`] panics where an invariant does not hold.
 //!
-//! - Nothing panics, and everything ends.
-//! - However the bytes are cut, the same requests come out of them, and the same refusal.
-//! - What is kept while more must come is within the limits, and so is each request.
+//! - Reading ends without a panic.
+//! - The requests and the refusal do not depend on how the bytes are cut.
+//! - The bytes kept for incomplete requests, and each request, are within the limits.
 #![allow(dead_code, reason = "a fuzz target uses a part of it")]
 
 use bytes::BytesMut;
 use freeboard_net::http::{Incoming, Limits, Refusal, RequestReader, Step};
 
-/// What comes before the body of a request that comes in chunks.
+/// The head of a request in chunks.
 pub(crate) const CHUNKED: &[u8] =
     b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// The last bytes of an input that also say where it is cut.
+/// The last bytes of an input, which also determine the cuts.
 const CUTS_MAX: usize = 8;
 
-/// What was read, up to the first refusal.
+/// The requests up to the first refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// Requests and their manners, as text.
+    /// Requests and their framing, as text.
     pub(crate) requests: Vec<String>,
     pub(crate) refusal: Option<Refusal>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn small() -> Limits {
     }
 }
 
-/// Reads what comes in these pieces.
+/// Reads these pieces.
 pub(crate) fn read<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
     let mut reader = RequestReader::new(limits);
     let mut inbox = BytesMut::new();
@@ -76,7 +76,7 @@ fn check_size(incoming: &Incoming, limits: &Limits) {
     assert!(request.body().len() <= limits.body_bytes);
 }
 
-/// Reads `head` and `input` whole, byte by byte, and cut where the last bytes of `input` say.
+/// Reads `head` and `input` at once, byte by byte, and cut as the last bytes of `input` determine.
 pub(crate) fn check(head: &[u8], input: &[u8]) -> Read {
     let bytes = [head, input].concat();
     let whole = read(small(), [&bytes[..]]);
@@ -86,7 +86,7 @@ pub(crate) fn check(head: &[u8], input: &[u8]) -> Read {
     whole
 }
 
-/// Pieces of these lengths, over and over; 0 is 256.
+/// Pieces of these lengths, repeated; 0 means 256.
 fn cut<'a>(bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     let mut rest = bytes;
     let mut pieces = Vec::new();

@@ -1,10 +1,10 @@
-//! Requests out of bytes, however they are cut.
+//! The request reader gives the same result for all cuts.
 
 use freeboard_net::http::Limits;
 use proptest::prelude::*;
 use crate::reading::Read;
 
-/// What is read from these pieces.
+/// Reads these pieces.
 fn read(pieces: &[&[u8]]) -> Read {
     crate::reading::read(Limits::default(), pieces.iter().copied())
 }

@@ -1,4 +1,4 @@
-//! Peers that read slowly, or never: whoever writes to them waits, is muted or is shed, as the lane's policy says.
+//! Peers that read slowly or never: senders wait, are muted or are shed, as the lane's policy says.
 
 use std::{
     io::{ErrorKind, Read, Write as _},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{LONG, Owner, Pair, any, connect, pair, reset, system, until};
+use crate::common::{LONG, Owner, Pair, any, connect, eventually, pair, reset, system};
 use bytes::Bytes;
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
 use freeboard_flow::{LaneConfig, Overload};
@@ -24,7 +24,7 @@ use freeboard_net::tcp::{
 
 const LINES: usize = 20_000;
 
-/// So long that all lines are some 80 MB: far more than the kernel buffers for two sockets.
+/// So long that all lines are about 80 MB: far more than the kernel buffers for two sockets.
 const LINE_BYTES: usize = 4 << 10;
 
 /// More than the kernel's buffers, the connection's and its lane hold.
@@ -35,7 +35,7 @@ const OPTIONS: fn() -> ConnectionOptions = || ConnectionOptions {
     ..ConnectionOptions::default()
 };
 
-/// Its number, and bytes that follow from it.
+/// A line: its number and bytes derived from it.
 fn line(number: usize) -> Bytes {
     let mut line = format!("{number:08}").into_bytes();
     line.resize(LINE_BYTES, number as u8);
@@ -48,7 +48,7 @@ fn read_line(from: &mut impl Read) -> Bytes {
     line.into()
 }
 
-/// Whether its lane is paused: a connection that runs, for it answers, takes nothing from a full lane.
+/// Whether the write lane is paused: the connection answers, but takes nothing from a full lane.
 fn is_full(ours: &ActorRef<Connection>) -> bool {
     let handled = || {
         let run = ours.ask(ReadCredit(0)).lane(Connection::CONTROL_LANE);
@@ -60,15 +60,15 @@ fn is_full(ours: &ActorRef<Connection>) -> bool {
     is_refused && handled() == before
 }
 
-/// Until whoever writes has to wait, and nobody was refused.
+/// Waits until writers must wait; no write was refused.
 fn until_full(pair: &Pair) {
-    until("the lane is full", || {
+    eventually("the lane is full", || {
         expect_none_refused(pair);
         is_full(&pair.ours)
     });
 }
 
-/// Looks at what happened so far.
+/// Checks the events so far.
 fn expect_none_refused(pair: &Pair) {
     for event in pair.events.try_iter() {
         let is_usual = matches!(event, Event::Opened(_) | Event::Pressure(_));
@@ -76,8 +76,8 @@ fn expect_none_refused(pair: &Pair) {
     }
 }
 
-/// Has `write` write all lines from a thread of its own, in order, to a peer that begins to read late and stops in
-/// between, and then end.
+/// Lets `write` write all lines in order from a thread of its own, to a peer that starts reading late and pauses in
+/// between, and then closes.
 fn check_all_arrive(
     write: impl FnOnce(&System, &ActorRef<Connection>, &AtomicUsize) + Send + 'static,
 ) {
@@ -103,7 +103,7 @@ fn check_all_arrive(
 }
 
 #[test]
-fn whoever_sends_waits() {
+fn senders_wait() {
     check_all_arrive(|_, ours, sent| {
         pollster::block_on(async {
             for number in 0..LINES {
@@ -126,7 +126,7 @@ fn a_thread_that_tells_blocks() {
     });
 }
 
-/// Writes what it is told to. The reply says whether it was accepted.
+/// Forwards writes. The reply says whether they were accepted.
 struct Teller(ActorRef<Connection>);
 
 impl Actor for Teller {}
@@ -172,7 +172,7 @@ fn a_lane_that_drops_the_newest_counts_them_and_the_rest_is_whole() {
     }
     let lane = pair.ours.snapshot().lanes.swap_remove(0);
     let shed = lane.shed.iter().map(|shed| shed.count).sum::<u64>();
-    // On the lane of the writes it would be dropped, too.
+    // On the lane of writes it would be dropped too.
     pair.ours
         .tell_lane(Connection::CONTROL_LANE, Close)
         .unwrap();
@@ -194,10 +194,10 @@ fn a_lane_that_drops_the_newest_counts_them_and_the_rest_is_whole() {
     assert!(pair.system.shutdown(LONG).is_clean());
 }
 
-/// Writes until a line would have to wait; returns how many were accepted.
+/// Writes until a line would wait; returns how many were accepted.
 fn fill(ours: &ActorRef<Connection>) -> usize {
     let mut accepted = 0;
-    until("the lane is full", || {
+    eventually("the lane is full", || {
         while ours.try_tell(Write(line(accepted))).is_ok() {
             accepted += 1;
         }
@@ -219,7 +219,7 @@ fn an_end_overtakes_nothing_on_whichever_lane_it_comes() {
     for lane in [0, Connection::CONTROL_LANE] {
         let mut pair = pair(OPTIONS());
         let accepted = fill(&pair.ours);
-        // That of lane 0 waits until the peer reads.
+        // Credit on lane 0 waits until the peer reads.
         let ours = pair.ours.clone();
         let ending = thread::spawn(move || ours.tell_lane(lane, End).unwrap());
         expect_lines(&mut pair.peer, accepted);
@@ -232,7 +232,7 @@ fn an_end_overtakes_nothing_on_whichever_lane_it_comes() {
 }
 
 #[test]
-fn a_listener_that_drains_has_what_was_accepted_written_first() {
+fn a_drain_writes_accepted_bytes_first() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, events) = mpsc::channel();
     let owner = system.spawn(Owner(sender)).recipient();
@@ -276,8 +276,8 @@ fn credit_comes_past_writes_that_wait() {
     assert!(pair.system.shutdown(LONG).is_clean());
 }
 
-/// Whoever writes to a peer that never reads gets an error once `end` has ended the connection. Returns what its
-/// owner was told.
+/// Checks that writers to a peer that never reads get an error once `end` has closed the connection. Returns the
+/// events of its owner.
 fn check_released(
     options: ConnectionOptions,
     end: impl FnOnce(&ActorRef<Connection>, &System, TcpStream) -> Option<TcpStream>,
@@ -306,7 +306,7 @@ fn check_released(
             [tells, sends, asks, is_muted]
         })
         .collect();
-    until("all write, and wait", || {
+    eventually("all write, and wait", || {
         begun.load(Ordering::SeqCst) == waiting.len() && is_full(&pair.ours)
     });
     let peer = end(&pair.ours, &pair.system, pair.peer);
@@ -318,7 +318,7 @@ fn check_released(
 }
 
 #[test]
-fn a_reset_lets_all_go_who_wait() {
+fn a_reset_releases_waiting_senders() {
     let events = check_released(OPTIONS(), |_, _, peer| {
         reset(peer);
         None
@@ -327,7 +327,7 @@ fn a_reset_lets_all_go_who_wait() {
 }
 
 #[test]
-fn a_stop_lets_all_go_who_wait() {
+fn a_stop_releases_waiting_senders() {
     check_released(OPTIONS(), |ours, _, peer| {
         ours.stop();
         Some(peer)
@@ -349,9 +349,9 @@ fn a_peer_that_never_reads_is_given_its_idle_time() {
 }
 
 #[test]
-fn a_shutdown_lets_all_go_who_wait() {
+fn a_shutdown_releases_waiting_senders() {
     check_released(OPTIONS(), |_, system, peer| {
-        // The peer never reads, so it may come to its deadline.
+        // The peer never reads, so the shutdown may reach its deadline.
         let report = system.shutdown(Duration::from_millis(200));
         assert!(report.unfinished.is_empty(), "{report:?}");
         Some(peer)
@@ -359,7 +359,7 @@ fn a_shutdown_lets_all_go_who_wait() {
 }
 
 #[test]
-fn a_shutdown_writes_what_was_taken() {
+fn a_shutdown_writes_accepted_bytes() {
     let mut pair = pair(OPTIONS());
     let mut accepted = 0;
     while accepted < LINES && !is_full(&pair.ours) {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{LONG, Owner, any, connect, pair, system, until};
+use crate::common::{LONG, Owner, any, connect, eventually, pair, system};
 use bytes::Bytes;
 use freeboard_actor::Context;
 use freeboard_net::poller::Policy;
@@ -52,7 +52,7 @@ fn without_credit_nothing_is_read() {
         got += bytes.len();
     }
     assert!(got <= 200);
-    // A question that is answered behind what would have been read.
+    // The reply would come after any bytes read.
     pair.ours.ask(ReadCredit(0)).wait().unwrap();
     assert!(pair.events.try_recv().is_err(), "it has no credit");
     pair.ours.tell(ReadCredit(1_000)).unwrap();
@@ -130,13 +130,13 @@ fn writes_that_cannot_be_written_come_back() {
 }
 
 #[test]
-fn what_an_owner_grants_does_not_keep_an_idle_connection_open() {
+fn granted_credit_does_not_keep_an_idle_connection_open() {
     let options = ConnectionOptions {
         idle_time: Some(Duration::from_millis(20)),
         ..ConnectionOptions::default()
     };
     let pair = pair(options);
-    until("it is closed", || pair.ours.tell(ReadCredit(0)).is_err());
+    eventually("it is closed", || pair.ours.tell(ReadCredit(0)).is_err());
     assert!(matches!(pair.next(), Event::Opened(_)));
     let timed_out = Event::Closed(Some(std::io::ErrorKind::TimedOut));
     assert_eq!(pair.next(), timed_out);
@@ -144,7 +144,7 @@ fn what_an_owner_grants_does_not_keep_an_idle_connection_open() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_closed_with_a_reason() {
+fn unreachable_addresses_close_with_a_reason() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, events) = mpsc::channel();
     let owner = system.spawn(Owner(sender)).recipient();
@@ -186,7 +186,7 @@ fn connections_that_are_accepted_drain_with_their_listener() {
 }
 
 #[test]
-fn who_is_accepted_waits_for_nothing_and_nobody_is_forgotten() {
+fn every_pending_connection_is_accepted_at_once() {
     let (system, poller) = system(Policy::EAGER);
     let (sender, accepted) = mpsc::channel();
     let serve = move |it: Accepted, _: &mut Context<_>| {
@@ -196,7 +196,7 @@ fn who_is_accepted_waits_for_nothing_and_nobody_is_forgotten() {
     let options = ListenerOptions::default();
     let listener = Listener::bind(&system, &poller, any(), options, serve).unwrap();
     let mut kept = Vec::new();
-    // Alone and in bursts: more than one look finds, and some that come between a look and the next.
+    // Alone and in bursts: more than one poll finds, and some that arrive between two polls.
     for burst in [1, 1, 2, 100, 1, 200, 1] {
         let address = listener.address();
         let peers = std::thread::spawn(move || {
@@ -227,7 +227,7 @@ fn a_reset_is_noticed_without_credit_and_is_the_last_event() {
     pair.ours
         .tell(Write(Bytes::from_static(b"unread")))
         .unwrap();
-    // What arrived and was not read makes a reset of the close.
+    // Unread bytes turn the close into a reset.
     pair.peer.set_nonblocking(false).unwrap();
     assert_eq!(pair.peer.peek(&mut [0; 6]).unwrap(), 6);
     drop(pair.peer);

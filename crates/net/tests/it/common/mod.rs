@@ -16,7 +16,7 @@ use freeboard_net::{
 };
 use http::{Response, StatusCode};
 
-/// Far beyond what any of it takes.
+/// The deadline of a test's waits, far beyond their usual time.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Two workers, and the poller that they share.
@@ -26,7 +26,7 @@ pub(crate) fn system(policy: Policy) -> (System, Poller) {
     (system.build().unwrap(), poller)
 }
 
-/// A port that the system chooses.
+/// A port that the operating system chooses.
 pub(crate) fn any() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
@@ -42,7 +42,7 @@ pub(crate) fn serve(
     HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
 }
 
-/// Passes requests on to the test, which answers them.
+/// Forwards requests to the test, which responds to them.
 pub(crate) struct Desk(mpsc::Sender<Reply>);
 
 impl Actor for Desk {}
@@ -67,7 +67,7 @@ pub(crate) fn serve_desk(
     (server, desk, asked)
 }
 
-/// Answers with method, path and body.
+/// Responds with method, path and body.
 pub(crate) fn echo() -> HttpHandler {
     HttpHandler::function(|request| {
         let text = format!(
@@ -82,23 +82,23 @@ pub(crate) fn echo() -> HttpHandler {
     })
 }
 
-/// A connection that gives up rather than hang.
+/// A connection with timeouts.
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let peer = TcpStream::connect(address).unwrap();
-    // What is written in pieces goes out in pieces.
+    // Pieces are sent as they are written.
     peer.set_nodelay(true).unwrap();
     peer.set_read_timeout(Some(LONG)).unwrap();
     peer.set_write_timeout(Some(LONG)).unwrap();
     peer
 }
 
-/// Leaves as a process that is killed may: with a reset.
+/// Closes with a reset, as a killed process may.
 pub(crate) fn reset(peer: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
 }
 
-/// Waits until it is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits for a condition.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < deadline, "never: {what}");
@@ -106,7 +106,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends all of it, ends, and reads to the end.
+/// Sends all bytes, shuts down, and reads to the end.
 pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> String {
     let mut peer = connect(address);
     peer.write_all(request).unwrap();
@@ -116,12 +116,12 @@ pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> String {
 
 pub(crate) fn read_to_end(peer: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    // A reset ends what there is.
+    // A reset ends the response.
     let _ = peer.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Reads one answer that has a length.
+/// Reads one response with a length.
 pub(crate) fn read_answer(peer: &mut TcpStream) -> (String, String) {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -139,7 +139,7 @@ pub(crate) fn read_answer(peer: &mut TcpStream) -> (String, String) {
     (head, String::from_utf8(body).unwrap())
 }
 
-/// Hands on what happens.
+/// Forwards events to the test.
 pub(crate) struct Owner(pub(crate) mpsc::Sender<Event>);
 
 impl Actor for Owner {}
@@ -148,12 +148,12 @@ impl Handler<ConnectionEvent> for Owner {
     type Reply = ();
 
     fn handle(&mut self, events: ConnectionEvent, _: &mut Context<Self>) {
-        // The test may have seen enough.
+        // The test may have ended.
         let _ = self.0.send(events.event);
     }
 }
 
-/// A connection of ours to a peer of the test's.
+/// A connection to a peer of the test.
 pub(crate) struct Pair {
     pub(crate) ours: ActorRef<Connection>,
     pub(crate) peer: TcpStream,

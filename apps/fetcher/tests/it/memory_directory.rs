@@ -1,8 +1,8 @@
-//! What the directory in a file promises beyond the contract.
+//! The promises of the directory in memory beyond the contract.
 
 use std::{num::NonZeroUsize, sync::mpsc, time::Instant};
 
-use freeboard_fetcher::store::{Directory, OpenError, SqliteDirectory, SqliteOptions, StoreError};
+use freeboard_fetcher::store::{Directory, MemoryDirectory, MemoryDirectoryOptions, StoreError};
 
 use crate::{
     common::{LONG, say},
@@ -11,19 +11,18 @@ use crate::{
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
-fn narrow() -> SqliteDirectory {
-    let options = SqliteOptions {
+fn narrow() -> MemoryDirectory {
+    let options = MemoryDirectoryOptions {
         readers: ONE,
         queries_max: ONE,
-        ..SqliteOptions::default()
     };
-    let directory = SqliteDirectory::open(options).expect("it opens");
+    let directory = MemoryDirectory::new(options).expect("the readers start");
     directory.provision(10).expect("it is filled");
     directory
 }
 
 /// Keeps the only reader busy until the sender is dropped.
-fn hold_reader(directory: &SqliteDirectory) -> mpsc::Sender<()> {
+fn hold_reader(directory: &MemoryDirectory) -> mpsc::Sender<()> {
     let (begun, has_begun) = mpsc::channel();
     let (held, until_dropped) = mpsc::channel::<()>();
     let on_outcome = Box::new(move |_| {
@@ -45,7 +44,7 @@ fn more_queries_than_allowed_are_refused_at_once() {
     for _ in 0..3 {
         assert_eq!(ask(&directory, names(0..1)), Err(StoreError::Full));
     }
-    // One's own thread is no reader.
+    // The caller's own thread is no reader.
     let device = directory.look_up_blocking("user-1");
     assert_eq!(device, Ok(Some("device-1".to_owned())));
     drop(held);
@@ -55,7 +54,7 @@ fn more_queries_than_allowed_are_refused_at_once() {
 }
 
 #[test]
-fn what_was_accepted_is_answered_also_when_the_directory_is_dropped() {
+fn accepted_queries_are_answered_after_the_directory_is_dropped() {
     let directory = narrow();
     let held = hold_reader(&directory);
     let (sender, waits) = mpsc::channel();
@@ -67,43 +66,11 @@ fn what_was_accepted_is_answered_also_when_the_directory_is_dropped() {
     assert_eq!(answers, Ok(devices(3..5)));
 }
 
-#[test]
-fn a_file_keeps_what_is_in_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = SqliteOptions {
-        path: Some(folder.path().join("file:users?mode=memory")),
-        ..SqliteOptions::default()
-    };
-    let first = SqliteDirectory::open(options.clone()).expect("it opens");
-    first.provision(10).expect("it is filled");
-    drop(first);
-    let second = SqliteDirectory::open(options).expect("it opens");
-    assert_eq!(ask(&second, names(0..10)), Ok(devices(0..10)));
-}
-
-#[test]
-fn what_is_no_database_says_so() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let text = folder.path().join("text");
-    std::fs::write(&text, "no database ".repeat(1_000)).expect("it is written");
-    let nowhere = folder.path().join("nowhere").join("users");
-    for (path, reason) in [(text, "not a database"), (nowhere, "unable to open")] {
-        let options = SqliteOptions {
-            path: Some(path.clone()),
-            ..SqliteOptions::default()
-        };
-        let error = SqliteDirectory::open(options).expect_err("it is none");
-        assert!(matches!(error, OpenError::Database { .. }), "{error}");
-        let line = error.to_string();
-        assert!(line.contains(reason), "{line}");
-        assert!(line.contains(&path.display().to_string()), "{line}");
-    }
-}
-
-/// Not asserted, since machines differ: `--nocapture` shows the rates.
+/// Rates are not asserted, because machines differ; `--nocapture` shows them.
 #[test]
 fn answers_at_the_rate_of_the_machine() {
-    let directory = SqliteDirectory::open(SqliteOptions::default()).expect("it opens");
+    let directory =
+        MemoryDirectory::new(MemoryDirectoryOptions::default()).expect("the readers start");
     let begun = Instant::now();
     directory.provision(100_000).expect("it is filled");
     say(&format!("100,000 users put in in {:?}", begun.elapsed()));

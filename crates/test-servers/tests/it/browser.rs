@@ -1,6 +1,4 @@
 //! The browser does what it is told, and tells what it sees.
-#![cfg(all(unix, feature = "browser"))]
-
 use freeboard_test_servers::{Browser, BrowserError};
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What the broker in memory promises beyond the contract.
+//! The promises of the broker in memory beyond the contract.
 
 use std::{
     num::NonZeroU16,
@@ -29,14 +29,14 @@ fn a_full_queue_gives_the_body_back_until_one_is_settled() {
         .consume(Queue::Priority0, MANY, inbox)
         .expect("a thread");
     let first = deliveries.recv().expect("a delivery");
-    // In a consumer's hands it still has its place.
+    // An unsettled message still counts.
     assert!(publish(b"2").is_err());
     first.ack();
     assert!(publish(b"2").is_ok());
 }
 
 #[test]
-fn dead_letters_without_room_are_put_off_and_nothing_is_lost() {
+fn refused_dead_letters_are_deferred_and_nothing_is_lost() {
     let broker = MemoryBroker::new(MemoryOptions { queue_bound: 1 });
     let confirm = broker.publish(Queue::DeadLetters, Bytes::new());
     drop(confirm.expect("room"));
@@ -59,7 +59,7 @@ fn dead_letters_without_room_are_put_off_and_nothing_is_lost() {
     assert!(broker.ledger(Queue::Priority0).is_balanced());
 }
 
-/// Not asserted, since machines differ: `--nocapture` shows the rate.
+/// The rate is not asserted, because machines differ; `--nocapture` shows it.
 #[test]
 #[expect(clippy::print_stdout, reason = "the rate")]
 fn two_consumers_on_two_threads_share_the_work() {

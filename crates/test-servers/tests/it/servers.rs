@@ -1,7 +1,5 @@
 //! The servers come up, go, and come again.
 
-#![cfg(unix)]
-
 use std::{
     io::{Read, Write},
     net::TcpStream,
