@@ -234,7 +234,7 @@ impl Connection {
                 && self.in_flight.due_ns() <= now_ns
             {
                 // After a pause of the process, the socket may hold a reply that the poller has not reported.
-                wire.socket.look_again();
+                wire.socket.assume_readable();
             }
             let has_read = self.read()?;
             self.in_flight.expire(now_ns, &mut self.outcomes);
