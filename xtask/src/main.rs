@@ -48,7 +48,7 @@ enum Command {
     Test,
     /// Format, lints, dependencies, tidy, tests, loom, sanitizer, docs: all that the build machine checks
     Ci,
-    /// Check the style rules: floors, file length, docs, markers, unsafe, atomics
+    /// Check dependency floors, atomics, unsafe code, and sleeping or ignored tests
     Tidy,
     /// Take the pictures of board and report that the README shows
     #[command(hide = true)]
