@@ -5,10 +5,12 @@
 //! as it finds them. The number of values is not kept but summed from the buckets on reading, which
 //! saves a write and can never contradict them.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::buckets::{BUCKET_COUNT, index_of};
-use crate::sync::{AtomicU64, Ordering};
 
 use crate::tally::{Extent, summary, values_at};
 

@@ -1,8 +1,6 @@
 //! The Prometheus text, read back by a strict checker of the exposition format.
 
-mod checker;
-
-use checker::{Sample, check};
+use crate::checker::{Sample, check};
 use freeboard_meter::{
     ACTOR_SERIES_MAX, ActorSnapshot, Exposition, FamilyKind, GroupSnapshot, Histogram,
     LaneSnapshot, MemberSnapshot, ReasonCount, SystemSnapshot, WorkerSnapshot, render,
