@@ -1,6 +1,10 @@
-//! The page in a real browser: it shows what happens, does what is clicked and pressed, and comes back.
+//! The page in a real browser: it shows changes, reacts to clicks and keys, and reconnects.
+//!
+//! A process of its own: its browsers use both processors of a small machine, and the tests in `it` that wait for a
+//! client's patience to end would run beside them.
 #![cfg(unix)]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{

@@ -1,10 +1,5 @@
-//! Many clients at once, with good manners and bad: what they can make a board hold, and that the system
-//! it shows does not notice.
-//!
-//! Memory is that of the whole process: one test at a time.
-#![cfg(target_os = "linux")]
-
-mod common;
+//! Many clients at once, good and bad: they can make a board hold only bounded memory, and the system that it
+//! shows is not disturbed. The memory is that of the whole process.
 
 use std::{
     fs,
@@ -13,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     Note, eventually,
     http::{Peer, Viewer, get, serve},
     quiet_system, spawn_idle, told,
@@ -38,7 +33,7 @@ const ACTORS: usize = 300;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// One test at a time, with as many files as it may have.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut files = getrlimit(Resource::Nofile);
     // Both ends of each connection are here.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::check;
+use super::support::check;
 use freeboard_actor::{Actor, Context, Handler, SpawnOptions, System};
 use freeboard_board::Query;
 use freeboard_board::terminal::{Feed, FeedError, HttpFeed, text};

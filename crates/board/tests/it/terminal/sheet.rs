@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{check, check_not, frame};
+use super::support::{check, check_not, frame};
 use freeboard_board::terminal::{Feed, FeedError, json, text};
 use freeboard_board::{Frame, Query};
 

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::support::frame;
-use crate::support::server::{Act, Server, answer};
+use super::support::frame;
+use super::support::server::{Act, Server, answer};
 use freeboard_board::terminal::{Address, AddressError, Feed, FeedError, HttpFeed};
 use freeboard_board::{Order, Query, SortKey};
 

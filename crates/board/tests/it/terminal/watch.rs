@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::frame;
-use crate::support::server::{Server, answer};
+use super::support::frame;
+use super::support::server::{Server, answer};
 use freeboard_board::terminal::{Feed, FeedError, HttpFeed, Link, Reading, Watch};
 use freeboard_board::{Frame, Query};
 

@@ -1,8 +1,6 @@
 //! Who may look: whoever is on this machine, or shows the token.
 
-mod common;
-
-use common::http::{Viewer, ask, get, serve};
+use crate::common::http::{Viewer, ask, get, serve};
 use freeboard_board::{BoardError, BoardOptions, TOKEN_CHARACTERS_MIN};
 
 const TOKEN: &str = "Kxq4-81_vYpLwm0Z";

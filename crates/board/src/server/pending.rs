@@ -1,7 +1,7 @@
-//! Connections that have not brought a whole request: when all places are taken, the oldest makes way for the next.
+//! Connections that have not sent a complete request. When no permit is free, the oldest is closed for the next.
 //!
-//! Otherwise whoever opens connections and says nothing would lock everybody else out for
-//! [`BoardOptions::patience`](crate::BoardOptions::patience), without a token.
+//! Otherwise a client without a token could open connections, send nothing and lock out all others for
+//! [`BoardOptions::patience`](crate::BoardOptions::patience).
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// By age.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Silent(Arc<Mutex<State>>);
+pub(super) struct PendingConnections(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,43 +22,43 @@ struct State {
 
 /// One of them, until its first request or its end.
 #[derive(Debug)]
-pub(super) struct Silence {
-    among: Silent,
+pub(super) struct PendingConnection {
+    among: PendingConnections,
     number: u64,
 }
 
-impl Silent {
+impl PendingConnections {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest. It has to end when the receiver says so.
-    pub(super) fn enter(&self) -> (Silence, oneshot::Receiver<()>) {
+    /// Adds a connection. It must close when the receiver fires.
+    pub(super) fn enter(&self) -> (PendingConnection, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
         state.calls.insert(number, sender);
         let among = self.clone();
-        (Silence { among, number }, receiver)
+        (PendingConnection { among, number }, receiver)
     }
 
-    /// Has the oldest end, if there is one.
+    /// Signals the oldest to close; `false` if there is none.
     pub(super) fn close_oldest(&self) -> bool {
         let oldest = self.lock().calls.pop_first();
-        // One that has just ended gives up its place as well.
+        // A connection that has just ended releases its permit as well.
         oldest.map(|(_, call)| call.send(())).is_some()
     }
 }
 
-impl Silence {
-    /// A whole request has come. `false` if it came too late: the connection has to end.
+impl PendingConnection {
+    /// Called with its first complete request. `false` if it was signalled before: it must close.
     pub(super) fn end(&self) -> bool {
         self.among.lock().calls.remove(&self.number).is_some()
     }
 }
 
-impl Drop for Silence {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
         self.end();
     }

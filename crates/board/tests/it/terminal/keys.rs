@@ -1,6 +1,6 @@
 //! What keys do, to the screen and to what is asked.
 
-use crate::support::{Stage, actors, check_not, frame};
+use super::support::{Stage, actors, check_not, frame};
 use freeboard_board::terminal::Next;
 use freeboard_board::{Order, SortKey};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -106,7 +106,7 @@ fn the_cursor_comes_back_when_fewer_match() {
     stage.show(fewer.clone());
     assert_eq!(stage.screen.query().offset, 0);
     let mut there = frame(2);
-    there.system.as_mut().unwrap().actors = crate::support::actors(0, 3);
+    there.system.as_mut().unwrap().actors = super::support::actors(0, 3);
     there.system.as_mut().unwrap().actors.matched = 3;
     stage.show(there).press(&[KeyCode::Enter]);
     assert_eq!(stage.screen.query().actor, Some(2));

@@ -4,16 +4,14 @@
 //! To add an attack, add a line. An answer is its status, and from 400 on the line that it says; an answer to HEAD has
 //! none. The requests are of HTTP/1.0 or close the connection, so that the board ends it.
 
-mod common;
-
 use std::io::{Read, Write};
 
-use common::http::{Peer, get, serve};
+use crate::common::http::{Peer, get, serve};
 use freeboard_board::BoardOptions;
 
 const HOST: &str = "403 this board answers to localhost and to addresses, not to other names";
 const SITE: &str = "403 this board does not answer to other sites' pages";
-const METHOD: &str = "405 the board is only to be looked at";
+const METHOD: &str = "405 the board accepts only GET and HEAD";
 const TOKEN: &str =
     "401 this board needs its token: open /?token=TOKEN once, or send it as a bearer token";
 

@@ -1,5 +1,4 @@
-//! All actors of a system as of one look, with what happened since the look before; and the part of them
-//! that a viewer asked for.
+//! All actors of a system at one time, their rates since the previous survey, and the selection of a query.
 
 use std::cmp::Ordering;
 
@@ -13,64 +12,64 @@ use crate::{
 
 /// One actor and its rates.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surveyed<'a> {
-    pub(crate) reading: &'a ActorStats,
+pub(crate) struct ActorEntry<'a> {
+    pub(crate) stats: &'a ActorStats,
     pub(crate) rates: Rates,
 }
 
-/// Messages a second since the look before.
+/// Messages a second since the previous survey.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) in_per_s: f64,
     pub(crate) out_per_s: f64,
 }
 
-/// All actors as of one look. Its memory is used for one look after the other.
+/// All actors as of the last survey. The memory is reused by each survey.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct ActorTable {
     pub(crate) number: u64,
     pub(crate) at_ns: u64,
     pub(crate) has_times: bool,
     pub(crate) depth: u64,
-    /// Of all actors together; none before the second look.
+    /// Of all actors together; `None` before the second survey.
     pub(crate) all: Option<Rates>,
     /// In the order of `ActorKey`.
-    readings: Vec<ActorStats>,
-    /// Of the look before.
-    earlier: Vec<ActorStats>,
-    /// By the indices of `readings`.
+    actors: Vec<ActorStats>,
+    /// Of the survey before.
+    previous: Vec<ActorStats>,
+    /// By index of `actors`.
     rates: Vec<Rates>,
 }
 
-/// Those that match a query, in its order, and no more than it asked for.
+/// The rows of a query, in its order and within its limit.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) matched: u64,
-    /// Indices into the census.
+    /// Indices of the table.
     pub(crate) picked: Vec<usize>,
 }
 
-impl Census {
-    /// Looks at all actors; rates are against the look before.
-    pub(crate) fn look(&mut self, system: &System, what: StatsDetail) {
+impl ActorTable {
+    /// Surveys all actors; rates are relative to the previous survey.
+    pub(crate) fn refresh(&mut self, system: &System, what: StatsDetail) {
         let before_ns = self.at_ns;
-        std::mem::swap(&mut self.readings, &mut self.earlier);
-        system.actor_stats_into(what, &mut self.readings);
+        std::mem::swap(&mut self.actors, &mut self.previous);
+        system.actor_stats_into(what, &mut self.actors);
         self.at_ns = now_ns();
         self.number += 1;
         self.has_times = what == StatsDetail::Latencies;
-        self.depth = self.readings.iter().map(|reading| reading.depth).sum();
-        // Two looks are never at the same time, but a clock may be coarse.
+        self.depth = self.actors.iter().map(|stats| stats.depth).sum();
+        // A coarse clock may give two surveys the same time.
         let seconds = self.at_ns.saturating_sub(before_ns).max(1) as f64 / 1e9;
-        let mut earlier = self.earlier.iter().peekable();
-        let rates = self.readings.iter().map(|reading| {
-            // Both are in the same order: who is not in one of them is passed over.
-            while earlier.next_if(|it| it.at < reading.at).is_some() {}
-            let before = earlier.next_if(|it| it.at == reading.at);
+        let mut previous = self.previous.iter().peekable();
+        let rates = self.actors.iter().map(|stats| {
+            // Both are in the same order: actors that are in one of them only are skipped.
+            while previous.next_if(|it| it.at < stats.at).is_some() {}
+            let before = previous.next_if(|it| it.at == stats.at);
             match before_ns {
                 0 => Rates::default(),
-                // One that is new began at nothing.
-                _ => Rates::between(before, reading, seconds),
+                // The counters of a new actor began at 0.
+                _ => Rates::between(before, stats, seconds),
             }
         });
         self.rates.clear();
@@ -81,28 +80,28 @@ impl Census {
         });
     }
 
-    /// How many actors there are.
+    /// The number of actors.
     pub(crate) fn len(&self) -> usize {
-        self.readings.len()
+        self.actors.len()
     }
 
-    pub(crate) fn actor(&self, index: usize) -> Surveyed<'_> {
-        Surveyed {
-            reading: &self.readings[index],
+    pub(crate) fn actor(&self, index: usize) -> ActorEntry<'_> {
+        ActorEntry {
+            stats: &self.actors[index],
             rates: self.rates[index],
         }
     }
 
-    /// Where the actor of that number is.
+    /// The key of the actor with this id.
     pub(crate) fn find(&self, id: u64) -> Option<ActorKey> {
-        let mut ats = self.readings.iter().map(|reading| reading.at);
+        let mut ats = self.actors.iter().map(|stats| stats.at);
         ats.find(|at| at.id() == id)
     }
 
-    /// The actors that a query asks for.
+    /// The actors that match a query.
     pub(crate) fn select(&self, query: &Query, filter: &Filter) -> Selection {
         let mut picked: Vec<usize> = (0..self.len())
-            .filter(|index| filter.lets_through(self.actor(*index)))
+            .filter(|index| filter.matches(self.actor(*index)))
             .collect();
         let matched = picked.len();
         let by =
@@ -110,7 +109,7 @@ impl Census {
         let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
         let begin = begin.min(matched);
         let end = (begin + query.limit as usize).min(matched);
-        // Only what is shown is sorted, which of a hundred thousand is a page.
+        // Only the page that is shown is sorted, not all of a hundred thousand actors.
         if begin > 0 && begin < matched {
             picked.select_nth_unstable_by(begin, by);
         }
@@ -139,48 +138,46 @@ impl Rates {
     }
 }
 
-impl Surveyed<'_> {
-    /// The number in a column; none if it was not measured, or if the column has no numbers.
+impl ActorEntry<'_> {
+    /// The number in a column; `None` if it was not measured, or if the column is text.
     pub(crate) fn number(self, key: SortKey) -> Option<f64> {
-        let reading = self.reading;
+        let stats = self.stats;
         let time = |time: Option<u64>| time.map(|ns| ns as f64);
         Some(match key {
-            SortKey::Id => reading.at.id() as f64,
-            SortKey::Depth => reading.depth as f64,
-            SortKey::Bound => reading.bound as f64,
-            SortKey::HighWater => reading.high_water as f64,
+            SortKey::Id => stats.at.id() as f64,
+            SortKey::Depth => stats.depth as f64,
+            SortKey::Bound => stats.bound as f64,
+            SortKey::HighWater => stats.high_water as f64,
             SortKey::In => self.rates.in_per_s,
             SortKey::Out => self.rates.out_per_s,
-            SortKey::Accepted => reading.accepted as f64,
-            SortKey::Handled => reading.handled as f64,
-            SortKey::Shed => reading.shed as f64,
-            SortKey::Restarts => f64::from(reading.restarts),
-            SortKey::QueueP50 => return time(reading.times?.queue_p50_ns),
-            SortKey::QueueP99 => return time(reading.times?.queue_p99_ns),
-            SortKey::HandlingP99 => return time(reading.times?.handling_p99_ns),
+            SortKey::Accepted => stats.accepted as f64,
+            SortKey::Handled => stats.handled as f64,
+            SortKey::Shed => stats.shed as f64,
+            SortKey::Restarts => f64::from(stats.restarts),
+            SortKey::QueueP50 => return time(stats.times?.queue_p50_ns),
+            SortKey::QueueP99 => return time(stats.times?.queue_p99_ns),
+            SortKey::HandlingP99 => return time(stats.times?.handling_p99_ns),
             SortKey::Name | SortKey::Type | SortKey::State => return None,
         })
     }
 }
 
-/// Total: actors that are equal in the column come by their numbers, so that rows do not dance; those
-/// that have nothing in it come last, whatever the order.
-fn compare(a: Surveyed<'_>, b: Surveyed<'_>, key: SortKey, order: Order) -> Ordering {
+/// A total order: equal actors are sorted by id, so that rows keep their positions; actors without a value
+/// come last in both orders.
+fn compare(a: ActorEntry<'_>, b: ActorEntry<'_>, key: SortKey, order: Order) -> Ordering {
     let turned = |ordering: Ordering| match order {
         Order::Asc => ordering,
         Order::Desc => ordering.reverse(),
     };
     let by_column = match key {
-        SortKey::Name => some_first(
-            a.reading.name.as_deref(),
-            b.reading.name.as_deref(),
-            |a, b| turned(a.cmp(b)),
-        ),
-        SortKey::Type => turned(a.reading.actor_type.cmp(b.reading.actor_type)),
-        SortKey::State => turned(a.reading.state.cmp(b.reading.state)),
+        SortKey::Name => some_first(a.stats.name.as_deref(), b.stats.name.as_deref(), |a, b| {
+            turned(a.cmp(b))
+        }),
+        SortKey::Type => turned(a.stats.actor_type.cmp(b.stats.actor_type)),
+        SortKey::State => turned(a.stats.state.cmp(b.stats.state)),
         key => some_first(a.number(key), b.number(key), |a, b| turned(a.total_cmp(&b))),
     };
-    by_column.then_with(|| a.reading.at.id().cmp(&b.reading.at.id()))
+    by_column.then_with(|| a.stats.at.id().cmp(&b.stats.at.id()))
 }
 
 fn some_first<T>(a: Option<T>, b: Option<T>, by: impl Fn(T, T) -> Ordering) -> Ordering {

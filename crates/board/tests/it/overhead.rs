@@ -1,7 +1,5 @@
 //! What looking costs: nothing while nobody looks, and else its share, whatever there is to look at.
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -12,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{
+use crate::common::{
     LIMIT, eventually,
     http::{Viewer, get, serve},
     quiet_system, spawn_idle,
@@ -144,7 +142,7 @@ fn whoever_asks_for_gauges_and_leaves_has_no_second_text_made_beside_the_first()
         count.fetch_sub(1, Ordering::SeqCst);
     });
     for round in 0..20 {
-        let mut peer = common::http::Peer::connect(address);
+        let mut peer = crate::common::http::Peer::connect(address);
         peer.ask("GET /metrics", &[]);
         if round == 0 {
             eventually("a text is being made", || {

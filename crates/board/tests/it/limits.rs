@@ -1,13 +1,11 @@
 //! What clients can do to a board that send, ask or hold more than they should.
 
-mod common;
-
 use std::{
     io::Write,
     time::{Duration, Instant},
 };
 
-use common::{
+use crate::common::{
     LIMIT, eventually,
     http::{Peer, Viewer, ask, get, serve},
     quiet_system,

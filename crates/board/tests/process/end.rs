@@ -1,12 +1,8 @@
-//! What is left of a board that has ended: nothing. The threads are those of the whole process, in which
-//! this test is alone.
-#![cfg(target_os = "linux")]
-
-mod common;
+//! A board that is dropped leaves no threads and no connections. The threads are those of the whole process.
 
 use std::fs;
 
-use common::{
+use crate::common::{
     eventually,
     http::{Peer, Viewer, serve},
     quiet_system, spawn_idle,
@@ -24,6 +20,7 @@ fn threads() -> usize {
 
 #[test]
 fn a_board_that_is_dropped_ends_connections_and_threads_and_leaves_the_system() {
+    let _alone = crate::crowds::alone();
     let system = quiet_system("left");
     for _ in 0..3 {
         let (board, address) = serve(BoardOptions::new());

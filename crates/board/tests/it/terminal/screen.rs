@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Stage, actor, check, check_not, frame};
+use super::support::{Stage, actor, check, check_not, frame};
 use freeboard_board::Frame;
 use freeboard_board::terminal::{FeedError, Palette};
 use ratatui::crossterm::event::KeyCode;

@@ -1,25 +1,25 @@
-//! The systems that a board can show, from the oldest to the newest.
+//! The systems of a board, the oldest first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use freeboard_actor::{System, WeakSystem};
 
-/// The most systems of one board. The oldest that has ended makes room for a new one; if all are alive,
-/// the oldest.
+/// The most systems of one board. A further one replaces the oldest that has ended, or the oldest if all are
+/// alive.
 pub const SYSTEMS_MAX: usize = 16;
 
 /// One system.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
-    /// Unique among those of the board, however many come and go.
+pub(crate) struct WatchedSystem {
+    /// Unique within the board; never reused.
     pub(crate) number: u64,
     /// Its name on the board.
     pub(crate) name: Arc<str>,
     system: WeakSystem,
 }
 
-impl Watched {
-    /// The system, unless it has ended.
+impl WatchedSystem {
+    /// The system, if it has not ended.
     pub(crate) fn alive(&self) -> Option<System> {
         self.system.upgrade().filter(|system| !system.has_ended())
     }
@@ -34,7 +34,7 @@ pub(crate) struct Systems {
 #[derive(Debug, Default)]
 struct List {
     next: u64,
-    systems: Vec<Watched>,
+    systems: Vec<WatchedSystem>,
 }
 
 impl Systems {
@@ -42,9 +42,9 @@ impl Systems {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a system; one that is there already stays what it is.
+    /// Adds a system, unless it is present.
     pub(crate) fn add(&self, system: &System) {
-        // Asked without the lock, as in `find`.
+        // Checked without the lock, as in `find`.
         let ended: Vec<u64> = (self.all().iter())
             .filter(|it| it.alive().is_none())
             .map(|it| it.number)
@@ -55,7 +55,7 @@ impl Systems {
             return;
         }
         if list.systems.len() == SYSTEMS_MAX {
-            let has_ended = |it: &Watched| ended.contains(&it.number);
+            let has_ended = |it: &WatchedSystem| ended.contains(&it.number);
             let oldest = list.systems.iter().position(has_ended);
             list.systems.remove(oldest.unwrap_or(0));
         }
@@ -70,7 +70,7 @@ impl Systems {
         };
         let number = list.next;
         list.next += 1;
-        list.systems.push(Watched {
+        list.systems.push(WatchedSystem {
             number,
             name: name.into(),
             system: weak,
@@ -78,13 +78,13 @@ impl Systems {
     }
 
     /// All of them, the oldest first.
-    pub(crate) fn all(&self) -> Vec<Watched> {
+    pub(crate) fn all(&self) -> Vec<WatchedSystem> {
         self.lock().systems.clone()
     }
 
-    /// The one of that name; without a name the newest that is alive, or else the newest.
-    pub(crate) fn find(&self, name: Option<&str>) -> Option<Watched> {
-        // Without the lock: whoever asks whether a system is alive may be the last to hold it.
+    /// The system of that name; without a name the newest alive, or else the newest.
+    pub(crate) fn find(&self, name: Option<&str>) -> Option<WatchedSystem> {
+        // Without the lock: `alive` may briefly hold, and then drop, the last handle.
         let mut systems = self.all();
         match name {
             Some(name) => systems.into_iter().find(|it| &*it.name == name),

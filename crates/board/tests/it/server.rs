@@ -1,8 +1,6 @@
 //! What the board answers: its page, frames once and live, gauges as Prometheus reads them; and that
 //! nothing that is asked of it changes anything.
 
-mod common;
-
 use std::{
     collections::HashMap,
     fs,
@@ -10,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{
+use crate::common::{
     http::{Peer, Viewer, ask, get, serve},
     quiet_system, spawn_idle, told,
 };
@@ -112,7 +110,7 @@ fn a_viewer_follows_a_mailbox_that_grows_and_shrinks() {
     };
     let first = viewer.until("it is seen", |frame| is_deep(frame, 1));
     for _ in 0..500 {
-        actors[0].tell(common::Note).unwrap();
+        actors[0].tell(crate::common::Note).unwrap();
     }
     let grown = viewer.until("it has grown", |frame| is_deep(frame, 501));
     gate.open();
@@ -169,7 +167,7 @@ fn what_would_change_something_is_refused() {
             let answer = ask(address, &format!("{method} {path}"), &[]);
             assert_eq!(answer.head.status, 405, "{method} {path}");
             assert_eq!(answer.head.field("allow"), Some("GET, HEAD"));
-            assert_eq!(answer.line(), "the board is only to be looked at");
+            assert_eq!(answer.line(), "the board accepts only GET and HEAD");
         }
     }
     // Of a body without end nothing is waited for.
@@ -318,7 +316,7 @@ fn a_port_that_is_taken_is_named() {
     // The first one is none the worse for it.
     assert_eq!(get(address, "/healthz").text(), "ok\n");
     drop(board);
-    common::eventually("the port is free again", || {
+    crate::common::eventually("the port is free again", || {
         BoardOptions::new().serve(address).is_ok()
     });
 }

@@ -1,11 +1,9 @@
 //! What a viewer is shown: the systems that are watched, their actors sorted and filtered, and what is
 //! beside them.
 
-mod common;
-
 use std::sync::mpsc;
 
-use common::{eventually, quiet_system, spawn_idle, told};
+use crate::common::{eventually, quiet_system, spawn_idle, told};
 use freeboard_actor::{Actor, Context, Handler, System};
 use freeboard_board::{
     ActorRow, Board, BoardOptions, FrameError, Order, Query, ROWS_MAX, SortKey, SystemFrame,
@@ -168,7 +166,7 @@ fn a_system_that_has_ended_is_shown_as_it_was_and_a_newer_one_takes_its_place() 
     spawn_idle(&first, 3);
     let seen = shown(&board, Query::default());
     assert_eq!((seen.actors_alive, seen.actors.total), (3, 3));
-    first.shutdown(common::LIMIT);
+    first.shutdown(crate::common::LIMIT);
     eventually("it is seen to have ended", || {
         !shown(&board, Query::default()).is_alive
     });
@@ -203,7 +201,7 @@ fn rates_are_those_between_two_surveys() {
     gate.open();
     let mut is_seen = false;
     eventually("messages were seen to pass", || {
-        actors[0].tell(common::Note).unwrap();
+        actors[0].tell(crate::common::Note).unwrap();
         let frame = shown(&board, Query::default());
         let row = &frame.actors.rows[0];
         is_seen |= row.in_per_s > Some(0.0) && row.out_per_s > Some(0.0);
