@@ -56,8 +56,7 @@ enum Command {
     /// Repeat loom and property tests with larger limits until the time is up
     Soak(soak::Options),
     /// Measure the same work on Freeboard and on other runtimes, side by side
-    #[command(subcommand)]
-    Peers(peers::Suite),
+    Peers(peers::Options),
 }
 
 fn main() -> ExitCode {
@@ -67,7 +66,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Screenshots(options) => screenshots::run(&options),
         Command::Soak(options) => soak::run(&options),
-        Command::Peers(suite) => peers::run(&suite),
+        Command::Peers(options) => peers::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

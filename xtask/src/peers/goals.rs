@@ -289,16 +289,13 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{
-        Balance, Blocking, Board, Fetch, Flood, Group, Http, Messaging, Proxy, Readiness, Redis,
-        Ring, Streams,
-    };
     use super::super::outcome::Outcome;
+    use super::super::suite::{MESSAGING, PROXY, READINESS, RING, SUITES, Suite};
     use super::*;
     use serde_json::json;
 
     fn fan_in() -> &'static Figure {
-        &Messaging::FIGURES[0]
+        &MESSAGING.figures[0]
     }
 
     fn results(figures: &[(&str, f64)]) -> Results {
@@ -312,36 +309,22 @@ mod tests {
 
     #[test]
     fn every_goal_names_a_figure_and_known_peers() {
-        let suites = [
-            (Messaging::FIGURES, Messaging::PEERS),
-            (Flood::FIGURES, Flood::PEERS),
-            (Balance::FIGURES, Balance::PEERS),
-            (Ring::FIGURES, Ring::PEERS),
-            (Blocking::FIGURES, Blocking::PEERS),
-            (Streams::FIGURES, Streams::PEERS),
-            (Http::FIGURES, Http::PEERS),
-            (Readiness::FIGURES, Readiness::PEERS),
-            (Proxy::FIGURES, Proxy::PEERS),
-            (Redis::FIGURES, Redis::PEERS),
-            (Fetch::FIGURES, Fetch::PEERS),
-            (Board::FIGURES, Board::PEERS),
-        ];
         for (label, goal) in GOALS {
-            let has_label = |figures: &[Figure], label: &str| {
-                figures.iter().any(|figure| figure.label == label)
+            let has_label = |suite: &Suite, label: &str| {
+                suite.figures.iter().any(|figure| figure.label == label)
             };
-            let (figures, peers) = suites
+            let suite = SUITES
                 .iter()
-                .find(|(figures, _)| has_label(figures, label))
+                .find(|suite| has_label(suite, label))
                 .unwrap_or_else(|| panic!("no suite has {label}"));
             match goal {
                 Goal::NoWorseThan(peer)
                 | Goal::TimesPeer { peer, .. }
                 | Goal::PeerAtMost { peer, .. }
                 | Goal::Within { peer, .. } => {
-                    assert!(peers.contains(peer), "{label} names {peer}");
+                    assert!(suite.peers.contains(peer), "{label} names {peer}");
                 }
-                Goal::ShareOfRate { label, .. } => assert!(has_label(figures, label), "{label}"),
+                Goal::ShareOfRate { label, .. } => assert!(has_label(suite, label), "{label}"),
                 _ => {}
             }
         }
@@ -357,7 +340,7 @@ mod tests {
         ]);
         let verdicts: Vec<Verdict> = of(fan_in())
             .iter()
-            .map(|goal| goal.judge(fan_in(), Messaging::FIGURES, &run))
+            .map(|goal| goal.judge(fan_in(), MESSAGING.figures, &run))
             .collect();
         assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Missed]);
     }
@@ -373,11 +356,11 @@ mod tests {
         add("crossbeam", "ring_sleeping", 90_000_000);
         add(OURS, "ring_sleeping_2p", 20_000_000);
         let judge = |label: &str| -> Vec<Verdict> {
-            let figure = Ring::FIGURES.iter().find(|figure| figure.label == label);
+            let figure = RING.figures.iter().find(|figure| figure.label == label);
             let figure = figure.expect("the suite has it");
             of(figure)
                 .iter()
-                .map(|goal| goal.judge(figure, Ring::FIGURES, &run))
+                .map(|goal| goal.judge(figure, RING.figures, &run))
                 .collect()
         };
         assert_eq!(judge("sleeping"), [Verdict::Missed]);
@@ -387,7 +370,8 @@ mod tests {
 
     #[test]
     fn a_goal_of_another_setting_judges_that_one() {
-        let figure = Readiness::FIGURES
+        let figure = READINESS
+            .figures
             .iter()
             .find(|figure| figure.label == "1 task a worker, p99");
         let figure = figure.expect("the suite has it");
@@ -401,7 +385,7 @@ mod tests {
         }
         let verdicts: Vec<Verdict> = of(figure)
             .iter()
-            .map(|goal| goal.judge(figure, Readiness::FIGURES, &run))
+            .map(|goal| goal.judge(figure, READINESS.figures, &run))
             .collect();
         assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
     }
@@ -409,14 +393,14 @@ mod tests {
     #[test]
     fn within_some_percent_is_worse_by_no_more_in_either_sense() {
         let verdict = |label: &str, ours: f64, other: f64| {
-            let figure = Proxy::FIGURES.iter().find(|figure| figure.label == label);
+            let figure = PROXY.figures.iter().find(|figure| figure.label == label);
             let figure = figure.expect("the suite has it");
             let mut run = Results::default();
             for (peer, value) in [(OURS, ours), ("haproxy", other)] {
                 let fields = json!({"qps": value, "cpu_us": value});
                 run.add(peer, "proxy_echo", Outcome::Measured(fields));
             }
-            of(figure)[0].judge(figure, Proxy::FIGURES, &run)
+            of(figure)[0].judge(figure, PROXY.figures, &run)
         };
         assert_eq!(verdict("echo", 91.0, 100.0), Verdict::Met);
         assert_eq!(verdict("echo", 89.0, 100.0), Verdict::Missed);
@@ -427,7 +411,7 @@ mod tests {
     #[test]
     fn without_our_own_figure_a_goal_stays_open() {
         let run = results(&[("actix", 170.0)]);
-        let verdict = Goal::AtMost(25.0).judge(fan_in(), Messaging::FIGURES, &run);
+        let verdict = Goal::AtMost(25.0).judge(fan_in(), MESSAGING.figures, &run);
         assert_eq!(verdict, Verdict::Open);
     }
 }

@@ -21,10 +21,8 @@ pub(crate) struct Programs {
     rust: PathBuf,
     /// The program `freeboard`, if the suite needs it.
     lab: Option<PathBuf>,
-    fio: Result<(), String>,
-    nginx: Result<(), String>,
-    haproxy: Result<(), String>,
-    redis_benchmark: Result<(), String>,
+    /// Programs of others, which the peers in Rust start.
+    provided: Vec<(Host, Result<(), String>)>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -54,15 +52,19 @@ impl Programs {
             .run(root)
             .context("the peers in Rust cannot be built")?;
         }
+        let provided = [
+            (Host::Fio, &component::FIO),
+            (Host::Nginx, &component::NGINX),
+            (Host::Haproxy, &component::HAPROXY),
+            (Host::RedisBenchmark, &component::REDIS_BENCHMARK),
+        ];
+        let provided = provided
+            .into_iter()
+            .map(|(host, component)| (host, if_wanted(hosts, &[host], || provide(component))));
         Ok(Self {
             rust: target.join("release/peers"),
             lab: needs_lab.then(|| build_lab(root)).transpose()?,
-            fio: if_wanted(hosts, &[Host::Fio], || provide(&component::FIO)),
-            nginx: if_wanted(hosts, &[Host::Nginx], || provide(&component::NGINX)),
-            haproxy: if_wanted(hosts, &[Host::Haproxy], || provide(&component::HAPROXY)),
-            redis_benchmark: if_wanted(hosts, &[Host::RedisBenchmark], || {
-                provide(&component::REDIS_BENCHMARK)
-            }),
+            provided: provided.collect(),
             beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
             go: if_wanted(hosts, &by_go, || Go::build(root)),
             jvm: if_wanted(hosts, &[Host::Jvm], || Jvm::build(root)),
@@ -73,20 +75,13 @@ impl Programs {
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
         let command = match peer.host {
             Host::Rust => self.rust_command(peer, work, scale),
-            Host::Fio => {
-                self.fio.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::Nginx => {
-                self.nginx.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::Haproxy => {
-                self.haproxy.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::RedisBenchmark => {
-                self.redis_benchmark.as_ref()?;
+            Host::Fio | Host::Nginx | Host::Haproxy | Host::RedisBenchmark => {
+                let (_, provided) = self
+                    .provided
+                    .iter()
+                    .find(|(host, _)| *host == peer.host)
+                    .expect("it is listed");
+                provided.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),

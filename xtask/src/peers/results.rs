@@ -103,7 +103,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Group, Messaging};
+    use super::super::suite::MESSAGING;
     use super::*;
     use serde_json::json;
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn best_is_chosen_among_the_wanted_kinds() {
-        let figure = &Messaging::FIGURES[0];
+        let figure = &MESSAGING.figures[0];
         let mut results = Results::default();
         results.add("crossbeam", figure.work, measured(1.0));
         results.add("actix", figure.work, measured(3.0));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn failures_are_kept_beside_what_was_measured() {
-        let figure = &Messaging::FIGURES[0];
+        let figure = &MESSAGING.figures[0];
         let mut results = Results::default();
         results.add("actix", figure.work, measured(3.0));
         results.add("actix", figure.work, Outcome::Failed("broke".to_owned()));

@@ -1,30 +1,41 @@
-//! The suites: which works are measured together, on whom, and what is read off them.
-
-mod board;
-mod fetch;
+//! The suites: works that are measured together, their peers, and the figures of their tables.
 
 use crate::component::{self, Component};
 
-use super::figure::Figure;
+use super::figure::{Figure, work_names};
 use super::peer::Kind;
-pub(crate) use board::Board;
-pub(crate) use fetch::Fetch;
 
 /// A set of works that is measured together and has its own section in PERFORMANCE.md.
-pub(crate) trait Group: Send + Sync + Clone + 'static {
-    /// The section's name.
-    const NAME: &'static str;
-    /// Who has something to show in these works, by name.
-    const PEERS: &'static [&'static str];
-    /// Whom ours is compared with.
-    const RIVALS: Rivals;
+#[derive(Debug)]
+pub(crate) struct Suite {
+    /// The name of section and command.
+    pub(crate) name: &'static str,
+    /// The line of the command's help.
+    pub(crate) about: &'static str,
+    /// The names of the peers that have a figure here, ours first.
+    pub(crate) peers: &'static [&'static str],
+    /// The peers that ours is compared with.
+    pub(crate) rivals: Rivals,
     /// The rows of its table.
-    const FIGURES: &'static [Figure];
-    /// What every peer needs from outside.
-    const COMPONENTS: &'static [&'static Component] = &[];
-    /// Whether its load is that of the laboratory: the program `freeboard`.
-    const NEEDS_LAB: bool = false;
+    pub(crate) figures: &'static [Figure],
+    /// Programs that every peer needs.
+    pub(crate) components: &'static [&'static Component],
+    /// Whether the program `freeboard` makes its load.
+    pub(crate) needs_lab: bool,
 }
+
+impl Suite {
+    /// The works of its figures, in their order.
+    pub(crate) fn works(&self) -> Vec<&'static str> {
+        work_names(self.figures)
+    }
+}
+
+/// All suites.
+pub(crate) const SUITES: &[&Suite] = &[
+    &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
+    &FETCH, &BOARD,
+];
 
 /// Those among whom the best is set beside ours.
 #[derive(Clone, Copy, Debug)]
@@ -64,14 +75,12 @@ const MESSAGE_PEERS: &[&str] = &[
 ];
 
 /// Messages between actors.
-#[derive(Clone, Debug)]
-pub(crate) struct Messaging;
-
-impl Group for Messaging {
-    const NAME: &'static str = "messaging";
-    const PEERS: &'static [&'static str] = MESSAGE_PEERS;
-    const RIVALS: Rivals = ACTORS;
-    const FIGURES: &'static [Figure] = &[
+pub(crate) const MESSAGING: Suite = Suite {
+    name: "messaging",
+    about: "Fan-in, ping-pong, ask, ring, spawn, idle memory, backlogs",
+    peers: MESSAGE_PEERS,
+    rivals: ACTORS,
+    figures: &[
         Figure::each("fan-in 2 x 2 M", "fanin_2x2m", "ns/msg"),
         Figure::each("fan-in 100 x 10 k", "fanin_100x10k", "ns/msg"),
         Figure::each("ping-pong", "pingpong", "ns/msg"),
@@ -93,18 +102,18 @@ impl Group for Messaging {
         Figure::fill("backlog 64 k, fill", "backlog_64k"),
         Figure::fill("backlog 1 M, fill", "backlog_1m"),
         Figure::fill("backlog 8 M, fill", "backlog_8m"),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// The flood of a log server.
-#[derive(Clone, Debug)]
-pub(crate) struct Flood;
-
-impl Group for Flood {
-    const NAME: &'static str = "flood";
-    const PEERS: &'static [&'static str] = MESSAGE_PEERS;
-    const RIVALS: Rivals = ACTORS;
-    const FIGURES: &'static [Figure] = &[
+pub(crate) const FLOOD: Suite = Suite {
+    name: "flood",
+    about: "100 senders flood a log server that writes each line to a file",
+    peers: MESSAGE_PEERS,
+    rivals: ACTORS,
+    figures: &[
         Figure::higher(
             "direct, scan, rate deep",
             "flood_direct_scan",
@@ -117,18 +126,18 @@ impl Group for Flood {
         Figure::seconds("dam, credit", "flood_dam_credit"),
         Figure::deep_over_shallow("direct, raw, deep / shallow", "flood_direct_raw"),
         Figure::deep_over_shallow("direct, buffered, deep / shallow", "flood_direct_buffered"),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// Long native calls against a fair scheduler.
-#[derive(Clone, Debug)]
-pub(crate) struct Balance;
-
-impl Group for Balance {
-    const NAME: &'static str = "balance";
-    const PEERS: &'static [&'static str] = &["freeboard", "beam", "tokio", "tokio-no-yield", "go"];
-    const RIVALS: Rivals = ALL_OTHERS;
-    const FIGURES: &'static [Figure] = &[
+pub(crate) const BALANCE: Suite = Suite {
+    name: "balance",
+    about: "400 equal processes of long native calls, all born on one worker",
+    peers: &["freeboard", "beam", "tokio", "tokio-no-yield", "go"],
+    rivals: ALL_OTHERS,
+    figures: &[
         Figure::lower("longest / shortest", "balance_400", "ratio", "max_over_min"),
         Figure::lower(
             "makespan / ideal",
@@ -152,25 +161,25 @@ impl Group for Balance {
             "makespan_over_ideal",
         ),
         Figure::seconds("spread, makespan", "balance_spread"),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// One producer, a ring of 1,024, one consumer.
-#[derive(Clone, Debug)]
-pub(crate) struct Ring;
-
-impl Group for Ring {
-    const NAME: &'static str = "ring";
-    const PEERS: &'static [&'static str] = &[
+pub(crate) const RING: Suite = Suite {
+    name: "ring",
+    about: "One producer, a ring of 1,024, one consumer, by wait strategy",
+    peers: &[
         "freeboard",
         "lmax",
         "disruptor-rs",
         "disruptor-rs-hint",
         "crossbeam",
         "mutex-vecdeque",
-    ];
-    const RIVALS: Rivals = ALL_OTHERS;
-    const FIGURES: &'static [Figure] = &[
+    ],
+    rivals: ALL_OTHERS,
+    figures: &[
         Figure::rate("blocking", "ring_blocking"),
         Figure::rate("sleeping", "ring_sleeping"),
         Figure::rate("yielding", "ring_yielding"),
@@ -184,19 +193,19 @@ impl Group for Ring {
         Figure::processor("sleeping, CPU", "ring_sleeping"),
         Figure::processor("yielding, CPU", "ring_yielding"),
         Figure::processor("busy spin, CPU", "ring_busyspin"),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// One actor of a hundred blocks its worker; the figures are those of the others' messages, and of
 /// the messages that the blocked one has sent just before.
-#[derive(Clone, Debug)]
-pub(crate) struct Blocking;
-
-impl Group for Blocking {
-    const NAME: &'static str = "blocking";
-    const PEERS: &'static [&'static str] = &["freeboard", "beam", "kameo", "tokio-mpsc", "go"];
-    const RIVALS: Rivals = ALL_OTHERS;
-    const FIGURES: &'static [Figure] = &[
+pub(crate) const BLOCKING: Suite = Suite {
+    name: "blocking",
+    about: "One actor of a hundred blocks its worker; the others' latency",
+    peers: &["freeboard", "beam", "kameo", "tokio-mpsc", "go"],
+    rivals: ALL_OTHERS,
+    figures: &[
         Figure::lower("plain call, p50", "blocking", "us", "p50_us"),
         Figure::lower("plain call, p99", "blocking", "us", "p99_us"),
         Figure::lower("plain call, p99.9", "blocking", "us", "p999_us"),
@@ -244,23 +253,22 @@ impl Group for Blocking {
             "us",
             "woken_max_us",
         ),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// Records to disk, the same bytes equally durable. Fresh files have reserved extents that were
 /// never written; recycled ones were written before.
-#[derive(Clone, Debug)]
-pub(crate) struct Streams;
-
-impl Group for Streams {
-    const NAME: &'static str = "streams";
-    const PEERS: &'static [&'static str] =
-        &["freeboard", "fio", "beam", "okaywal", "fjall", "plain-file"];
-    const RIVALS: Rivals = Rivals {
+pub(crate) const STREAMS: Suite = Suite {
+    name: "streams",
+    about: "Records to disk: by mode, seal and size; single commits; beside fio",
+    peers: &["freeboard", "fio", "beam", "okaywal", "fjall", "plain-file"],
+    rivals: Rivals {
         title: "best log",
         kinds: &[Kind::Log, Kind::ActorRuntime],
-    };
-    const FIGURES: &'static [Figure] = &[
+    },
+    figures: &[
         Figure::megabytes("128 B, fresh", "stream_fresh"),
         Figure::megabytes("128 B, recycled", "stream_recycled"),
         Figure::megabytes("128 B, 100 a call, fresh", "stream_many"),
@@ -283,39 +291,38 @@ impl Group for Streams {
         Figure::lower("commit of 1, p99", "stream_commit_1", "us", "p99_us"),
         Figure::lower("commits of 16, p99", "stream_commit_16", "us", "p99_us"),
         Figure::lower("commits of 256, p99", "stream_commit_256", "us", "p99_us"),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// A page of twelve bytes: ab with a connection for each request, wrk with kept ones, 60 at once.
-#[derive(Clone, Debug)]
-pub(crate) struct Http;
-
-impl Group for Http {
-    const NAME: &'static str = "http";
-    const PEERS: &'static [&'static str] = &["freeboard", "nginx", "hyper", "go-http"];
-    const RIVALS: Rivals = Rivals {
+pub(crate) const HTTP: Suite = Suite {
+    name: "http",
+    about: "A page over HTTP, asked for by ab and wrk",
+    peers: &["freeboard", "nginx", "hyper", "go-http"],
+    rivals: Rivals {
         title: "best server",
         kinds: &[Kind::Server],
-    };
-    const FIGURES: &'static [Figure] = &[
+    },
+    figures: &[
         Figure::higher("ab, short connections", "http_short", "requests/s", "qps"),
         Figure::higher("wrk, kept connections", "http_kept", "requests/s", "qps"),
         Figure::lower("ab, server's CPU", "http_short", "us/request", "cpu_us"),
         Figure::lower("wrk, server's CPU", "http_kept", "us/request", "cpu_us"),
         Figure::lower("ab, p99", "http_short", "us", "p99_us"),
         Figure::lower("wrk, p99", "http_kept", "us", "p99_us"),
-    ];
-    const COMPONENTS: &'static [&'static Component] = &[&component::AB, &component::WRK];
-}
+    ],
+    components: &[&component::AB, &component::WRK],
+    needs_lab: false,
+};
 
 /// All workers compute, and messages come over the network; the figures are those from a message's
 /// sending to its handler's run, and how much was computed meanwhile.
-#[derive(Clone, Debug)]
-pub(crate) struct Readiness;
-
-impl Group for Readiness {
-    const NAME: &'static str = "readiness";
-    const PEERS: &'static [&'static str] = &[
+pub(crate) const READINESS: Suite = Suite {
+    name: "readiness",
+    about: "All workers compute; how long a message from the network waits for its handler",
+    peers: &[
         "freeboard",
         "freeboard-drain",
         "freeboard-dedicated",
@@ -323,9 +330,9 @@ impl Group for Readiness {
         "go-net",
         "go-net-yield",
         "thread",
-    ];
-    const RIVALS: Rivals = ALL_OTHERS;
-    const FIGURES: &'static [Figure] = &[
+    ],
+    rivals: ALL_OTHERS,
+    figures: &[
         Figure::lower("1 task a worker, p50", "readiness_1", "us", "p50_us"),
         Figure::lower("1 task a worker, p99", "readiness_1", "us", "p99_us"),
         Figure::lower("1 task a worker, p99.9", "readiness_1", "us", "p999_us"),
@@ -346,22 +353,22 @@ impl Group for Readiness {
             "slices/s",
             "slices_per_s",
         ),
-    ];
-}
+    ],
+    components: &[],
+    needs_lab: false,
+};
 
 /// A TCP proxy, 60 kept connections, before an echo server and before MariaDB. Clients and backend share
 /// the cores with it; `direct` is the same without a proxy.
-#[derive(Clone, Debug)]
-pub(crate) struct Proxy;
-
-impl Group for Proxy {
-    const NAME: &'static str = "proxy";
-    const PEERS: &'static [&'static str] = &["freeboard", "haproxy", "tokio", "direct"];
-    const RIVALS: Rivals = Rivals {
+pub(crate) const PROXY: Suite = Suite {
+    name: "proxy",
+    about: "A TCP proxy in front of an echo server and of MariaDB",
+    peers: &["freeboard", "haproxy", "tokio", "direct"],
+    rivals: Rivals {
         title: "best proxy",
         kinds: &[Kind::Proxy, Kind::TaskRuntime],
-    };
-    const FIGURES: &'static [Figure] = &[
+    },
+    figures: &[
         Figure::higher("echo", "proxy_echo", "requests/s", "qps"),
         Figure::higher("MariaDB", "proxy_mysql", "requests/s", "qps"),
         Figure::lower("echo, proxy's CPU", "proxy_echo", "us/request", "cpu_us"),
@@ -373,30 +380,28 @@ impl Group for Proxy {
         ),
         Figure::lower("echo, p99", "proxy_echo", "us", "p99_us"),
         Figure::lower("MariaDB, p99", "proxy_mysql", "us", "p99_us"),
-    ];
-    const COMPONENTS: &'static [&'static Component] = &[&component::MARIADB];
-    const NEEDS_LAB: bool = true;
-}
+    ],
+    components: &[&component::MARIADB],
+    needs_lab: true,
+};
 
 /// Clients of Redis: 4 connections, keys of 16 bytes, values of 32. Stalled, the server neither reads nor
 /// answers.
-#[derive(Clone, Debug)]
-pub(crate) struct Redis;
-
-impl Group for Redis {
-    const NAME: &'static str = "redis";
-    const PEERS: &'static [&'static str] = &[
+pub(crate) const REDIS: Suite = Suite {
+    name: "redis",
+    about: "Redis clients: GETs and SETs at several depths, and a server that stalls",
+    peers: &[
         "freeboard",
         "redis-rs",
         "redis-rs-limited",
         "rustis",
         "redis-benchmark",
-    ];
-    const RIVALS: Rivals = Rivals {
+    ],
+    rivals: Rivals {
         title: "yardstick",
         kinds: &[Kind::LoadGenerator],
-    };
-    const FIGURES: &'static [Figure] = &[
+    },
+    figures: &[
         Figure::commands("GET, depth 1", "redis_get_1"),
         Figure::commands("GET, depth 16", "redis_get_16"),
         Figure::commands("GET, depth 128", "redis_get_128"),
@@ -443,50 +448,133 @@ impl Group for Redis {
             "open_count",
         ),
         Figure::lower("stalled, memory grown", "redis_stalled", "MiB", "grown_mib"),
-    ];
-    const COMPONENTS: &'static [&'static Component] = &[&component::REDIS];
+    ],
+    components: &[&component::REDIS],
+    needs_lab: false,
+};
+
+/// Notifications in, keys and devices looked up, replies out: at 20,000/s with everything in the process,
+/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up.
+pub(crate) const FETCH: Suite = Suite {
+    name: "fetch",
+    about: "The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows",
+    peers: &["freeboard", "tokio", "bare-loop"],
+    rivals: Rivals {
+        title: "the same on tokio",
+        kinds: &[Kind::TaskRuntime],
+    },
+    figures: &[
+        embedded("wait, p50", "ms", "wait_p50_ms"),
+        embedded("wait, p99", "ms", "wait_p99_ms"),
+        embedded("lifetime, p50", "ms", "lifetime_p50_ms"),
+        embedded("lifetime, p99", "ms", "lifetime_p99_ms"),
+        embedded("from due to reply, p50", "ms", "reply_p50_ms"),
+        embedded("from due to reply, p99", "ms", "reply_p99_ms"),
+        embedded("from due to reply, p99.9", "ms", "reply_p999_ms"),
+        embedded("the whole process' CPU", "us/notification", "cpu_us"),
+        embedded("the whole process' memory", "MB", "rss_peak_mb"),
+        embedded("lost", "notifications", "lost"),
+        Figure::higher("on RabbitMQ", "fetch_real", "notifications/s", "qps"),
+        Figure::lower(
+            "on RabbitMQ, the service's CPU",
+            "fetch_real",
+            "us/notification",
+            "cpu_us",
+        ),
+    ],
+    components: &[&component::RABBITMQ, &component::REDIS, &component::MARIADB],
+    needs_lab: false,
+};
+
+/// Actors that pass messages on at random, so that both workers are always busy, watched 10 times a second or
+/// once: by the board with a viewer, by `System::snapshot` in a thread, on the BEAM by a process that asks for
+/// each one's `process_info`. Throughput is set beside that of the same run when nobody looks.
+pub(crate) const BOARD: Suite = Suite {
+    name: "board",
+    about: "10,000 and 100,000 busy actors, watched; what that costs them",
+    peers: &["freeboard", "freeboard-snapshot", "beam"],
+    rivals: Rivals {
+        title: "the BEAM",
+        kinds: &[Kind::ActorRuntime],
+    },
+    figures: &[
+        Figure::rate("10 k, nobody looks", "board_10k"),
+        throughput("10 k, 10/s, throughput", "board_10k"),
+        cost("10 k, 10/s, CPU a message", "board_10k"),
+        readings("10 k, 10/s, readings", "board_10k"),
+        reading_time("10 k, 10/s, a reading", "board_10k"),
+        watcher("10 k, 10/s, watcher's CPU", "board_10k"),
+        viewer("10 k, 10/s, viewer's CPU", "board_10k"),
+        throughput("10 k, 1/s, throughput", "board_10k_1hz"),
+        readings("10 k, 1/s, readings", "board_10k_1hz"),
+        watcher("10 k, 1/s, watcher's CPU", "board_10k_1hz"),
+        Figure::rate("100 k, nobody looks", "board_100k"),
+        throughput("100 k, 10/s, throughput", "board_100k"),
+        cost("100 k, 10/s, CPU a message", "board_100k"),
+        readings("100 k, 10/s, readings", "board_100k"),
+        reading_time("100 k, 10/s, a reading", "board_100k"),
+        watcher("100 k, 10/s, watcher's CPU", "board_100k"),
+        throughput("100 k, 1/s, throughput", "board_100k_1hz"),
+        readings("100 k, 1/s, readings", "board_100k_1hz"),
+        watcher("100 k, 1/s, watcher's CPU", "board_100k_1hz"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+const fn embedded(label: &'static str, unit: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, "fetch_embedded", unit, field)
+}
+
+const fn throughput(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "ratio", "watched_ratio")
+}
+
+/// What a message costs the workers, watched over not.
+const fn cost(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "ratio", "cost_ratio")
+}
+
+const fn readings(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "readings/s", "readings_per_s")
+}
+
+const fn reading_time(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "ms", "reading_ms")
+}
+
+const fn watcher(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "% of 2 cores", "watcher_percent")
+}
+
+const fn viewer(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "% of 2 cores", "viewer_percent")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::work_names;
     use super::super::peer::{OURS, PEERS};
     use super::*;
 
-    const ALL: &[(&[Figure], &[&str])] = &[
-        (Messaging::FIGURES, Messaging::PEERS),
-        (Flood::FIGURES, Flood::PEERS),
-        (Balance::FIGURES, Balance::PEERS),
-        (Ring::FIGURES, Ring::PEERS),
-        (Blocking::FIGURES, Blocking::PEERS),
-        (Streams::FIGURES, Streams::PEERS),
-        (Http::FIGURES, Http::PEERS),
-        (Readiness::FIGURES, Readiness::PEERS),
-        (Proxy::FIGURES, Proxy::PEERS),
-        (Redis::FIGURES, Redis::PEERS),
-        (Fetch::FIGURES, Fetch::PEERS),
-        (Board::FIGURES, Board::PEERS),
-    ];
-
     #[test]
     fn labels_are_unique_in_all_suites_and_works_come_once() {
-        let mut labels: Vec<&str> = ALL
+        let mut labels: Vec<&str> = SUITES
             .iter()
-            .flat_map(|(figures, _)| figures.iter().map(|figure| figure.label))
+            .flat_map(|suite| suite.figures.iter().map(|figure| figure.label))
             .collect();
         let labels_count = labels.len();
         labels.sort_unstable();
         labels.dedup();
         assert_eq!(labels.len(), labels_count);
-        assert_eq!(work_names(Messaging::FIGURES).len(), 16);
-        assert_eq!(work_names(Ring::FIGURES).len(), 9);
+        assert_eq!(MESSAGING.works().len(), 16);
+        assert_eq!(RING.works().len(), 9);
     }
 
     #[test]
     fn suites_measure_known_peers_and_ours_first() {
-        for (_, names) in ALL {
-            assert_eq!(names[0], OURS);
-            for name in *names {
+        for suite in SUITES {
+            assert_eq!(suite.peers[0], OURS);
+            for name in suite.peers {
                 assert!(PEERS.iter().any(|peer| peer.name == *name), "{name}");
             }
         }
