@@ -1,9 +1,8 @@
-//! A histogram that is written on a message's way and read at any time.
+//! A histogram that one writer updates and any reader can read at any time.
 //!
-//! Time in queue and handling time of actors go in here. It is an HDR histogram in layout (see
-//! `buckets.rs`) with atomic buckets: the writer neither locks nor waits, a reader copies the buckets
-//! as it finds them. The number of values is not kept but summed from the buckets on reading, which
-//! saves a write and can never contradict them.
+//! It records time in queue and handling time of actors. Its layout is an HDR histogram (see `buckets.rs`)
+//! with atomic buckets: the writer never waits, a reader copies the buckets. The number of values is the sum
+//! of the buckets, which saves a write and is always consistent with them.
 
 use std::{
     fmt,
