@@ -1,6 +1,4 @@
-//! `cargo xtask ci`: all that must hold before a change goes in, cheapest checks first.
-//!
-//! The first failing step ends the run, because what follows would only repeat its message later.
+//! `cargo xtask ci`: all checks of a change, the cheapest first. The first failing step ends the run.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +11,7 @@ use crate::step::Steps;
 use crate::workspace::Package;
 use crate::{deny, loom, sanitizer, test, tidy, workspace};
 
-/// Enough to find every bug we have provoked on purpose, and done in seconds; `soak` takes more.
+/// Finds every bug that we injected on purpose, within seconds; `soak` uses more.
 const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
 
 pub(crate) fn run() -> Result<()> {
@@ -74,7 +72,7 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     )
 }
 
-/// Advisories and sources, as far as the tool and its database are there.
+/// Checks advisories and sources, if the tool and its database are available.
 fn dependencies(steps: &mut Steps, root: &Path) -> Result<()> {
     const NAME: &str = "dependencies";
     let scope = deny::scope(root);
@@ -87,7 +85,7 @@ fn dependencies(steps: &mut Steps, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tests under the address sanitizer, where there is one.
+/// Runs tests under the address sanitizer, where there is one.
 fn sanitized(steps: &mut Steps, root: &Path) -> Result<()> {
     const NAME: &str = "sanitizer";
     let Some(target) = sanitizer::target() else {
@@ -109,7 +107,7 @@ fn sanitized(steps: &mut Steps, root: &Path) -> Result<()> {
 }
 
 fn cargo_step(steps: &mut Steps, root: &Path, name: &str, call: Cargo) -> Result<()> {
-    // What went wrong is on the terminal already; what is left to say is how to see it again.
+    // The output is on the terminal already; the error says how to repeat it.
     steps
         .run(name, || call.run(root))
         .map_err(|_| anyhow!("{name} failed; repeat it with `{}`", call.command_line()))

@@ -1,7 +1,6 @@
-//! The real components that tests and measurements need, installed from Debian's packages.
+//! Programs of others that tests and measurements need, installed from Debian's packages.
 //!
-//! The table grows with the workspace; a component is installed only when it is missing, and only
-//! where that is allowed: by root, on a machine that has `apt-get`.
+//! A component is installed only if it is missing, by root, on a machine with `apt-get`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ pub(crate) struct Component {
     pub(crate) needed_by: &'static str,
 }
 
-/// The BEAM, Erlang's runtime, which the peers of `peers/beam` run on.
+/// The BEAM, Erlang's runtime, for the peers of `peers/beam`.
 pub(crate) const BEAM: Component = Component {
     name: "BEAM",
     programs: &["erl", "erlc"],
@@ -39,10 +38,10 @@ pub(crate) const BEAM: Component = Component {
     needed_by: "peers/beam",
 };
 
-/// Go, which the peers of `peers/go` are built with.
+/// Go, for the peers of `peers/go`.
 pub(crate) const GO: Component = Component::new("Go", &["go"], &["golang-go"], "peers/go");
 
-/// A JDK, and Maven that builds the peers of `peers/jvm` with it.
+/// A JDK and Maven, for the peers of `peers/jvm`.
 pub(crate) const JVM: Component = Component::new(
     "the JVM",
     &["java", "javac", "mvn"],
@@ -50,11 +49,11 @@ pub(crate) const JVM: Component = Component::new(
     "peers/jvm",
 );
 
-/// fio, the disk's own measure, which the streams are set beside.
+/// fio measures the disk for comparison with streams.
 pub(crate) const FIO: Component =
     Component::new("fio", &["fio"], &["fio"], "`cargo xtask peers streams`");
 
-/// nginx, the server that HTTP is set beside.
+/// nginx, for comparison with our HTTP server.
 pub(crate) const NGINX: Component = Component::new(
     "nginx",
     &["nginx"],
@@ -70,11 +69,11 @@ pub(crate) const AB: Component = Component::new(
     "`cargo xtask peers http`",
 );
 
-/// wrk, a client of HTTP that keeps its connections.
+/// wrk, an HTTP load generator with persistent connections.
 pub(crate) const WRK: Component =
     Component::new("wrk", &["wrk"], &["wrk"], "`cargo xtask peers http`");
 
-/// haproxy, which the TCP proxy is set beside.
+/// haproxy, for comparison with our TCP proxy.
 pub(crate) const HAPROXY: Component = Component::new(
     "haproxy",
     &["haproxy"],
@@ -82,7 +81,7 @@ pub(crate) const HAPROXY: Component = Component::new(
     "`cargo xtask peers proxy`",
 );
 
-/// MariaDB, which a proxy stands before.
+/// MariaDB, a backend of the proxy and the fetcher.
 pub(crate) const MARIADB: Component = Component::new(
     "MariaDB",
     &["mariadbd", "mariadb-install-db", "my_print_defaults"],
@@ -90,7 +89,7 @@ pub(crate) const MARIADB: Component = Component::new(
     "the scenes eager and fetch, and `cargo xtask peers proxy` and `fetch`",
 );
 
-/// Redis, the server that the client is tested against.
+/// Redis, against which the client is tested.
 pub(crate) const REDIS: Component = Component::new(
     "Redis",
     &["redis-server"],
@@ -98,7 +97,7 @@ pub(crate) const REDIS: Component = Component::new(
     "the tests of crates/redis and crates/cache, and `cargo xtask peers redis | fetch`",
 );
 
-/// redis-benchmark, which the client is set beside.
+/// redis-benchmark, for comparison with our client.
 pub(crate) const REDIS_BENCHMARK: Component = Component::new(
     "redis-benchmark",
     &["redis-benchmark"],
@@ -114,7 +113,7 @@ pub(crate) const RABBITMQ: Component = Component::new(
     "the tests of apps/fetcher, and `cargo xtask peers fetch`",
 );
 
-/// A browser without a window, which shows the board.
+/// A headless browser for the board.
 pub(crate) const CHROMIUM: Component = Component::new(
     "Chromium",
     &["chromium", "chromedriver"],
@@ -122,7 +121,7 @@ pub(crate) const CHROMIUM: Component = Component::new(
     "the browser tests of crates/board and apps/lab, and `cargo xtask screenshots`",
 );
 
-/// All that `cargo xtask test` wants to have.
+/// The components of `cargo xtask test`.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &CHROMIUM, &MARIADB, &RABBITMQ, &REDIS];
 
 /// Whether a component can be used, and if not, why.
@@ -163,7 +162,7 @@ impl Component {
             .is_ok_and(|output| output.status.success())
     }
 
-    /// Makes the component available if that is possible here.
+    /// Installs the component if it is missing and that is possible.
     pub(crate) fn provide(&self) -> Availability {
         if self.is_present() {
             return Availability::Present;

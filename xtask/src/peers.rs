@@ -7,8 +7,8 @@
 //!                         results ──► statistics ──► tables, goals ──► PERFORMANCE.md
 //! ```
 //!
-//! Runs are interleaved so that a slow minute of the machine falls on all peers alike; claims in the
-//! docs are ratios within one such run.
+//! Runs are interleaved, so that a slow minute of the machine affects all peers. Claims in the docs are ratios
+//! within one run.
 
 pub(crate) mod beam;
 mod figure;
@@ -42,7 +42,7 @@ use programs::Programs;
 use results::Results;
 use suite::{SUITES, Suite};
 
-/// The share of the full work that `--quick` does.
+/// The scale of `--quick`.
 const QUICK_SCALE: f64 = 0.1;
 
 /// What to measure, and how.

@@ -153,7 +153,8 @@ fn floors(root: &Path, packages: &[Package]) -> Vec<String> {
                 .split(' ')
                 .any(|it| it == short.unwrap_or(&target.name));
             let is_crate = target.manifest.starts_with(root.join("crates"));
-            if !is_listed && !(*below == "*" && is_crate) {
+            let is_allowed = is_listed || (*below == "*" && is_crate);
+            if !is_allowed {
                 findings.push(format!(
                     "{}: {name} may not depend on {}; allowed: {below:?}",
                     package.manifest.display(),

@@ -1,4 +1,4 @@
-//! What we are out to beat: the thresholds of the project's goals, by the label of the figure they judge.
+//! The thresholds of the project's goals, by the label of their figure.
 
 use std::fmt;
 
@@ -142,7 +142,7 @@ const GOALS: &[(&str, Goal)] = &[
     ("10 k, 1/s, watcher's CPU", Goal::AtMost(1.0)),
 ];
 
-/// What commands may take that wait for a server in vain: 4 connections have 10,000 of credit each.
+/// Memory of commands that wait for a stalled server: 4 connections have 10,000 of credit each.
 const STALLED_MIB_MAX: f64 = 64.0;
 
 const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
@@ -150,7 +150,7 @@ const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
     factor: 0.9,
 };
 
-/// From a message's sending to its handler's run.
+/// From sending a message to its handler's run.
 const READY_US_MAX: f64 = 2_000.0;
 
 const DEDICATED_IS_READY: Goal = Goal::PeerAtMost {

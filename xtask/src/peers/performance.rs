@@ -1,7 +1,6 @@
-//! PERFORMANCE.md: text that people write, with sections that the suites write.
+//! PERFORMANCE.md: text by people, with sections that the suites write.
 //!
-//! A section lies between `<!-- peers:NAME -->` and `<!-- /peers:NAME -->`; all other text is left as
-//! it is.
+//! A section lies between `<!-- peers:NAME -->` and `<!-- /peers:NAME -->`; other text is not changed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +16,7 @@ interleaved over several rounds. A claim rests on the ratios within one such run
 different days. The sections between markers are written by `cargo xtask peers`.
 ";
 
-/// Puts `text` into the section, creating the section or the file where it is missing.
+/// Replaces the text of a section, and creates section and file if they are missing.
 pub(crate) fn replace_section(path: &Path, name: &str, text: &str) -> Result<()> {
     let document = match fs::read_to_string(path) {
         Ok(document) => document,

@@ -13,10 +13,10 @@ use super::go::Go;
 use super::jvm::Jvm;
 use super::peer::{Host, Peer};
 
-/// How much of what a failing build said is quoted.
+/// The lines that are quoted of a failed build.
 const REASON_LINES_MAX: usize = 3;
 
-/// What was built, ready to be called; in its place the reason, if it cannot run here.
+/// The built programs, or the reasons why they cannot run here.
 pub(crate) struct Programs {
     rust: PathBuf,
     /// The program `freeboard`, if the suite needs it.
@@ -116,7 +116,7 @@ fn build_lab(root: &Path) -> Result<PathBuf> {
     Ok(root.join("target/release/freeboard"))
 }
 
-/// Has a component there, or says why not.
+/// Installs a component if it is missing.
 pub(super) fn provide(component: &Component) -> Result<()> {
     match component.provide() {
         Availability::Missing(reason) => bail!(reason),
@@ -135,7 +135,7 @@ fn if_wanted<T>(
     build().map_err(|error| one_line(&format!("{error:#}")))
 }
 
-/// A compiler's first words, so that they fit into a line of the notes.
+/// The first lines of an error, as one line of the notes.
 fn one_line(reason: &str) -> String {
     let lines = reason
         .lines()

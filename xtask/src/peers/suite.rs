@@ -37,10 +37,10 @@ pub(crate) const SUITES: &[&Suite] = &[
     &FETCH, &BOARD,
 ];
 
-/// Those among whom the best is set beside ours.
+/// The peers of which the best is compared with ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rivals {
-    /// The head of the column.
+    /// The title of the column.
     pub(crate) title: &'static str,
     pub(crate) kinds: &'static [Kind],
 }
@@ -50,7 +50,7 @@ const ACTORS: Rivals = Rivals {
     kinds: &[Kind::ActorCrate, Kind::ActorRuntime],
 };
 
-/// For works that other things than actors are made for.
+/// For works of which actors are one solution among others.
 const ALL_OTHERS: Rivals = Rivals {
     title: "best peer",
     kinds: &[
@@ -491,7 +491,7 @@ pub(crate) const FETCH: Suite = Suite {
 /// each one's `process_info`. Throughput is set beside that of the same run when nobody looks.
 pub(crate) const BOARD: Suite = Suite {
     name: "board",
-    about: "10,000 and 100,000 busy actors, watched; what that costs them",
+    about: "The overhead of watching 10,000 and 100,000 busy actors",
     peers: &["freeboard", "freeboard-snapshot", "beam"],
     rivals: Rivals {
         title: "the BEAM",
@@ -530,7 +530,7 @@ const fn throughput(label: &'static str, work: &'static str) -> Figure {
     Figure::higher(label, work, "ratio", "watched_ratio")
 }
 
-/// What a message costs the workers, watched over not.
+/// Processor time of a message in the workers: watched over not watched.
 const fn cost(label: &'static str, work: &'static str) -> Figure {
     Figure::lower(label, work, "ratio", "cost_ratio")
 }

@@ -12,7 +12,7 @@ use super::suite::{Rivals, Suite};
 
 const NOTHING: &str = "–";
 
-/// Everything that a run has to show: machine, medians with goals, spread, failures.
+/// The report of a run: machine, medians with goals, spread, failures.
 pub(crate) fn render(
     suite: &Suite,
     peers: &[&'static Peer],
@@ -121,7 +121,7 @@ fn spread(shown: &[&Figure], peers: &[&Peer], results: &Results) -> String {
     markdown(&header, rows)
 }
 
-/// Which runs failed or do not apply, and why: nothing is left out without a word.
+/// The runs that failed or do not apply, with reasons.
 fn notes(shown: &[&Figure], peers: &[&Peer], results: &Results) -> String {
     // Peers that share a reason share a line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
@@ -172,7 +172,7 @@ fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String 
     text
 }
 
-/// Three digits that matter, and separators from a thousand on.
+/// Three significant digits, and separators from a thousand on.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => grouped(value.round()),
