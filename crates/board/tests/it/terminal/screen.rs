@@ -122,7 +122,7 @@ fn one_actor_shows_its_lanes_what_it_shed_and_its_times() {
 fn an_actor_that_has_ended_is_said_to_be_gone() {
     let mut stage = shown(0);
     stage.press(&[KeyCode::Enter]);
-    stage.check(&["asking for actor 0"]);
+    stage.check(&["waiting for actor 0"]);
     stage.show(frame(1));
     stage.check(&["actor 0 is not alive; Esc goes back"]);
 }
@@ -147,7 +147,7 @@ fn io_and_groups_have_panes() {
     let mut stage = shown(2);
     stage.press(&[KeyCode::Char('4')]);
     stage.check(&[
-        "Policy eager  12 sockets watched",
+        "Policy eager  12 sockets registered",
         "longest gap 3.00 ms",
         "p50 12.0 us  p99 1.20 ms",
         "Accepts 60/s",
