@@ -193,7 +193,7 @@ fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
 }
 
 #[test]
-fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_question() {
+fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
     let system = quiet_system("twins");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
