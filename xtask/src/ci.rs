@@ -24,33 +24,19 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
-    cargo_step(
-        steps,
-        root,
-        "format",
-        Cargo::new(["fmt", "--all", "--check"]),
-    )?;
-    cargo_step(
-        steps,
-        root,
-        "format of the peers",
-        Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]),
-    )?;
-    cargo_step(
-        steps,
-        root,
-        "lints",
-        Cargo::new([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry",
-            "--",
-            "-D",
-            "warnings",
-        ]),
-    )?;
+    const FEATURES: &str = "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry";
+    let format = Cargo::new(["fmt", "--all", "--check"]);
+    cargo_step(steps, root, "format", format)?;
+    let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);
+    cargo_step(steps, root, "format of the peers", format)?;
+    let lints = Cargo::new(["clippy", "--workspace", "--all-targets"]).with_arguments([
+        "--features",
+        FEATURES,
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    cargo_step(steps, root, "lints", lints)?;
     dependencies(steps, root)?;
     steps
         .run("tidy", tidy::run)

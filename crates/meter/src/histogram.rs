@@ -76,26 +76,6 @@ impl Histogram {
         self.max_ns.fetch_max(value_ns, Ordering::Relaxed);
     }
 
-    /// Adds the values of `other` to this histogram; counts as writing to this one.
-    pub fn merge_from(&self, other: &Self) {
-        for (count, add) in self.counts.iter().zip(&other.counts) {
-            // Ordering: Relaxed here and below, as in `record`.
-            let add = add.load(Ordering::Relaxed);
-            if add > 0 {
-                bump(count, add);
-            }
-        }
-        bump(&self.sum_ns, other.sum_ns.load(Ordering::Relaxed));
-        let min_ns = other.min_ns.load(Ordering::Relaxed);
-        if min_ns < self.min_ns.load(Ordering::Relaxed) {
-            self.min_ns.store(min_ns, Ordering::Relaxed);
-        }
-        let max_ns = other.max_ns.load(Ordering::Relaxed);
-        if max_ns > self.max_ns.load(Ordering::Relaxed) {
-            self.max_ns.store(max_ns, Ordering::Relaxed);
-        }
-    }
-
     /// The buckets as plain data, for quantiles of one's own choice.
     #[must_use]
     pub fn snapshot(&self) -> HistogramSnapshot {

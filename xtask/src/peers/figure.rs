@@ -79,12 +79,33 @@ impl Figure {
         Self::higher(label, work, "commands/s", "qps")
     }
 
+    pub(crate) const fn us(label: &'static str, work: &'static str, field: &'static str) -> Self {
+        Self::lower(label, work, "us", field)
+    }
+
+    pub(crate) const fn ratio(
+        label: &'static str,
+        work: &'static str,
+        field: &'static str,
+    ) -> Self {
+        Self::lower(label, work, "ratio", field)
+    }
+
     pub(crate) const fn p50(label: &'static str, work: &'static str) -> Self {
-        Self::lower(label, work, "us", "p50_us")
+        Self::us(label, work, "p50_us")
     }
 
     pub(crate) const fn p99(label: &'static str, work: &'static str) -> Self {
-        Self::lower(label, work, "us", "p99_us")
+        Self::us(label, work, "p99_us")
+    }
+
+    /// Processor time of a request in all threads of the server.
+    pub(crate) const fn request_processor(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "us/request", "cpu_us")
+    }
+
+    pub(crate) const fn slices(label: &'static str, work: &'static str) -> Self {
+        Self::higher(label, work, "slices/s", "slices_per_s")
     }
 
     /// Processor time of a command in all threads of the client.

@@ -59,20 +59,8 @@ const GOALS: &[(&str, Goal)] = &[
     ("ring of 1,000", Goal::AtMost(80.0)),
     ("spawn, run, end 1 M", Goal::AtMost(250.0)),
     ("idle 1 M, memory", Goal::AtMost(512.0)),
-    (
-        "backlog 1 M, drain",
-        Goal::ShareOfRate {
-            label: "backlog 1 k, drain",
-            share: 0.8,
-        },
-    ),
-    (
-        "backlog 8 M, drain",
-        Goal::ShareOfRate {
-            label: "backlog 1 k, drain",
-            share: 0.8,
-        },
-    ),
+    ("backlog 1 M, drain", share_of("backlog 1 k, drain")),
+    ("backlog 8 M, drain", share_of("backlog 1 k, drain")),
     ("direct, raw, deep / shallow", Goal::AtLeast(0.8)),
     ("direct, buffered, deep / shallow", Goal::AtLeast(0.8)),
     ("direct, buffered", Goal::AtMost(0.25)),
@@ -85,10 +73,10 @@ const GOALS: &[(&str, Goal)] = &[
     ("yielding", AHEAD_OF_LMAX),
     ("busy spin", AHEAD_OF_LMAX),
     ("sleeping, multi-producer type", AHEAD_OF_LMAX),
-    ("blocking, two priorities", share_of_one("blocking")),
-    ("sleeping, two priorities", share_of_one("sleeping")),
-    ("yielding, two priorities", share_of_one("yielding")),
-    ("busy spin, two priorities", share_of_one("busy spin")),
+    ("blocking, two priorities", share_of("blocking")),
+    ("sleeping, two priorities", share_of("sleeping")),
+    ("yielding, two priorities", share_of("yielding")),
+    ("busy spin, two priorities", share_of("busy spin")),
     ("plain call, p99", Goal::AtMost(5_000.0)),
     ("plain call, just woken, p99", Goal::AtMost(5_000.0)),
     ("declared call, p99", Goal::AtMost(5_000.0)),
@@ -181,8 +169,8 @@ const QUEUE_WITHIN_LIMIT: Goal = Goal::FieldWithin {
     limit_field: "server_queue_limit",
 };
 
-/// Two priorities against one of the same strategy.
-const fn share_of_one(label: &'static str) -> Goal {
+/// 80 % of the rate of another figure.
+const fn share_of(label: &'static str) -> Goal {
     Goal::ShareOfRate { label, share: 0.8 }
 }
 
@@ -294,17 +282,31 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn fan_in() -> &'static Figure {
-        &MESSAGING.figures[0]
-    }
-
-    fn results(figures: &[(&str, f64)]) -> Results {
+    /// A run in which each peer has these fields in one work.
+    fn run<'a>(work: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -> Results {
         let mut results = Results::default();
-        for (peer, nanoseconds) in figures {
-            let fields = json!({"count": 1_000_000_000_u64, "seconds": nanoseconds});
-            results.add(peer, "fanin_2x2m", Outcome::Measured(fields));
+        for (peer, fields) in fields {
+            results.add(peer, work, Outcome::Measured(fields));
         }
         results
+    }
+
+    fn fan_in(figures: &[(&'static str, f64)]) -> Results {
+        let fields = |ns: f64| json!({"count": 1_000_000_000_u64, "seconds": ns});
+        run(
+            "fanin_2x2m",
+            figures.iter().map(|&(peer, ns)| (peer, fields(ns))),
+        )
+    }
+
+    /// The verdicts on all goals of a figure.
+    fn verdicts(suite: &Suite, label: &str, run: &Results) -> Vec<Verdict> {
+        let figure = suite.figures.iter().find(|figure| figure.label == label);
+        let figure = figure.expect("the suite has it");
+        let goals = of(figure).into_iter();
+        goals
+            .map(|goal| goal.judge(figure, suite.figures, run))
+            .collect()
     }
 
     #[test]
@@ -332,37 +334,24 @@ mod tests {
 
     #[test]
     fn goals_are_judged_within_one_run() {
-        let run = results(&[
+        let run = fan_in(&[
             (OURS, 20.0),
             ("actix", 170.0),
             ("ractor", 400.0),
             ("crossbeam", 19.0),
         ]);
-        let verdicts: Vec<Verdict> = of(fan_in())
-            .iter()
-            .map(|goal| goal.judge(fan_in(), MESSAGING.figures, &run))
-            .collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Missed]);
+        let wanted = [Verdict::Met, Verdict::Met, Verdict::Missed];
+        assert_eq!(verdicts(&MESSAGING, "fan-in 2 x 2 M", &run), wanted);
     }
 
     #[test]
     fn rates_are_judged_against_the_named_peer_and_against_one_priority() {
-        let mut run = Results::default();
-        let mut add = |peer: &str, work: &str, rate: u64| {
-            run.add(peer, work, Outcome::Measured(json!({"qps": rate})));
-        };
-        add(OURS, "ring_sleeping", 24_000_000);
-        add("lmax", "ring_sleeping", 17_000_000);
-        add("crossbeam", "ring_sleeping", 90_000_000);
-        add(OURS, "ring_sleeping_2p", 20_000_000);
-        let judge = |label: &str| -> Vec<Verdict> {
-            let figure = RING.figures.iter().find(|figure| figure.label == label);
-            let figure = figure.expect("the suite has it");
-            of(figure)
-                .iter()
-                .map(|goal| goal.judge(figure, RING.figures, &run))
-                .collect()
-        };
+        let rates = [(OURS, 24e6), ("lmax", 17e6), ("crossbeam", 90e6)];
+        let rates = rates.map(|(peer, rate)| (peer, json!({"qps": rate})));
+        let mut run = run("ring_sleeping", rates);
+        let two_priorities = Outcome::Measured(json!({"qps": 20e6}));
+        run.add(OURS, "ring_sleeping_2p", two_priorities);
+        let judge = |label: &str| verdicts(&RING, label, &run);
         assert_eq!(judge("sleeping"), [Verdict::Missed]);
         assert_eq!(judge("sleeping, two priorities"), [Verdict::Met]);
         assert_eq!(judge("blocking"), [Verdict::Open]);
@@ -370,37 +359,19 @@ mod tests {
 
     #[test]
     fn a_goal_of_another_setting_judges_that_one() {
-        let figure = READINESS
-            .figures
-            .iter()
-            .find(|figure| figure.label == "1 task a worker, p99");
-        let figure = figure.expect("the suite has it");
-        let mut run = Results::default();
-        for (peer, p99_us) in [(OURS, 1_900.0), ("freeboard-dedicated", 2_100.0)] {
-            run.add(
-                peer,
-                "readiness_1",
-                Outcome::Measured(json!({"p99_us": p99_us})),
-            );
-        }
-        let verdicts: Vec<Verdict> = of(figure)
-            .iter()
-            .map(|goal| goal.judge(figure, READINESS.figures, &run))
-            .collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
+        let times = [(OURS, 1_900.0), ("freeboard-dedicated", 2_100.0)];
+        let times = times.map(|(peer, us)| (peer, json!({"p99_us": us})));
+        let run = run("readiness_1", times);
+        let wanted = [Verdict::Met, Verdict::Missed];
+        assert_eq!(verdicts(&READINESS, "1 task a worker, p99", &run), wanted);
     }
 
     #[test]
     fn within_some_percent_is_worse_by_no_more_in_either_sense() {
         let verdict = |label: &str, ours: f64, other: f64| {
-            let figure = PROXY.figures.iter().find(|figure| figure.label == label);
-            let figure = figure.expect("the suite has it");
-            let mut run = Results::default();
-            for (peer, value) in [(OURS, ours), ("haproxy", other)] {
-                let fields = json!({"qps": value, "cpu_us": value});
-                run.add(peer, "proxy_echo", Outcome::Measured(fields));
-            }
-            of(figure)[0].judge(figure, PROXY.figures, &run)
+            let values = [(OURS, ours), ("haproxy", other)];
+            let values = values.map(|(peer, it)| (peer, json!({"qps": it, "cpu_us": it})));
+            verdicts(&PROXY, label, &run("proxy_echo", values))[0]
         };
         assert_eq!(verdict("echo", 91.0, 100.0), Verdict::Met);
         assert_eq!(verdict("echo", 89.0, 100.0), Verdict::Missed);
@@ -410,8 +381,9 @@ mod tests {
 
     #[test]
     fn without_our_own_figure_a_goal_stays_open() {
-        let run = results(&[("actix", 170.0)]);
-        let verdict = Goal::AtMost(25.0).judge(fan_in(), MESSAGING.figures, &run);
+        let run = fan_in(&[("actix", 170.0)]);
+        let figure = &MESSAGING.figures[0];
+        let verdict = Goal::AtMost(25.0).judge(figure, MESSAGING.figures, &run);
         assert_eq!(verdict, Verdict::Open);
     }
 }

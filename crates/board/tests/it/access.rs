@@ -1,4 +1,4 @@
-//! Who may look: whoever is on this machine, or shows the token.
+//! Access: local clients, or clients with the token.
 
 use crate::common::http::{Viewer, ask, get, serve};
 use freeboard_board::{BoardError, BoardOptions, TOKEN_CHARACTERS_MIN};
@@ -111,7 +111,7 @@ fn the_token_opens_as_a_header_in_an_address_and_as_a_cookie() {
     for path in ["/", "/board.js", "/api/frame", "/metrics", "/healthz"] {
         assert_eq!(status(path, &cookie), 200, "{path}");
     }
-    // A second visit leaves it in no address bar either.
+    // A second visit removes it from the address bar as well.
     assert_eq!(ask(address, &visit, &[&cookie]).head.status, 303);
 }
 
@@ -131,7 +131,7 @@ fn a_page_of_somebody_else_cannot_read_it_under_its_own_name() {
             let answer = ask(address, &format!("GET {path}"), &[&host]);
             assert_eq!(answer.head.status, 403, "{path} {host}");
             assert!(answer.line().contains("localhost"));
-            // Nor may its scripts read what they get.
+            // Its scripts may not read the answer either.
             assert_eq!(answer.head.field("access-control-allow-origin"), None);
         }
     }

@@ -1,5 +1,4 @@
-//! Bytes to a board, and its answers up to the end of the connection: without a token, and with one that the client
-//! does not have.
+//! Bytes sent to a board and its answers: of a board without a token, and of one whose token the client lacks.
 //!
 //! To add an attack, add a line. An answer is its status, and from 400 on the line that it says; an answer to HEAD has
 //! none. The requests are of HTTP/1.0 or close the connection, so that the board ends it.
@@ -17,7 +16,7 @@ const TOKEN: &str =
 
 #[rustfmt::skip]
 const CASES: &[(&[u8], &str, &str)] = &[
-    // Names of this machine.
+    // Local names.
     (b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1:7700\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", "200", TOKEN),
@@ -25,7 +24,7 @@ const CASES: &[(&[u8], &str, &str)] = &[
     (b"GET /healthz HTTP/1.0\r\nHost: board.localhost:1\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: [::1]\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: [::1]:7700\r\n\r\n", "200", TOKEN),
-    // Names of others, and what is none.
+    // Foreign names, and no names.
     (b"GET /healthz HTTP/1.0\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost:\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n", HOST, TOKEN),
@@ -49,22 +48,22 @@ const CASES: &[(&[u8], &str, &str)] = &[
     (b"GET /healthz HTTP/1.0\r\nHost: [::1]x\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: [::1].evil.com\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: [127.0.0.1]\r\n\r\n", HOST, TOKEN),
-    // Pages of other sites, under a name of this machine.
+    // Pages of other sites, under a local name.
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", SITE, SITE),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nSec-Fetch-Site: same-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n", SITE, SITE),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n\r\n", "200", TOKEN),
-    // Tokens that are none.
+    // Wrong tokens.
     (b"GET /?token= HTTP/1.0\r\nHost: localhost\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer \xff\r\n\r\n", "200", TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: localhost\r\nCookie: freeboard_token=; \xff\r\n\r\n", "200", TOKEN),
-    // What would change something, and a refused HEAD.
+    // Other methods, and a refused HEAD.
     (b"POST /healthz HTTP/1.0\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", METHOD, METHOD),
     (b"HEAD /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n", "200", "401"),
     (b"HEAD /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n", "403", "401"),
-    // Whoever is refused is not asked again.
+    // A refused connection is closed.
     (b"GET /no HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n", HOST, TOKEN),
-    // No requests.
+    // Not HTTP.
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n", "400", "400"),
     (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", ""),
     (b"\0\0\0\0\r\n\r\n", "400", "400"),
@@ -75,7 +74,7 @@ const CASES: &[(&[u8], &str, &str)] = &[
     (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", "400", "400"),
 ];
 
-/// The answers in short, as the table has them.
+/// The answers in the form of the table.
 fn shown(answers: &[u8]) -> String {
     let answers = String::from_utf8_lossy(answers);
     let parts = answers.split("HTTP/1.").skip(1).map(|answer| {

@@ -1,5 +1,4 @@
-//! What a viewer is shown: the systems that are watched, their actors sorted and filtered, and what is
-//! beside them.
+//! Frames: systems, sorted and filtered actors, and sources.
 
 use std::sync::mpsc;
 
@@ -77,7 +76,7 @@ fn every_column_sorts_both_ways_and_pages_fit_together() {
     }
 }
 
-/// Checks that rows are in order by what they show; those of a column with equal values by their numbers.
+/// Checks that rows are sorted by their values, and equal ones by id.
 fn check_order(rows: &[ActorRow], sort: SortKey, order: Order) {
     let value = |row: &ActorRow| match sort {
         SortKey::Name => row.name.clone().unwrap(),

@@ -1,4 +1,4 @@
-//! What clients can do to a board that send, ask or hold more than they should.
+//! Limits: clients that send or hold more than they may.
 
 use std::{
     io::Write,
@@ -12,7 +12,7 @@ use crate::common::{
 };
 use freeboard_board::BoardOptions;
 
-/// Short enough for a test to wait for, and longer than a machine that is busy holds anybody up.
+/// Short enough for a test, and longer than the delays of a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[test]
@@ -30,7 +30,7 @@ fn a_head_that_is_too_long_is_refused() {
         for piece in [100, request.len()] {
             let mut peer = Peer::connect(address);
             for bytes in request.as_bytes().chunks(piece) {
-                // It is refused before it is through.
+                // It may be refused before everything is sent.
                 if peer.stream().write_all(bytes).is_err() {
                     break;
                 }
@@ -53,7 +53,7 @@ fn whoever_asks_too_slowly_or_not_at_all_is_let_go() {
     slow.answer().unwrap();
     write!(slow.stream(), "GET / HTTP/1.1\r\nHost: x\r\nA: ").unwrap();
     eventually("one that sends a byte at a time is let go", || {
-        // What is sent after that is refused.
+        // Later requests are refused.
         slow.stream().write_all(b"a").is_err() || slow.is_closed()
     });
     eventually("one that is idle is let go", || idle.is_closed());
@@ -76,7 +76,7 @@ fn whoever_asks_on_and_on_and_never_reads_is_let_go() {
     let mut peer = Peer::connect(address);
     let many = format!("GET /board.js HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(100);
     let deadline = Instant::now() + LIMIT;
-    // Its questions are not taken any more, until it is let go.
+    // Its requests are not read any more, until it is closed.
     while peer.stream().write_all(many.as_bytes()).is_ok() {
         assert!(Instant::now() < deadline);
     }
@@ -93,7 +93,7 @@ fn viewers_are_bounded_and_leave_their_places() {
     let refused = Viewer::open(address, "").unwrap_err();
     assert_eq!(refused.head.status, 503);
     assert!(refused.line().starts_with("2 pages are kept up to date"));
-    // What is no viewer is answered all the same, and so are those that are.
+    // Other requests are answered all the same, and viewers get frames.
     assert_eq!(get(address, "/api/frame").head.status, 200);
     first.next().unwrap();
     drop(second);
@@ -109,10 +109,10 @@ fn connections_without_a_request_make_way_for_others() {
     board.watch(&system);
     let mut viewer = Viewer::open(address, &format!("token={TOKEN}")).unwrap();
     for sent in ["", "G", "GET / HTTP/1.1\r\nHost: x\r\nA: "] {
-        // More than it has places; it would wait 30 s for each of their requests.
+        // More than the limit; the board would wait 30 s for each request.
         let mut idle: Vec<Peer> = (0..300).map(|_| Peer::connect(address)).collect();
         for peer in &mut idle {
-            // The oldest have made way already.
+            // The oldest are closed already.
             let _ = peer.stream().write_all(sent.as_bytes());
         }
         for _ in 0..10 {

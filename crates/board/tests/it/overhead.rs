@@ -1,4 +1,4 @@
-//! What looking costs: nothing while nobody looks, and else its share, whatever there is to look at.
+//! Overhead: none without a viewer, and otherwise within the budget, for systems of any size.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ fn survey(board: &Board) -> u64 {
     shown(board).actors.survey
 }
 
-/// Waits for so many surveys of a board that is looked at, which are half a second apart.
+/// Waits for this many surveys of a board with a viewer; they are half a second apart.
 fn wait_for_surveys(clock: &Board, number: u64) {
     let begun = survey(clock);
     eventually("surveys are taken", || survey(clock) >= begun + number);
@@ -59,7 +59,7 @@ fn nobody_looks_and_nothing_is_read() {
     });
     let (surveyed, read) = (survey(&board), reads.load(Ordering::SeqCst));
     wait_for_surveys(&clock, 3);
-    // The one that is asked for here.
+    // The survey of this frame.
     assert!(survey(&board) <= surveyed + 1);
     assert_eq!(reads.load(Ordering::SeqCst), read + 1);
 }
@@ -77,7 +77,7 @@ fn the_more_there_is_to_see_the_rarer_it_is_looked_at() {
     let first = viewer.next().unwrap().system.unwrap();
     assert_eq!(first.actors.total, 100_000);
     wait_for_surveys(&clock, 8);
-    // A hundred thousand take milliseconds, and a thousandth of the time is a millisecond each second.
+    // A survey of 100,000 actors takes milliseconds; the budget is one millisecond per second.
     assert!(survey(&thrifty) <= first.actors.survey + 2);
 }
 
@@ -87,7 +87,7 @@ fn a_source_that_is_slow_or_panics_holds_nobody_up() {
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
     let _slow = board.show("test", "slow", |text| {
-        // Blocks for about so long.
+        // Blocks for about this long.
         let (_sender, receiver) = mpsc::channel::<()>();
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(50) {
@@ -105,7 +105,7 @@ fn a_source_that_is_slow_or_panics_holds_nobody_up() {
         panic!("on purpose");
     });
     let mut viewer = Viewer::open(address, "").unwrap();
-    // It is asked no second time, or it would fill the log ten times a second.
+    // It is not called again, or it would write to the log ten times a second.
     for wanted in [&["slow", "half"][..], &["slow"], &["slow"]] {
         let frame = viewer.next().unwrap();
         assert!(frame.system.is_some());
@@ -149,7 +149,7 @@ fn whoever_asks_for_gauges_and_leaves_has_no_second_text_made_beside_the_first()
                 running.load(Ordering::SeqCst) == 1
             });
         }
-        // What was asked before has been taken in.
+        // Earlier queries have been answered.
         assert_eq!(get(address, "/healthz").text(), "ok\n");
     }
     is_open.store(true, Ordering::SeqCst);

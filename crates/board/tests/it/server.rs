@@ -1,5 +1,4 @@
-//! What the board answers: its page, frames once and live, gauges as Prometheus reads them; and that
-//! nothing that is asked of it changes anything.
+//! The answers of the board: the page, single frames, events and metrics. No request changes anything.
 
 use std::{
     collections::HashMap,
@@ -16,15 +15,11 @@ use freeboard_board::{BoardError, BoardOptions, Frame, ServeBoard};
 use freeboard_meter::FamilyKind;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().path())
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
+    let paths = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => vec![path],
         })
         .collect()
 }
@@ -49,7 +44,7 @@ fn the_page_comes_whole_with_types_and_a_policy_and_names_no_other_host() {
         let policy = answer.head.field("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'self';"), "{policy}");
         assert_eq!(answer.head.field("x-content-type-options"), Some("nosniff"));
-        // The name of SVG's elements is written as an address, which nobody fetches.
+        // The namespace of SVG looks like an address, but is not fetched.
         let text = answer.text().replace("http://www.w3.org/2000/svg", "");
         assert!(!text.contains("://"), "{path} names another host");
     }
@@ -131,7 +126,7 @@ fn a_viewer_is_told_no_more_often_than_it_wants() {
     for _ in 0..4 {
         viewer.next().unwrap();
     }
-    // Three pauses of a quarter of a second, however busy the machine is.
+    // At least three pauses of a quarter of a second.
     assert!(begun.elapsed() > Duration::from_millis(700));
 }
 
@@ -151,11 +146,11 @@ fn head_is_answered_as_get_is_without_a_body() {
         let mut peer = Peer::connect(address);
         peer.ask(&format!("HEAD {path}"), &[]);
         assert_eq!(peer.head().unwrap().status, 200, "{path}");
-        // Nothing of a body stands before the next answer.
+        // There is no body before the next answer.
         peer.ask("GET /healthz", &[]);
         assert_eq!(peer.answer().unwrap().text(), "ok\n", "{path}");
     }
-    // Whoever asked for the head of the events holds no place.
+    // HEAD of the events does not count as a viewer.
     Viewer::open(address, "").unwrap();
 }
 
@@ -170,7 +165,7 @@ fn what_would_change_something_is_refused() {
             assert_eq!(answer.line(), "the board accepts only GET and HEAD");
         }
     }
-    // Of a body without end nothing is waited for.
+    // The board does not wait for the body.
     let mut peer = Peer::connect(address);
     peer.ask("POST /", &["Content-Length: 1000000000000"]);
     assert_eq!(peer.answer().unwrap().head.status, 405);
@@ -210,7 +205,7 @@ fn what_makes_no_sense_is_answered_with_one_clear_line() {
         assert_eq!(answer.head.status, 400, "{hz}");
         assert_eq!(answer.line(), "hz is a number above 0");
     }
-    // What is out of reach, but makes sense, is brought into it.
+    // Valid values beyond the limits are clamped.
     for query in [
         "offset=18446744073709551615",
         "limit=0",
@@ -290,7 +285,7 @@ fn a_parser_reads_the_gauges_as_they_were_meant() {
         "it passes over what it does not understand"
     );
     for sample in &scrape.samples {
-        // The sum and the count of a summary stand under its name.
+        // Sum and count of a summary belong to its family.
         let name = sample
             .metric
             .trim_end_matches("_sum")
@@ -313,7 +308,7 @@ fn a_port_that_is_taken_is_named() {
         text.starts_with(&wanted) && text.contains("in use"),
         "{text}"
     );
-    // The first one is none the worse for it.
+    // The first one is not affected.
     assert_eq!(get(address, "/healthz").text(), "ok\n");
     drop(board);
     crate::common::eventually("the port is free again", || {
@@ -336,7 +331,7 @@ fn a_system_shows_itself_on_its_own_runtime_or_on_the_boards() {
         let mut viewer = Viewer::open(board.address().unwrap(), "").unwrap();
         let frame = viewer.next().unwrap();
         assert_eq!(frame.system.unwrap().name, "shown");
-        // Where nothing may wait, as well.
+        // Also within a runtime, where blocking is not allowed.
         runtime.block_on(async { drop(board) });
         while viewer.next().is_some() {}
         spawn_idle(&system, 1);

@@ -21,22 +21,22 @@ const CLIENTS: usize = 1_000;
 const CONNECTIONS: usize = 200;
 const VIEWERS: usize = 50;
 
-/// What a client may cost, in bytes: twice what was measured.
+/// The maximum memory of a client: twice the measured value.
 const CLIENT_BYTES_MAX: u64 = 25 << 10;
 
-/// What a viewer may cost that does not read its frames of some 100 KiB: twice what was measured.
+/// The maximum memory of a viewer that does not read its frames of about 100 KiB: twice the measured value.
 const DEAF_BYTES_MAX: u64 = 420 << 10;
 
-/// Enough for a frame to fill what the kernel holds for a viewer within a second.
+/// Enough for the frames of a second to fill the kernel's buffer of a viewer.
 const ACTORS: usize = 300;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// One test at a time, with as many files as it may have.
+/// Runs one test at a time, with the maximum number of open files.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut files = getrlimit(Resource::Nofile);
-    // Both ends of each connection are here.
+    // Both ends of each connection are in this process.
     let needed = 2 * CLIENTS as u64 + 200;
     let maximum = files.maximum.unwrap_or(u64::MAX);
     assert!(maximum >= needed, "{needed} files are needed (ulimit -Hn)");
@@ -53,22 +53,22 @@ fn status_bytes(field: &str) -> u64 {
     kibibytes * 1_024
 }
 
-/// By how much the resident memory grew at the most, in bytes.
+/// The maximum growth of the resident memory, in bytes.
 fn growth_bytes(during: impl FnOnce()) -> u64 {
-    // Where that is not allowed, the peak so far is that of before.
+    // Where the peak cannot be reset, it includes earlier memory.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = status_bytes("VmHWM:");
     during();
     status_bytes("VmHWM:") - before
 }
 
-/// A board of a system with many actors, one of which is called `held-0`.
+/// A board of a system with many actors, one of them named `held-0`.
 fn watched(options: BoardOptions) -> (System, Board, SocketAddr) {
     let system = quiet_system("crowded");
     spawn_idle(&system, ACTORS);
     let (board, address) = serve(options);
     board.watch(&system);
-    // What the first one costs alone is not measured.
+    // The one-time cost of the first connection is not measured.
     Viewer::open(address, "limit=200").unwrap().next().unwrap();
     (system, board, address)
 }
@@ -82,13 +82,13 @@ fn handled(board: &Board) -> u64 {
     system.actors.rows[0].handled
 }
 
-/// All ask to be kept up to date, and leave. How many were, and how many others had a connection.
+/// All clients request events and leave. Returns the number that were served, and the number of other connections.
 fn crowd(address: SocketAddr) -> (usize, usize) {
     let mut peers: Vec<Peer> = (0..CLIENTS).map(|_| Peer::connect(address)).collect();
     for (index, peer) in peers.iter_mut().enumerate() {
         peer.ask(&format!("GET /events?limit=200&offset={index}"), &[]);
     }
-    // Nobody leaves before all have been told.
+    // Clients stay until all have an answer.
     let (mut viewers, mut refused, mut connected) = (Vec::new(), Vec::new(), 0);
     for mut peer in peers {
         let head = peer.head().expect("everybody is told");
@@ -120,7 +120,7 @@ fn of_a_thousand_clients_as_many_are_served_as_may_be_and_the_others_are_told() 
         .viewers_max(VIEWERS);
     let (_system, _board, address) = watched(options);
     let growth = growth_bytes(|| {
-        // The second crowd has the places of the first.
+        // The second crowd reuses the memory of the first.
         for _ in 0..2 {
             eventually("all places are taken, and no more", || {
                 crowd(address) == (VIEWERS, CONNECTIONS - VIEWERS)
@@ -145,7 +145,7 @@ fn viewers_that_never_read_are_let_go_and_disturb_nobody() {
             .map(|offset| Viewer::open(address, &format!("limit=200&offset={offset}")).unwrap())
             .collect();
         assert!(Viewer::open(address, "").is_err());
-        // They are still there, but their places are free: for those who ask little.
+        // They are still connected, but their permits can be taken by others.
         let mut others = Vec::new();
         eventually("they are let go", || {
             for _ in 0..100 {

@@ -34,7 +34,7 @@ fn a_board_that_is_dropped_ends_connections_and_threads_and_leaves_the_system() 
         let mut idle = Peer::connect(address);
         idle.ask("GET /healthz", &[]);
         idle.answer().unwrap();
-        // One that looks at it and one that serves it.
+        // The sampler's and the server's.
         assert_eq!(threads(), 2);
         let clone = board.clone();
         drop(board);

@@ -1,4 +1,4 @@
-//! Actors by type: sums, the fullest, the slowest, and those that have ended.
+//! Actors by type: sums, the fullest lane, the slowest actor, terminated actors.
 
 use freeboard_meter::{
     ActorSnapshot, Histogram, HistogramSummary, LaneSnapshot, ReasonCount, SystemSnapshot,

@@ -1,4 +1,4 @@
-//! A strict reader of the text exposition format 0.0.4: panics at whatever is not in the format.
+//! A strict parser of the text exposition format 0.0.4; it panics on anything else.
 //!
 //! Stricter than a scraper: each family has HELP, then TYPE, then all its samples, once; no series
 //! appears twice; there are no blank lines, no timestamps and no other comments.

@@ -1,4 +1,4 @@
-//! Families as data: what the text is made of, by JSON and back.
+//! Families as data, and their JSON.
 
 use freeboard_meter::{
     Exposition, Family, FamilyKind, Histogram, Sample, SystemSnapshot, families, render,
@@ -88,4 +88,20 @@ fn the_text_of_a_system_is_that_of_its_families_and_takes_more() {
     let wanted =
         render(&snapshot) + "# HELP mine_total Mine.\n# TYPE mine_total counter\nmine_total 1\n";
     assert_eq!(text.finish(), wanted);
+}
+
+#[test]
+fn metrics_are_declared_before_there_is_anything_to_read() {
+    let text = families(&SystemSnapshot::default());
+    for name in [
+        "freeboard_worker_runs_total",
+        "freeboard_rescue_delay_seconds",
+        "freeboard_type_actors",
+        "freeboard_actor_mailbox_depth",
+        "freeboard_group_member_messages_routed_total",
+    ] {
+        let family = text.families().iter().find(|family| family.name == name);
+        let family = family.unwrap_or_else(|| panic!("{name} is not declared"));
+        assert_eq!(family.samples, [], "{name}");
+    }
 }

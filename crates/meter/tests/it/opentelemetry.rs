@@ -1,4 +1,4 @@
-//! What an exporter of OpenTelemetry's own SDK gets.
+//! The metrics that an exporter of OpenTelemetry's SDK receives.
 
 use std::{
     sync::{
@@ -18,16 +18,16 @@ use opentelemetry_sdk::metrics::{
     data::{AggregatedMetrics, Metric, MetricData},
 };
 
-/// How long a test waits for what must come.
+/// The deadline of a condition.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A provider whose collections are asked for.
+/// A provider that collects on request.
 struct Bench {
     exporter: InMemoryMetricExporter,
     provider: SdkMeterProvider,
 }
 
-/// One value of a metric, as it came out.
+/// One exported value of a metric.
 #[derive(Debug, PartialEq)]
 struct Seen {
     value: f64,
@@ -242,7 +242,7 @@ fn a_system_is_seen_as_long_as_it_lives_and_not_kept() {
     assert_eq!(bench.points("freeboard_worker_runs").len(), 1);
     assert!(system.shutdown(LIMIT).is_clean());
     drop((idle, system));
-    // Its threads hold it for a moment still.
+    // Its threads may hold it briefly.
     let deadline = Instant::now() + LIMIT;
     while source().is_some() {
         assert!(Instant::now() < deadline, "it is kept");

@@ -1,4 +1,4 @@
-//! Snapshots as JSON: they come back the same, and old ones can still be read.
+//! Snapshots as JSON: round trips, and old versions.
 
 use freeboard_meter::{
     ActorSnapshot, GroupSnapshot, Histogram, LaneSnapshot, MemberSnapshot, ReasonCount,

@@ -1,4 +1,4 @@
-//! Clients of a board, plain enough to misbehave: each is a socket and what it has read.
+//! Clients of a board on plain sockets, so that they can misbehave.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
@@ -10,7 +10,7 @@ use freeboard_board::{Board, BoardOptions, Frame};
 
 use super::LIMIT;
 
-/// A board that may use a whole processor, on a port that is free.
+/// A board on a free port, with a whole processor as its budget.
 pub(crate) fn serve(options: BoardOptions) -> (Board, SocketAddr) {
     let address = "127.0.0.1:0".parse().unwrap();
     let board = options.share(1.0).serve(address).unwrap();
@@ -18,7 +18,7 @@ pub(crate) fn serve(options: BoardOptions) -> (Board, SocketAddr) {
     (board, address)
 }
 
-/// The beginning of an answer.
+/// The head of an answer.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -88,7 +88,7 @@ impl Peer {
             request += &format!("{header}\r\n");
         }
         request += "\r\n";
-        // One that is refused at once cannot always be told everything.
+        // A refused connection may be closed before everything is sent.
         let _ = self.stream().write_all(request.as_bytes());
     }
 
@@ -119,7 +119,7 @@ impl Peer {
         self.rest(head)
     }
 
-    /// The answer that began so.
+    /// The rest of the answer with this head.
     pub(crate) fn rest(&mut self, head: Head) -> io::Result<Answer> {
         let mut body = Vec::new();
         if let Some(length) = head.field("content-length") {
@@ -144,7 +144,7 @@ impl Peer {
         Ok(size > 0)
     }
 
-    /// Whether the board has closed the connection, looking so briefly that a loop may ask.
+    /// Whether the board has closed the connection; does not block.
     pub(crate) fn is_closed(&mut self) -> bool {
         let stream = self.stream();
         stream.set_nonblocking(true).unwrap();
@@ -157,7 +157,7 @@ impl Peer {
     }
 }
 
-/// Asks on a connection of its own.
+/// Sends a request on its own connection.
 #[track_caller]
 pub(crate) fn ask(address: SocketAddr, what: &str, headers: &[&str]) -> Answer {
     let mut peer = Peer::connect(address);
@@ -170,16 +170,16 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     ask(address, &format!("GET {path}"), &[])
 }
 
-/// One that is kept up to date.
+/// A client of the event stream.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     peer: Peer,
-    /// What has come and was not yet given.
+    /// Bytes of the next event.
     text: Vec<u8>,
 }
 
 impl Viewer {
-    /// Listens, unless it is refused.
+    /// Opens the stream; returns the answer if it is refused.
     pub(crate) fn open(address: SocketAddr, parameters: &str) -> Result<Self, Answer> {
         let mut peer = Peer::connect(address);
         peer.ask(&format!("GET /events?{parameters}"), &[]);
@@ -191,13 +191,13 @@ impl Viewer {
         Err(peer.rest(head).unwrap())
     }
 
-    /// One that was let in.
+    /// A viewer on an accepted connection.
     pub(crate) fn of(peer: Peer) -> Self {
         let text = Vec::new();
         Self { peer, text }
     }
 
-    /// The next frame; none if the board has ended it.
+    /// The next frame; `None` if the board has closed the stream.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(end) = self.text.windows(2).position(|two| two == b"\n\n") {
@@ -220,7 +220,7 @@ impl Viewer {
         }
     }
 
-    /// The first frame of which the condition holds.
+    /// Waits for a frame that fulfils the condition.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&Frame) -> bool) -> Frame {
         let deadline = Instant::now() + LIMIT;

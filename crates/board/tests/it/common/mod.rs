@@ -1,4 +1,4 @@
-//! What the board's tests share: systems with actors that are held, and waiting for conditions.
+//! Shared by the board's tests: systems with blocked actors, and waiting for conditions.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod http;
@@ -13,7 +13,7 @@ use std::{
 
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, System};
 
-/// How long a test waits for what must come. Only a test that fails takes that long.
+/// The deadline of a condition. Only a failing test takes that long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds.
@@ -26,12 +26,12 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A system of one worker for each actor that is held, at most.
+/// A system with a worker for each of up to 8 blocked actors.
 pub(crate) fn quiet_system(name: &str) -> System {
     System::builder().name(name).workers(8).build().unwrap()
 }
 
-/// At which actors are held until it is opened, or dropped.
+/// Blocks actors until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
@@ -61,7 +61,7 @@ impl Gate {
     }
 }
 
-/// Opens the gate when a test ends, however it does.
+/// Opens the gate when it is dropped.
 pub(crate) struct Opens(Gate);
 
 impl Opens {
@@ -102,8 +102,8 @@ impl Handler<Note> for Held {
     fn handle(&mut self, _: Note, _: &mut Context<Self>) {}
 }
 
-/// Actors `held-0`, `held-1` and on with so many messages each; the first is the one they are held in,
-/// which counts until they have done with it.
+/// Actors `held-0`, `held-1` and so on with these depths. The first message of each blocks it, and counts until it is
+/// handled.
 pub(crate) fn told(system: &System, depths: &[u64]) -> (Vec<ActorRef<Held>>, Opens) {
     let gate = Gate::default();
     let actors: Vec<_> = (0..depths.len())

@@ -12,7 +12,7 @@ pub(crate) const ENTER: &str = "\u{e007}";
 const DELETE: &str = "\u{e017}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 
-/// What the scripts of the tests are written with.
+/// Functions for the scripts of the tests.
 const SHORT: &str = "
     const find = (name) => document.querySelector(`[data-test='${name}']`);
     const shown = (name) => find(name)?.checkVisibility() ?? false;
@@ -56,7 +56,7 @@ impl Page {
             .unwrap();
     }
 
-    /// Clicks on the head of a column.
+    /// Clicks on a column's head.
     #[track_caller]
     pub(crate) fn sort(&self, column: &str) {
         self.browser
@@ -69,20 +69,20 @@ impl Page {
         self.browser.press(keys).unwrap();
     }
 
-    /// Puts a filter in the place of the one before.
+    /// Replaces the filter.
     #[track_caller]
     pub(crate) fn filter(&self, text: &str) {
         self.value("find('filter').select()");
         self.press(&format!("{DELETE}{text}{ENTER}"));
     }
 
-    /// Checks that nothing was said on the console since this was last asked.
+    /// Checks that the console has no new lines.
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         assert_eq!(self.browser.console().unwrap(), []);
     }
 
-    /// As on a screen of this size, with this theme.
+    /// Emulates a screen of this size, with this theme.
     pub(crate) fn emulate(&self, width: u32, height: u32, theme: &str) {
         let size = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,

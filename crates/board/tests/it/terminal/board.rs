@@ -1,4 +1,4 @@
-//! A board in this process, on the screen.
+//! The screen with a board of this process.
 
 use std::time::{Duration, Instant};
 

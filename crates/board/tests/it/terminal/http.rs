@@ -1,4 +1,4 @@
-//! A board behind a URL: what is sent, and what all that may come back becomes.
+//! A board behind a URL: requests, frames and errors.
 
 use std::net::TcpListener;
 use std::time::Duration;

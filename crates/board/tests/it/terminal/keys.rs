@@ -1,4 +1,4 @@
-//! What keys do, to the screen and to what is asked.
+//! The effect of keys on screen and query.
 
 use super::support::{Stage, actors, check_not, frame};
 use freeboard_board::terminal::Next;

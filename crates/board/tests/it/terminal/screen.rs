@@ -1,4 +1,4 @@
-//! What is on the screen, from frames alone.
+//! The screen, drawn from given frames.
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use super::support::{check, check_not, frame};
 use freeboard_board::terminal::{Feed, FeedError, json, text};
 use freeboard_board::{Frame, Query};
 
-/// Gives one frame after the other.
+/// Returns one frame after the other.
 struct Frames(u64);
 
 impl Feed for Frames {

@@ -1,4 +1,4 @@
-//! The thread that asks: it never keeps anybody waiting, and comes back by itself.
+//! The thread that queries a feed: it never blocks its callers, and recovers from failures.
 
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const OFTEN: Duration = Duration::from_millis(1);
 const RARELY: Duration = Duration::from_secs(3_600);
 
-/// Answers when the test says what, and tells what it was asked.
+/// A feed with scripted answers that reports its queries.
 struct Scripted {
     asked: Sender<Query>,
     answers: Receiver<Result<Frame, FeedError>>,
@@ -22,7 +22,7 @@ struct Scripted {
 
 impl Feed for Scripted {
     fn frame(&mut self, query: &Query) -> Result<Frame, FeedError> {
-        // When the test has ended nobody is asked any more.
+        // The test may have ended.
         let _ = self.asked.send(query.clone());
         self.answers
             .recv()
@@ -56,7 +56,7 @@ fn a_slow_feed_keeps_nobody_waiting() {
     let (feed, questions, answer) = scripted();
     let watch = Watch::start(feed, Query::default(), OFTEN).unwrap();
     questions.recv_timeout(DEADLINE).unwrap();
-    // It is being asked, and answers nothing: all of this returns at once all the same.
+    // The feed blocks, but these calls return at once.
     assert!(watch.later_than(0).is_none());
     for limit in 1..=100 {
         watch.ask(Query {
@@ -65,7 +65,7 @@ fn a_slow_feed_keeps_nobody_waiting() {
         });
     }
     answer.send(Ok(frame(1))).unwrap();
-    // Of all that was asked meanwhile only the last is asked in fact.
+    // Of the queries meanwhile only the last is sent.
     let next = questions.recv_timeout(DEADLINE).unwrap();
     assert_eq!(next.limit, 100);
     let reading = await_reading(&watch, |reading| reading.frame.is_some());
@@ -125,7 +125,7 @@ fn the_thread_ends_with_its_watch() {
     questions.recv_timeout(DEADLINE).unwrap();
     drop(watch);
     answer.send(Ok(frame(1))).unwrap();
-    // The feed is dropped, and with it the sender of questions.
+    // The feed is dropped, and with it the sender of queries.
     assert!(questions.recv_timeout(DEADLINE).is_err());
 }
 

@@ -22,7 +22,7 @@ use ratatui::{
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
 };
 
-/// A screen and the readings it is fed with.
+/// A screen and its readings.
 pub(crate) struct Stage {
     pub(crate) screen: Screen,
     reading: Reading,
@@ -43,7 +43,7 @@ impl Stage {
         }
     }
 
-    /// A frame comes that answers what is asked.
+    /// Shows a frame that answers the current query.
     pub(crate) fn show(&mut self, frame: Frame) -> &mut Self {
         self.now = Instant::now();
         let query = Arc::new(self.screen.query().clone());
@@ -93,7 +93,7 @@ impl Stage {
         terminal
     }
 
-    /// That all of these are on the screen of the smallest size.
+    /// Checks that these texts are on a screen of the smallest size.
     #[track_caller]
     pub(crate) fn check(&self, wanted: &[&str]) {
         check(&self.text(), wanted);
@@ -114,7 +114,7 @@ pub(crate) fn check_not(text: &str, unwanted: &[&str]) {
     }
 }
 
-/// The frame of a small system after so many half seconds, all of whose counters have grown evenly.
+/// The frame of a small system after `step` half seconds; all counters grow evenly.
 pub(crate) fn frame(step: u64) -> Frame {
     Frame {
         sequence: step + 1,

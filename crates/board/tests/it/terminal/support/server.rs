@@ -1,4 +1,4 @@
-//! A server on loopback that says what a test has it say, to one connection after the other.
+//! A server with scripted answers, one connection after the other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The longest that a request, or the end of a connection, is waited for.
+/// The time limit for a request and for the end of a connection.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// What it does with one connection.
+/// The answer to one connection.
 #[derive(Clone)]
 pub(crate) enum Act {
     /// Answers the first request with these bytes and closes.
     Say(Vec<u8>),
-    /// Reads the request and says nothing until the other side is gone.
+    /// Reads the request and sends nothing until the client closes.
     Keep,
     /// Closes at once.
     Hang,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens, and does the `acts` with as many connections; refuses further ones.
+    /// Performs one act for each connection; refuses further ones.
     pub(crate) fn start(acts: Vec<Act>) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), acts)
     }
@@ -47,7 +47,7 @@ impl Server {
                 let _ = sender.send(request(&stream));
                 match act {
                     Act::Say(bytes) => {
-                        // The other side may have had enough of it.
+                        // The client may have closed.
                         let _ = (&stream).write_all(&bytes);
                     }
                     _ => {
