@@ -1,6 +1,6 @@
-//! A hundred callers of each of two processes miss the same key at once: how often is it fetched?
+//! A hundred callers in each of two processes miss the same key concurrently: how often is it fetched?
 //!
-//! It starts a `redis-server` of its own, on a free port of loopback.
+//! It starts its own `redis-server` on a free port of localhost.
 //!
 //! ```text
 //!   cargo run --release -p freeboard-cache --example stampede

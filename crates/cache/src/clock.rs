@@ -28,7 +28,7 @@ pub struct SimulatedClock {
 
 #[cfg(feature = "test-util")]
 impl SimulatedClock {
-    /// A clock that stands at `now_ms` since 1970.
+    /// A clock that shows `now_ms` since 1970 until it is advanced.
     #[must_use]
     pub fn new(now_ms: u64) -> Self {
         Self {

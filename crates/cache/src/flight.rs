@@ -5,7 +5,7 @@
 //!   ─────────▶ Getting ──▶ Leasing ─────────────────────────────▶ Held ──fill──▶ Filling
 //!                             │  ▲                                  │
 //!                        wait │  │ notified, due          given up, │
-//!                             ▼  │                   or time is over │
+//!                             ▼  │                   or expired      │
 //!                            Waiting ◀──────────────────────────────┘
 //! ```
 //!
@@ -19,7 +19,7 @@ use freeboard_flow::Backoff;
 
 use crate::{call::Reply, lease::Found};
 
-/// Every so many refused callers, callers that no longer wait are removed.
+/// Refused callers between two removals of callers that no longer wait.
 const SWEEP_EVERY: u32 = 64;
 
 /// A caller, and the deadline of its wait for another's fetch.

@@ -21,7 +21,7 @@ enum Step {
     Join {
         key: u8,
     },
-    /// One of the questions under way has an answer.
+    /// One of the pending requests is answered.
     Resolve {
         question: prop::sample::Index,
         how: u8,
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// All that is under way is answered, and time goes on, until nobody is left.
+    /// Answers all requests and advances the time until no caller is left.
     fn settle(&mut self) {
         const ROUNDS_MAX: u32 = 100;
         for _ in 0..ROUNDS_MAX {

@@ -1,13 +1,13 @@
 //! The decisions of the lease protocol: plain functions of an entry and the time.
 //!
-//! The scripts in `scripts/` do the same inside of Redis, line by line; a property test runs both beside each
-//! other and compares every answer and every byte.
+//! The scripts in `scripts/` do the same inside Redis, line by line. A property test runs both and compares every
+//! answer and every byte.
 //!
 //! ```text
 //!              lease                          fill (its token)
 //!   nothing ───────────▶ nothing, leased ─────────────────────▶ value
 //!      ▲                   │         ▲                            │ time
-//!      │ release, its time │         └─────────── lease ───────── stale value
+//!      │ release, expiry   │         └─────────── lease ───────── stale value
 //!      ├───────────────────┘                                      │ time
 //!      └── invalidate (voids any token, leaves the rate limit) ───┘
 //! ```
@@ -16,75 +16,75 @@ use bytes::Bytes;
 
 use crate::entry::{Entry, Kind, Token};
 
-/// A lease whose time is over is remembered so long, so that whoever takes it over knows that its holder died.
+/// An expired lease is remembered for this time, so that the next holder knows that the previous one failed.
 pub const DEAD_LEASE_KEPT_MS: u64 = 60_000;
 
-/// What a caller asks a lease with.
+/// A caller's request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// The token that the caller is to have. Nobody has had it before.
+    /// The new, unique token of the caller.
     pub token: Token,
     /// The `fresh_until_ms` of the fresh value that the caller wants to refresh early; 0 if it has none.
     pub seen_ms: u64,
-    /// How long the lease holds.
+    /// Duration of the lease.
     pub lease_ms: u64,
-    /// How long nobody else gets one, counted from now.
+    /// Rate limit: no other lease is granted for this time from now.
     pub every_ms: u64,
-    /// Until when the caller waits for the answer. After that nobody would have the lease.
+    /// The caller waits for the answer until then. A later grant would have no holder.
     pub valid_until_ms: u64,
 }
 
-/// What became of it.
+/// The answer to a request for a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseOutcome {
-    /// The caller fetches.
+    /// The caller must fetch.
     Granted {
-        /// What may be used meanwhile.
+        /// The usable stale value.
         stale: Option<Entry>,
-        /// Whether a holder before it let its lease run out.
+        /// Whether the previous holder let its lease expire.
         is_takeover: bool,
     },
-    /// Somebody else has the lease, or had it a moment ago; or the request has come too late.
+    /// Another caller holds the lease, or the rate limit holds, or the request is too late.
     Wait {
-        /// What may be used meanwhile. Without it a caller in time is noted as waiting.
+        /// The usable stale value. Without it, a caller in time is recorded as waiting.
         stale: Option<Entry>,
-        /// When the lease and the rate limit are over.
+        /// End of the lease and the rate limit.
         until_ms: u64,
     },
-    /// Somebody has filled it.
+    /// Another caller has filled it.
     Value(Entry),
 }
 
-/// What a holder fills with.
+/// The fill of a holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// Of its lease.
+    /// The token of its lease.
     pub token: Token,
-    /// The value, or that there is none.
+    /// The value; `None` if there is none.
     pub value: Option<Bytes>,
-    /// What the fetch took.
+    /// Duration of the fetch.
     pub cost_ms: u32,
-    /// How long it is fresh.
+    /// Time for which it is fresh.
     pub fresh_ms: u64,
-    /// How long it may be used after that.
+    /// Time after that for which it may be used.
     pub stale_ms: u64,
 }
 
-/// What invalidating leaves of a value.
+/// What an invalidation leaves of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// Nothing: nobody gets it any more.
+    /// Nothing.
     Nothing,
-    /// A stale value, for at most so many ms.
+    /// A stale value, for at most this many ms.
     Stale(u64),
 }
 
-/// What became of a fill, a release or an invalidation.
+/// The result of a fill, a release or an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Whether it was done: the token was good, or there was something to invalidate.
+    /// Whether it took effect: the token was valid, or there was an entry to invalidate.
     pub is_done: bool,
-    /// Whether those who wait are notified.
+    /// Whether waiting callers are notified.
     pub is_published: bool,
 }
 
@@ -93,33 +93,33 @@ const UNDONE: Change = Change {
     is_published: false,
 };
 
-/// One key of a Redis, as the protocol sees it.
+/// One key in Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     entry: Option<Entry>,
 }
 
 impl Slot {
-    /// A key under which this stands.
+    /// A key with this entry.
     #[must_use]
     pub const fn new(entry: Option<Entry>) -> Self {
         Self { entry }
     }
 
-    /// What stands under the key, also if its time to live is over.
+    /// The entry, even if expired.
     #[must_use]
     pub fn into_entry(self) -> Option<Entry> {
         self.entry
     }
 
-    /// What stands under the key now; nothing once its time to live is over.
+    /// The entry, unless expired.
     #[must_use]
     pub fn entry(&self, now_ms: u64) -> Option<&Entry> {
         let is_alive = |entry: &&Entry| now_ms < gone_at_ms(entry);
         self.entry.as_ref().filter(is_alive)
     }
 
-    /// Asks for a lease.
+    /// Handles a request for a lease.
     pub fn lease(&mut self, now_ms: u64, request: &LeaseRequest) -> LeaseOutcome {
         let mut entry = self.load(now_ms);
         if entry.is_fresh(now_ms) && entry.fresh_until_ms != request.seen_ms {
@@ -127,12 +127,12 @@ impl Slot {
         }
         let stale = entry.is_usable(now_ms).then(|| entry.clone());
         if holds(&entry, &request.token, now_ms) {
-            // The answer to the first time was lost.
+            // The answer to the first request was lost.
             let is_takeover = false;
             return LeaseOutcome::Granted { stale, is_takeover };
         }
         if now_ms > request.valid_until_ms {
-            // Should the caller be there all the same, it asks again.
+            // A caller that still waits asks again.
             let until_ms = now_ms;
             return LeaseOutcome::Wait { stale, until_ms };
         }
@@ -152,7 +152,7 @@ impl Slot {
         LeaseOutcome::Granted { stale, is_takeover }
     }
 
-    /// The holder has fetched.
+    /// Handles a fill.
     pub fn fill(&mut self, now_ms: u64, fill: &Fill) -> Change {
         let mut entry = self.load(now_ms);
         if !holds(&entry, &fill.token, now_ms) {
@@ -170,7 +170,7 @@ impl Slot {
             fresh_until_ms,
             keep_until_ms: fresh_until_ms + fill.stale_ms,
             lease_until_ms: 0,
-            // What has become stale in its own time may be fetched again.
+            // A value that became stale by time may be fetched again.
             rate_until_ms: entry.rate_until_ms.min(fresh_until_ms),
             token: Token::default(),
             value: fill.value.clone().unwrap_or_default(),
@@ -182,7 +182,7 @@ impl Slot {
         }
     }
 
-    /// The holder gives up. The next one gets the lease at once.
+    /// Handles a release. The next caller gets the lease at once.
     pub fn release(&mut self, now_ms: u64, token: &Token) -> Change {
         let mut entry = self.load(now_ms);
         if !holds(&entry, token, now_ms) {
@@ -199,7 +199,7 @@ impl Slot {
         }
     }
 
-    /// What is cached is not true any more, nor is what is being fetched.
+    /// Handles an invalidation: removes the value, and voids the token of a fetch in progress.
     pub fn invalidate(&mut self, now_ms: u64, leave: Leave) -> Change {
         if self.entry(now_ms).is_none() {
             return UNDONE;
@@ -215,7 +215,7 @@ impl Slot {
             }
             Leave::Stale(_) => {}
         }
-        // Under the rate limit there is nothing to be had yet.
+        // Within the rate limit, waiting callers could not get a lease yet.
         let is_published = entry.is_awaited && now_ms >= entry.rate_until_ms;
         entry.is_awaited &= !is_published;
         self.save(entry, now_ms);
@@ -225,7 +225,7 @@ impl Slot {
         }
     }
 
-    /// The entry without what is too old to be used.
+    /// The entry, without a value that may not be used.
     fn load(&self, now_ms: u64) -> Entry {
         let mut entry = self.entry(now_ms).cloned().unwrap_or_default();
         if !entry.is_usable(now_ms) {
@@ -251,7 +251,7 @@ fn holds(entry: &Entry, token: &Token, now_ms: u64) -> bool {
     !token.is_none() && entry.token == *token && now_ms < entry.lease_until_ms
 }
 
-/// When Redis forgets the entry.
+/// When Redis removes the entry.
 pub(crate) fn gone_at_ms(entry: &Entry) -> u64 {
     let lease_ms = match entry.token.is_none() {
         true => 0,

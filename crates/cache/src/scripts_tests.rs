@@ -160,7 +160,7 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
         }
         let stored = redis.get(key).wait().unwrap();
         let stored = stored.map(|raw| Entry::decode(&raw).expect("an entry of ours"));
-        // What is over by the simulated time is forgotten by the real one, later.
+        // Keys expire by real time, later than by simulated time.
         let modelled = slot.entry(now_ms).cloned();
         if modelled.is_some() {
             prop_assert_eq!(stored, modelled);

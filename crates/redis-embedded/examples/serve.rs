@@ -1,4 +1,4 @@
-//! A server by itself, until Ctrl-C. To be set beside a real one with `redis-cli` and `redis-benchmark`.
+//! Runs a server until Ctrl-C, for `redis-cli` and `redis-benchmark`.
 //!
 //! ```text
 //!   cargo run --release -p freeboard-redis-embedded --example serve -- --port 6390
@@ -14,10 +14,10 @@ use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
 
 #[derive(Parser)]
 struct Arguments {
-    /// 0 takes any that is free
+    /// 0 means any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// What clients have to show [default: nothing]
+    /// The password of clients [default: none]
     #[arg(long)]
     password: Option<String>,
     #[arg(long, default_value_t = 2)]

@@ -21,7 +21,7 @@ pub(crate) type CommandResult = Result<(), Refusal>;
 pub(crate) struct Command {
     /// In capitals; a subcommand is written as `CLIENT|SETNAME`.
     pub(crate) name: &'static str,
-    /// Number of arguments including the name; negative means at least so many.
+    /// Number of arguments including the name; a negative number is a minimum.
     pub(crate) arity: i32,
     pub(crate) action: Action,
 }

@@ -34,7 +34,7 @@ enum Phase {
     Lingering(usize),
 }
 
-/// The connection is over.
+/// The connection must be closed.
 struct Over;
 
 impl From<io::Error> for Over {

@@ -1,6 +1,6 @@
 //! The state that all connections share, and the sweep of expired keys.
 //!
-//! A connection takes the lock once for all requests of one read, so a request costs no lock of its own. Shards would
+//! A connection takes the lock once for all requests of one read, not once per request. Shards would
 //! let connections run in parallel, but most of a request's time is spent in the kernel, outside the lock.
 
 use std::{

@@ -66,7 +66,7 @@ impl Redis {
     /// Blocks the calling thread until all connections are up.
     ///
     /// # Errors
-    /// [`RedisError::Down`] with the reason, when the server refuses a connection or the time is over. The
+    /// [`RedisError::Down`] with the reason, when the server refuses a connection or the time has passed. The
     /// client continues to connect.
     pub fn wait_up(&self, timeout: Duration) -> Result<(), RedisError> {
         self.target.wait_up(timeout)

@@ -193,7 +193,7 @@ impl SubmitQueue {
         self.nudge();
     }
 
-    /// Waits until the connection is up, the server refuses it, or the time is over.
+    /// Waits until the connection is up, the server refuses it, or the time has passed.
     pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
         let mut state = self.state.lock();
         loop {

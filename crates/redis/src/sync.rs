@@ -1,6 +1,5 @@
 //! The atomics of this crate, in one place.
 //!
-//! The standard library's even under loom: they are figures for readers; what orders threads here is
-//! the queue's mutex.
+//! They are the standard library's even under loom: they count, and the submit queue's mutex orders the threads.
 
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

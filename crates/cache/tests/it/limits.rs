@@ -1,4 +1,4 @@
-//! Bounds, and Redis being down: each with an error of its own, and counted.
+//! Limits, and failures of Redis: each has its own error and counter.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -111,7 +111,7 @@ fn keys_and_values_have_a_largest_size() {
     assert_eq!(found.value, Some(largest), "also under the empty key");
 }
 
-/// A cache whose Redis has gone.
+/// A cache whose Redis was stopped.
 fn without_redis(bench: &mut Bench, options: CacheOptions) -> Cache {
     let cache = bench.cache_with(options);
     bench.server.kill();
@@ -157,7 +157,7 @@ fn without_redis_a_bounded_number_fetches_and_it_comes_back() {
     let is_full = |error: &CacheError| matches!(error, CacheError::FetchesFull(_));
     assert!(outcome.as_ref().is_err_and(is_full), "{outcome:?}");
 
-    // One for each key; who came while it fetched fetches next.
+    // One fetch per key; a caller that joined meanwhile fetches next.
     let late = pending(&cache, "a");
     assert_eq!(fill(a, "v"), Filled::Unleased);
     assert_eq!(fill(late.lease(), "w"), Filled::Unleased);

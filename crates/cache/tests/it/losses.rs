@@ -1,5 +1,5 @@
-//! Rows of the race table in which something is lost, late or overtaken, against a real Redis: behind a proxy
-//! that holds answers back, or with a server that stands still.
+//! Rows of the race table in which something is lost, late or overtaken, against a real Redis: behind a proxy that
+//! holds answers back, or with a paused server.
 
 use std::time::Duration;
 
@@ -249,7 +249,7 @@ fn a_script_that_runs_after_its_client_gave_up_leaves_no_lease() {
             "{outcome:?}"
         );
         if !is_lost {
-            // The cache knows the time as well as a look-up of it takes.
+            // The error of the cache's time is at most one request for it.
             let now = bench.redis.time().wait().unwrap();
             eventually("a second has passed", || {
                 bench.redis.time().wait().unwrap() > now + SECOND

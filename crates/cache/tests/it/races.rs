@@ -98,7 +98,7 @@ fn an_invalidation_keeps_the_rate_limit() {
 #[test]
 fn a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over() {
     let Some(bench) = start() else { return };
-    // Nobody looks in between: neither a poll nor the end of the wait.
+    // Neither a poll nor a timeout wakes it.
     let seldom = CacheOptions {
         poll: NEVER,
         wait_max: SECOND * 3_600,
@@ -300,7 +300,7 @@ fn the_clocks_of_clients_do_not_matter() {
     assert!(lease(&cache, "simulated").stale().is_some());
     assert_eq!(bench.clock.now_ms(), BEGIN_MS + 60_000);
 
-    // And the server's own: what it says before and after stands in the entry.
+    // And the server's clock: the entry's time lies between two times of the server.
     let options = CacheOptions {
         clock: None,
         ..bench.options()
@@ -354,7 +354,7 @@ fn a_foreign_value_is_a_miss_and_is_counted() {
         assert_eq!(fill(lease(&cache, key), "v"), Filled::Stored);
         assert_eq!(value(&cache, key), fresh("v"));
     }
-    // By `get` and by the look-up, of each.
+    // Two counts per key: `get` and the look-up.
     assert_eq!(cache.snapshot().foreign, 2 * keys.len() as u64);
 }
 

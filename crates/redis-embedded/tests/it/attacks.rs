@@ -1,7 +1,7 @@
 //! Bytes to a server without a password, and its replies up to its end of the connection.
 //!
 //! To add an attack, add a line: the bytes, and all replies. `QUIT` is sent behind the bytes, so the replies to
-//! requests end with `+OK`. An empty answer means that the server closes the connection without a word. A real Redis
+//! requests end with `+OK`. An empty answer means that the server closes the connection silently. A real Redis
 //! of the same version, where there is one, has to reply the same.
 
 use crate::common::{

@@ -1,4 +1,4 @@
-//! Clients that ask for too much, or take nothing of it; and what the keys may take.
+//! Clients that request too much or read nothing, and the memory limit of keys.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -188,7 +188,7 @@ fn further_connections_are_refused() {
 fn what_is_no_request_is_refused_and_the_refusal_arrives() {
     let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
-    // What is behind it is never looked at, and resets nothing.
+    // The bytes after it are ignored, and do not reset the connection.
     let bytes = [&words("PING")[..], b"*1\r\n!\r\n", &vec![b'x'; 500_000]].concat();
     peer.send(&bytes);
     let replies = peer.read_to_end();

@@ -134,7 +134,7 @@ fn commands_find_the_nodes_that_have_their_keys() {
     );
 }
 
-/// Moves a slot, with a look at the load between the steps.
+/// Moves a slot, with a pause for the load between the steps.
 fn migrate(slot: u16, from: &Node, to: &Node, all: &[Node], mut pause: impl FnMut()) {
     let set_slot = |on: &Node, how: &str, id: &str| {
         let command = cluster_command("SETSLOT").integer(slot.into()).arg(how);
@@ -212,7 +212,7 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
         })
     };
     let mut threads: Vec<_> = (0..3).map(load).collect();
-    // Of several keys, some of which have gone: refused until all have.
+    // Several keys: refused while some have migrated and others have not.
     let reader = (cluster.clone(), is_over.clone());
     threads.push(thread::spawn(move || {
         let (cluster, is_over) = reader;

@@ -1,4 +1,4 @@
-//! Redirections, loops and dead nodes: a cluster of two scripted servers.
+//! Redirections, loops and dead nodes, with a cluster of two scripted servers.
 
 use std::{
     sync::{
@@ -211,7 +211,7 @@ fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
     *nodes.owners.lock().unwrap() = [1, 0];
     let (_system, cluster) = connect_once(&nodes);
     let outcomes = Outcomes::new();
-    // Many at once: each ASKING must stand right before its own command.
+    // Concurrent commands: each ASKING must directly precede its command.
     (0..100).for_each(|number| {
         cluster
             .get(format!("{KEY}{number}"))

@@ -1,4 +1,4 @@
-//! A server that fails in every way: each command has one outcome, in order, and what waits is bounded.
+//! A failing server: each command has one outcome, in order, and queues are bounded.
 
 use std::{
     net::Shutdown,

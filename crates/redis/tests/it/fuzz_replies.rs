@@ -1,6 +1,5 @@
-//! Whatever a server answers, reading it ends, panics nowhere, and is the same however it is cut.
-//!
-//! The bounded form of `fuzz/`, with the same checks.
+//! Parsing of arbitrary replies ends, never panics, and does not depend on how they are cut: the bounded form of
+//! `fuzz/`, with the same checks.
 
 use std::{fs, path::Path};
 
@@ -8,7 +7,7 @@ use proptest::{prelude::*, sample::Index};
 
 use crate::common::replies::check;
 
-/// What the fuzzer begins with.
+/// The seeds of the fuzzer.
 fn seeds() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replies");
     let files = fs::read_dir(folder).unwrap();
@@ -17,7 +16,7 @@ fn seeds() -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Bytes of which most mean something.
+/// Mostly meaningful bytes.
 fn byte() -> impl Strategy<Value = u8> {
     let known = b"*$%~>|+-:,(_#!=0123456789\r\n".to_vec();
     prop_oneof![4 => prop::sample::select(known), 1 => any::<u8>()]

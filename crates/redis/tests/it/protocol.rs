@@ -1,4 +1,4 @@
-//! The parser: any cut of a stream gives the same values, and no input is too strange.
+//! The parser: values do not depend on how a stream is cut, and malformed input is refused.
 
 use std::iter;
 

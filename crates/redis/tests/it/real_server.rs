@@ -1,4 +1,4 @@
-//! Logging in, scripts, transactions, subscriptions and restarts, against a real server.
+//! Logging in, scripts, pipelines, subscriptions and restarts, against a real server.
 
 use freeboard_redis::{
     Command, DownReason, Pipeline, PubSub, Redis, RedisError, RedisOptions, Routing, Script, Value,
@@ -200,7 +200,7 @@ fn messages_come_and_come_again_after_the_connection_was_lost() {
     assert_eq!(publisher.publish("other", "one").wait(), Ok(1));
     has(message("other", "one"));
 
-    // A second one on the same channel is told at once that it stands.
+    // A second subscriber of the channel gets `Subscribed` at once.
     let (other_kept, other) = Collector::spawn(&system);
     let second = redis.subscribe("news", other).unwrap();
     eventually("told", || {

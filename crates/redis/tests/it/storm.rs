@@ -1,4 +1,4 @@
-//! A server that fails at random, and futures that are dropped at random, under load from several threads.
+//! Random server failures and randomly dropped futures, under load from several threads.
 
 use std::{
     future::{Future, IntoFuture},

@@ -1,5 +1,5 @@
-//! Subscriptions that come and go: what is under way for them is bounded, and in the end the server has
-//! those that are wanted.
+//! Subscriptions that come and go: the commands in flight for them are bounded, and finally the server has exactly
+//! the wanted ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,11 +20,11 @@ use crate::common::{
     figures, options,
 };
 
-/// What the server knows of the present connection.
+/// The server's state of the current connection.
 #[derive(Default)]
 struct Channels {
     subscribed: BTreeSet<Bytes>,
-    /// Commands that changed nothing.
+    /// Commands without effect.
     idle: Vec<Bytes>,
 }
 
@@ -114,9 +114,9 @@ fn a_stalled_server_bounds_the_subscriptions_that_come_and_go() {
 #[test]
 fn after_any_changes_the_server_has_what_is_wanted() {
     const STEPS: u64 = 4_000;
-    /// One in so many steps waits until the server has caught up.
+    /// One of this many steps waits until the server has caught up.
     const WAITS: u64 = 4;
-    /// One in so many commands is the last that the server takes on its connection.
+    /// After one of this many commands, the server closes the connection.
     const LAST: u64 = 100;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = now.unwrap().as_nanos() as u64;

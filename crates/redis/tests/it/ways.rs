@@ -1,4 +1,4 @@
-//! The ways of sending a command, and what becomes of it when client, actor or system end.
+//! The ways to send a command, and its outcome when client, actor or system terminate.
 
 use std::{sync::Arc, thread, time::Instant};
 

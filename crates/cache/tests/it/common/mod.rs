@@ -63,7 +63,7 @@ pub(crate) fn redis_options(port: u16) -> RedisOptions {
 /// Start of simulated clocks: in 2001, unlike any machine's clock.
 pub(crate) const BEGIN_MS: u64 = 1_000_000_000_000;
 
-/// A Redis, a simulated clock, and caches that each stand for a process.
+/// A Redis, a simulated clock, and caches; each cache represents a process.
 pub(crate) struct Bench {
     pub(crate) server: Server,
     pub(crate) system: System,
@@ -211,7 +211,7 @@ impl Pending {
     }
 }
 
-/// Waits until a look-up has been told to wait.
+/// Waits until a look-up waits.
 pub(crate) fn until_waiting(cache: &Cache) {
     eventually("it waits", || cache.snapshot().leases_refused > 0);
 }

@@ -36,17 +36,17 @@ impl Hold {
         self.with(|state| (state.is_held, state.held_bytes) = (true, 0));
     }
 
-    /// What was held back passes, and what follows is held.
+    /// Held answers pass; following ones are held.
     pub(crate) fn step(&self) {
         self.with(|state| (state.steps, state.held_bytes) = (1, 0));
     }
 
-    /// What was held back passes, and all that follows.
+    /// Held and following answers pass.
     pub(crate) fn pass(&self) {
         self.with(|state| state.is_held = false);
     }
 
-    /// What was held back is lost, and so is the connection.
+    /// Held answers and the connection are lost.
     pub(crate) fn cut(&self) {
         self.with(|state| (state.is_held, state.is_cut) = (false, true));
     }
@@ -110,7 +110,7 @@ pub(crate) struct Keeping {
     kept: mpsc::Receiver<Kept>,
 }
 
-/// A script on its way. Nothing that its client sends behind it arrives.
+/// A delayed script. Later requests of its client do not arrive.
 pub(crate) struct Kept {
     script: Vec<u8>,
     client: TcpStream,
@@ -196,7 +196,7 @@ fn ask(mut from: TcpStream, mut to: TcpStream, is_armed: &AtomicBool) -> Vec<u8>
     Vec::new()
 }
 
-/// Passes answers on while there is somebody who reads them.
+/// Passes answers on while the client reads them.
 fn answer(mut from: TcpStream, mut to: TcpStream, answered: &mpsc::Sender<()>) {
     let mut buffer = [0; 4_096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

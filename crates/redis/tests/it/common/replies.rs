@@ -1,22 +1,22 @@
-//! Bytes as replies, and what must be true of reading them whatever they are.
+//! Invariants of parsing arbitrary bytes as replies.
 //!
-//! One function for the fuzzer and for the tests: [`check`] panics where an invariant does not hold.
+//! [`check`], for the fuzzer and the tests, panics if an invariant does not hold:
 //!
-//! - Nothing panics, and everything ends.
-//! - However the bytes are cut, the same values come of them, and the same error.
-//! - Values that were read are read again from how a server writes them.
-//! - An error stands within the bytes. Tighter limits refuse more, and change no value.
+//! - Parsing ends without a panic.
+//! - Values and error do not depend on how the bytes are cut.
+//! - Values survive encoding and parsing again.
+//! - The offset of an error is within the bytes. Tighter limits refuse more, and change no value.
 
 use freeboard_redis::protocol::{Limits, Malformed, Parser, Value};
 
-/// What a stream came to: values, and the error that ended it.
+/// The values of a stream, and the error that ended it.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) values: Vec<Value>,
     pub(crate) error: Option<Malformed>,
 }
 
-/// Limits that short streams come up against.
+/// Limits that short streams reach.
 const TIGHT: Limits = Limits {
     bulk_bytes: 16,
     elements: 8,
@@ -24,7 +24,7 @@ const TIGHT: Limits = Limits {
     nesting: 2,
 };
 
-/// Parses a stream that comes in `pieces`.
+/// Parses a stream that arrives in `pieces`.
 pub(crate) fn parse<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Parsed {
     let mut parser = Parser::new(limits);
     let mut values = Vec::new();
@@ -42,13 +42,13 @@ pub(crate) fn parse<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8
                 }
             }
         }
-        assert!(piece.is_empty(), "what is not whole is kept");
+        assert!(piece.is_empty(), "partial values are kept");
     }
     let error = None;
     Parsed { values, error }
 }
 
-/// Reads bytes in every way there is.
+/// Checks the invariants.
 pub(crate) fn check(bytes: &[u8]) {
     let whole = parse(Limits::default(), [bytes]);
     for length in [1, 2, 3, 7] {
@@ -64,13 +64,13 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(shown(&again).0, shown(&whole).0);
     assert_eq!(again.error, None);
     let tight = [parse(TIGHT, [bytes]), parse(TIGHT, bytes.chunks(1))].map(|it| shown(&it));
-    // Which limit is seen first depends on the cut.
+    // The cut decides which limit is reached first.
     assert_eq!(tight[0].0, tight[1].0);
     assert_eq!(tight[0].1.is_some(), tight[1].1.is_some());
     assert!(shown(&whole).0.starts_with(&tight[0].0));
 }
 
-/// As text: not a number is not equal to itself.
+/// As text, because NaN is not equal to itself.
 fn shown(parsed: &Parsed) -> (Vec<String>, Option<Malformed>) {
     let values = parsed.values.iter().map(|value| format!("{value:?}"));
     (values.collect(), parsed.error)
