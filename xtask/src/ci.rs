@@ -47,7 +47,25 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
             "--workspace",
             "--all-targets",
             "--features",
-            "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry",
+            "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry,\
+             freeboard-lab/real-backends",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    )?;
+    // The first build of a user.
+    cargo_step(
+        steps,
+        root,
+        "lints without real back ends",
+        Cargo::new([
+            "clippy",
+            "-p",
+            "freeboard-fetcher",
+            "-p",
+            "freeboard-lab",
+            "--all-targets",
             "--",
             "-D",
             "warnings",

@@ -100,6 +100,7 @@ fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
 fn fetcher_kills(seed: u64) -> Cargo {
     Cargo::new(["test", "--release"])
         .with_arguments(["-p", "freeboard-lab", "--test", "fetcher_kills"])
+        .with_arguments(["--features", "real-backends"])
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_NOTIFICATIONS", NOTIFICATIONS.to_string())
 }

@@ -12,7 +12,7 @@ use std::{io, time::Duration};
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
 use freeboard_net::poller::{Poller, mio::net::TcpStream};
-use freeboard_net::tcp::{Accepted, Arrived, Place, Socket};
+use freeboard_net::tcp::{Accepted, Arrived, ConnectionGuard, Socket};
 
 use crate::{dialogue::Dialogue, session::Session};
 
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
     /// Whether the inbox lacks the rest of a request, or is empty.
     is_hungry: bool,
     phase: Phase,
-    place: Place,
+    guard: ConnectionGuard,
 }
 
 impl Connection {
@@ -68,7 +68,7 @@ impl Connection {
             inbox: BytesMut::new(),
             is_hungry: true,
             phase: Phase::Open,
-            place: accepted.place,
+            guard: accepted.guard,
         }
     }
 
@@ -222,7 +222,7 @@ impl Actor for Connection {
         self.socket = Some(Socket::accepted(stream, &self.poller, call));
         let message_came = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
         self.dialogue.session.member.listen_with(message_came);
-        self.place
+        self.guard
             .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.over(cx)));
         self.run(cx);
     }

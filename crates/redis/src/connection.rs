@@ -236,7 +236,7 @@ impl Connection {
                 && self.outstanding.due_ns() <= now_ns
             {
                 // A reply may be there that the poller has not found yet, as after a pause of the process.
-                wire.socket.look_again();
+                wire.socket.assume_readable();
             }
             let has_read = self.read()?;
             self.outstanding.expire(now_ns, &mut self.outcomes);
