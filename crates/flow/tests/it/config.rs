@@ -28,8 +28,8 @@ fn defaults_are_as_documented() {
         (65_536, 32_768, 65_536)
     );
     assert_eq!(
-        (lane.overload_policy(), lane.batch_size()),
-        (Overload::Wait, None)
+        (lane.overload_policy(), lane.batch_at(0)),
+        (Overload::Wait, 128)
     );
     let mailbox = MailboxConfig::default();
     assert_eq!(mailbox, MailboxConfig::lanes(vec![lane]));

@@ -22,7 +22,7 @@ proptest! {
                 outstanding -= n;
             }
             prop_assert_eq!(credit.outstanding(), outstanding);
-            prop_assert_eq!(credit.available() + credit.outstanding(), credit.window());
+            prop_assert_eq!(credit.available() + credit.outstanding(), window);
         }
     }
 
