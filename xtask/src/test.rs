@@ -1,7 +1,6 @@
-//! `cargo xtask test`: every test of the workspace, with the real components that some of them need.
+//! `cargo xtask test`: every test of the workspace, with the programs that some of them need.
 //!
-//! Nothing stops it halfway: all parts run, and the table at the end shows which failed and which
-//! were left out for want of a component.
+//! All parts run even if one fails; the table at the end shows failed and skipped parts.
 
 use anyhow::Result;
 
@@ -29,7 +28,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
 
-    // Results are judged by `finish`, so that one failing part does not hide the next.
+    // `finish` reports failures, so that one failing part does not hide the next.
     let _ = steps.run("tests", || {
         Cargo::new(["test", "--workspace", "--all-targets", "--no-fail-fast"])
             .with_arguments(REAL_BACKENDS)
