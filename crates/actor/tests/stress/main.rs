@@ -4,10 +4,12 @@
 //!
 //! The tests run a few seeds each. `FREEBOARD_STRESS_SEEDS` says how many, `FREEBOARD_STRESS_SEED` which one is the first.
 //! A seed fixes all choices, not how the threads interleave.
+//!
+//! A process of its own: it installs a panic hook.
 #![cfg(not(loom))]
 
 mod balance;
-#[path = "../common/mod.rs"]
+#[path = "../it/common.rs"]
 mod common;
 mod member;
 mod observed;
