@@ -24,8 +24,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
-    const FEATURES: &str = "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry,\
-        freeboard-lab/real-backends";
+    const FEATURES: &str = "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry,freeboard-lab/real-backends";
     let format = Cargo::new(["fmt", "--all", "--check"]);
     cargo_step(steps, root, "format", format)?;
     let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);
@@ -39,8 +38,17 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     ]);
     cargo_step(steps, root, "lints", lints)?;
     // The first build of a user.
-    let lints = Cargo::new(["clippy", "-p", "freeboard-fetcher", "-p", "freeboard-lab"])
-        .with_arguments(["--all-targets", "--", "-D", "warnings"]);
+    let apps = [
+        "-p",
+        "freeboard-fetcher",
+        "-p",
+        "freeboard-lab",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let lints = Cargo::new(["clippy"]).with_arguments(apps);
     cargo_step(steps, root, "lints without real back ends", lints)?;
     dependencies(steps, root)?;
     steps
