@@ -1,4 +1,4 @@
-//! Calls of cargo: built once, shown as a person would type them, and run with the terminal shared.
+//! Calls of cargo that can be run, and printed as a person would type them.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// A call of cargo that can be run and, when it fails, quoted so that it can be repeated.
+/// A call of cargo.
 #[derive(Clone)]
 pub(crate) struct Cargo {
     arguments: Vec<String>,
@@ -48,7 +48,7 @@ impl Cargo {
             .join(" ")
     }
 
-    /// Runs the call in `folder`; its output goes to the terminal as it comes.
+    /// Runs the call in `folder`, with its output on the terminal.
     pub(crate) fn run(&self, folder: &Path) -> Result<()> {
         println!("$ {}", self.command_line());
         let status = Command::new("cargo")
@@ -66,7 +66,7 @@ impl Cargo {
     }
 }
 
-/// `12.3 s`, or `4 min 05 s` for what takes longer than two minutes.
+/// `12.3 s`, or `4 min 05 s` from two minutes on.
 pub(crate) fn readable(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 120 {

@@ -1,6 +1,4 @@
-//! `cargo xtask ci`: all that must hold before a change goes in, cheapest checks first.
-//!
-//! The first failing step ends the run, because what follows would only repeat its message later.
+//! `cargo xtask ci`: all checks of a change, the cheapest first. The first failing step ends the run.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +11,7 @@ use crate::step::Steps;
 use crate::workspace::Package;
 use crate::{deny, loom, sanitizer, test, tidy, workspace};
 
-/// Enough to find every bug we have provoked on purpose, and done in seconds; `soak` takes more.
+/// Finds every bug that we injected on purpose, within seconds; `soak` uses more.
 const LOOM_PREEMPTIONS_MAX_DEFAULT: &str = "2";
 
 pub(crate) fn run() -> Result<()> {
@@ -26,33 +24,32 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
-    cargo_step(
-        steps,
-        root,
-        "format",
-        Cargo::new(["fmt", "--all", "--check"]),
-    )?;
-    cargo_step(
-        steps,
-        root,
-        "format of the peers",
-        Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]),
-    )?;
-    cargo_step(
-        steps,
-        root,
-        "lints",
-        Cargo::new([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry",
-            "--",
-            "-D",
-            "warnings",
-        ]),
-    )?;
+    const FEATURES: &str = "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry,freeboard-lab/real-backends";
+    let format = Cargo::new(["fmt", "--all", "--check"]);
+    cargo_step(steps, root, "format", format)?;
+    let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);
+    cargo_step(steps, root, "format of the peers", format)?;
+    let lints = Cargo::new(["clippy", "--workspace", "--all-targets"]).with_arguments([
+        "--features",
+        FEATURES,
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    cargo_step(steps, root, "lints", lints)?;
+    // The first build of a user.
+    let apps = [
+        "-p",
+        "freeboard-fetcher",
+        "-p",
+        "freeboard-lab",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let lints = Cargo::new(["clippy"]).with_arguments(apps);
+    cargo_step(steps, root, "lints without real back ends", lints)?;
     dependencies(steps, root)?;
     steps
         .run("tidy", tidy::run)
@@ -74,7 +71,7 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     )
 }
 
-/// Advisories and sources, as far as the tool and its database are there.
+/// Checks advisories and sources, if the tool and its database are available.
 fn dependencies(steps: &mut Steps, root: &Path) -> Result<()> {
     const NAME: &str = "dependencies";
     let scope = deny::scope(root);
@@ -87,7 +84,7 @@ fn dependencies(steps: &mut Steps, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tests under the address sanitizer, where there is one.
+/// Runs tests under the address sanitizer, where there is one.
 fn sanitized(steps: &mut Steps, root: &Path) -> Result<()> {
     const NAME: &str = "sanitizer";
     let Some(target) = sanitizer::target() else {
@@ -109,7 +106,7 @@ fn sanitized(steps: &mut Steps, root: &Path) -> Result<()> {
 }
 
 fn cargo_step(steps: &mut Steps, root: &Path, name: &str, call: Cargo) -> Result<()> {
-    // What went wrong is on the terminal already; what is left to say is how to see it again.
+    // The output is on the terminal already; the error says how to repeat it.
     steps
         .run(name, || call.run(root))
         .map_err(|_| anyhow!("{name} failed; repeat it with `{}`", call.command_line()))

@@ -1,7 +1,6 @@
-//! The real components that tests and measurements need, installed from Debian's packages.
+//! Programs of others that tests and measurements need, installed from Debian's packages.
 //!
-//! The table grows with the workspace; a component is installed only when it is missing, and only
-//! where that is allowed: by root, on a machine that has `apt-get`.
+//! A component is installed only if it is missing, by root, on a machine with `apt-get`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,21 +8,22 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// A program from outside that something here runs against.
+/// A program of others that tests or measurements need.
+#[derive(Debug)]
 pub(crate) struct Component {
-    /// What people call it.
+    /// Its common name.
     pub(crate) name: &'static str,
-    /// Programs that must be found for it to count as present.
+    /// The executables that must be found.
     pub(crate) programs: &'static [&'static str],
-    /// A call that succeeds only if all of it is there, where programs alone do not tell.
+    /// A call that succeeds only if it is complete; empty if the executables are enough.
     pub(crate) probe: &'static [&'static str],
-    /// Debian's packages that bring it.
+    /// Its Debian packages.
     pub(crate) packages: &'static [&'static str],
-    /// What is left out without it.
+    /// The tests and measurements that need it.
     pub(crate) needed_by: &'static str,
 }
 
-/// The BEAM, Erlang's runtime, which the peers of `peers/beam` run on.
+/// The BEAM, Erlang's runtime, for the peers of `peers/beam`.
 pub(crate) const BEAM: Component = Component {
     name: "BEAM",
     programs: &["erl", "erlc"],
@@ -38,115 +38,90 @@ pub(crate) const BEAM: Component = Component {
     needed_by: "peers/beam",
 };
 
-/// Go, which the peers of `peers/go` are built with.
-pub(crate) const GO: Component = Component {
-    name: "Go",
-    programs: &["go"],
-    probe: &[],
-    packages: &["golang-go"],
-    needed_by: "peers/go",
-};
+/// Go, for the peers of `peers/go`.
+pub(crate) const GO: Component = Component::new("Go", &["go"], &["golang-go"], "peers/go");
 
-/// A JDK, and Maven that builds the peers of `peers/jvm` with it.
-pub(crate) const JVM: Component = Component {
-    name: "the JVM",
-    programs: &["java", "javac", "mvn"],
-    probe: &[],
-    packages: &["default-jdk-headless", "maven"],
-    needed_by: "peers/jvm",
-};
+/// A JDK and Maven, for the peers of `peers/jvm`.
+pub(crate) const JVM: Component = Component::new(
+    "the JVM",
+    &["java", "javac", "mvn"],
+    &["default-jdk-headless", "maven"],
+    "peers/jvm",
+);
 
-/// fio, the disk's own measure, which the streams are set beside.
-pub(crate) const FIO: Component = Component {
-    name: "fio",
-    programs: &["fio"],
-    probe: &[],
-    packages: &["fio"],
-    needed_by: "`cargo xtask peers streams`",
-};
+/// fio measures the disk for comparison with streams.
+pub(crate) const FIO: Component =
+    Component::new("fio", &["fio"], &["fio"], "`cargo xtask peers streams`");
 
-/// nginx, the server that HTTP is set beside.
-pub(crate) const NGINX: Component = Component {
-    name: "nginx",
-    programs: &["nginx"],
-    probe: &[],
-    packages: &["nginx-light"],
-    needed_by: "`cargo xtask peers http`",
-};
+/// nginx, for comparison with our HTTP server.
+pub(crate) const NGINX: Component = Component::new(
+    "nginx",
+    &["nginx"],
+    &["nginx-light"],
+    "`cargo xtask peers http`",
+);
 
 /// ApacheBench.
-pub(crate) const AB: Component = Component {
-    name: "ab",
-    programs: &["ab"],
-    probe: &[],
-    packages: &["apache2-utils"],
-    needed_by: "`cargo xtask peers http`",
-};
+pub(crate) const AB: Component = Component::new(
+    "ab",
+    &["ab"],
+    &["apache2-utils"],
+    "`cargo xtask peers http`",
+);
 
-/// wrk, a client of HTTP that keeps its connections.
-pub(crate) const WRK: Component = Component {
-    name: "wrk",
-    programs: &["wrk"],
-    probe: &[],
-    packages: &["wrk"],
-    needed_by: "`cargo xtask peers http`",
-};
+/// wrk, an HTTP load generator with persistent connections.
+pub(crate) const WRK: Component =
+    Component::new("wrk", &["wrk"], &["wrk"], "`cargo xtask peers http`");
 
-/// haproxy, which the TCP proxy is set beside.
-pub(crate) const HAPROXY: Component = Component {
-    name: "haproxy",
-    programs: &["haproxy"],
-    probe: &[],
-    packages: &["haproxy"],
-    needed_by: "`cargo xtask peers proxy`",
-};
+/// haproxy, for comparison with our TCP proxy.
+pub(crate) const HAPROXY: Component = Component::new(
+    "haproxy",
+    &["haproxy"],
+    &["haproxy"],
+    "`cargo xtask peers proxy`",
+);
 
-/// MariaDB, which a proxy stands before.
-pub(crate) const MARIADB: Component = Component {
-    name: "MariaDB",
-    programs: &["mariadbd", "mariadb-install-db", "my_print_defaults"],
-    probe: &[],
-    packages: &["mariadb-server-core", "mariadb-client-core"],
-    needed_by: "the scenes eager and fetch, and `cargo xtask peers proxy` and `fetch`",
-};
+/// MariaDB, a backend of the proxy and the fetcher.
+pub(crate) const MARIADB: Component = Component::new(
+    "MariaDB",
+    &["mariadbd", "mariadb-install-db", "my_print_defaults"],
+    &["mariadb-server-core", "mariadb-client-core"],
+    "the scenes eager and fetch, and `cargo xtask peers proxy` and `fetch`",
+);
 
-/// Redis, the server that the client is tested against.
-pub(crate) const REDIS: Component = Component {
-    name: "Redis",
-    programs: &["redis-server"],
-    probe: &[],
-    packages: &["redis-server"],
-    needed_by: "the tests of crates/redis and crates/cache, and `cargo xtask peers redis | fetch`",
-};
+/// Redis, against which the client is tested.
+pub(crate) const REDIS: Component = Component::new(
+    "Redis",
+    &["redis-server"],
+    &["redis-server"],
+    "the tests of crates/redis and crates/cache, and `cargo xtask peers redis | fetch`",
+);
 
-/// redis-benchmark, which the client is set beside.
-pub(crate) const REDIS_BENCHMARK: Component = Component {
-    name: "redis-benchmark",
-    programs: &["redis-benchmark"],
-    probe: &[],
-    packages: &["redis-tools"],
-    needed_by: "`cargo xtask peers redis`",
-};
+/// redis-benchmark, for comparison with our client.
+pub(crate) const REDIS_BENCHMARK: Component = Component::new(
+    "redis-benchmark",
+    &["redis-benchmark"],
+    &["redis-tools"],
+    "`cargo xtask peers redis`",
+);
 
 /// RabbitMQ, the real broker of the fetcher.
-pub(crate) const RABBITMQ: Component = Component {
-    name: "RabbitMQ",
-    programs: &["rabbitmq-server", "epmd"],
-    probe: &[],
-    packages: &["rabbitmq-server"],
-    needed_by: "the tests of apps/fetcher, and `cargo xtask peers fetch`",
-};
+pub(crate) const RABBITMQ: Component = Component::new(
+    "RabbitMQ",
+    &["rabbitmq-server", "epmd"],
+    &["rabbitmq-server"],
+    "the tests of apps/fetcher, and `cargo xtask peers fetch`",
+);
 
-/// A browser without a window, which shows the board.
-pub(crate) const CHROMIUM: Component = Component {
-    name: "Chromium",
-    programs: &["chromium", "chromedriver"],
-    probe: &[],
-    packages: &["chromium", "chromium-driver"],
-    needed_by: "the browser tests of crates/board and apps/lab, and `cargo xtask screenshots`",
-};
+/// A headless browser for the board.
+pub(crate) const CHROMIUM: Component = Component::new(
+    "Chromium",
+    &["chromium", "chromedriver"],
+    &["chromium", "chromium-driver"],
+    "the browser tests of crates/board and apps/lab, and `cargo xtask screenshots`",
+);
 
-/// All that `cargo xtask test` wants to have.
+/// The components of `cargo xtask test`.
 pub(crate) const NEEDED_BY_TESTS: &[&Component] = &[&BEAM, &CHROMIUM, &MARIADB, &RABBITMQ, &REDIS];
 
 /// Whether a component can be used, and if not, why.
@@ -158,6 +133,21 @@ pub(crate) enum Availability {
 }
 
 impl Component {
+    const fn new(
+        name: &'static str,
+        programs: &'static [&'static str],
+        packages: &'static [&'static str],
+        needed_by: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            programs,
+            probe: &[],
+            packages,
+            needed_by,
+        }
+    }
+
     fn is_present(&self) -> bool {
         self.programs.iter().all(|program| find(program).is_some()) && self.passes_probe()
     }
@@ -172,7 +162,7 @@ impl Component {
             .is_ok_and(|output| output.status.success())
     }
 
-    /// Makes the component available if that is possible here.
+    /// Installs the component if it is missing and that is possible.
     pub(crate) fn provide(&self) -> Availability {
         if self.is_present() {
             return Availability::Present;

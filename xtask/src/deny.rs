@@ -1,20 +1,20 @@
-//! `cargo deny`: known advisories about dependencies, and where they come from. `deny.toml` holds its rules.
+//! `cargo deny`: advisories about dependencies, and their sources. `deny.toml` has the rules.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::cargo::Cargo;
 
-/// The checks that can be made here, and a word on those that cannot.
+/// The available checks, and why others are not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
-    /// The database of advisories cannot be had; an older copy is not used, for what it leaves out is not seen.
+    /// The advisory database cannot be fetched. An old copy is not used, because it may miss advisories.
     WithoutAdvisories(String),
     Nothing(String),
 }
 
-/// Brings the database of advisories up to date, and says what can be checked.
+/// Updates the advisory database and returns the available checks.
 pub(crate) fn scope(root: &Path) -> Scope {
     let run = |arguments: &[&str]| {
         let output = Command::new("cargo")
@@ -45,7 +45,7 @@ pub(crate) fn scope(root: &Path) -> Scope {
     }
 }
 
-/// Checks that much.
+/// The call that runs these checks.
 pub(crate) fn call(scope: &Scope) -> Option<Cargo> {
     match scope {
         Scope::All => Some(Cargo::new([

@@ -1,4 +1,4 @@
-//! The loom tests of the workspace: which packages have some, and how they are run.
+//! The loom tests of the workspace.
 //!
 //! A package checks its public protocols in `tests/loom.rs`, and private ones in `src/loom_tests.rs`.
 
@@ -7,16 +7,15 @@ use std::env;
 use crate::cargo::Cargo;
 use crate::workspace::Package;
 
-/// Where a package keeps loom tests, and the arguments that choose them alone.
-const PLACES: &[(&str, &[&str])] = &[
+/// Files with loom tests, and the arguments that select them.
+const LOCATIONS: &[(&str, &[&str])] = &[
     ("tests/loom.rs", &["--test", "loom"]),
     ("src/loom_tests.rs", &["--lib", "loom_tests"]),
 ];
 
-/// The calls that run all loom tests of `packages`, at most one for each place.
+/// The calls that run all loom tests of `packages`: at most one for each location.
 ///
-/// They share a target folder of their own, because `--cfg loom` would otherwise rebuild the whole
-/// workspace each time one changes between loom and other commands.
+/// They use their own target folder, because switching `--cfg loom` on and off rebuilds the workspace.
 pub(crate) fn calls(packages: &[Package], preemptions_max: &str) -> Vec<Cargo> {
     let flags = match env::var("RUSTFLAGS") {
         Ok(flags) if !flags.is_empty() => format!("{flags} --cfg loom"),
@@ -36,7 +35,7 @@ pub(crate) fn calls(packages: &[Package], preemptions_max: &str) -> Vec<Cargo> {
                 .with_variable("LOOM_MAX_PREEMPTIONS", preemptions_max)
         })
     };
-    PLACES.iter().filter_map(call).collect()
+    LOCATIONS.iter().filter_map(call).collect()
 }
 
 #[cfg(test)]
@@ -45,7 +44,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn both_places_are_found_and_packages_without_are_left_out() {
+    fn both_locations_are_found_and_packages_without_are_left_out() {
         let root = tempfile::tempdir().unwrap();
         for path in ["a/tests/loom.rs", "b/src/loom_tests.rs", "c/src/lib.rs"] {
             let path = root.path().join(path);

@@ -1,11 +1,11 @@
 //! The project's own commands, run as `cargo xtask <command>`.
 //!
-//! `test` and `ci` are what a contributor and the build machine run; `tidy` keeps the style rules as
-//! a test; `soak` searches longer for rare interleavings; `peers` measures Freeboard beside other
-//! runtimes and writes the tables of PERFORMANCE.md.
+//! `test` runs all tests, `ci` everything that the build machine runs. `tidy` checks rules that clippy does not
+//! know. `soak` repeats randomized tests for longer. `peers` compares Freeboard with other runtimes and writes the
+//! tables of docs/measurements.
 
 #![forbid(unsafe_code)]
-// This is a command-line tool: what it has to say goes to the terminal.
+// A command-line tool writes to the terminal.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cargo;
@@ -28,10 +28,10 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask test                      every test, with the real components it needs
-  cargo xtask ci                        all that the build machine checks
+  cargo xtask test                      every test, with the programs it needs
+  cargo xtask ci                        all checks of the build machine
   cargo xtask tidy                      the style rules alone
-  cargo xtask soak --minutes 30         look longer for rare interleavings
+  cargo xtask soak --minutes 30         search longer for rare interleavings
   cargo xtask peers messaging --quick   a short side-by-side run
   cargo xtask peers flood --rounds 3 --only freeboard,beam";
 
@@ -44,20 +44,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what real components the tests need, then run every test
+    /// Install the programs that tests need, then run every test
     Test,
-    /// Format, lints, dependencies, tidy, tests, loom, sanitizer, docs: all that the build machine checks
+    /// Run all checks of the build machine: format, lints, dependencies, tidy, tests, loom, sanitizer, docs
     Ci,
-    /// Check the style rules: floors, file length, docs, markers, unsafe, atomics
+    /// Check dependency floors, atomics, unsafe code, and sleeping or ignored tests
     Tidy,
-    /// Take the pictures of board and report that the README shows
+    /// Take the screenshots of board and report for the README
     #[command(hide = true)]
     Screenshots(screenshots::Options),
-    /// Repeat loom and property tests with larger limits until the time is up
+    /// Repeat loom and property tests with larger limits for a given time
     Soak(soak::Options),
     /// Measure the same work on Freeboard and on other runtimes, side by side
-    #[command(subcommand)]
-    Peers(peers::Suite),
+    Peers(peers::Options),
 }
 
 fn main() -> ExitCode {
@@ -67,7 +66,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Screenshots(options) => screenshots::run(&options),
         Command::Soak(options) => soak::run(&options),
-        Command::Peers(suite) => peers::run(&suite),
+        Command::Peers(options) => peers::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

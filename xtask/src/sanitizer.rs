@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::Cargo;
 
-/// What is tested under it.
+/// The packages that are tested under it.
 const PACKAGES: &[&str] = &[
     "freeboard-queue",
     "freeboard-sched",
@@ -22,13 +22,13 @@ const PACKAGES: &[&str] = &[
     "freeboard-stream",
 ];
 
-/// Without the pools of freeboard-queue, whose memory the sanitizer cannot follow: it would miss uses after free in
-/// cells and blocks, and take what only they refer to for leaked.
+/// Without the pools of freeboard-queue, whose memory the sanitizer cannot track: it would miss uses after free in
+/// cells and blocks, and report memory that only they refer to as leaked.
 const FLAGS: &str = "-Zsanitizer=address --cfg unpooled";
 
-/// Test sizes: the sanitizer makes tests several times slower, and needs variety less than volume.
+/// Smaller test sizes, because the sanitizer makes tests several times slower.
 const SIZES: &[(&str, &str)] = &[
-    // Tests that measure memory leave that out: freed memory stays in quarantine.
+    // Tests skip measurements of memory: freed memory stays in quarantine.
     ("FREEBOARD_SANITIZER", "1"),
     ("FREEBOARD_KILLS", "10"),
     ("FREEBOARD_SEEDS", "50"),
@@ -44,8 +44,8 @@ pub(crate) fn target() -> Option<&'static str> {
     }
 }
 
-/// Whether the leak detector runs here: it stops and reads all threads as a debugger does, which containers may
-/// forbid. A small program tells.
+/// Whether the leak detector runs here, tried with a small program. It stops and reads all threads like a debugger,
+/// which containers may forbid.
 ///
 /// # Errors
 /// If that program cannot be built, or does not run without leak detection either.
@@ -77,7 +77,7 @@ pub(crate) fn detects_leaks(root: &Path, target: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// The call that tests all of [`PACKAGES`]. Its target folder is its own, as loom's.
+/// The call that tests all [`PACKAGES`], in a target folder of its own.
 pub(crate) fn call(target: &str, detects_leaks: bool) -> Cargo {
     let flags = match env::var("RUSTFLAGS") {
         Ok(flags) if !flags.is_empty() => format!("{flags} {FLAGS}"),

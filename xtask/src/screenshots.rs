@@ -1,6 +1,6 @@
-//! `cargo xtask screenshots`: the pictures of board and report under docs/screenshots.
+//! `cargo xtask screenshots`: the screenshots of board and report in docs/screenshots.
 //!
-//! The board shows the demonstration of `freeboard board`; the report is one that was made before.
+//! The board shows the demonstration of `freeboard board`; the report must exist.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::workspace;
 
 const FOLDER: &str = "docs/screenshots";
 
-/// What is shown.
+/// What to take.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The report's page; without it only the board is taken
+    /// The page of a report; by default only the board is taken
     #[arg(long, value_name = "PATH")]
     report: Option<PathBuf>,
-    /// Let the demonstration run for so long before
+    /// Run the demonstration for this long before
     #[arg(long, value_name = "SECONDS", default_value_t = 40,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     after: u64,
 }
 
-/// The demonstration, ended when this is dropped.
+/// The running demonstration; dropping it ends it.
 struct Demonstration {
     child: Child,
     address: String,

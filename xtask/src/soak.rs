@@ -1,8 +1,6 @@
-//! `cargo xtask soak`: the loom, property, crash and kill tests with larger limits, repeated until the time
-//! is up.
+//! `cargo xtask soak`: repeats loom, property, crash and kill tests with larger limits for a given time.
 //!
-//! Each round takes a new seed and prints it before it starts, so that a failure can be repeated
-//! even when the round itself is cut short.
+//! Each round prints its new seed before it starts, so that a failure can be repeated.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,18 +10,17 @@ use clap::Args;
 use crate::cargo::{Cargo, readable};
 use crate::{loom, workspace};
 
-/// More than `ci` allows. Each further preemption costs about ten times the time.
+/// More than in `ci`. Each further preemption takes about ten times as long.
 const LOOM_PREEMPTIONS_MAX: &str = "5";
-/// The share of the whole time that one loom model may take: loom's own limit is the full search,
-/// which may take days.
+/// One loom model may take this fraction of the time: a full search may take days.
 const LOOM_MODEL_SHARE: u64 = 10;
 /// Seeds for each of the three tests of a stream on a simulated disk.
 const CRASH_SEEDS: u32 = 34_000;
 /// Seeds of each stress test of actors.
 const STRESS_SEEDS: u32 = 1_000;
-/// How often a process that writes a stream is killed.
+/// Kills of a process that writes a stream.
 const KILLS: u32 = 10_000;
-/// Notifications under which servers and services of the fetcher are killed.
+/// Notifications of the fetcher while its servers and services are killed.
 const NOTIFICATIONS: u32 = 100_000;
 
 /// How long to soak, and how hard.
@@ -65,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             repeated_tests(&property, seed, options.cases).run(&root)?;
             fetcher_kills(seed).run(&root)?;
         }
-        // The search of loom has no chance in it: a second pass would only repeat the first.
+        // loom is deterministic: a second pass would repeat the first.
         if round == 1 {
             let seconds_max = (limit.as_secs() / LOOM_MODEL_SHARE).to_string();
             for call in &loom {
@@ -100,6 +97,7 @@ fn repeated_tests(names: &[&str], seed: u64, cases: u32) -> Cargo {
 fn fetcher_kills(seed: u64) -> Cargo {
     Cargo::new(["test", "--release"])
         .with_arguments(["-p", "freeboard-lab", "--test", "fetcher_kills"])
+        .with_arguments(["--features", "real-backends"])
         .with_variable("FREEBOARD_SEED", seed.to_string())
         .with_variable("FREEBOARD_NOTIFICATIONS", NOTIFICATIONS.to_string())
 }

@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 
 use crate::cargo::readable;
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -15,15 +15,15 @@ enum Outcome {
     Failed(String),
 }
 
-/// A record of the steps so far. Print it with [`Steps::finish`], which also judges the whole.
+/// The steps so far. [`Steps::finish`] prints them and fails if one has failed.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<(String, Outcome, Duration)>,
 }
 
 impl Steps {
-    /// Runs one step under a heading and notes how it ended. The error is kept and returned too, so
-    /// that the caller decides whether to go on.
+    /// Runs a step under a heading and records its result. The error is returned too, so that the caller decides
+    /// whether to continue.
     pub(crate) fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("\n== {name}");
         let started = Instant::now();
@@ -38,7 +38,7 @@ impl Steps {
         result
     }
 
-    /// Notes that a step was left out, and why.
+    /// Records that a step was skipped, and why.
     pub(crate) fn skip(&mut self, name: &str, reason: impl Into<String>) {
         let reason = reason.into();
         println!("\n== {name}: SKIPPED: {reason}");

@@ -1,4 +1,4 @@
-//! Where the workspace lies and which packages it holds, as cargo itself reports them.
+//! The root and the packages of the workspace, as cargo reports them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// The workspace's root folder.
 ///
-/// Cargo names this package's folder in the environment of everything it runs; a binary started by
-/// hand looks upwards from the current folder instead.
+/// Cargo sets this package's folder in the environment; a binary that was started by hand searches from the
+/// current folder upwards.
 pub(crate) fn root() -> Result<PathBuf> {
     if let Some(manifest_folder) = env::var_os("CARGO_MANIFEST_DIR") {
         let folder = PathBuf::from(manifest_folder);
@@ -47,7 +47,7 @@ pub(crate) struct Dependency {
     pub(crate) kind: DependencyKind,
 }
 
-/// When a dependency is needed. Only development ones are free of the floors.
+/// The kind of a dependency. Only development dependencies may break the floors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DependencyKind {
     Normal,
@@ -60,7 +60,7 @@ impl Package {
         self.manifest.parent().unwrap_or(Path::new(""))
     }
 
-    /// Whether this file, relative to the package, is there.
+    /// Whether the package has this file.
     pub(crate) fn has_file(&self, path: &str) -> bool {
         self.folder().join(path).is_file()
     }

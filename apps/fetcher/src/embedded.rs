@@ -1,4 +1,5 @@
-//! A Redis in this process, on a system of its own, so that it is not in the fetcher's way, nor on its gauges.
+//! A Redis server in this process. It runs on a system of its own, so it neither slows the fetcher down nor shows
+//! in its metrics.
 
 use std::time::Duration;
 
@@ -9,17 +10,17 @@ use freeboard::{
     redis_embedded::{EmbeddedOptions, RedisEmbedded, StartError},
 };
 
-/// How long its connections may take to end.
+/// The time for its connections to close.
 const END: Duration = Duration::from_secs(1);
 
-/// A Redis that ends when it is dropped.
+/// An embedded Redis server, stopped when dropped.
 pub struct EmbeddedRedis {
     system: System,
     server: RedisEmbedded,
 }
 
 impl EmbeddedRedis {
-    /// Starts it, with one worker.
+    /// Starts the server with one worker.
     ///
     /// # Errors
     /// [`EmbeddedRedisError`].
@@ -31,24 +32,24 @@ impl EmbeddedRedis {
         Ok(Self { system, server })
     }
 
-    /// Where it is, with its password.
+    /// The options of a client of this server, with its password.
     #[must_use]
     pub fn options(&self) -> RedisOptions {
         self.server.client_options()
     }
 }
 
-/// Why it did not start.
+/// Starting the embedded Redis failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddedRedisError {
-    /// There is no poller to be had.
+    /// The poller cannot be created.
     #[error(transparent)]
     Poller(#[from] freeboard::net::poller::PollerError),
-    /// There is no system to be had.
+    /// The system cannot be built.
     #[error(transparent)]
     System(#[from] freeboard::BuildError),
-    /// It cannot listen.
+    /// The server cannot listen.
     #[error(transparent)]
     Server(#[from] StartError),
 }

@@ -1,8 +1,8 @@
-//! Counters under the names that the original gave them.
+//! Counters under the names of the original fetcher.
 
 use freeboard::meter::HistogramSummary;
 
-/// A histogram's four lines, in milliseconds.
+/// Four percentiles of a histogram, in milliseconds.
 pub(crate) fn percentiles<'a>(
     name: &'a str,
     summary: &HistogramSummary,
@@ -18,7 +18,7 @@ pub(crate) fn percentiles<'a>(
         .map(move |(part, ns)| (format!("{name}.HIST-{part}-percentile"), ns as f64 / 1e6))
 }
 
-/// What was told to each actor of a kind, by priority.
+/// The messages told to each actor of a kind, by priority.
 pub(crate) fn told(kind: &str, counts: &[Vec<u64>]) -> Vec<(String, f64)> {
     let counts = counts.iter().enumerate();
     let counted = counts.flat_map(|(index, lanes)| {
@@ -31,12 +31,12 @@ pub(crate) fn told(kind: &str, counts: &[Vec<u64>]) -> Vec<(String, f64)> {
     counted.collect()
 }
 
-/// Of actors with a single one.
+/// The counts of actors with one priority.
 pub(crate) fn one_priority(counts: &[u64]) -> Vec<Vec<u64>> {
     counts.iter().map(|count| vec![*count]).collect()
 }
 
-/// Shed because a connection's queue was full.
+/// Commands shed because the queue of a connection was full.
 pub(crate) const QUEUE_FULL: &str = "redis~mampa~fail~queue~full.COUNTER";
 pub(crate) const WAIT: &str = "wait~before~process";
 pub(crate) const LIFETIME: &str = "Request.lifetime";
@@ -44,7 +44,7 @@ pub(crate) const IN_QUEUE: &str = "mampa~event~inqueue~time";
 pub(crate) const FROM_TELL: &str = "redis~mampa~from~tell";
 pub(crate) const FROM_SEND: &str = "redis~mampa~from~send";
 
-/// The most that mailboxes have held.
+/// The high-water marks of mailboxes.
 pub(crate) fn mailboxes(mailboxes: &[Vec<u64>]) -> impl Iterator<Item = (String, f64)> + use<'_> {
     let mailboxes = mailboxes.iter().enumerate();
     mailboxes.flat_map(|(index, lanes)| {
@@ -56,7 +56,7 @@ pub(crate) fn mailboxes(mailboxes: &[Vec<u64>]) -> impl Iterator<Item = (String,
     })
 }
 
-/// The worst of several at each quantile.
+/// The slowest of several summaries at each quantile.
 pub fn slowest<'a>(summaries: impl Iterator<Item = &'a HistogramSummary>) -> HistogramSummary {
     summaries.fold(HistogramSummary::default(), |worst, it| HistogramSummary {
         count: worst.count + it.count,

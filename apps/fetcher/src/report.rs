@@ -1,16 +1,16 @@
-//! How an outcome is told exactly once.
+//! A callback that gets its outcome exactly once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Called once with an outcome, on any thread. It must not block.
+/// A callback for an outcome, called once, on any thread. It must not block.
 pub(crate) type OnOutcome<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
-/// What an outcome is that never came.
+/// An error that stands for an outcome that never arrived.
 pub(crate) trait Lost {
     fn lost() -> Self;
 }
 
-/// Tells the outcome exactly once: as lost if it is dropped before.
+/// Calls the callback exactly once; if dropped unused, with [`Lost::lost`].
 pub(crate) struct Report<T, E: Lost> {
     on_outcome: Option<OnOutcome<T, E>>,
 }
@@ -28,8 +28,7 @@ impl<T, E: Lost> Report<T, E> {
 
     fn call(&mut self, outcome: Result<T, E>) {
         if let Some(on_outcome) = self.on_outcome.take() {
-            // A panic is the asker's, and the panic hook has shown it. The thread it is on has others to
-            // tell.
+            // The panic is the caller's, and the panic hook reported it. The thread has other outcomes to report.
             let _ = catch_unwind(AssertUnwindSafe(|| on_outcome(outcome)));
         }
     }

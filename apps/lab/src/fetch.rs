@@ -3,7 +3,7 @@
 //! After a Java service of 2014 and the log of its tuning.
 //!
 //! ```text
-//!   sender, open loop ──▶ broker ──▶ fetcher, as it was | as it is ──▶ broker ──▶ account of every id
+//!   sender, open loop ──▶ broker ──▶ fetcher, original | Freeboard mode ──▶ broker ──▶ account of every id
 //!                                      │ cache   │ slow store   │ directory
 //!                                      Redis     100 ms asleep   SQL           each embedded, or real
 //! ```
@@ -42,8 +42,8 @@ use record::{Record, RunRecord};
 /// What the scene is, for who meets it for the first time.
 const SCENE: &str = "\
 A push-notification fetcher: notifications from a broker, two keys from a leased cache on Redis, a device
-from SQL, a reply to the broker. Eleven steps of the tuning of a Java service of 2014 (\"the original\"), as
-it was and as it is here. Times are 99th percentiles in ms; wait counts from when a notification was due.
+from SQL, a reply to the broker. Eleven steps of the tuning of a Java service of 2014, in original
+mode and in Freeboard mode. Times are 99th percentiles in ms; wait counts from when a notification was due.
 ";
 
 /// Runs the scene as its arguments say, and shows what came of it.

@@ -26,6 +26,7 @@ mod page;
 mod parse;
 mod plot;
 mod processor;
+mod real_backends;
 mod report;
 mod ring;
 mod section;

@@ -2,13 +2,24 @@
 
 use std::time::Duration;
 
-/// A time in seconds, as 5 or 0.5.
+const DAY_S: f64 = 86_400.0;
+
+/// A time in seconds, as 5 or 0.5, up to a day.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_up_to(DAY_S, text)
+}
+
+/// A time in seconds, up to ten years.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    seconds_up_to(3_653.0 * DAY_S, text)
+}
+
+fn seconds_up_to(seconds_max: f64, text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
-    if !(0.01..=86_400.0).contains(&seconds) {
-        return Err("expected 0.01 to 86400 seconds".to_owned());
+    if !(0.01..=seconds_max).contains(&seconds) {
+        return Err(format!("expected 0.01 to {seconds_max} seconds"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -19,9 +30,10 @@ mod tests {
 
     #[test]
     fn seconds_are_positive_and_finite() {
+        assert_eq!(age("2592000"), Ok(Duration::from_secs(2_592_000)));
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for text in ["0", "-1", "nan", "inf", "1e9", "soon", ""] {
-            assert!(seconds(text).is_err(), "{text}");
+            assert!(seconds(text).is_err() && age(text).is_err(), "{text}");
         }
     }
 }

@@ -38,13 +38,15 @@ Examples:
   freeboard stream append LOG --keep-bytes 1000000000 --sync interval:100
       keeps at most 1 GB, and syncs every 100 ms
 
-Exit codes: 0 all lines are durable; 1 one is not; 2 bad usage; 130 Ctrl-C, 143 SIGTERM, all lines durable.";
+Exit codes: 0 all lines are durable; 1 one is not, or the report could not be printed; 2 bad usage or wrong key;
+130 Ctrl-C, 143 SIGTERM, all whole lines durable.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   freeboard stream verify LOG --key-file ~/log.key
   freeboard stream verify LOG --expect-head \"$(cat kept.head)\"
       also finds that the end was cut off
+Without the key of a sealed stream only checksums and the chain are checked, and the exit code of a whole stream is 0.
   freeboard stream verify LOG --json | jq '.damages[]'
 
 Exit codes: 0 whole; 1 damaged; 2 could not check (no stream, wrong key, unreadable).";
@@ -56,7 +58,10 @@ Examples:
   freeboard stream cat LOG --from 2026-11-21T10:00:00Z --json | jq -r .text
   freeboard stream cat LOG --backwards | head
 
-Exit codes: 0 done; 1 damage was met; 2 could not read.";
+Records behind a damaged last segment header are not printed, because a crash can leave the same bytes: check with
+`stream verify`.
+
+Exit codes: 0 done; 1 damage was met, or a segment could not be read; 2 could not open the stream.";
 
 const TAIL_EXAMPLES: &str = "\
 Examples:
@@ -70,18 +75,29 @@ Exit codes: 0 done; 1 damage was met; 2 could not read; 130 Ctrl-C, 143 SIGTERM.
 const INFO_EXAMPLES: &str = "\
 Examples:
   freeboard stream info LOG
-  freeboard stream info LOG --json | jq .last_record";
+  freeboard stream info LOG --json | jq .last_record
+
+Exit codes: 0 done; 2 could not read (no stream, wrong key, unreadable).";
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
   freeboard stream head LOG --key-file ~/log.key > kept.head
-      keep it where who can write the stream cannot write; `verify --expect-head` takes it";
+      keep it where the stream's writer cannot write; `verify --expect-head` takes it
+
+Exit codes: 0 whole; 1 damaged, no head is printed; 2 could not check (no stream, no records, wrong key, unreadable).";
 
 const SALVAGE_EXAMPLES: &str = "\
 Examples:
   freeboard stream salvage LOG WHOLE --key-file ~/log.key
       what cannot be checked with the key is left out, and the copy is sealed anew
-  freeboard stream salvage LOG WHOLE --key-file ~/log.key --doubtful";
+  freeboard stream salvage LOG WHOLE --key-file ~/log.key --doubtful
+
+The copy gives records new numbers and the time of the copying.
+Without a key, records are copied in the order of the segment files. If somebody has swapped files, the copy's records
+are out of order.
+
+Exit codes: 0 all records copied; 1 some were not, or the copy's end could not be written; 2 could not read the stream
+(no stream, wrong key, unreadable) or write the copy, or bad usage.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,7 @@ mod lab;
 
 use std::fs;
 
-use lab::{check_usage, code, count, json, run, stderr};
+use lab::{check_usage, code, count, json, run};
 use serde_json::Value;
 
 const RUN_FIELDS: [&str; 16] = [
@@ -113,7 +113,7 @@ fn the_proxy_carries_to_an_echo() {
     check_proxy("--backend echo", "echo", "ours");
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "real-backends"))]
 #[test]
 fn the_proxy_carries_to_a_real_database() {
     check_proxy("", "mariadb", "mysql_async");
@@ -125,6 +125,7 @@ fn the_proxy_carries_to_a_real_database() {
     check_proxy(&login, "mariadb", "mysql_async");
 }
 
+#[cfg(feature = "real-backends")]
 #[test]
 fn a_backend_that_is_not_there_fails_the_run() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -134,7 +135,7 @@ fn a_backend_that_is_not_there_fails_the_run() {
         format!("lab eager --scene proxy --poll eager --clients 2 --requests 10 --mysql {address}");
     let output = run(&knobs);
     assert_eq!(code(&output), 1);
-    let said = stderr(&output);
+    let said = lab::stderr(&output);
     assert!(
         said.contains(&format!("no database at {address}")),
         "{said}"
@@ -149,5 +150,16 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("lab eager --scene proxy --mysql nowhere", "HOST:PORT"),
     ] {
         check_usage(words, says);
+    }
+}
+
+#[cfg(not(feature = "real-backends"))]
+#[test]
+fn a_database_that_is_not_built_in_says_how_to_build_it() {
+    for words in [
+        "lab eager --scene proxy",
+        "lab eager --scene proxy --mysql 127.0.0.1:1",
+    ] {
+        check_usage(words, "--features real-backends");
     }
 }

@@ -4,7 +4,7 @@ mod lab;
 
 use std::time::{Duration, Instant};
 
-use lab::{Running, check_usage, code, count, counts, fields, json, run, say, stderr};
+use lab::{Running, check_usage, count, counts, fields, json, run};
 use serde_json::Value;
 
 /// Those that a run has to have; it has some more.
@@ -163,9 +163,11 @@ fn ctrl_c_ends_it_in_time_with_what_was_measured() {
     assert!(count(&runs[0], "sent") < 250 * 600);
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "real-backends"))]
 #[test]
 fn on_real_servers_it_adds_up_too() {
+    use lab::{code, say, stderr};
+
     let output = run(&format!(
         "lab fetch {SMALL} --backend real --step 1 --mode ours"
     ));

@@ -8,7 +8,7 @@
 //! Each of the four is killed once, then one by chance, again and again until the load is over:
 //! `FREEBOARD_NOTIFICATIONS` says how many there are, `FREEBOARD_SEED` who is killed. A soak run takes 100,000.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "real-backends"))]
 
 mod lab;
 

@@ -279,7 +279,7 @@ fn the_oldest_segments_go_when_there_are_more_bytes_than_are_kept() {
     assert!(count(&whole, "segments") >= 4, "{whole}");
     for first in [20_001, 25_001] {
         room.append(
-            &format!("{knobs} --keep-bytes 100000"),
+            &format!("{knobs} --keep-bytes 140000"),
             &lines(first..first + 5_000),
         );
     }

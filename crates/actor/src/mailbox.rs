@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Histogram, LaneSnapshot};
-use freeboard_queue::{Barrier, Lane, LockedLane, Place, Popped, Refused, Ring, RingPlace};
+use freeboard_queue::{Barrier, Lane, LockedLane, Permit, Popped, Refused, Ring};
 
 use crate::{
     arrival::arrival_mark,
@@ -221,7 +221,7 @@ impl MailboxLane {
 
     /// A place in a lane that accepts by its bound alone; `None` if policy has a say.
     #[inline]
-    pub(crate) fn reserve(&self) -> Option<Place<'_, Envelope>> {
+    pub(crate) fn reserve(&self) -> Option<Permit<'_, Envelope>> {
         if self.accepts_by_bound() {
             self.lane.reserve().ok()
         } else {
@@ -231,7 +231,7 @@ impl MailboxLane {
 
     /// As [`MailboxLane::reserve`], of a ring.
     #[inline]
-    pub(crate) fn reserve_in_ring(&self) -> Option<RingPlace<'_, Envelope>> {
+    pub(crate) fn reserve_in_ring(&self) -> Option<Permit<'_, Envelope>> {
         match self.special.as_deref() {
             Some(Special::Ring(ring)) if !self.is_sampling => ring.reserve().ok(),
             _ => None,
@@ -374,7 +374,7 @@ impl MailboxLane {
     /// Messages queued and accepted a moment ago: waits for nobody, not even for a lock.
     pub(crate) fn depth_and_accepted(&self) -> (u64, u64) {
         match self.special.as_deref() {
-            Some(Special::Locked(lane)) => lane.glance(),
+            Some(Special::Locked(lane)) => lane.counts_relaxed(),
             _ => (self.depth(), self.accepted()),
         }
     }

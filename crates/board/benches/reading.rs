@@ -1,15 +1,15 @@
-//! What does one reading cost, for whom looks at 10,000 actors or at 100,000?
+//! The cost of one reading of 10,000 and of 100,000 actors.
 //!
 //! ```text
 //!                ┌─ survey ────────▶ counters of all actors              (twice a second)
 //!   idle actors ─┤                   ... with quantiles of their times   (if a column asks for them)
 //!   or actors    ├─ overview ──────▶ workers, poller, groups             (ten times a second)
 //!   that have    ├─ Board::frame ──▶ overview + 50 rows ──▶ JSON         (ten times a second)
-//!   histograms   │                   ... for a question not asked before: filter and sort all
-//!                └─ snapshot ──────▶ all there is of all actors: the plain way
+//!   histograms   │                   ... for a new query: filter and sort all
+//!                └─ snapshot ──────▶ everything of all actors, for comparison
 //! ```
 //!
-//! Nothing else runs: what a reading does to those it reads is measured by `cargo xtask peers board`.
+//! The system is idle: `cargo xtask peers board` measures the effect of readings on a busy one.
 
 use std::{hint::black_box, time::Duration};
 
@@ -20,10 +20,10 @@ use freeboard_board::{Board, BoardOptions, Query, SortKey};
 const SOME: usize = 10_000;
 const MANY: usize = 100_000;
 
-/// Of which one in 128 is measured: both histograms of an actor are there, and hold a few values.
+/// One message in 128 is measured, so both histograms of an actor exist and have a few values.
 const MESSAGES_OF_A_BUSY_ONE: usize = 512;
 
-/// Short enough that the board, which may use half a processor for frames here, owes no waiting.
+/// Short enough that the board, with half a processor for frames, need not wait for its budget.
 const MEASUREMENT: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(300);
 
@@ -57,7 +57,7 @@ fn busy(count: usize) -> System {
     let (system, workers) = idle(count);
     for worker in &workers {
         for _ in 0..MESSAGES_OF_A_BUSY_ONE {
-            worker.tell(Task).expect("its lane has room");
+            worker.tell(Task).expect("its lane has capacity");
         }
     }
     wait_for(&workers);
@@ -101,7 +101,7 @@ fn frames(criterion: &mut Criterion, of: &str, system: &System) {
     group.bench_function("frame of 50 rows", |bencher| {
         bencher.iter(|| frame(Query::default()));
     });
-    // A question is forgotten once nobody asks it: with two in turn, each selects anew.
+    // The selection of an unused query is dropped, so two alternating queries select again each time.
     let mut turn = 0;
     let mut other = |query: &Query| {
         turn ^= 1;
@@ -132,7 +132,7 @@ fn frames(criterion: &mut Criterion, of: &str, system: &System) {
     group.finish();
 }
 
-/// The plain way: everything, as it comes.
+/// Everything of all actors, for comparison.
 fn snapshot(criterion: &mut Criterion, of: &str, system: &System) {
     let mut group = criterion.benchmark_group(of);
     group.measurement_time(MEASUREMENT).warm_up_time(WARM_UP);

@@ -1,4 +1,4 @@
-//! A program that watches itself in its own terminal: a postman with more letters than his clerks can take.
+//! A program that shows its own system in its terminal. A postman sends more letters than his clerks can handle.
 //!
 //! ```console
 //! cargo run --release -p freeboard-board --features terminal --example terminal
@@ -44,7 +44,7 @@ struct Round;
 
 impl Actor for Postman {
     fn started(&mut self, cx: &mut Context<Self>) {
-        // Without a timer there is no post, and the screen shows that.
+        // Without a timer there is no post, as the screen shows.
         let _ = cx.every(ROUND, Round);
     }
 }
@@ -57,7 +57,7 @@ impl Handler<Round> for Postman {
         // The first clerks get more than the last ones.
         for number in 0..LETTERS_A_ROUND {
             let clerk = (number % self.rounds % CLERKS as u64) as usize;
-            // A clerk who is full sheds the letter, and counts it.
+            // A full lane sheds the letter and counts it.
             let _ = self.clerks[clerk].try_tell(Letter(number));
         }
     }

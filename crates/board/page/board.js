@@ -1,4 +1,4 @@
-// The board's page: takes frames from the server, keeps what is needed to show their growth, and draws.
+// The board's page: takes frames from the server, keeps counters and history, and draws.
 //
 // frame -> counters and history (each panel's `take`) -> one drawing per animation frame (each `draw`).
 
@@ -7,7 +7,7 @@ import { Counters } from "./assets/counters.js";
 import { History } from "./assets/history.js";
 import { Pace } from "./assets/pace.js";
 import { View } from "./assets/timecanvas.js";
-import { changed, fromHash, isQuestion, toParameters } from "./assets/question.js";
+import { changed, fromHash, isQuery, toParameters } from "./assets/query.js";
 import { chooseTheme } from "./assets/theme.js";
 import { Overview } from "./assets/overview.js";
 import { Workers } from "./assets/workers.js";
@@ -18,13 +18,13 @@ import { Status } from "./assets/status.js";
 import { listenToKeys } from "./assets/keys.js";
 
 const HIDDEN_MS_MAX = 60_000;
-/** Figures that change more often cannot be read; what somebody does is shown at once. */
+/** Numbers that change more often cannot be read; the user's actions are shown at once. */
 const DRAWING_MS_MIN = 190;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Board {
   constructor() {
-    this.question = fromHash(location.hash);
+    this.query = fromHash(location.hash);
     this.answered = null;
     this.frame = null;
     this.beginning = "";
@@ -64,11 +64,11 @@ class Board {
       else if (this.connection.attempt === null && !this.isPaused) this.open();
     });
     addEventListener("hashchange", () => {
-      if (!isQuestion(location.hash)) return;
-      this.question = fromHash(location.hash);
+      if (!isQuery(location.hash)) return;
+      this.query = fromHash(location.hash);
       this.open();
     });
-    // As a link it would put its target in the place of the question.
+    // As a link it would replace the query in the address.
     document.getElementById("skip").addEventListener("click", (event) => {
       event.preventDefault();
       this.actors.node.focus({ preventScroll: true });
@@ -87,12 +87,12 @@ class Board {
     listenToKeys({ pause: () => this.pause(), actors: this.actors, closeActor: () => this.ask({ actor: "" }) });
   }
 
-  /** Changes the question; `isStep` makes it one that the browser's way back undoes. */
+  /** Changes the query; with `isStep` the browser's back button undoes it. */
   ask(changes, { isStep = false } = {}) {
-    const question = changed(this.question, changes);
-    const parameters = toParameters(question).toString();
-    if (parameters === toParameters(this.question).toString()) return;
-    this.question = question;
+    const query = changed(this.query, changes);
+    const parameters = toParameters(query).toString();
+    if (parameters === toParameters(this.query).toString()) return;
+    this.query = query;
     const address = parameters === "" ? location.pathname + location.search : `#${parameters}`;
     if (isStep) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
@@ -101,24 +101,24 @@ class Board {
 
   open() {
     if (this.isBroken) return;
-    this.actors.asked(this.question);
+    this.actors.asked(this.query);
     this.status.opening();
-    this.connect(this.question);
+    this.connect(this.query);
     this.redraw();
   }
 
-  connect(question) {
-    const parameters = toParameters(question);
+  connect(query) {
+    const parameters = toParameters(query);
     parameters.set("hz", calm.matches ? "2" : "10");
     this.connection.open(`events?${parameters}`);
   }
 
-  /** A question that makes no sense to the server gives way to the last one that did. */
+  /** A query that the server refuses is replaced by the last valid one. */
   refused(text) {
     this.actors.refused(text);
-    const fallback = this.answered ?? changed(this.question, { system: "", filter: "" });
-    if (toParameters(fallback).toString() === toParameters(this.question).toString()) return false;
-    this.question = fallback;
+    const fallback = this.answered ?? changed(this.query, { system: "", filter: "" });
+    if (toParameters(fallback).toString() === toParameters(this.query).toString()) return false;
+    this.query = fallback;
     this.connect(fallback);
     return true;
   }
@@ -131,7 +131,7 @@ class Board {
     else this.open();
   }
 
-  /** Takes or draws a frame. If that fails, the page is not made for this board, and does nothing more. */
+  /** Takes or draws a frame. If that fails, the page does not fit this version of the board, and stops. */
   guard(act) {
     if (this.isBroken) return;
     try {
@@ -157,10 +157,10 @@ class Board {
     }
     this.view.now = time;
     this.frame = frame;
-    const isFirst = this.answered !== this.question;
-    this.answered = this.question;
+    const isFirst = this.answered !== this.query;
+    this.answered = this.query;
     this.isGap = this.pace.take(time);
-    // What an ended system has counted has no rates.
+    // Counters of an ended system have no rates.
     if (this.isGap || !frame.system?.is_alive) this.counters.clear();
     this.counters.begin((frame.system?.at_ns || frame.at_ns) / 1e6);
     this.history.begin(time, this.isGap);
@@ -182,7 +182,7 @@ class Board {
   }
 
   draw() {
-    this.status.draw(this.frame, this.question);
+    this.status.draw(this.frame, this.query);
     for (const panel of this.panels) panel.draw(this);
   }
 }

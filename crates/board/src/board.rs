@@ -1,4 +1,4 @@
-//! The board: what it shows, how it is reached, and its end.
+//! The board: options, systems and sources that it shows, and its thread.
 
 use std::{
     io,
@@ -13,23 +13,23 @@ use freeboard_meter::Exposition;
 use tokio::runtime::Handle;
 
 use crate::{
-    desk::{Asker, Demand, Desk, TooManyDemands},
     filter::{Filter, FilterError},
     frame::Frame,
     query::{Query, ROWS_MAX},
     sampler::Sampler,
     server::Server,
     source::{Shown, Sources},
-    watched::Systems,
+    subscriptions::{FrameReceiver, FrameRequest, Subscriptions, TooManyRequests},
+    systems::Systems,
 };
 
-/// Where a board listens if nobody says otherwise.
+/// The default address of a board.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
 
 /// The fewest characters of a token.
 pub const TOKEN_CHARACTERS_MIN: usize = 16;
 
-/// How a board is to be.
+/// The options of a board.
 #[derive(Clone)]
 pub struct BoardOptions {
     pub(crate) token: Option<String>,
@@ -42,7 +42,7 @@ pub struct BoardOptions {
 
 impl std::fmt::Debug for BoardOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Nobody is to find the token in a log.
+        // The token must not appear in logs.
         formatter
             .debug_struct("BoardOptions")
             .field("has_token", &self.token.is_some())
@@ -58,15 +58,15 @@ impl std::fmt::Debug for BoardOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BoardError {
-    /// The address could not be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}; port 0 takes any that is free")]
     Bind {
-        /// Which address.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Others than this machine could reach it, and anybody could read it.
+    /// The address is reachable from other machines, and there is no token.
     #[error(
         "{0} can be reached from elsewhere: a board there needs a token (`BoardOptions::token`)"
     )]
@@ -77,25 +77,25 @@ pub enum BoardError {
     /// The share is not above 0 and at most 1.
     #[error("the board's share of a processor is above 0 and at most 1, not {0}")]
     Share(f64),
-    /// A thread could not be started.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Why a single frame could not be had.
+/// Why a single frame cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The filter was not understood.
+    /// The filter cannot be parsed.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// More rows than one frame has.
+    /// The limit exceeds [`ROWS_MAX`].
     #[error("a frame has at most {ROWS_MAX} rows")]
     Rows,
-    /// Too many ask at once.
+    /// Too many callers wait for a frame.
     #[error(transparent)]
-    TooMany(#[from] TooManyDemands),
-    /// A source asked, whom the board is waiting for.
+    TooMany(#[from] TooManyRequests),
+    /// A source called, while the board was waiting for it.
     #[error("a source cannot ask the board that reads it")]
     Within,
     /// The board has ended.
@@ -110,8 +110,7 @@ impl Default for BoardOptions {
 }
 
 impl BoardOptions {
-    /// The defaults: no token, 32 viewers, 256 connections, 30 seconds of patience, one hundredth of a
-    /// processor.
+    /// The defaults: no token, 32 viewers, 256 connections, 30 seconds of patience, 1 % of a processor.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -124,65 +123,65 @@ impl BoardOptions {
         }
     }
 
-    /// What everybody who wants to look has to show.
+    /// The token that every request must carry.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// The most pages that are kept up to date at once; further ones are told so.
+    /// The most pages that receive frames at once; further ones are refused.
     #[must_use]
     pub fn viewers_max(mut self, viewers: usize) -> Self {
         self.viewers_max = viewers;
         self
     }
 
-    /// The most connections at once. When there are more, the oldest that has not brought a whole request is told so
-    /// and closed; if all have brought one, the newest is.
+    /// The most connections at once. A further connection replaces the oldest that has not yet sent a complete
+    /// request; if all have, the further one is refused.
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;
         self
     }
 
-    /// How long a peer may take to ask, or to read anything of what it is sent, until it is let go.
+    /// The time that a peer may take to send a request or to read anything of an answer.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// What looking may cost, as a share of one processor: the more there is to see, the rarer it looks.
+    /// The overhead of the board, as a share of one processor. More actors make updates rarer.
     #[must_use]
     pub fn share(mut self, share: f64) -> Self {
         self.share = share;
         self
     }
 
-    /// Serves on this tokio runtime, with its I/O and time enabled, in place of a thread of its own.
+    /// Serves on this tokio runtime, which has I/O and time enabled, instead of a thread of its own.
     #[must_use]
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// A board in the process alone, for [`Board::frame`].
+    /// A board without a server, for [`Board::frame`].
     ///
     /// # Errors
     /// [`BoardError`].
     pub fn start(self) -> Result<Board, BoardError> {
-        let (watching, thread) = Watching::start(self.share)?;
+        let (state, thread) = BoardState::start(self.share)?;
         Ok(Board {
             inner: Arc::new(Inner {
                 server: None,
                 thread,
-                watching,
+                state,
             }),
         })
     }
 
-    /// A board that browsers can reach. Port 0 takes any that is free.
+    /// A board with a server. Port 0 takes any free port.
     ///
     /// # Errors
     /// [`BoardError`]: the port is in use, or a token is missing.
@@ -195,19 +194,19 @@ impl BoardOptions {
         } else if !address.ip().is_loopback() {
             return Err(BoardError::TokenMissing(address));
         }
-        let (watching, thread) = Watching::start(self.share)?;
-        let server = Server::start(address, self, watching.clone())?;
+        let (state, thread) = BoardState::start(self.share)?;
+        let server = Server::start(address, self, state.clone())?;
         Ok(Board {
             inner: Arc::new(Inner {
                 server: Some(server),
                 thread,
-                watching,
+                state,
             }),
         })
     }
 }
 
-/// Shows systems, and what counts beside them. Cheap to clone; it ends when the last clone is dropped.
+/// Shows systems and other sources. Cheap to clone; it ends when the last clone is dropped.
 ///
 /// ```
 /// use freeboard_actor::System;
@@ -216,8 +215,8 @@ impl BoardOptions {
 /// let system = System::builder().name("orders").build()?;
 /// let board = BoardOptions::new().serve("127.0.0.1:0".parse()?)?;
 /// board.watch(&system);
-/// println!("look at http://{}", board.address().expect("it is served"));
-/// let frame = board.frame(Query::default())?; // what a viewer is shown, as data
+/// println!("http://{}", board.address().expect("it is served"));
+/// let frame = board.frame(Query::default())?; // the data of a viewer
 /// assert_eq!(frame.system.expect("one is watched").name, "orders");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -229,19 +228,19 @@ pub struct Board {
 #[derive(Debug)]
 struct Inner {
     server: Option<Server>,
-    thread: Thread,
-    watching: Watching,
+    thread: SamplerThread,
+    state: BoardState,
 }
 
 impl Board {
-    /// Shows a system, which it does not keep alive. One that has ended is shown as it was last seen.
+    /// Shows a system, without keeping it alive. A system that has ended is shown as it was last read.
     pub fn watch(&self, system: &System) {
-        self.inner.watching.systems.add(system);
+        self.inner.state.systems.add(system);
     }
 
-    /// Shows something else that counts, for as long as what this returns is kept. `kind` decides how the
-    /// page shows it: `stream`, `redis` and `cache` have panels of their own. `render` is called with each
-    /// frame while anybody looks: it must be quick, and neither wait nor lock for long.
+    /// Shows another source of metrics until the returned guard is dropped. `kind` selects how the page shows
+    /// it: `stream`, `redis` and `cache` have their own panels. `render` is called for each frame while there
+    /// is a viewer; it must be quick and must not block.
     ///
     /// ```
     /// # let board = freeboard_board::BoardOptions::new().start()?;
@@ -258,17 +257,17 @@ impl Board {
         name: &str,
         render: impl Fn(&mut Exposition) + Send + Sync + 'static,
     ) -> Shown {
-        let sources = &self.inner.watching.sources;
+        let sources = &self.inner.state.sources;
         sources.add(kind, name, Arc::new(render))
     }
 
-    /// Where it is served.
+    /// The address of its server.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.inner.server.as_ref().map(Server::address)
     }
 
-    /// What a viewer who asks this is shown now. Waits for the board's thread, for milliseconds.
+    /// The current frame of a query. Blocks for milliseconds, on the board's thread.
     ///
     /// # Errors
     /// [`FrameError`].
@@ -278,97 +277,106 @@ impl Board {
         }
         let (sender, receiver) = mpsc::sync_channel(1);
         self.inner
-            .watching
-            .demand(query, Box::new(Blocked(sender)))?;
+            .state
+            .request(query, Box::new(BlockingCaller(sender)))?;
         receiver.recv().map_err(|_| FrameError::Ended)
     }
 }
 
-/// What is looked at, and where it is asked for.
+/// Shared by the board, its server and its thread.
 #[derive(Clone)]
-pub(crate) struct Watching {
-    pub(crate) desk: Arc<Desk>,
+pub(crate) struct BoardState {
+    pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) systems: Arc<Systems>,
     pub(crate) sources: Arc<Sources>,
 }
 
-impl std::fmt::Debug for Watching {
+impl std::fmt::Debug for BoardState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Watching")
+        formatter.write_str("BoardState")
     }
 }
 
-/// The sampler's thread. Ends it, and with it everybody's listening.
-struct Thread {
-    desk: Arc<Desk>,
+/// The sampler's thread. Dropping it stops the thread and closes all subscriptions.
+struct SamplerThread {
+    subscriptions: Arc<Subscriptions>,
     handle: Option<JoinHandle<()>>,
 }
 
-/// Who waits in [`Board::frame`], and nowhere else.
-struct Blocked(mpsc::SyncSender<Frame>);
+/// A caller that blocks in [`Board::frame`].
+struct BlockingCaller(mpsc::SyncSender<Frame>);
 
-impl Asker for Blocked {
+impl FrameReceiver for BlockingCaller {
     fn is_waiting(&self) -> bool {
         true
     }
 
-    fn tell(self: Box<Self>, frame: Frame) {
-        // There is room for the one frame.
+    fn deliver(self: Box<Self>, frame: Frame) {
+        // The channel has capacity for the one frame.
         let _ = self.0.send(frame);
     }
 }
 
-impl Thread {
+impl SamplerThread {
     fn is_this(&self) -> bool {
         let handle = self.handle.as_ref();
         handle.is_some_and(|it| it.thread().id() == thread::current().id())
     }
 }
 
-impl std::fmt::Debug for Thread {
+impl std::fmt::Debug for SamplerThread {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Thread")
+        formatter.write_str("SamplerThread")
     }
 }
 
-impl Watching {
-    fn start(share: f64) -> Result<(Self, Thread), BoardError> {
+impl BoardState {
+    fn start(share: f64) -> Result<(Self, SamplerThread), BoardError> {
         if !(share > 0.0 && share <= 1.0) {
             return Err(BoardError::Share(share));
         }
-        let desk = Arc::<Desk>::default();
+        let subscriptions = Arc::<Subscriptions>::default();
         let systems = Arc::<Systems>::default();
         let sources = Arc::<Sources>::default();
-        let sampler = Sampler::new(desk.clone(), systems.clone(), sources.clone(), share);
+        let sampler = Sampler::new(
+            subscriptions.clone(),
+            systems.clone(),
+            sources.clone(),
+            share,
+        );
         let handle = thread::Builder::new()
             .name("freeboard-board".to_owned())
             .spawn(move || sampler.run())
             .map_err(BoardError::Thread)?;
-        let thread = Thread {
-            desk: desk.clone(),
+        let thread = SamplerThread {
+            subscriptions: subscriptions.clone(),
             handle: Some(handle),
         };
-        let watching = Self {
-            desk,
+        let state = Self {
+            subscriptions,
             systems,
             sources,
         };
-        Ok((watching, thread))
+        Ok((state, thread))
     }
 
-    /// Has one frame made.
-    pub(crate) fn demand(&self, query: Query, asker: Box<dyn Asker>) -> Result<(), FrameError> {
+    /// Requests one frame.
+    pub(crate) fn request(
+        &self,
+        query: Query,
+        receiver: Box<dyn FrameReceiver>,
+    ) -> Result<(), FrameError> {
         let filter = check(&query)?;
-        self.desk.demand(Demand {
+        self.subscriptions.request(FrameRequest {
             query,
             filter,
-            asker,
+            receiver,
         })?;
         Ok(())
     }
 }
 
-/// Whether a query can be answered.
+/// Checks a query and parses its filter.
 pub(crate) fn check(query: &Query) -> Result<Filter, FrameError> {
     if query.limit > ROWS_MAX {
         return Err(FrameError::Rows);
@@ -376,27 +384,27 @@ pub(crate) fn check(query: &Query) -> Result<Filter, FrameError> {
     Ok(Filter::parse(&query.filter)?)
 }
 
-impl Drop for Thread {
+impl Drop for SamplerThread {
     fn drop(&mut self) {
-        self.desk.stop();
+        self.subscriptions.stop();
         let is_this = self.is_this();
         if let Some(handle) = self.handle.take() {
-            // A source that is read may hold the last handle: the thread does not wait for itself.
+            // A source may hold the last handle: the thread must not join itself.
             if !is_this {
-                // It panics only with a broken invariant, which the panic's message has said.
+                // Its panic message has been printed.
                 let _ = handle.join();
             }
         }
     }
 }
 
-/// A system that shows itself.
+/// Serves a board for a system.
 pub trait ServeBoard {
-    /// Serves a board that shows this system, on its tokio runtime if one is attached, and else on a thread
-    /// of its own. It lasts as long as what this returns.
+    /// Serves a board that shows this system, on its attached tokio runtime or else on a thread of its own,
+    /// until the returned board is dropped.
     ///
     /// # Errors
-    /// [`BoardError`]: the port is in use, or the address can be reached from elsewhere, which needs a
+    /// [`BoardError`]: the port is in use, or the address is reachable from other machines, which needs a
     /// token: see [`BoardOptions`].
     fn serve_board(&self, address: SocketAddr) -> Result<Board, BoardError>;
 }

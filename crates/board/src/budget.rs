@@ -1,12 +1,11 @@
-//! How much of the machine watching may cost.
+//! Limits the overhead of the board to a share of one processor.
 //!
-//! What a look costs is known only afterwards: it grows with actors, viewers and filters. So what was
-//! spent is paid back by waiting, and the share holds however much there is to see; what grows is the time
-//! between two looks.
+//! The cost of a reading grows with actors, viewers and filters, and is known only afterwards. So the sampler
+//! waits until it has earned what it spent: the share holds, and the time between two readings grows.
 
 use std::time::{Duration, Instant};
 
-/// So much may be spent at once after a rest.
+/// The most that can be saved up, and so be spent at once.
 const SAVED_MAX: Duration = Duration::from_millis(20);
 
 /// An account of processor time: it earns a share of the time that passes.
@@ -14,9 +13,9 @@ const SAVED_MAX: Duration = Duration::from_millis(20);
 pub(crate) struct Budget {
     /// Processor time for each unit of time.
     share: f64,
-    /// The longest wait: what cannot be paid back in it is forgiven.
+    /// The longest wait; a debt that takes longer is reduced to it.
     wait_max: Duration,
-    /// Seconds; less than nothing if more was spent than earned.
+    /// Seconds; negative if more was spent than earned.
     balance: f64,
     at: Instant,
 }
@@ -37,7 +36,7 @@ impl Budget {
         self.balance -= cost.as_secs_f64();
     }
 
-    /// How long until nothing is owed.
+    /// The time until the balance is not negative.
     pub(crate) fn wait(&mut self, now: Instant) -> Duration {
         self.earn(now);
         let seconds = (-self.balance).max(0.0) / self.share;
@@ -53,6 +52,42 @@ impl Budget {
     }
 }
 
+/// A stopwatch of this thread's processor time, or of wall time where the system does not tell.
+pub(crate) struct ProcessorTime(Mark);
+
+#[cfg(unix)]
+type Mark = Duration;
+
+#[cfg(not(unix))]
+type Mark = std::time::Instant;
+
+impl ProcessorTime {
+    pub(crate) fn now() -> Self {
+        Self(mark())
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn elapsed(&self) -> Duration {
+        mark().saturating_sub(self.0)
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(unix)]
+fn mark() -> Mark {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn mark() -> Mark {
+    std::time::Instant::now()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,7 +95,7 @@ mod tests {
     const WAIT_MAX: Duration = Duration::from_secs(10);
 
     #[test]
-    fn what_was_spent_is_paid_back_by_waiting() {
+    fn spending_is_paid_back_by_waiting() {
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
         let mut budget = Budget::new(0.01, WAIT_MAX, begin);
@@ -79,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_saves_little_and_a_great_debt_is_forgiven() {
+    fn savings_and_debts_are_bounded() {
         let begin = Instant::now();
         let mut budget = Budget::new(0.01, WAIT_MAX, begin);
         budget.spend(Duration::from_secs(100), begin);

@@ -1,41 +1,41 @@
-//! Which actors a viewer wants to see: words and comparisons, all of which must hold.
+//! The filter of a viewer: words and comparisons that must all match.
 //!
 //! ```text
 //!   filter     = term (blank term)*
 //!   term       = column ("<" | "<=" | "=" | ">=" | ">") number     depth>10k  queue_p99>=5ms
 //!              | ("name" | "type" | "state" | "id") ":" text        type:LogServer
-//!              | text                                               in any of these four
+//!              | text                                               in any of the four
 //! ```
 //!
-//! Text is found anywhere, upper or lower case (of ASCII letters) alike. Numbers may end in `k` or `M`,
-//! times in `ns`, `us`, `ms` or `s` and mean nanoseconds without; a time that was not measured is not
-//! compared with anything: the actor is left out.
+//! Text matches anywhere and ignores the case of ASCII letters. Numbers may end in `k` or `M`; times in `ns`,
+//! `us`, `ms` or `s`, and are nanoseconds otherwise. An actor without a measured time matches no comparison
+//! of it.
 
 use crate::{
+    actor_table::ActorEntry,
     query::{FILTER_BYTES_MAX, SortKey},
-    survey::Surveyed,
 };
 
-/// A filter that was understood.
+/// A parsed filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     terms: Vec<Term>,
 }
 
-/// A filter that was not.
+/// Why a filter was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
     /// It is too long.
     #[error("a filter has at most {FILTER_BYTES_MAX} bytes")]
     TooLong,
-    /// What is compared is no column of numbers.
+    /// The compared name is not a column of numbers.
     #[error("`{0}` is no column of numbers; try depth, in, out, shed, restarts, queue_p99")]
     Column(String),
-    /// Nothing stands behind the sign.
+    /// There is nothing after the comparison sign.
     #[error("there is nothing to compare `{0}` with; write {0}>1000")]
     Nothing(String),
-    /// What it is compared with is no number.
+    /// The compared value is not a number.
     #[error("`{0}` is no number; write 1000, 10k, 2M, or a time as 500us, 5ms, 1s")]
     Number(String),
 }
@@ -60,10 +60,10 @@ enum Relation {
 }
 
 impl Filter {
-    /// Understands a filter; an empty one lets everything through.
+    /// Parses a filter; an empty one matches every actor.
     ///
     /// # Errors
-    /// [`FilterError`], in words that can be shown.
+    /// [`FilterError`], whose text can be shown to users.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         if text.len() > FILTER_BYTES_MAX {
             return Err(FilterError::TooLong);
@@ -72,14 +72,14 @@ impl Filter {
         Ok(Self { terms: terms? })
     }
 
-    /// Whether histograms have to be read for it.
+    /// Whether it needs histograms.
     pub(crate) fn needs_times(&self) -> bool {
         self.terms
             .iter()
             .any(|term| matches!(term, Term::Compare(key, ..) if key.is_time()))
     }
 
-    pub(crate) fn lets_through(&self, actor: Surveyed<'_>) -> bool {
+    pub(crate) fn matches(&self, actor: ActorEntry<'_>) -> bool {
         self.terms.iter().all(|term| term.holds(actor))
     }
 }
@@ -121,20 +121,20 @@ impl Term {
         Ok(Self::Compare(key, relation, number))
     }
 
-    fn holds(&self, actor: Surveyed<'_>) -> bool {
-        let reading = actor.reading;
-        let name = reading.name.as_deref().unwrap_or_default();
-        let has_id = |text: &str| reading.at.id().to_string() == text;
+    fn holds(&self, actor: ActorEntry<'_>) -> bool {
+        let stats = actor.stats;
+        let name = stats.name.as_deref().unwrap_or_default();
+        let has_id = |text: &str| stats.at.id().to_string() == text;
         match self {
             Self::Anywhere(text) => {
                 contains(name, text)
-                    || contains(reading.actor_type, text)
-                    || contains(reading.state, text)
+                    || contains(stats.actor_type, text)
+                    || contains(stats.state, text)
                     || has_id(text)
             }
             Self::Name(text) => contains(name, text),
-            Self::Type(text) => contains(reading.actor_type, text),
-            Self::State(text) => contains(reading.state, text),
+            Self::Type(text) => contains(stats.actor_type, text),
+            Self::State(text) => contains(stats.state, text),
             Self::Id(text) => has_id(text),
             Self::Compare(key, relation, number) => {
                 let Some(value) = actor.number(*key) else {
@@ -152,8 +152,8 @@ impl Term {
     }
 }
 
-/// Whether `text` is in it, whatever the case of its ASCII letters. Without memory of its own: it is asked
-/// a hundred thousand times in a row.
+/// Whether `whole` contains `text`, ignoring the case of ASCII letters. It does not allocate, because it is
+/// called for each actor.
 fn contains(whole: &str, text: &str) -> bool {
     let (whole, text) = (whole.as_bytes(), text.as_bytes());
     text.is_empty()

@@ -1,9 +1,8 @@
-//! What a viewer is shown at one time, as plain data.
+//! A frame: everything that one viewer is shown at one time, as plain data.
 //!
-//! The page and the terminal are made of this and of nothing else; it travels as JSON. Counters are
-//! totals: who shows rates takes two frames and the time between them. Only the rates of actors are
-//! given, because a viewer sees some of them at a time and cannot subtract what it has not seen. Fields
-//! that a reader does not find take their default, so that old and new can talk.
+//! The page and the terminal use nothing else; frames travel as JSON. Counters are totals, so viewers compute
+//! rates from two frames. Only actors come with rates, because a viewer does not receive all actors in each
+//! frame. Missing fields take their defaults, so that older and newer versions work together.
 
 use freeboard_meter::{
     ActorSnapshot, Balance, Family, GroupSnapshot, LongRunSnapshot, PollerSnapshot, ReasonCount,
@@ -11,37 +10,37 @@ use freeboard_meter::{
 };
 use serde::{Deserialize, Serialize};
 
-/// All that one viewer is shown.
+/// Everything that one viewer is shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Frame {
-    /// Rises by at least one from frame to frame, and begins anew when the board does.
+    /// Increases from frame to frame; starts again with the board.
     pub sequence: u64,
     /// Milliseconds since 1970.
     pub at_ms: u64,
-    /// Nanoseconds of a clock that never jumps, to divide counters' growth by.
+    /// Nanoseconds of a monotonic clock, for rates.
     pub at_ns: u64,
-    /// Tells one start of the board from the next.
+    /// Distinguishes one start of the board from the next.
     pub board: u64,
-    /// The names of all systems that can be shown, the oldest first.
+    /// The names of all systems, the oldest first.
     pub systems: Vec<String>,
-    /// The one that this frame shows; none before the first one is watched.
+    /// The system that this frame shows; `None` before the first is added.
     pub system: Option<SystemFrame>,
-    /// Streams, clients, caches and whatever else was given to the board.
+    /// Streams, clients, caches and other sources of the board.
     pub sources: Vec<SourceFrame>,
-    /// How many more there are.
+    /// The number of those left out.
     pub sources_more: u64,
 }
 
-/// One system but for its actors.
+/// One system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SystemFrame {
-    /// Its name on the board: that of the system, and a number if another one has it.
+    /// Its name on the board: the system's, with a number if the name is taken.
     pub name: String,
-    /// Whether it still runs. One that has ended is shown as it was last seen.
+    /// Whether it is running. A system that has ended is shown as it was last read.
     pub is_alive: bool,
-    /// When it was read, by the clock of `Frame::at_ns`: what its counters' growth is divided by.
+    /// When it was read, by the clock of `Frame::at_ns`.
     pub at_ns: u64,
     /// Nanoseconds since it was built.
     pub uptime_ns: u64,
@@ -49,15 +48,15 @@ pub struct SystemFrame {
     pub actors_alive: u64,
     /// Actors ever spawned.
     pub actors_spawned: u64,
-    /// Actors that have ended.
+    /// Actors that have terminated.
     pub actors_ended: u64,
     /// Restarts of actors.
     pub actors_restarted: u64,
-    /// Messages that no handler saw through to its end, by reason.
+    /// Messages that were not handled to their end, by reason.
     pub dead_letters: Vec<ReasonCount>,
     /// By index.
     pub workers: Vec<WorkerSnapshot>,
-    /// How evenly work lies on the workers' queues; none if no worker is on-line.
+    /// The balance of the workers' queues; `None` if no worker is online.
     pub balance: Option<Balance>,
     /// The scheduler as a whole.
     pub scheduler: SchedulerSnapshot,
@@ -67,45 +66,44 @@ pub struct SystemFrame {
     pub long_runs: Vec<LongRunSnapshot>,
     /// The groups, at most [`GROUPS_MAX`].
     pub groups: Vec<GroupSnapshot>,
-    /// How many more there are.
+    /// The number of those left out.
     pub groups_more: u64,
-    /// The actors that were asked for.
+    /// The selected actors.
     pub actors: ActorsFrame,
-    /// The one actor that was asked for, while it is alive.
+    /// The actor in detail, while it is alive.
     pub actor: Option<ActorFrame>,
 }
 
 /// The most groups in a frame.
 pub const GROUPS_MAX: usize = 50;
 
-/// A part of all actors, in the order that was asked for.
+/// The selected actors, in the order of the query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActorsFrame {
-    /// Rises with each survey of all actors: the order of the rows is as of the last one, and so are
-    /// their rates. 0 before the first one.
+    /// The number of the last survey of all actors, to which order and rates refer. 0 before the first.
     pub survey: u64,
-    /// Whether order and filter hold. Not if they go by times, and the last survey had none: they are read as
-    /// soon as that may cost something again.
+    /// Whether order and filter are valid. They are not if they need times and the last survey had none; times
+    /// are read as soon as the budget allows.
     pub has_times: bool,
-    /// How long ago that was, in nanoseconds.
+    /// The age of the last survey, in nanoseconds.
     pub survey_age_ns: u64,
-    /// What the last survey cost, in nanoseconds.
+    /// The processor time of the last survey, in nanoseconds.
     pub survey_cost_ns: u64,
-    /// All actors in it.
+    /// The number of actors in it.
     pub total: u64,
-    /// Those that match the filter.
+    /// The number that match the filter.
     pub matched: u64,
-    /// All their messages queued.
+    /// The messages queued in all of them.
     pub depth: u64,
-    /// Messages that all of them accepted a second, between the last two surveys; none before the second.
-    /// What actors did that ended before the last one is not in it.
+    /// Messages that all of them accepted a second, between the last two surveys; `None` before the second.
+    /// Actors that terminated before the last survey are not included.
     pub in_per_s: Option<f64>,
     /// Messages that all of them handled a second, likewise.
     pub out_per_s: Option<f64>,
-    /// How many of those that match come before the first row.
+    /// The number of matching actors before the first row.
     pub offset: u64,
-    /// At most as many as were asked for.
+    /// At most as many as the query's limit.
     pub rows: Vec<ActorRow>,
 }
 
@@ -113,7 +111,7 @@ pub struct ActorsFrame {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActorRow {
-    /// The actor's number.
+    /// The actor's id.
     pub id: u64,
     /// The name it was spawned with.
     pub name: Option<String>,
@@ -123,11 +121,11 @@ pub struct ActorRow {
     pub state: String,
     /// Messages queued now, in all lanes.
     pub depth: u64,
-    /// The most that its lanes hold together.
+    /// The capacity of all lanes.
     pub bound: u64,
-    /// The sum of the most that each lane has held.
+    /// The sum of the lanes' high-water marks.
     pub high_water: u64,
-    /// Messages accepted a second, between the last two surveys; none before the second.
+    /// Messages accepted a second, between the last two surveys; `None` before the second.
     pub in_per_s: Option<f64>,
     /// Messages handled a second, likewise.
     pub out_per_s: Option<f64>,
@@ -135,23 +133,22 @@ pub struct ActorRow {
     pub accepted: u64,
     /// Messages handled.
     pub handled: u64,
-    /// Messages that were not, for whatever reason.
+    /// Messages not handled, for any reason.
     pub shed: u64,
     /// The same by reason.
     pub shed_by: Vec<ReasonCount>,
     /// Restarts.
     pub restarts: u64,
-    /// Median time in queue since the actor's start, in nanoseconds, of the slowest lane; none if not
-    /// measured yet.
+    /// Median time in queue of the slowest lane since the actor's start, in nanoseconds; `None` if not yet
+    /// measured. One message in 128 is measured.
     pub queue_p50_ns: Option<u64>,
-    /// 99 % of its messages waited no longer, of the slowest lane. All three are of the messages that were
-    /// measured, which is one in 128.
+    /// 99th percentile of the time in queue of the slowest lane.
     pub queue_p99_ns: Option<u64>,
-    /// 99 % of its messages were handled in this time.
+    /// 99th percentile of the handling time.
     pub handling_p99_ns: Option<u64>,
 }
 
-/// One actor in full.
+/// One actor in detail.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActorFrame {
@@ -163,32 +160,32 @@ pub struct ActorFrame {
     pub handling: Vec<OctaveCount>,
 }
 
-/// How many times lay in one octave: from `from_ns` to below twice that.
+/// The number of times in one octave: from `from_ns` to below twice that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OctaveCount {
-    /// A power of two, or 0 for what took no time.
+    /// A power of two, or 0.
     pub from_ns: u64,
     /// Times in it since the actor's start.
     pub count: u64,
 }
 
-/// Something beside a system that counts: a stream, a Redis client, a cache.
+/// A source beside the system: a stream, a Redis client, a cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceFrame {
-    /// `stream`, `redis`, `cache`, `http` and so on: what decides how it is shown.
+    /// `stream`, `redis`, `cache`, `http` and so on; selects how it is shown.
     pub kind: String,
-    /// Which of its kind.
+    /// Its name.
     pub name: String,
     /// When it was read, as [`SystemFrame::at_ns`].
     pub at_ns: u64,
-    /// What it counts, as Prometheus would get it.
+    /// Its metrics, as for Prometheus.
     pub families: Vec<Family>,
 }
 
 impl SystemFrame {
-    /// Takes over all but what single actors count.
+    /// Takes over everything but the actors.
     pub(crate) fn fill(&mut self, snapshot: SystemSnapshot) {
         self.is_alive = true;
         self.at_ns = now_ns();

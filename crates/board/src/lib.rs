@@ -1,42 +1,41 @@
-//! The board: everything that a system counts, live on one page.
+//! The board: all metrics of a system, live on one page.
 //!
 //! ```text
-//!   System ──survey, overview──▶ sampler's thread ──Frame──▶ desk ──▶ server (axum) ──SSE──▶ browsers
-//!   streams, Redis, caches ──families──┘ (while anybody looks)   └──▶ Board::frame ──▶ a terminal, tests
+//!   System ──survey, overview──▶ sampler's thread ──Frame──▶ subscriptions ──▶ server (axum) ──SSE──▶ browsers
+//!   streams, Redis, caches ──families──┘ (while there is a viewer)   └──▶ Board::frame ──▶ a terminal, tests
 //! ```
 //!
-//! Looking has a budget, a share of one processor, and what was spent is waited off: the system under
-//! watch is disturbed the same by one viewer or thirty, by ten actors or a hundred thousand; only the
-//! looks grow rarer. (A survey that costs more than the share of a minute is the exception; so is what it
-//! takes to hand frames to sockets, which viewers' number bounds.) Nobody looks: nothing is read. Requests
-//! change nothing, and a viewer that does not read misses frames and holds one.
+//! The overhead has a budget, a share of one processor: the sampler waits until it has earned what it spent.
+//! More viewers or actors make updates rarer, not the overhead larger. Two costs are outside the budget: a
+//! survey of all actors that costs more than a minute's share, and writing frames to sockets, which
+//! `viewers_max` bounds. Without a viewer nothing is read. Requests change nothing. A viewer that does not
+//! read misses frames and holds one.
 
 #![forbid(unsafe_code)]
 
+mod actor_table;
 mod board;
 mod budget;
-mod desk;
 mod filter;
 mod frame;
-mod processor;
 mod query;
 mod rows;
 mod sampler;
 mod server;
 mod source;
-mod survey;
+mod subscriptions;
+mod systems;
 #[cfg(feature = "terminal")]
 pub mod terminal;
-mod watched;
 
 pub use board::{
     Board, BoardError, BoardOptions, FrameError, LISTEN_DEFAULT, ServeBoard, TOKEN_CHARACTERS_MIN,
 };
-pub use desk::TooManyDemands;
 pub use filter::{Filter, FilterError};
 pub use frame::{
     ActorFrame, ActorRow, ActorsFrame, Frame, GROUPS_MAX, OctaveCount, SourceFrame, SystemFrame,
 };
 pub use query::{FILTER_BYTES_MAX, Order, Query, ROWS_MAX, SortKey};
 pub use source::{SAMPLES_MAX, SOURCES_MAX, Shown};
-pub use watched::SYSTEMS_MAX;
+pub use subscriptions::TooManyRequests;
+pub use systems::SYSTEMS_MAX;

@@ -1,4 +1,4 @@
-//! What a viewer asks to be shown.
+//! The query of a viewer.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 /// The most rows of actors in one frame.
 pub const ROWS_MAX: u32 = 200;
 
-/// As many as a frame has if nobody says otherwise; the page relies on it.
+/// The rows of a frame by default; the page relies on it.
 const ROWS_DEFAULT: u32 = 25;
 
 /// The longest filter, in bytes.
 pub const FILTER_BYTES_MAX: usize = 256;
 
-/// Which system, which of its actors in which order, and which one in full. What it does not say takes its
-/// default: the newest system, and the 25 deepest mailboxes.
+/// Selects a system, rows of its actors, and one actor in detail. Default: the newest system and the 25
+/// longest mailboxes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Query {
-    /// The system's name on the board; the newest that is alive if none is given.
+    /// The system's name on the board; the newest alive if `None`.
     pub system: Option<String>,
-    /// What the actors are sorted by.
+    /// The column to sort by.
     pub sort: SortKey,
-    /// Which of them come first.
+    /// The sort order.
     pub order: Order,
-    /// Which actors are shown: words and comparisons, see [`Filter`](crate::Filter).
+    /// Words and comparisons, see [`Filter`](crate::Filter).
     pub filter: String,
-    /// How many of those that match are left out at the beginning.
+    /// The number of matching actors to skip.
     pub offset: u64,
     /// The most rows, up to [`ROWS_MAX`].
     pub limit: u32,
-    /// The number of an actor that is shown in full.
+    /// The id of an actor to show in detail.
     pub actor: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Query {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
-    /// The actor's number.
+    /// The actor's id.
     Id,
     /// Its name; those without come last.
     Name,
@@ -63,9 +63,9 @@ pub enum SortKey {
     /// Messages queued.
     #[default]
     Depth,
-    /// The most its lanes hold.
+    /// Capacity of its lanes.
     Bound,
-    /// The most its lanes have held.
+    /// High-water mark of its lanes.
     HighWater,
     /// Messages accepted a second.
     In,
@@ -75,7 +75,7 @@ pub enum SortKey {
     Accepted,
     /// Messages handled.
     Handled,
-    /// Messages that were not.
+    /// Messages not handled.
     Shed,
     /// Restarts.
     Restarts,
@@ -137,7 +137,7 @@ impl SortKey {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Whether histograms have to be read for it.
+    /// Whether it needs histograms.
     #[must_use]
     pub const fn is_time(self) -> bool {
         matches!(self, Self::QueueP50 | Self::QueueP99 | Self::HandlingP99)
@@ -150,13 +150,13 @@ impl fmt::Display for SortKey {
     }
 }
 
-/// Which come first.
+/// A sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The least.
+    /// Ascending.
     Asc,
-    /// The greatest.
+    /// Descending.
     #[default]
     Desc,
 }

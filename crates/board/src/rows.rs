@@ -1,44 +1,43 @@
-//! The actors of a frame: those that were picked, as they are now.
+//! The actors of a frame: the selected rows with current values.
 
 use freeboard_actor::{ActorKey, ActorStats, System};
 use freeboard_meter::{ActorSnapshot, HistogramSnapshot, HistogramSummary, ReasonCount, now_ns};
 
 use crate::{
+    actor_table::{ActorTable, Selection},
     frame::{ActorFrame, ActorRow, ActorsFrame, OctaveCount},
-    survey::{Census, Selection},
 };
 
-/// The rows that were picked, read anew while the system is there; their order and rates are those of the
-/// census.
+/// The selected rows. Values are read again while the system is alive; order and rates are of the last survey.
 pub(crate) fn actors_frame(
     system: Option<&System>,
-    census: &Census,
+    table: &ActorTable,
     selection: &Selection,
     offset: u64,
 ) -> ActorsFrame {
-    // Of a system that has ended, or when it was looked at for the first time, no rate is known.
-    let all = census.all.filter(|_| system.is_some());
+    // Rates are unknown before the second survey and after the system's end.
+    let all = table.all.filter(|_| system.is_some());
     let row = |index: &usize| {
-        let surveyed = census.actor(*index);
+        let entry = table.actor(*index);
         let mut row = match system {
-            Some(system) => match system.actor_snapshot(surveyed.reading.at) {
+            Some(system) => match system.actor_snapshot(entry.stats.at) {
                 Some(snapshot) => row(snapshot),
-                None => ended(surveyed.reading),
+                None => terminated(entry.stats),
             },
-            None => as_read(surveyed.reading),
+            None => as_surveyed(entry.stats),
         };
-        row.in_per_s = all.map(|_| surveyed.rates.in_per_s);
-        row.out_per_s = all.map(|_| surveyed.rates.out_per_s);
+        row.in_per_s = all.map(|_| entry.rates.in_per_s);
+        row.out_per_s = all.map(|_| entry.rates.out_per_s);
         row
     };
     ActorsFrame {
-        survey: census.number,
+        survey: table.number,
         has_times: true,
-        survey_age_ns: now_ns().saturating_sub(census.at_ns),
+        survey_age_ns: now_ns().saturating_sub(table.at_ns),
         survey_cost_ns: 0,
-        total: census.len() as u64,
+        total: table.len() as u64,
         matched: selection.matched,
-        depth: census.depth,
+        depth: table.depth,
         in_per_s: all.map(|rates| rates.in_per_s),
         out_per_s: all.map(|rates| rates.out_per_s),
         offset: offset.min(selection.matched),
@@ -46,7 +45,7 @@ pub(crate) fn actors_frame(
     }
 }
 
-/// One actor in full, if it is still alive.
+/// One actor in detail, if it is alive.
 pub(crate) fn actor_frame(system: &System, at: ActorKey) -> Option<ActorFrame> {
     let detail = system.actor_detail(at)?;
     Some(ActorFrame {
@@ -99,30 +98,30 @@ fn add_reason(reasons: &mut Vec<ReasonCount>, further: ReasonCount) {
     }
 }
 
-/// One that has ended since the census.
-fn ended(reading: &ActorStats) -> ActorRow {
+/// An actor that has terminated since the survey.
+fn terminated(stats: &ActorStats) -> ActorRow {
     ActorRow {
         state: "ended".to_owned(),
         depth: 0,
-        ..as_read(reading)
+        ..as_surveyed(stats)
     }
 }
 
-/// One of a system that has ended, as it was last seen.
-fn as_read(reading: &ActorStats) -> ActorRow {
-    let times = reading.times.unwrap_or_default();
+/// An actor of a system that has ended, as of the last survey.
+fn as_surveyed(stats: &ActorStats) -> ActorRow {
+    let times = stats.times.unwrap_or_default();
     ActorRow {
-        id: reading.at.id(),
-        name: reading.name.as_deref().map(str::to_owned),
-        actor_type: reading.actor_type.to_owned(),
-        state: reading.state.to_owned(),
-        depth: reading.depth,
-        bound: reading.bound,
-        high_water: reading.high_water,
-        accepted: reading.accepted,
-        handled: reading.handled,
-        shed: reading.shed,
-        restarts: u64::from(reading.restarts),
+        id: stats.at.id(),
+        name: stats.name.as_deref().map(str::to_owned),
+        actor_type: stats.actor_type.to_owned(),
+        state: stats.state.to_owned(),
+        depth: stats.depth,
+        bound: stats.bound,
+        high_water: stats.high_water,
+        accepted: stats.accepted,
+        handled: stats.handled,
+        shed: stats.shed,
+        restarts: u64::from(stats.restarts),
         queue_p50_ns: times.queue_p50_ns,
         queue_p99_ns: times.queue_p99_ns,
         handling_p99_ns: times.handling_p99_ns,

@@ -1,13 +1,13 @@
-//! The thread that looks at systems, for as long as anybody asks.
+//! The thread that reads systems while there are viewers.
 //!
 //! ```text
-//!   all actors   (census: counters alone)    every 500 ms, later if it cost more than its share
+//!   all actors   (survey: counters only)    every 500 ms, later if it cost more than its share
 //!   the system   (workers, poller, groups)   every 100 ms, later if frames cost more than theirs
 //!   actors shown (25 rows, one in full)      every 100 ms, with the system
 //! ```
 //!
-//! Nobody asks: it waits, and looks at nothing. It is a thread of its own because a look at a hundred
-//! thousand actors takes tens of milliseconds, which no runtime's worker should be held up for.
+//! Without a query it waits and reads nothing. It has its own thread because a survey of a hundred thousand
+//! actors takes tens of milliseconds, which would delay a runtime's worker.
 
 use std::{
     collections::HashMap,
@@ -20,113 +20,113 @@ use freeboard_actor::{ActorKey, StatsDetail, System};
 use freeboard_meter::now_ns;
 
 use crate::{
+    actor_table::{ActorTable, Selection},
     budget::Budget,
-    desk::{Desk, LINGER, Work},
+    budget::ProcessorTime,
     filter::Filter,
     frame::{Frame, SourceFrame, SystemFrame},
-    processor::ProcessorTime,
     query::Query,
     rows::{actor_frame, actors_frame},
     source::Sources,
-    survey::{Census, Selection},
-    watched::{Systems, Watched},
+    subscriptions::{LINGER, Subscriptions, Work},
+    systems::{Systems, WatchedSystem},
 };
 
-/// Between two frames, at least.
+/// The least time between two frames.
 const FRAME_PERIOD: Duration = Duration::from_millis(100);
 
-/// Between two surveys of a system, at least: rates over less would be mostly chance.
+/// The least time between two surveys of a system; rates over less would be mostly noise.
 const SURVEY_PERIOD: Duration = Duration::from_millis(500);
 
-/// The longest that frames and surveys are waited for, however much they cost.
+/// The longest waits between frames and surveys, whatever they cost.
 const FRAME_WAIT_MAX: Duration = Duration::from_secs(10);
 const SURVEY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Who waits for a first answer gets it although so much time is still to be waited off.
+/// A first frame is made although the budget still owes this much time.
 const URGENT: Duration = Duration::from_secs(2);
 
-/// Ends everybody's listening when it is dropped.
-struct Stops(Arc<Desk>);
+/// Closes all subscriptions when it is dropped.
+struct StopOnDrop(Arc<Subscriptions>);
 
-impl Drop for Stops {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-/// Looks, and answers.
+/// Reads systems and makes frames.
 pub(crate) struct Sampler {
-    desk: Arc<Desk>,
+    subscriptions: Arc<Subscriptions>,
     systems: Arc<Systems>,
     sources: Arc<Sources>,
     board: u64,
     sequence: u64,
     frames: Budget,
     surveys: Budget,
-    /// By the systems' numbers, of those that are being asked for.
-    known: HashMap<u64, Known>,
+    /// By number, of systems with a viewer.
+    states: HashMap<u64, SystemState>,
     selections: HashMap<Query, Selected>,
 }
 
-/// What is known of a system.
+/// The last reading of a system.
 #[derive(Default)]
-struct Known {
-    /// As it was last seen, without actors.
+struct SystemState {
+    /// As it was last read, without actors.
     frame: SystemFrame,
-    census: Option<Census>,
-    census_cost: Duration,
+    table: Option<ActorTable>,
+    table_cost: Duration,
     asked_at: Option<Instant>,
 }
 
-/// What a query picked out of a census.
+/// The selection of a query from a table.
 struct Selected {
     system: u64,
-    census: u64,
+    table: u64,
     selection: Selection,
     actor: Option<ActorKey>,
 }
 
-/// What all answers of one time share.
-struct Moment {
+/// Shared by all frames of one round.
+struct Round {
     at_ms: u64,
-    systems: Vec<Watched>,
-    /// Which system each query is about.
-    found: HashMap<Query, Watched>,
+    systems: Vec<WatchedSystem>,
+    /// The system of each query.
+    found: HashMap<Query, WatchedSystem>,
     sources: Vec<SourceFrame>,
     sources_more: u64,
-    /// The systems that are alive and were looked at, by number.
+    /// The systems that are alive and were read, by number.
     seen: HashMap<u64, System>,
 }
 
 impl Sampler {
-    /// `share` of one processor is what it may cost.
+    /// `share` is the part of one processor that it may use.
     pub(crate) fn new(
-        desk: Arc<Desk>,
+        subscriptions: Arc<Subscriptions>,
         systems: Arc<Systems>,
         sources: Arc<Sources>,
         share: f64,
     ) -> Self {
         let now = Instant::now();
         Self {
-            desk,
+            subscriptions,
             systems,
             sources,
             board: wall_ms(),
             sequence: 0,
             frames: Budget::new(share / 2.0, FRAME_WAIT_MAX, now),
             surveys: Budget::new(share / 2.0, SURVEY_WAIT_MAX, now),
-            known: HashMap::new(),
+            states: HashMap::new(),
             selections: HashMap::new(),
         }
     }
 
-    /// Answers until the desk is closed.
+    /// Makes frames until the subscriptions are closed.
     pub(crate) fn run(mut self) {
-        // However this ends, nobody is to wait for answers that never come.
-        let _stops = Stops(self.desk.clone());
+        // Also after a panic: nobody may wait for frames that never come.
+        let _stop = StopOnDrop(self.subscriptions.clone());
         let mut due = Instant::now();
         let mut urgent_due = due;
-        while let Some(work) = self.desk.next(due, urgent_due) {
+        while let Some(work) = self.subscriptions.next(due, urgent_due) {
             let begun = Instant::now();
             let time = ProcessorTime::now();
             let surveys = self.answer(work);
@@ -139,11 +139,11 @@ impl Sampler {
         }
     }
 
-    /// Answers everybody. Returns what surveys cost.
+    /// Runs one round. Returns the cost of surveys.
     fn answer(&mut self, work: Work) -> Duration {
         self.sequence += 1;
         let (sources, sources_more) = self.sources.frames();
-        let mut moment = Moment {
+        let mut round = Round {
             at_ms: wall_ms(),
             systems: self.systems.all(),
             found: HashMap::new(),
@@ -151,152 +151,148 @@ impl Sampler {
             sources_more,
             seen: HashMap::new(),
         };
-        let asked: Vec<(&Query, &Filter)> = (work.questions.iter())
+        let asked: Vec<(&Query, &Filter)> = (work.subscriptions.iter())
             .map(|it| (&it.query, &it.filter))
-            .chain(work.demands.iter().map(|it| (&it.query, &it.filter)))
+            .chain(work.requests.iter().map(|it| (&it.query, &it.filter)))
             .collect();
-        let surveys = self.look(&asked, work.is_urgent, &mut moment);
+        let surveys = self.read_systems(&asked, work.is_urgent, &mut round);
         let is_asked = |query: &Query| asked.iter().any(|(it, _)| *it == query);
         self.selections.retain(|query, _| is_asked(query));
-        for question in &work.questions {
-            let frame = self.frame(&question.query, &question.filter, &moment);
-            // Nobody may listen any more.
-            let _ = question.answer.send_replace(event(&frame));
+        for subscription in &work.subscriptions {
+            let frame = self.frame(&subscription.query, &subscription.filter, &round);
+            // All receivers may be gone.
+            let _ = subscription.answer.send_replace(event(&frame));
         }
-        for demand in work.demands {
-            let frame = self.frame(&demand.query, &demand.filter, &moment);
-            demand.asker.tell(frame);
+        for request in work.requests {
+            let frame = self.frame(&request.query, &request.filter, &round);
+            request.receiver.deliver(frame);
         }
         surveys
     }
 
-    /// Looks at all systems that are asked for, and takes a census of those where it is time for it.
-    fn look(
+    /// Reads all systems with a query, and surveys those that are due. Returns the cost of surveys.
+    fn read_systems(
         &mut self,
         asked: &[(&Query, &Filter)],
         is_urgent: bool,
-        moment: &mut Moment,
+        round: &mut Round,
     ) -> Duration {
         let mut cost = Duration::ZERO;
-        // System, and whether times are asked for.
-        let mut wanted: HashMap<u64, (Watched, bool)> = HashMap::new();
+        // The system, and whether a query needs times.
+        let mut wanted: HashMap<u64, (WatchedSystem, bool)> = HashMap::new();
         for (query, filter) in asked {
             if let Some(watched) = self.systems.find(query.system.as_deref()) {
-                moment.found.insert((*query).clone(), watched.clone());
+                round.found.insert((*query).clone(), watched.clone());
                 let entry = wanted.entry(watched.number).or_insert((watched, false));
                 entry.1 |= needs_times(query, filter);
             }
         }
         let now = Instant::now();
-        self.known.retain(|number, known| {
-            // Of the others, what they were like is kept for as long as they are listed.
-            let is_recent = known.asked_at.is_some_and(|at| now - at < LINGER);
+        self.states.retain(|number, state| {
+            // The last frame is kept for as long as the system is listed.
+            let is_recent = state.asked_at.is_some_and(|at| now - at < LINGER);
             if !is_recent && !wanted.contains_key(number) {
-                known.census = None;
+                state.table = None;
             }
-            moment.systems.iter().any(|it| it.number == *number)
+            round.systems.iter().any(|it| it.number == *number)
         });
         for (number, (watched, needs_times)) in wanted {
-            let known = self.known.entry(number).or_default();
-            known.asked_at = Some(now);
-            known.frame.name = watched.name.as_ref().to_owned();
+            let state = self.states.entry(number).or_default();
+            state.asked_at = Some(now);
+            state.frame.name = watched.name.as_ref().to_owned();
             let Some(system) = watched.alive() else {
-                known.frame.is_alive = false;
+                state.frame.is_alive = false;
                 continue;
             };
-            known.look(&system);
-            if known.is_census_due(needs_times, is_urgent, &mut self.surveys) {
-                known.take_census(&system, needs_times);
-                self.surveys.spend(known.census_cost, Instant::now());
-                cost += known.census_cost;
+            state.read(&system);
+            if state.is_table_due(needs_times, is_urgent, &mut self.surveys) {
+                state.refresh_table(&system, needs_times);
+                self.surveys.spend(state.table_cost, Instant::now());
+                cost += state.table_cost;
             }
-            moment.seen.insert(number, system);
+            round.seen.insert(number, system);
         }
         cost
     }
 
-    /// One answer.
-    fn frame(&mut self, query: &Query, filter: &Filter, moment: &Moment) -> Frame {
-        let watched = moment.found.get(query);
-        let system = watched.and_then(|watched| self.system(watched, query, filter, moment));
+    /// The frame of one query.
+    fn frame(&mut self, query: &Query, filter: &Filter, round: &Round) -> Frame {
+        let watched = round.found.get(query);
+        let system = watched.and_then(|watched| self.system(watched, query, filter, round));
         Frame {
             sequence: self.sequence,
-            at_ms: moment.at_ms,
+            at_ms: round.at_ms,
             at_ns: now_ns(),
             board: self.board,
-            systems: moment
-                .systems
-                .iter()
-                .map(|it| it.name.to_string())
-                .collect(),
+            systems: round.systems.iter().map(|it| it.name.to_string()).collect(),
             system,
-            sources: moment.sources.clone(),
-            sources_more: moment.sources_more,
+            sources: round.sources.clone(),
+            sources_more: round.sources_more,
         }
     }
 
     fn system(
         &mut self,
-        watched: &Watched,
+        watched: &WatchedSystem,
         query: &Query,
         filter: &Filter,
-        moment: &Moment,
+        round: &Round,
     ) -> Option<SystemFrame> {
-        let known = self.known.get(&watched.number)?;
-        let mut frame = known.frame.clone();
-        let system = moment.seen.get(&watched.number);
-        let Some(census) = &known.census else {
+        let state = self.states.get(&watched.number)?;
+        let mut frame = state.frame.clone();
+        let system = round.seen.get(&watched.number);
+        let Some(table) = &state.table else {
             frame.actors.has_times = !needs_times(query, filter);
             return Some(frame);
         };
-        let is_same = |it: &Selected| it.system == watched.number && it.census == census.number;
+        let is_same = |it: &Selected| it.system == watched.number && it.table == table.number;
         if !self.selections.get(query).is_some_and(is_same) {
             let selected = Selected {
                 system: watched.number,
-                census: census.number,
-                selection: census.select(query, filter),
-                actor: query.actor.and_then(|id| census.find(id)),
+                table: table.number,
+                selection: table.select(query, filter),
+                actor: query.actor.and_then(|id| table.find(id)),
             };
             self.selections.insert(query.clone(), selected);
         }
         let selected = &self.selections[query];
-        frame.actors = actors_frame(system, census, &selected.selection, query.offset);
-        frame.actors.survey_cost_ns = nanoseconds(known.census_cost);
-        frame.actors.has_times = census.has_times || !needs_times(query, filter);
+        frame.actors = actors_frame(system, table, &selected.selection, query.offset);
+        frame.actors.survey_cost_ns = nanoseconds(state.table_cost);
+        frame.actors.has_times = table.has_times || !needs_times(query, filter);
         frame.actor = (selected.actor.zip(system)).and_then(|(at, system)| actor_frame(system, at));
         Some(frame)
     }
 }
 
-impl Known {
-    /// Reads all but the actors.
-    fn look(&mut self, system: &System) {
+impl SystemState {
+    /// Reads everything but the actors.
+    fn read(&mut self, system: &System) {
         let overview = system.overview();
         self.frame.fill(overview);
     }
 
-    fn is_census_due(&self, needs_times: bool, is_urgent: bool, surveys: &mut Budget) -> bool {
+    fn is_table_due(&self, needs_times: bool, is_urgent: bool, surveys: &mut Budget) -> bool {
         let owed = surveys.wait(Instant::now());
-        let Some(census) = &self.census else {
+        let Some(table) = &self.table else {
             return owed <= URGENT;
         };
-        let lacks_times = needs_times && !census.has_times;
+        let lacks_times = needs_times && !table.has_times;
         if is_urgent && lacks_times {
             return owed <= URGENT;
         }
-        let age = Duration::from_nanos(now_ns().saturating_sub(census.at_ns));
+        let age = Duration::from_nanos(now_ns().saturating_sub(table.at_ns));
         owed.is_zero() && (age >= SURVEY_PERIOD || lacks_times)
     }
 
-    fn take_census(&mut self, system: &System, needs_times: bool) {
+    fn refresh_table(&mut self, system: &System, needs_times: bool) {
         let what = if needs_times {
             StatsDetail::Latencies
         } else {
             StatsDetail::Counters
         };
         let time = ProcessorTime::now();
-        self.census.get_or_insert_default().look(system, what);
-        self.census_cost = time.elapsed();
+        self.table.get_or_insert_default().refresh(system, what);
+        self.table_cost = time.elapsed();
     }
 }
 
@@ -309,7 +305,7 @@ fn event(frame: &Frame) -> Bytes {
     let mut event = BytesMut::with_capacity(32 * 1024);
     event.put_slice(b"event: frame\ndata: ");
     let mut writer = event.writer();
-    // Numbers, text and lists of them: nothing that JSON could refuse; and it has no line breaks.
+    // A frame serializes without error, and compact JSON has no line breaks.
     serde_json::to_writer(&mut writer, frame).expect("a frame is plain data");
     let mut event = writer.into_inner();
     event.put_slice(b"\n\n");

@@ -1,4 +1,4 @@
-//! What is shown beside systems: streams, clients, caches, servers; whatever renders itself as families.
+//! Sources beside systems: streams, clients, caches, servers; everything that renders metric families.
 
 use std::{
     fmt,
@@ -10,10 +10,10 @@ use freeboard_meter::{Exposition, now_ns};
 
 use crate::frame::SourceFrame;
 
-/// The most sources that are shown at once; the page says how many more there are.
+/// The most sources that are shown; the page shows the number of the others.
 pub const SOURCES_MAX: usize = 256;
 
-/// The most samples of one source; its families beyond are left out.
+/// The most samples of one source; further families are left out.
 pub const SAMPLES_MAX: usize = 2_000;
 
 type Render = dyn Fn(&mut Exposition) + Send + Sync;
@@ -23,7 +23,7 @@ struct Source {
     number: u64,
     kind: String,
     name: String,
-    /// None once it has panicked: it would again, ten times a second.
+    /// `None` after a panic: it would panic again, ten times a second.
     render: Option<Arc<Render>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         if let Some(sources) = self.sources.upgrade() {
-            // Dropped without the lock: it may be the last to hold what takes its time to end.
+            // Dropped without the lock: it may hold the last handle of something that is slow to drop.
             drop(sources.take(self.number));
         }
     }
@@ -88,7 +88,7 @@ impl Sources {
         Some(list.sources.remove(index))
     }
 
-    /// Reads all of them; and how many more there are.
+    /// Reads all shown sources; returns the number of the others too.
     pub(crate) fn frames(&self) -> (Vec<SourceFrame>, u64) {
         let (sources, more) = self.list();
         let frame = |source: Source| {
@@ -111,15 +111,15 @@ impl Sources {
         (sources.into_iter().map(frame).collect(), more)
     }
 
-    /// Adds the families of all of them.
+    /// Adds the families of all shown sources.
     pub(crate) fn render(&self, text: &mut Exposition) {
         for source in self.list().0 {
             self.call(source, text);
         }
     }
 
-    /// Has a source say what it counts. It is the user's code, and so is what it holds, which may be dropped
-    /// here: the board goes on without one that panics.
+    /// Calls a source. It is user code and may be dropped here; the board continues without a source that
+    /// panics.
     fn call(&self, source: Source, text: &mut Exposition) {
         let Source {
             number,
@@ -136,7 +136,7 @@ impl Sources {
             tracing::error!(
                 kind,
                 name,
-                "a source of the board panicked; it is not asked again"
+                "a source of the board panicked; it is not called again"
             );
             let mut list = self.lock();
             let source = list.sources.iter_mut().find(|it| it.number == number);
@@ -147,7 +147,7 @@ impl Sources {
         }
     }
 
-    /// Those that are shown, and how many more there are.
+    /// The shown sources, and the number of the others.
     fn list(&self) -> (Vec<Source>, u64) {
         let list = self.lock();
         let shown = list.sources.iter().take(SOURCES_MAX).cloned().collect();

@@ -1,6 +1,10 @@
-//! The page in a real browser: it shows what happens, does what is clicked and pressed, and comes back.
+//! The page in a real browser: it shows changes, reacts to clicks and keys, and reconnects.
+//!
+//! A process of its own: its browsers use both processors of a small machine, and the tests in `it` that wait for a
+//! client's patience to end would run beside them.
 #![cfg(unix)]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{
@@ -189,7 +193,7 @@ fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
 }
 
 #[test]
-fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_question() {
+fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
     let system = quiet_system("twins");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);

@@ -1,17 +1,16 @@
-//! How many fetch without Redis at once: a count, and a permit that gives its place back.
+//! A limit of concurrent fetches without Redis.
 
 use std::sync::Arc;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Places for fetches.
 #[derive(Clone, Debug)]
 pub(crate) struct Bulkhead {
     taken: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// A place, given back when this is dropped.
+/// The permission for one fetch, returned on drop.
 #[derive(Debug)]
 pub(crate) struct Permit {
     taken: Arc<AtomicUsize>,

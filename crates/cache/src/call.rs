@@ -1,4 +1,4 @@
-//! A call that has not been made yet, and the ways to make it: those of a command of `freeboard-redis`.
+//! A call that has not been made yet, and the ways to make it, which are those of `freeboard_redis::Request`.
 
 use std::{
     fmt,
@@ -12,17 +12,17 @@ use std::{
 use freeboard_actor::{Message, Recipient};
 use futures_channel::oneshot;
 
-use crate::{error::CacheError, gauges::Gauges};
+use crate::{error::CacheError, metrics::CacheGauges};
 
-/// A call that has not been made yet: `.await` it, [`Call::wait`] for it, have an actor told of its outcome,
-/// or a function called with it. However it is made, it has one outcome.
-#[must_use = "nothing is done before it is awaited, waited for, told or given a function"]
+/// A call that has not been made yet. Make it with `.await`, [`Call::wait`], [`Call::tell`] (the outcome goes to an
+/// actor) or [`Call::then`] (the outcome goes to a function). It has exactly one outcome.
+#[must_use = "a call is made by `.await`, `wait`, `tell` or `then`"]
 pub struct Call<T> {
     start: Box<dyn FnOnce(Reply<T>) + Send>,
-    gauges: Arc<Gauges>,
+    gauges: Arc<CacheGauges>,
 }
 
-/// Who waits for an outcome.
+/// The receiver of an outcome.
 pub(crate) enum Reply<T> {
     /// A future, or a thread.
     Slot(oneshot::Sender<Result<T, CacheError>>),
@@ -30,36 +30,38 @@ pub(crate) enum Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// Hands the outcome over. Not to be called under a lock: it may be a user's function that runs, and the
-    /// drop of what nobody takes.
+    /// Delivers the outcome. It may run user code, also by dropping the outcome, so do not call it under a lock.
     pub(crate) fn complete(self, outcome: Result<T, CacheError>) {
         match self {
             Self::Slot(slot) => drop(slot.send(outcome)),
             Self::Function(function) => {
-                // Others wait for what comes after it.
+                // Other callers depend on the code after this.
                 if catch_unwind(AssertUnwindSafe(|| function(outcome))).is_err() {
-                    tracing::error!("a function that was given a cache's answer panicked");
+                    tracing::error!("a function passed to `Call::then` or `tell` panicked");
                 }
             }
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the receiver no longer exists.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Slot(slot) if slot.is_canceled())
     }
 }
 
 impl<T: 'static> Call<T> {
-    pub(crate) fn new(gauges: Arc<Gauges>, start: impl FnOnce(Reply<T>) + Send + 'static) -> Self {
+    pub(crate) fn new(
+        gauges: Arc<CacheGauges>,
+        start: impl FnOnce(Reply<T>) + Send + 'static,
+    ) -> Self {
         Self {
             start: Box::new(start),
             gauges,
         }
     }
 
-    /// Makes it, and blocks this thread until its outcome. In a handler this blocks a worker: prefer
-    /// [`Call::tell`] there, or an async handler.
+    /// Makes the call, and blocks the calling thread until its outcome. In a handler this blocks a worker; prefer
+    /// [`Call::tell`] or an async handler there.
     ///
     /// # Errors
     /// [`CacheError`].
@@ -69,11 +71,11 @@ impl<T: 'static> Call<T> {
         pollster::block_on(receiver).unwrap_or(Err(CacheError::Closed))
     }
 
-    /// Makes it, and tells an actor `message` of the outcome.
+    /// Makes the call, and tells an actor the `message` made of its outcome.
     ///
-    /// It is told without waiting: a mailbox that is full refuses, and the outcome is lost (a lease among it
-    /// is released) but for [`crate::CacheSnapshot::replies_refused`]. An actor whose lane is as wide as
-    /// what it has under way never refuses.
+    /// It does not wait for capacity: a full mailbox refuses the message, which is counted in
+    /// [`crate::CacheSnapshot::replies_refused`]; a lease in it is released. A lane with capacity for all calls in
+    /// flight never refuses.
     pub fn tell<M: Message>(
         self,
         to: &Recipient<M>,
@@ -88,8 +90,8 @@ impl<T: 'static> Call<T> {
         (self.start)(Reply::Function(Box::new(tell)));
     }
 
-    /// Makes it, and calls `then` with the outcome: on the worker that runs the connection to Redis, on the
-    /// thread that brings the value, or on this one. It must be short; others wait behind it.
+    /// Makes the call, and calls `then` with the outcome: on the worker that runs the connection to Redis, on the
+    /// thread that fills the value, or on the calling thread. `then` must be short, because it delays other callers.
     pub fn then(self, then: impl FnOnce(Result<T, CacheError>) + Send + 'static) {
         (self.start)(Reply::Function(Box::new(then)));
     }
@@ -97,23 +99,23 @@ impl<T: 'static> Call<T> {
 
 impl<T: 'static> IntoFuture for Call<T> {
     type Output = Result<T, CacheError>;
-    type IntoFuture = Calling<T>;
+    type IntoFuture = CallFuture<T>;
 
-    /// Makes it.
-    fn into_future(self) -> Calling<T> {
+    /// Makes the call.
+    fn into_future(self) -> CallFuture<T> {
         let (sender, receiver) = oneshot::channel();
         (self.start)(Reply::Slot(sender));
-        Calling { receiver }
+        CallFuture { receiver }
     }
 }
 
-/// The future of a [`Call`] that was made. Needs no runtime.
-#[must_use = "the outcome is dropped with it"]
-pub struct Calling<T> {
+/// The outcome of a [`Call`] that was made. It needs no runtime.
+#[must_use = "dropping it drops the outcome"]
+pub struct CallFuture<T> {
     receiver: oneshot::Receiver<Result<T, CacheError>>,
 }
 
-impl<T> Future for Calling<T> {
+impl<T> Future for CallFuture<T> {
     type Output = Result<T, CacheError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -128,8 +130,8 @@ impl<T> fmt::Debug for Call<T> {
     }
 }
 
-impl<T> fmt::Debug for Calling<T> {
+impl<T> fmt::Debug for CallFuture<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Calling")
+        formatter.write_str("CallFuture")
     }
 }

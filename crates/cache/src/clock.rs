@@ -1,28 +1,34 @@
-//! The server's time, as it is known here.
+//! The server's time, as known in this process.
 //!
-//! A GET does not say what time it is, and the clock of this machine may be wrong by hours. So the server is
-//! asked now and then, and between two answers its time goes on by our monotonic clock. Off by half a round
-//! trip, and by as much as the server's clock is set meanwhile. Scripts read the server's clock themselves.
+//! A GET does not return the server's time, and the clock of this machine may be wrong by hours. So the server is
+//! asked periodically, and in between its time advances by our monotonic clock. The error is half a round trip, plus
+//! changes of the server's clock. Scripts read the server's clock themselves.
 
-use std::{sync::Arc, time::Duration};
+#[cfg(feature = "test-util")]
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::options::CacheOptions;
+#[cfg(feature = "test-util")]
 use crate::sync::{AtomicU64, Ordering};
 
-/// After so long without an answer the server's time is not known any more.
+/// An answer of the server is valid for this long.
 const KNOWN_FOR_NS: u64 = 60_000_000_000;
 const MILLI_NS: u64 = 1_000_000;
 
-/// A time that a test sets, in place of the server's: for the scripts, which get it as an argument, and for
-/// what a GET brings. The times that callers wait go by the real clock.
+/// A time set by a test, instead of the server's. It applies to scripts, which get it as an argument, and to the
+/// entries that a GET returns. Timeouts of callers use the real clock.
+#[cfg(feature = "test-util")]
 #[derive(Clone, Debug)]
 pub struct SimulatedClock {
     now_ms: Arc<AtomicU64>,
 }
 
+#[cfg(feature = "test-util")]
 impl SimulatedClock {
-    /// One that stands at `now_ms` since 1970.
+    /// A clock that stands at `now_ms` since 1970.
     #[must_use]
     pub fn new(now_ms: u64) -> Self {
         Self {
@@ -30,14 +36,14 @@ impl SimulatedClock {
         }
     }
 
-    /// Moves it on.
+    /// Advances it.
     pub fn advance(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         // Ordering: Relaxed here and below, a test orders its own steps.
         self.now_ms.fetch_add(millis, Ordering::Relaxed);
     }
 
-    /// Where it stands.
+    /// Its time in ms since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::Relaxed)
@@ -47,47 +53,48 @@ impl SimulatedClock {
 /// The server's clock, or a test's.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    #[cfg(feature = "test-util")]
     simulated: Option<SimulatedClock>,
     known: Mutex<Option<Known>>,
 }
 
-/// What the server answered.
+/// An answer of the server.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     server_ns: u64,
-    /// By our monotonic clock, at the same moment.
+    /// The same moment by our monotonic clock.
     at_ns: u64,
 }
 
 impl Clock {
-    pub(crate) fn new(simulated: Option<SimulatedClock>) -> Self {
+    #[cfg_attr(not(feature = "test-util"), expect(unused_variables))]
+    pub(crate) fn new(options: &CacheOptions) -> Self {
         Self {
-            simulated,
+            #[cfg(feature = "test-util")]
+            simulated: options.clock.clone(),
             known: Mutex::new(None),
         }
     }
 
-    /// What the scripts get.
+    /// A test's time, which is passed to scripts.
     pub(crate) fn simulated_ms(&self) -> Option<u64> {
-        self.simulated.as_ref().map(SimulatedClock::now_ms)
+        #[cfg(feature = "test-util")]
+        return self.simulated.as_ref().map(SimulatedClock::now_ms);
+        #[cfg(not(feature = "test-util"))]
+        None
     }
 
-    /// Whether the server must be asked.
-    pub(crate) const fn is_real(&self) -> bool {
-        self.simulated.is_none()
-    }
-
-    /// The server's time; `None` while it is not known. `now_ns` is ours.
+    /// The server's time; `None` while it is unknown. `now_ns` is ours.
     pub(crate) fn now_ms(&self, now_ns: u64) -> Option<u64> {
-        if let Some(simulated) = &self.simulated {
-            return Some(simulated.now_ms());
+        if let Some(simulated_ms) = self.simulated_ms() {
+            return Some(simulated_ms);
         }
         let known = (*self.known.lock())?;
         let since_ns = now_ns.saturating_sub(known.at_ns);
         (since_ns < KNOWN_FOR_NS).then(|| (known.server_ns + since_ns) / MILLI_NS)
     }
 
-    /// The server said that it is `server` since 1970, some time between two times of ours.
+    /// The server answered that its time is `server`, between two times of ours.
     pub(crate) fn learn(&self, sent_ns: u64, received_ns: u64, server: Duration) {
         let Ok(server_ns) = u64::try_from(server.as_nanos()) else {
             return;
@@ -103,7 +110,7 @@ mod tests {
 
     #[test]
     fn it_goes_on_by_our_clock_until_it_is_too_old() {
-        let clock = Clock::new(None);
+        let clock = Clock::new(&CacheOptions::default());
         assert_eq!(clock.now_ms(5), None);
         let milli = MILLI_NS;
         clock.learn(100 * milli, 300 * milli, Duration::from_millis(1_000_000));

@@ -1,11 +1,11 @@
-//! What stands in Redis under a key: one string, a header and the value behind it.
+//! The format of an entry in Redis: one string, a header followed by the value.
 //!
 //! ```text
-//!   byte  0   0xFB                           whose it is
-//!         1   1                              the version of this format
+//!   byte  0   0xFB                           magic
+//!         1   1                              format version
 //!         2   0 nothing, 1 value, 2 negative
-//!         3   1 if somebody waits            then a fill is published
-//!         4   what the fetch took            ms, 4 bytes
+//!         3   1 if callers wait              then a fill is published
+//!         4   duration of the fetch          ms, 4 bytes
 //!         8   fresh until                    ms since 1970 by the server's clock, 8 bytes; so the next three
 //!        16   kept until                     stale from `fresh until` on
 //!        24   lease until                    the holder may fill until then
@@ -14,44 +14,43 @@
 //!        56   the value
 //! ```
 //!
-//! Numbers are big-endian, as Redis' Lua packs them. One string, not a value beside a lease under another
-//! key: a look-up is one GET that also says whether somebody refreshes, and both go in one step and expire as
-//! one. The 56 bytes are the price. It is no hash, as that would be seven fields to name and parse for each
-//! look-up.
+//! Numbers are big-endian, as Redis' Lua packs them. Value and lease are in one string, not under two keys: one GET
+//! also tells whether a caller refreshes, and both change and expire together. The cost is 56 bytes. A hash would
+//! need seven fields to name and parse for each look-up.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// The bytes before the value.
+/// Length of the header.
 pub const HEADER_BYTES: usize = 56;
-/// The bytes of a token.
+/// Length of a token.
 pub const TOKEN_BYTES: usize = 16;
 
 const MAGIC: u8 = 0xfb;
 const VERSION: u8 = 1;
-/// Lua's numbers are exact up to here; no time of ours is later.
+/// Lua's numbers are exact up to here. All times are earlier.
 pub(crate) const TIME_END_MS: u64 = 1 << 53;
 
-/// Who may fill an entry. All zero stands for nobody.
+/// Identifies the holder of a lease. All zeros means no holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; TOKEN_BYTES]);
 
 impl Token {
-    /// Whether it is nobody's.
+    /// Whether there is no holder.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What an entry says of its key.
+/// What is known about a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: there is only a lease, or its rate limit.
     #[default]
     Nothing,
-    /// That there is a value.
+    /// There is a value.
     Value,
-    /// That there is none.
+    /// There is no value.
     Negative,
 }
 
@@ -77,28 +76,28 @@ impl Kind {
 /// An entry. All times are by the server's clock, in ms since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What it says.
+    /// What is known.
     pub kind: Kind,
-    /// Whether somebody waits to be notified.
+    /// Whether callers wait for a notification.
     pub is_awaited: bool,
-    /// What the fetch took, in ms.
+    /// Duration of the fetch, in ms.
     pub cost_ms: u32,
-    /// What it says is fresh until then.
+    /// End of freshness.
     pub fresh_until_ms: u64,
-    /// What it says may be used until then.
+    /// End of use; stale from `fresh_until_ms` on.
     pub keep_until_ms: u64,
-    /// The lease ends then.
+    /// End of the lease.
     pub lease_until_ms: u64,
-    /// No other lease is given until then.
+    /// End of the rate limit: no other lease is granted before.
     pub rate_until_ms: u64,
-    /// Of the lease.
+    /// The token of the lease.
     pub token: Token,
     /// Empty unless `kind` is a value.
     pub value: Bytes,
 }
 
 impl Entry {
-    /// Reads an entry; `None` if these bytes are not ours.
+    /// Decodes an entry; `None` if the bytes are not one.
     #[must_use]
     pub fn decode(raw: &Bytes) -> Option<Self> {
         let (header, _) = raw.split_first_chunk::<HEADER_BYTES>()?;
@@ -122,7 +121,7 @@ impl Entry {
         })
     }
 
-    /// As it stands in Redis.
+    /// Encodes it for Redis.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut raw = BytesMut::with_capacity(HEADER_BYTES + self.value.len());
@@ -138,19 +137,19 @@ impl Entry {
         raw.freeze()
     }
 
-    /// Whether what it says may be used.
+    /// Whether its content may be used.
     #[must_use]
     pub fn is_usable(&self, now_ms: u64) -> bool {
         self.kind != Kind::Nothing && now_ms < self.keep_until_ms
     }
 
-    /// Whether what it says is fresh.
+    /// Whether its content is fresh.
     #[must_use]
     pub fn is_fresh(&self, now_ms: u64) -> bool {
         self.is_usable(now_ms) && now_ms < self.fresh_until_ms
     }
 
-    /// Whether nobody gets a lease now: somebody has it, or had it a moment ago.
+    /// Whether no lease is available, because of a holder or the rate limit.
     #[must_use]
     pub fn is_closed(&self, now_ms: u64) -> bool {
         now_ms < self.lease_until_ms.max(self.rate_until_ms)

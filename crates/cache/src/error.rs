@@ -1,70 +1,70 @@
-//! What can become of a call besides its answer.
+//! Errors of calls, fetches and options.
 
 use freeboard_actor::SpawnError;
 use freeboard_redis::RedisError;
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Redis did not answer, or refused, and the cache is not to fetch without it
+    /// Redis did not answer or returned an error, and the cache does not fetch without it
     /// ([`crate::Fallback::Fail`]).
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Somebody else fetches, or fetched a moment ago what was then invalidated, and there was no value
-    /// within [`crate::CacheOptions::wait_max`].
-    #[error("nobody filled the key while it was waited for")]
+    /// Another caller fetches, or the rate limit holds after an invalidation, and there was no value within
+    /// [`crate::CacheOptions::wait_max`].
+    #[error("no other caller filled the key in time")]
     WaitedTooLong,
-    /// As many callers wait for the key as may ([`crate::CacheOptions::waiters_max`]).
+    /// Too many callers wait for the key ([`crate::CacheOptions::waiters_max`]).
     #[error("too many callers wait for the key")]
     WaitersFull,
-    /// As many keys are being looked up as may be ([`crate::CacheOptions::flights_max`]).
+    /// Too many keys are being looked up ([`crate::CacheOptions::flights_max`]).
     #[error("too many keys are being looked up")]
     FlightsFull,
-    /// Redis did not answer, and as many fetch without it as may ([`crate::CacheOptions::fetches_max`]).
-    #[error("too many fetch without Redis, which says: {0}")]
+    /// Redis did not answer, and too many callers fetch without it ([`crate::CacheOptions::fetches_max`]).
+    #[error("too many callers fetch without Redis, which failed: {0}")]
     FetchesFull(RedisError),
     /// The key is longer than [`crate::CacheOptions::key_bytes_max`].
-    #[error("a key of {bytes} bytes, at most {max} are allowed")]
+    #[error("a key of {bytes} bytes; the limit is {max}")]
     KeyTooLong {
         /// Its length.
         bytes: usize,
-        /// The most that is allowed.
+        /// The limit.
         max: usize,
     },
-    /// The cache has ended with its system.
-    #[error("the cache has ended")]
+    /// The cache's system was shut down.
+    #[error("the cache was shut down")]
     Closed,
 }
 
-/// Why [`crate::Cache::get_or_fetch`] has no value.
+/// Why [`crate::Cache::get_or_fetch`] failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError<E> {
-    /// The cache had no answer, so nothing was fetched.
+    /// The cache failed, so nothing was fetched.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The fetch failed, and there is no stale value to use in its place.
+    /// The fetch failed, and there is no stale value.
     #[error("the fetch failed: {0}")]
     Fetch(E),
 }
 
-/// Why a cache could not be made.
+/// Why a cache could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheStartError {
-    /// The options make no sense.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] CacheOptionsError),
     /// The cache's actor could not be spawned.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The client has no subscription to give.
+    /// The client accepts no subscription.
     #[error(transparent)]
     Redis(#[from] RedisError),
 }
 
-/// Settings that make no sense.
+/// Invalid options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheOptionsError {
@@ -73,15 +73,15 @@ pub enum CacheOptionsError {
     Range {
         /// Its name.
         name: &'static str,
-        /// Its least value.
+        /// Its minimum.
         min: u64,
-        /// Its greatest value.
+        /// Its maximum.
         max: u64,
     },
-    /// Not between 0 and a million.
+    /// `early_beta` is out of range.
     #[error("early_beta must be between 0 and 1000000")]
     EarlyBeta,
-    /// The distances between two polls.
+    /// `poll` is invalid.
     #[error(transparent)]
     Poll(#[from] freeboard_flow::ConfigError),
 }

@@ -1,4 +1,4 @@
-//! The callers of one key in this process, who share each question to Redis and each fetch.
+//! The callers of one key in this process, which share each request to Redis and each fetch.
 //!
 //! ```text
 //!              joins                                    a lease, and nothing stale
@@ -9,46 +9,46 @@
 //!                            Waiting ◀──────────────────────────────┘
 //! ```
 //!
-//! An answer serves the callers that were there when its question left (`asked`), and a fetched value that was
-//! not stored those that were there when the fetch began: so nobody gets a value that was invalidated before
-//! the call. The others ask anew, all at once.
+//! An answer serves the callers that had joined when its request was sent (`asked`). A fetched value that was not
+//! stored serves those that had joined when the fetch began. So nobody gets a value that was invalidated before the
+//! call. The other callers share a new request.
 
 use std::collections::VecDeque;
 
 use freeboard_flow::Backoff;
 
-use crate::{call::Reply, found::Found};
+use crate::{call::Reply, lease::Found};
 
-/// Of so many callers that are refused one has the others gone through for those that have gone.
+/// Every so many refused callers, callers that no longer wait are removed.
 const SWEEP_EVERY: u32 = 64;
 
-/// A caller, and until when it waits for another's fetch.
+/// A caller, and the deadline of its wait for another's fetch.
 pub(crate) struct Caller {
     pub(crate) reply: Reply<Found>,
     pub(crate) since_ns: u64,
     pub(crate) deadline_ns: u64,
 }
 
-/// What is under way.
+/// The operation in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// A GET.
     Getting,
     /// The script for a lease.
     Leasing {
-        /// Whether the key was filled or freed after the question left.
+        /// Whether the key was filled or released after the request was sent.
         is_notified: bool,
     },
-    /// Somebody in another process fetches.
+    /// A caller of another process fetches.
     Waiting,
     /// One of the callers fetches.
     Held {
-        /// Its lease is over then, and others may ask, whatever became of it.
+        /// End of its lease; then others may request one.
         until_ns: u64,
     },
-    /// What it fetched is on its way to Redis.
+    /// The value is being stored in Redis.
     Filling {
-        /// The callers that were there when it left.
+        /// Number of callers when the fill was sent.
         at_fill: usize,
     },
 }
@@ -57,14 +57,14 @@ pub(crate) enum Stage {
 pub(crate) struct Flight {
     pub(crate) callers: VecDeque<Caller>,
     asked: usize,
-    /// Of the question or the lease under way. An answer with another one is too late.
+    /// Identifies the request or lease in progress. Answers of other turns are too late.
     pub(crate) turn: u64,
     pub(crate) stage: Stage,
     pub(crate) has_waited: bool,
     pub(crate) polls: u32,
-    /// Callers that were refused because there are too many.
+    /// Callers refused by the limit.
     refused: u32,
-    /// When something must be done without an answer.
+    /// When to act without an answer.
     pub(crate) due_ns: Option<u64>,
 }
 
@@ -90,24 +90,24 @@ impl Flight {
         }
     }
 
-    /// Whether there is room for one more of at most `max`. If not, callers that have gone are left out.
-    pub(crate) fn has_room(&mut self, max: usize) -> bool {
+    /// Whether one more of at most `max` callers can join. Removes callers that no longer wait if needed.
+    pub(crate) fn has_capacity(&mut self, max: usize) -> bool {
         if self.callers.len() < max {
             return true;
         }
         if self.refused.is_multiple_of(SWEEP_EVERY) {
-            self.leave_out_gone();
+            self.remove_gone();
         }
-        let has_room = self.callers.len() < max;
-        self.refused = if has_room {
+        let has_capacity = self.callers.len() < max;
+        self.refused = if has_capacity {
             0
         } else {
             self.refused.wrapping_add(1)
         };
-        has_room
+        has_capacity
     }
 
-    fn leave_out_gone(&mut self) {
+    fn remove_gone(&mut self) {
         let mut before = 0..;
         let asked = self.asked;
         let stage = self.stage;
@@ -124,14 +124,14 @@ impl Flight {
         });
     }
 
-    /// A question leaves.
+    /// A request is sent.
     pub(crate) fn ask(&mut self, turn: u64, stage: Stage) {
         self.turn = turn;
         self.stage = stage;
         self.asked = self.callers.len();
     }
 
-    /// The callers that an answer is for.
+    /// Takes the callers that an answer serves.
     pub(crate) fn take_asked(&mut self) -> Vec<Caller> {
         self.take(self.asked)
     }
@@ -143,7 +143,7 @@ impl Flight {
             .collect()
     }
 
-    /// The first caller that still waits. Those before it are gone.
+    /// Takes the first caller that still waits, and drops those before it.
     pub(crate) fn take_leader(&mut self) -> Option<Caller> {
         while let Some(caller) = self.callers.pop_front() {
             self.asked = self.asked.saturating_sub(1);
@@ -160,13 +160,13 @@ impl Flight {
         self.has_waited = true;
     }
 
-    /// What was fetched leaves for Redis.
+    /// The fill is sent.
     pub(crate) fn fill(&mut self) {
         let at_fill = self.callers.len();
         self.stage = Stage::Filling { at_fill };
     }
 
-    /// The callers that get what was fetched.
+    /// Takes the callers that get the fetched value.
     pub(crate) fn filled(&mut self, ending: Ending) -> Vec<Caller> {
         match (ending, self.stage) {
             (Ending::Stored, Stage::Filling { at_fill }) => self.take(at_fill),
@@ -174,7 +174,7 @@ impl Flight {
         }
     }
 
-    /// Somebody else fetches. When to look again: by `open_ns`, when there is a lease again, at the latest.
+    /// Another process fetches. Returns when to ask again, at `open_ns` at the latest, when a lease is available.
     pub(crate) fn wait(&mut self, open_ns: u64, now_ns: u64, poll: &Backoff) -> Option<u64> {
         self.stage = Stage::Waiting;
         self.has_waited = true;
@@ -183,12 +183,12 @@ impl Flight {
         Some(poll_ns.min(open_ns).min(self.deadline_ns()?))
     }
 
-    /// The first caller's. Others came later and wait as long.
+    /// The first caller's deadline, which is the earliest.
     fn deadline_ns(&self) -> Option<u64> {
         self.callers.front().map(|caller| caller.deadline_ns)
     }
 
-    /// While one of the callers fetches: when something must be done without it.
+    /// When to act while one of the callers fetches.
     pub(crate) fn held_due_ns(&self) -> Option<u64> {
         let until_ns = match self.stage {
             Stage::Held { until_ns } => Some(until_ns),
@@ -197,7 +197,7 @@ impl Flight {
         self.deadline_ns().into_iter().chain(until_ns).min()
     }
 
-    /// The callers whose time is over.
+    /// Takes the callers whose deadline has passed.
     pub(crate) fn take_expired(&mut self, now_ns: u64) -> Vec<Caller> {
         let is_over = |caller: &&Caller| caller.deadline_ns <= now_ns;
         let count = self.callers.iter().take_while(is_over).count();

@@ -1,7 +1,7 @@
-//! All keys that are being looked up in this process, and when each must be looked at again.
+//! The flights of this process: all keys that are being looked up, and when each is due.
 //!
-//! One mutex, held for some map operations and never while a user's code runs. Whatever an operation sets
-//! earlier than all that is due calls the actor that keeps time (see `watch.rs`).
+//! One mutex is held for a few map operations, and never while user code runs. An operation that schedules an earlier
+//! due time than all others wakes the actor that keeps the timer (see `watch.rs`).
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,15 +17,15 @@ use crate::{
     flight::{Caller, Ending, Flight, Stage},
 };
 
-/// The most keys that are looked at between two looks at the clock.
+/// Due keys handled per reading of the clock.
 const DUE_MAX: usize = 256;
 
-type Notifier = Box<dyn Fn() + Send + Sync>;
+type Waker = Box<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Flights {
     state: Mutex<State>,
     limits: Limits,
-    waker_fn: OnceLock<Notifier>,
+    waker: OnceLock<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Limits {
     pub(crate) waiters_max: usize,
     pub(crate) flights_max: usize,
     pub(crate) poll: Backoff,
-    /// How long a lease holds.
+    /// Duration of a lease.
     pub(crate) lease_ns: u64,
 }
 
@@ -42,22 +42,22 @@ struct State {
     flights: HashMap<Bytes, Flight>,
     dues: BTreeSet<(u64, Bytes)>,
     last_turn: u64,
-    /// Something is due before all that the actor knows of.
+    /// A new due time is earlier than those that the actor knows.
     is_earlier: bool,
-    /// The actor was called and has not looked yet.
-    is_called: bool,
+    /// The actor was woken and has not run yet.
+    is_woken: bool,
     is_closed: bool,
 }
 
-/// What becomes of a new caller.
+/// The result of joining a flight.
 pub(crate) enum Joined {
     Waits,
-    /// It is the first: Redis is asked.
+    /// It is the first caller, and must send the request with this turn.
     Asks(u64),
     Refused(Caller, CacheError),
 }
 
-/// Callers to be answered, and the question of those that came later.
+/// Callers to answer, and the turn of the request for later callers.
 #[derive(Default)]
 pub(crate) struct Served {
     pub(crate) callers: Vec<Caller>,
@@ -65,26 +65,26 @@ pub(crate) struct Served {
     pub(crate) next: Option<u64>,
 }
 
-/// Who gets a lease.
+/// The result of a granted lease.
 #[derive(Default)]
 pub(crate) struct Granted {
-    /// `None` if nobody waits any more.
+    /// The caller that gets it; `None` if none waits.
     pub(crate) leader: Option<Caller>,
-    /// Who gets the stale value meanwhile.
+    /// Callers that get the stale value.
     pub(crate) served: Served,
-    /// Under which the others wait for the leader, if there is no stale value.
+    /// The turn in which the others wait, if there is no stale value.
     pub(crate) turn: Option<u64>,
 }
 
-/// What somebody else's lease means.
+/// The result of a refused lease.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) expired: Vec<Caller>,
-    /// It was filled or freed meanwhile: ask again.
+    /// The key was filled or released meanwhile: ask again with this turn.
     pub(crate) again: Option<u64>,
 }
 
-/// What was to be looked at.
+/// A due flight.
 pub(crate) enum Due {
     Ask(Bytes, u64),
     Expired(Vec<Caller>),
@@ -95,19 +95,19 @@ impl Flights {
         Self {
             state: Mutex::default(),
             limits,
-            waker_fn: OnceLock::new(),
+            waker: OnceLock::new(),
         }
     }
 
-    /// What calls the actor.
-    pub(crate) fn on_call(&self, waker_fn: impl Fn() + Send + Sync + 'static) {
-        let _ = self.waker_fn.set(Box::new(waker_fn));
+    /// Sets the actor's waker, once.
+    pub(crate) fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(waker));
     }
 
-    /// Calls the actor.
-    pub(crate) fn call(&self) {
-        if let Some(call) = self.waker_fn.get() {
-            call();
+    /// Wakes the actor.
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
         }
     }
 
@@ -115,10 +115,10 @@ impl Flights {
         let mut state = self.state.lock();
         let outcome = act(&mut state);
         let is_earlier = std::mem::take(&mut state.is_earlier);
-        let must_call = is_earlier && !std::mem::replace(&mut state.is_called, true);
+        let must_call = is_earlier && !std::mem::replace(&mut state.is_woken, true);
         drop(state);
         if must_call {
-            self.call();
+            self.wake();
         }
         outcome
     }
@@ -129,13 +129,13 @@ impl Flights {
                 return Joined::Refused(caller, CacheError::Closed);
             }
             if let Some(flight) = state.flights.get_mut(key) {
-                if !flight.has_room(self.limits.waiters_max) {
+                if !flight.has_capacity(self.limits.waiters_max) {
                     return Joined::Refused(caller, CacheError::WaitersFull);
                 }
                 let is_first = flight.callers.is_empty();
                 flight.callers.push_back(caller);
                 if is_first {
-                    // Nobody else's deadline has it looked at.
+                    // Without other callers, no deadline was scheduled.
                     let due_ns = flight.held_due_ns();
                     state.schedule(key, due_ns);
                 }
@@ -150,18 +150,18 @@ impl Flights {
         })
     }
 
-    /// The answer to a question, of which those that asked it are told.
+    /// Takes an answer for the callers that asked.
     pub(crate) fn answered(&self, key: &Bytes, turn: u64) -> Served {
         self.with(|state| match state.flight(key, turn) {
             Some(flight) => {
                 let callers = flight.take_asked();
-                state.go_on(key, callers)
+                state.serve(key, callers)
             }
             None => Served::default(),
         })
     }
 
-    /// There is no answer to be had: all are told.
+    /// Takes all callers, because there is no answer.
     pub(crate) fn failed(&self, key: &Bytes, turn: u64) -> Vec<Caller> {
         self.with(|state| match state.flight(key, turn) {
             Some(_) => state.remove(key),
@@ -169,7 +169,7 @@ impl Flights {
         })
     }
 
-    /// A lease is asked for after the GET. Whether anybody is there.
+    /// The lease is requested after the GET. `false` if the flight no longer exists.
     pub(crate) fn leasing(&self, key: &Bytes, turn: u64) -> bool {
         self.with(|state| {
             let flight = state.flight(key, turn);
@@ -180,7 +180,7 @@ impl Flights {
         })
     }
 
-    /// The lease is ours, with a stale value to be used meanwhile or without.
+    /// Redis granted the lease, with or without a stale value.
     pub(crate) fn granted(&self, key: &Bytes, turn: u64, has_stale: bool, now_ns: u64) -> Granted {
         self.with(|state| {
             let Some(flight) = state.flight(key, turn) else {
@@ -189,7 +189,7 @@ impl Flights {
             let leader = flight.take_leader();
             if has_stale {
                 let callers = flight.take_asked();
-                let served = state.go_on(key, callers);
+                let served = state.serve(key, callers);
                 return Granted {
                     leader,
                     served,
@@ -214,8 +214,8 @@ impl Flights {
         })
     }
 
-    /// The lease is somebody else's, or was until the rate limit is over, and there is nothing stale: until
-    /// `open_ns`.
+    /// No lease is available until `open_ns`, because of another holder or the rate limit, and there is no stale
+    /// value.
     pub(crate) fn waits(&self, key: &Bytes, turn: u64, open_ns: u64, now_ns: u64) -> Waits {
         self.with(|state| {
             let Some(flight) = state.flight(key, turn) else {
@@ -239,7 +239,7 @@ impl Flights {
         })
     }
 
-    /// What was fetched leaves for Redis.
+    /// The fill is sent.
     pub(crate) fn filling(&self, key: &Bytes, turn: u64) {
         self.with(|state| {
             if let Some(flight) = state.flight(key, turn) {
@@ -248,19 +248,19 @@ impl Flights {
         });
     }
 
-    /// What was fetched is there.
+    /// The fill has ended.
     pub(crate) fn filled(&self, key: &Bytes, turn: u64, ending: Ending) -> Served {
         self.with(|state| match state.flight(key, turn) {
             Some(flight) => {
                 let callers = flight.filled(ending);
-                state.go_on(key, callers)
+                state.serve(key, callers)
             }
             None => Served::default(),
         })
     }
 
-    /// Who fetched has given up. The next one asks, from the actor: a caller that gives up at once, in its
-    /// own function, would otherwise go deeper with each that follows.
+    /// The holder has given up. The actor asks for the next caller: otherwise callers that give up at once, inside
+    /// their function, would recurse.
     pub(crate) fn given_up(&self, key: &Bytes, turn: u64, now_ns: u64) {
         self.with(|state| match state.flight(key, turn) {
             Some(flight) if flight.callers.is_empty() => {
@@ -274,7 +274,7 @@ impl Flights {
         });
     }
 
-    /// The key was filled or freed. The question to be asked, if somebody waits.
+    /// The key was filled or released. Returns the turn of the request to send, if callers wait.
     pub(crate) fn notified(&self, key: &Bytes) -> Option<u64> {
         self.with(|state| {
             let flight = state.flights.get_mut(key)?;
@@ -289,10 +289,10 @@ impl Flights {
         })
     }
 
-    /// The actor looks: what is due, and when the next one is.
+    /// Takes the due flights, and returns when the next is due.
     pub(crate) fn due(&self, now_ns: u64) -> (Vec<Due>, Option<u64>) {
         self.with(|state| {
-            state.is_called = false;
+            state.is_woken = false;
             let mut all = Vec::new();
             while all.len() < DUE_MAX {
                 match state.dues.first() {
@@ -300,16 +300,16 @@ impl Flights {
                     _ => break,
                 }
                 if let Some((_, key)) = state.dues.pop_first() {
-                    all.extend(state.look_at(key, now_ns));
+                    all.extend(state.handle_due(key, now_ns));
                 }
             }
-            // The actor is told by what follows.
+            // The returned time includes all schedules.
             state.is_earlier = false;
             (all, state.dues.first().map(|(due_ns, _)| *due_ns))
         })
     }
 
-    /// No more callers are taken. Those that are there.
+    /// Refuses new callers, and takes all present ones.
     pub(crate) fn close(&self) -> Vec<Caller> {
         self.with(|state| {
             state.is_closed = true;
@@ -319,7 +319,7 @@ impl Flights {
         })
     }
 
-    /// Keys that are being looked up.
+    /// Number of keys being looked up.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().flights.len()
     }
@@ -336,8 +336,8 @@ impl State {
         (flight.turn == turn).then_some(flight)
     }
 
-    /// After `callers` were taken out: the others ask anew, or the flight ends.
-    fn go_on(&mut self, key: &Bytes, callers: Vec<Caller>) -> Served {
+    /// After `callers` were taken: the others share a new request, or the flight ends.
+    fn serve(&mut self, key: &Bytes, callers: Vec<Caller>) -> Served {
         let turn = self.turn();
         let Some(flight) = self.flights.get_mut(key) else {
             return Served::default();
@@ -374,7 +374,7 @@ impl State {
         flight.map_or_else(Vec::new, |flight| flight.callers.into())
     }
 
-    /// Sets when a flight is looked at, in place of what was set.
+    /// Replaces the due time of a flight.
     fn schedule(&mut self, key: &Bytes, due_ns: Option<u64>) {
         let Some(flight) = self.flights.get_mut(key) else {
             return;
@@ -389,8 +389,8 @@ impl State {
         }
     }
 
-    /// A flight is due.
-    fn look_at(&mut self, key: Bytes, now_ns: u64) -> Option<Due> {
+    /// Handles a due flight.
+    fn handle_due(&mut self, key: Bytes, now_ns: u64) -> Option<Due> {
         let flight = self.flights.get_mut(&key)?;
         flight.due_ns = None;
         match flight.stage {
@@ -398,7 +398,7 @@ impl State {
                 let turn = self.ask_lease(&key);
                 Some(Due::Ask(key, turn))
             }
-            // The answer of Redis has a deadline of its own.
+            // The request to Redis has its own deadline.
             Stage::Getting | Stage::Leasing { .. } => None,
             Stage::Held { until_ns } if until_ns <= now_ns => {
                 if flight.callers.is_empty() {

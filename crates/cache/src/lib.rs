@@ -90,40 +90,38 @@
 
 #![forbid(unsafe_code)]
 
-mod arguments;
 mod bulkhead;
 mod cache;
 mod call;
+mod chance;
 mod clock;
-mod early;
 pub mod entry;
 mod error;
 mod flight;
 mod flights;
 #[cfg(test)]
 mod flights_tests;
-mod found;
-mod gauges;
+mod held;
 mod lease;
 mod local;
 mod lookup;
+mod metrics;
 pub mod model;
 pub mod native;
 mod options;
-mod random;
 mod releases;
 mod scripts;
 #[cfg(test)]
 mod scripts_tests;
-mod snapshot;
+mod shared;
 mod sync;
 mod watch;
 
 pub use cache::Cache;
-pub use call::{Call, Calling};
+pub use call::{Call, CallFuture};
+#[cfg(feature = "test-util")]
 pub use clock::SimulatedClock;
 pub use error::{CacheError, CacheOptionsError, CacheStartError, FetchError};
-pub use found::{Cached, Found};
-pub use lease::{Filled, Lease};
+pub use lease::{Cached, Filled, Found, Lease};
+pub use metrics::{CacheSnapshot, ShedSnapshot};
 pub use options::{CacheOptions, Fallback, LocalOptions};
-pub use snapshot::{CacheSnapshot, ShedSnapshot};

@@ -1,10 +1,10 @@
-//! The layer of this process: what was fresh a moment ago, bounded in entries and bytes.
+//! The local layer: recently read fresh values, bounded in entries and bytes.
 //!
-//! quick_cache (S3-FIFO in kind) and not moka: what it lacks, a time to live, is one comparison here, and it
-//! needs no thread and no queue of its own.
+//! It uses quick_cache (similar to S3-FIFO), not moka: the missing time to live is one comparison here, and it needs
+//! no thread and no queue.
 //!
-//! An answer may come after an invalidation that another connection has carried ahead of it. So whoever asks
-//! remembers how often the key was removed, and what comes is put only if that is still so.
+//! An answer may arrive after an invalidation that overtook it on another connection. So each request remembers how
+//! often the key was removed, and its answer is kept only if that count is unchanged.
 
 use std::{
     array,
@@ -20,7 +20,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Keys of one hash share a count: a removal of one keeps a few others out once.
+/// Number of counts. Keys with the same hash share one, so a removal can keep other keys out once.
 const COUNTS: usize = 256;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Entry {
     until_ns: u64,
 }
 
-/// One bound for both: an entry weighs its bytes, and at least its share of all bytes.
+/// One limit for entries and bytes: an entry weighs its bytes, but at least `bytes_max / entries_max`.
 #[derive(Clone, Debug)]
 struct Weight {
     least: u64,
@@ -62,7 +62,7 @@ impl Local {
         }
     }
 
-    /// The value, or that there is none.
+    /// The value, or `Some(None)` if it is known that there is none.
     pub(crate) fn get(&self, key: &Bytes) -> Option<Option<Bytes>> {
         let entry = self.entries.get(key)?;
         (now_ns() < entry.until_ns).then_some(entry.value)
@@ -72,20 +72,20 @@ impl Local {
         &self.removals[self.hasher.hash_one(key) as usize % COUNTS]
     }
 
-    /// How often the key, or another of its hash, was removed.
+    /// How often the key, or another with its hash, was removed.
     pub(crate) fn removals(&self, key: &Bytes) -> u64 {
         // Ordering: SeqCst here and below. Either `put` sees a removal's count, or that removal comes to the
         // entry after `put` has inserted it.
         self.count(key).load(Ordering::SeqCst)
     }
 
-    /// Puts what was asked for when the key had been removed `removals` times.
+    /// Keeps a value that was requested when `removals` was the count.
     pub(crate) fn put(&self, key: Bytes, value: Option<Bytes>, removals: u64) {
         if self.removals(&key) != removals {
             return;
         }
         let until_ns = now_ns().saturating_add(self.time_ns);
-        // Not a slice of the buffer that it was read into, which it would keep alive.
+        // A copy, because a slice would keep the read buffer alive.
         let value = value.map(|value| Bytes::copy_from_slice(&value));
         self.entries.insert(key.clone(), Entry { value, until_ns });
         if self.removals(&key) != removals {

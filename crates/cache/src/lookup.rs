@@ -1,7 +1,7 @@
-//! The way of a look-up: from the callers to Redis and back.
+//! Look-ups and invalidations: from the callers to Redis and back.
 //!
-//! Each step is a function that is called with an answer, on the worker that brought it. Between two steps
-//! nothing is held but the flight (see `flight.rs`).
+//! Each step is a function that runs with an answer of Redis, on the worker that received it. Between two steps,
+//! only the flight (see `flight.rs`) holds state.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use freeboard_redis::RedisError;
 
 use crate::{
     bulkhead::Permit,
-    cache::Inner,
     call::Reply,
-    early,
+    chance::is_refresh_due,
     entry::{Entry, TIME_END_MS},
     error::CacheError,
     flight::{Caller, Ending},
     flights::{Due, Granted, Joined, Served},
-    found::{Cached, Found},
-    lease::Lease,
-    model::{LeaseOutcome, LeaseRequest},
+    held::HeldLease,
+    lease::{Cached, Found, Lease},
+    model::{LeaseOutcome, LeaseRequest, Leave},
     options::{Fallback, millis, nanos},
     releases::Claim,
     scripts::{LeaseAnswer, unexpected},
+    shared::Inner,
 };
 
 const MILLI_NS: u64 = 1_000_000;
 
-/// What a GET means for those who asked.
+/// The consequence of a GET.
 enum Verdict {
     Use(Cached),
-    /// A lease is asked for; `seen_ms` as of [`LeaseRequest`].
+    /// Request a lease; `seen_ms` is that of [`LeaseRequest`].
     Lease {
         seen_ms: u64,
     },
 }
 
 impl Inner {
-    /// Somebody wants a value, or a lease.
+    /// Finds a value or a lease for a caller.
     pub(crate) fn look_up(self: &Arc<Self>, key: Bytes, reply: Reply<Found>) {
         if let Some(value) = self.local_value(&key) {
             let is_stale = false;
@@ -56,13 +56,6 @@ impl Inner {
             Joined::Asks(turn) => self.ask(key, turn),
             Joined::Refused(caller, error) => self.refuse(vec![caller], &error),
         }
-    }
-
-    /// What this process had a moment ago.
-    pub(crate) fn local_value(&self, key: &Bytes) -> Option<Option<Bytes>> {
-        let value = self.local.as_ref()?.get(key)?;
-        self.gauges.local_hits.add(1);
-        Some(value)
     }
 
     fn ask(self: &Arc<Self>, key: Bytes, turn: u64) {
@@ -93,27 +86,8 @@ impl Inner {
         }
     }
 
-    /// What stands in Redis, if it is ours.
-    pub(crate) fn entry_of(
-        &self,
-        answer: Result<Option<Bytes>, RedisError>,
-    ) -> Result<Option<Entry>, RedisError> {
-        let raw = match answer {
-            Ok(None) => return Ok(None),
-            Ok(Some(raw)) => Some(raw),
-            // A hash or a list.
-            Err(RedisError::Server(error)) if error.code() == "WRONGTYPE" => None,
-            Err(error) => return Err(error),
-        };
-        let entry = raw.and_then(|raw| Entry::decode(&raw));
-        if entry.is_none() {
-            self.gauges.foreign.add(1);
-        }
-        Ok(entry)
-    }
-
     fn judge(&self, entry: &Entry) -> Verdict {
-        // Without the time the script has to say.
+        // Without the time, the script must decide.
         let Some(now_ms) = self.clock.now_ms(now_ns()) else {
             return Verdict::Lease { seen_ms: 0 };
         };
@@ -123,7 +97,7 @@ impl Inner {
             Some(cached) if !cached.is_stale => {
                 let chance = self.chance.next();
                 let beta = self.options.early_beta;
-                match early::is_due(now_ms, fresh_until_ms, entry.cost_ms, beta, chance) {
+                match is_refresh_due(now_ms, fresh_until_ms, entry.cost_ms, beta, chance) {
                     true => Verdict::Lease {
                         seen_ms: fresh_until_ms,
                     },
@@ -137,10 +111,10 @@ impl Inner {
     fn ask_lease(self: &Arc<Self>, key: Bytes, turn: u64, seen_ms: u64) {
         let token = self.tokens.next();
         let (sent_ns, timeout) = (now_ns(), self.redis.timeout());
-        // While the server's time is not known, a script is never too late.
+        // While the server's time is unknown, a script is never too late.
         let server_ms = self.clock.now_ms(sent_ns);
         let valid_until_ms = server_ms.map_or(u64::MAX, |it| it.saturating_add(millis(timeout)));
-        // The server's time is known within half a timeout: else the question for it would have timed out.
+        // The server's time is known within half a timeout, otherwise the request for it would have timed out.
         let runs_until_ns = sent_ns.saturating_add(nanos(timeout.saturating_add(timeout / 2)));
         let request = LeaseRequest {
             token,
@@ -168,7 +142,7 @@ impl Inner {
         let token = request.token;
         let answer = match answer {
             Ok(answer) => answer,
-            // It may have been given all the same: then what is fetched can be stored.
+            // Redis may have granted the lease all the same: then the value can be stored.
             Err(error) if !error.is_unsent() => {
                 let claim = Claim {
                     token,
@@ -182,7 +156,7 @@ impl Inner {
         match answer.outcome {
             LeaseOutcome::Value(entry) => match cached(&entry) {
                 Some(cached) => self.serve(&key, turn, removals, &cached),
-                // No script of ours answers so; those who asked get an answer all the same.
+                // Our scripts never answer this, but the callers need an outcome.
                 None => self.unavailable(key, turn, unexpected("a value to use"), None),
             },
             LeaseOutcome::Wait { stale, until_ms } => {
@@ -208,7 +182,7 @@ impl Inner {
         }
     }
 
-    /// Nobody gets a lease for `closed_ms`, unless it is given back.
+    /// No lease is available for `closed_ms`, unless it is given back.
     fn wait(self: &Arc<Self>, key: Bytes, turn: u64, closed_ms: u64) {
         let now_ns = now_ns();
         let open_ns = now_ns.saturating_add(closed_ms.saturating_mul(MILLI_NS));
@@ -220,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Gives one caller the lease, and the others the stale value, if there is one.
+    /// Gives one caller the lease, and the others the stale value, if any.
     fn grant(
         self: &Arc<Self>,
         key: Bytes,
@@ -234,13 +208,21 @@ impl Inner {
             served,
             turn,
         } = self.flights.granted(&key, turn, stale.is_some(), now_ns());
-        let lease = Lease::new(
-            self.clone(),
-            key.clone(),
+        let is_direct = permit.is_some();
+        let held = HeldLease {
+            inner: self.clone(),
+            key: key.clone(),
             claim,
             turn,
-            stale.clone(),
+            begun_ns: now_ns(),
             permit,
+        };
+        let lease = Lease::new(
+            (key.clone(), self.options.prefix.len()),
+            stale.clone(),
+            is_direct,
+            self.gauges.clone(),
+            Box::new(move |end| held.end(end)),
         );
         match leader {
             Some(leader) => {
@@ -250,7 +232,7 @@ impl Inner {
                 }
                 leader.reply.complete(Ok(Found::Lease(lease)));
             }
-            // Released, as nobody wants it any more.
+            // No caller is left: give the lease back.
             None => drop(lease),
         }
         if let Some(stale) = stale {
@@ -258,7 +240,7 @@ impl Inner {
         }
     }
 
-    /// Redis has no answer.
+    /// Redis did not answer.
     fn unavailable(
         self: &Arc<Self>,
         key: Bytes,
@@ -268,13 +250,13 @@ impl Inner {
     ) {
         self.gauges.redis_failures.add(1);
         let refuse = |callers, error: CacheError| {
-            // Nobody fetches with it: the next one must not wait until it is over.
+            // Nobody fetches with this claim, so the next caller must not wait until it expires.
             if let Some(claim) = claim {
                 self.release(&key, claim);
             }
             self.refuse(callers, &error);
         };
-        // The client has ended: there is nothing to come back to.
+        // The client was closed: Redis will not come back.
         let is_over = error == RedisError::Closed;
         if self.options.fallback == Fallback::Fail || is_over {
             let callers = self.flights.failed(&key, turn);
@@ -292,7 +274,7 @@ impl Inner {
         }
     }
 
-    /// What was asked for is there.
+    /// Redis has a value for the callers.
     fn serve(self: &Arc<Self>, key: &Bytes, turn: u64, removals: u64, cached: &Cached) {
         if !cached.is_stale {
             self.keep(key, &cached.value, removals);
@@ -301,7 +283,7 @@ impl Inner {
         self.give(key, served, cached);
     }
 
-    /// What was fetched is there, for those who waited.
+    /// A caller of this process has fetched a value for the others.
     pub(crate) fn fetched(
         self: &Arc<Self>,
         key: &Bytes,
@@ -317,20 +299,8 @@ impl Inner {
         self.give(key, served, &cached);
     }
 
-    /// What a question is to remember when it leaves, for [`Inner::keep`].
-    pub(crate) fn removals(&self, key: &Bytes) -> u64 {
-        self.local.as_ref().map_or(0, |local| local.removals(key))
-    }
-
-    /// Keeps it in this process, unless the key was removed after its question left.
-    pub(crate) fn keep(&self, key: &Bytes, value: &Option<Bytes>, removals: u64) {
-        if let Some(local) = &self.local {
-            local.put(key.clone(), value.clone(), removals);
-        }
-    }
-
     fn give(self: &Arc<Self>, key: &Bytes, served: Served, cached: &Cached) {
-        // First what others wait for: the callers' own functions may take their time.
+        // First the request that others wait for, because the callers' functions may be slow.
         if let Some(turn) = served.next {
             self.ask(key.clone(), turn);
         }
@@ -352,13 +322,6 @@ impl Inner {
         }
     }
 
-    fn refuse(&self, callers: Vec<Caller>, error: &CacheError) {
-        self.gauges.refused(error, callers.len());
-        for caller in callers {
-            caller.reply.complete(Err(error.clone()));
-        }
-    }
-
     /// Another process has filled or freed a key.
     pub(crate) fn notified(self: &Arc<Self>, key: Bytes) {
         if let Some(turn) = self.flights.notified(&key) {
@@ -367,8 +330,8 @@ impl Inner {
         }
     }
 
-    /// Does what is due. When the next is.
-    pub(crate) fn look_at_due(self: &Arc<Self>) -> Option<u64> {
+    /// Handles due flights. Returns when the next is due.
+    pub(crate) fn handle_due(self: &Arc<Self>) -> Option<u64> {
         let (all, next_ns) = self.flights.due(now_ns());
         for due in all {
             match due {
@@ -382,9 +345,75 @@ impl Inner {
         next_ns
     }
 
-    /// Nobody waits any longer.
-    pub(crate) fn close(&self) {
-        let callers = self.flights.close();
-        self.refuse(callers, &CacheError::Closed);
+    /// Reads the cached value.
+    pub(crate) fn get(self: &Arc<Self>, key: Bytes, reply: Reply<Option<Cached>>) {
+        if let Some(value) = self.local_value(&key) {
+            let is_stale = false;
+            return reply.complete(Ok(Some(Cached { value, is_stale })));
+        }
+        let inner = self.clone();
+        let removals = self.removals(&key);
+        self.redis
+            .get(&key)
+            .then(move |answer| match inner.entry_of(answer) {
+                Ok(None) => inner.got_nothing(reply),
+                Ok(Some(entry)) => inner.with_time(move |inner, now_ms| match now_ms {
+                    Ok(now_ms) => {
+                        let cached = Cached::of(&entry, now_ms);
+                        inner.got_entry(&key, cached, removals, reply);
+                    }
+                    Err(error) => inner.fail(error, reply),
+                }),
+                Err(error) => inner.fail(error, reply),
+            });
+    }
+
+    fn got_nothing(&self, reply: Reply<Option<Cached>>) {
+        self.gauges.misses.add(1);
+        reply.complete(Ok(None));
+    }
+
+    fn got_entry(
+        &self,
+        key: &Bytes,
+        cached: Option<Cached>,
+        removals: u64,
+        reply: Reply<Option<Cached>>,
+    ) {
+        let Some(cached) = cached else {
+            return self.got_nothing(reply);
+        };
+        let counter = match cached {
+            Cached { is_stale: true, .. } => &self.gauges.stale_hits,
+            Cached { value: None, .. } => &self.gauges.negative_hits,
+            Cached { .. } => &self.gauges.hits,
+        };
+        counter.add(1);
+        if !cached.is_stale {
+            self.keep(key, &cached.value, removals);
+        }
+        reply.complete(Ok(Some(cached)));
+    }
+
+    pub(crate) fn invalidate(self: &Arc<Self>, key: Bytes, leave: Leave, reply: Reply<()>) {
+        self.gauges.invalidations.add(1);
+        // Before, so that nobody finds it here; and after, for values requested in between. Answers that arrive
+        // later are not put back.
+        let forget = |inner: &Self, key: &Bytes| {
+            if let Some(local) = &inner.local {
+                local.remove(key);
+            }
+        };
+        forget(self, &key);
+        let inner = self.clone();
+        self.scripts
+            .invalidate(&self.redis, &key, self.clock.simulated_ms(), leave)
+            .then(move |answer| {
+                forget(&inner, &key);
+                match answer {
+                    Ok(_) => reply.complete(Ok(())),
+                    Err(error) => inner.fail(error, reply),
+                }
+            });
     }
 }

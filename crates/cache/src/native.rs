@@ -1,8 +1,8 @@
-//! The scripts for a server that runs no Lua: the same arguments, decisions and answers, in Rust.
+//! The scripts for a server without Lua: the same arguments, decisions and answers, in Rust.
 //!
-//! A server that is sent one of the scripts finds it by its SHA-1 or its source, gives [`NativeScript::run`] what
-//! stands under the key, and does what the [`Outcome`] says, all in one step. The decisions are [`crate::model`]'s;
-//! a property test compares them with the Lua.
+//! The server finds a script by its SHA-1 or its source, passes the value of the key to [`NativeScript::run`], and
+//! applies the [`ScriptOutcome`], all atomically. The decisions are those of [`crate::model`]; a property test
+//! compares them with the Lua scripts.
 //!
 //! ```text
 //!   EVALSHA sha 1 key arguments ──▶ by_digest ──▶ run(keys, arguments, GET key, time)
@@ -14,61 +14,60 @@ use bytes::Bytes;
 use freeboard_redis::{Script, Value};
 
 use crate::{
-    arguments::{Arguments, Common},
     entry::{Entry, Token},
     model::{Fill, LeaseRequest, Leave, Slot, gone_at_ms},
-    scripts::{self, LeaseAnswer},
+    scripts::{self, Arguments, Common, LeaseAnswer},
 };
 
-/// Under a simulated clock an entry stays so much longer: that clock stands while the server's goes on.
+/// Added to the expiry under a simulated clock, which stands still while the server's clock runs.
 const GRACE_MS: u64 = 3_600_000;
 
 /// One of the cache's scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NativeScript {
-    /// Asks for a lease.
+    /// Requests a lease.
     Lease,
-    /// Fills in.
+    /// Stores a value.
     Fill,
     /// Gives a lease back.
     Release,
-    /// Invalidates.
+    /// Invalidates the value.
     Invalidate,
 }
 
-/// What the server is to do with the entry.
+/// What the server must do with the entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Leave it as it is.
+    /// Keep it.
     Nothing,
     /// Remove it.
     Remove,
-    /// Put `value` in its place.
+    /// Replace it.
     Store {
-        /// What the key holds then.
+        /// The new value of the key.
         value: Bytes,
-        /// When the key is over, in ms since 1970 by the server's clock.
+        /// Expiry of the key, in ms since 1970 by the server's clock.
         expire_at_ms: u64,
     },
 }
 
-/// A message to publish once the effect is done.
+/// A message to publish after the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Publication<'a> {
-    /// Where.
+    /// The channel.
     pub channel: &'a [u8],
-    /// What.
+    /// The message.
     pub message: &'a [u8],
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome<'a> {
-    /// To be done first.
+pub struct ScriptOutcome<'a> {
+    /// To apply first.
     pub effect: Effect,
-    /// To be done then.
+    /// To publish then.
     pub publication: Option<Publication<'a>>,
-    /// To be told to the client.
+    /// To send to the client.
     pub answer: Value,
 }
 
@@ -76,19 +75,19 @@ pub struct Outcome<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NativeError {
-    /// It was called without the key of an entry.
+    /// The key of the entry is missing.
     #[error("the script needs the key of an entry")]
     Key,
-    /// An argument is missing, or not what it has to be.
+    /// An argument is missing or out of range.
     #[error("an argument of the script is missing or out of range")]
     Arguments,
 }
 
 impl NativeScript {
-    /// All of them.
+    /// All scripts.
     pub const ALL: [Self; 4] = [Self::Lease, Self::Fill, Self::Release, Self::Invalidate];
 
-    /// The Lua that it stands for.
+    /// The equivalent Lua source.
     #[must_use]
     pub const fn source(self) -> &'static str {
         match self {
@@ -99,24 +98,24 @@ impl NativeScript {
         }
     }
 
-    /// The script as a client sends it, with the SHA-1 of its source.
+    /// The script with its SHA-1, for a client.
     #[must_use]
     pub fn script(self) -> Script {
         Script::new(self.source())
     }
 
-    /// Decides. `stored` is the string under `keys[0]`, `None` if there is none or it is no string; `now_ms` is
-    /// the server's time in ms since 1970.
+    /// Runs the script. `stored` is the string under `keys[0]`, `None` if there is no string; `now_ms` is the
+    /// server's time in ms since 1970.
     ///
     /// # Errors
-    /// [`NativeError`]: the script was not called as a cache calls it. Nothing is to be done then.
+    /// [`NativeError`] for invalid keys or arguments; the server must change nothing.
     pub fn run<'a>(
         self,
         keys: &[&'a [u8]],
         arguments: &[&'a [u8]],
         stored: Option<&Bytes>,
         now_ms: u64,
-    ) -> Result<Outcome<'a>, NativeError> {
+    ) -> Result<ScriptOutcome<'a>, NativeError> {
         let message = *keys.first().ok_or(NativeError::Key)?;
         let mut arguments = Arguments(arguments);
         self.decide(message, &mut arguments, stored, now_ms)
@@ -129,7 +128,7 @@ impl NativeScript {
         arguments: &mut Arguments<'a, '_>,
         stored: Option<&Bytes>,
         server_ms: u64,
-    ) -> Option<Outcome<'a>> {
+    ) -> Option<ScriptOutcome<'a>> {
         let common = Common::read(arguments)?;
         let now_ms = common.now_ms.unwrap_or(server_ms);
         let before = Slot::new(stored.and_then(Entry::decode));
@@ -137,7 +136,7 @@ impl NativeScript {
         let change = match self {
             Self::Lease => {
                 let outcome = slot.lease(now_ms, &LeaseRequest::read(arguments)?);
-                return Some(Outcome {
+                return Some(ScriptOutcome {
                     effect: effect(&before, slot, &common, server_ms),
                     publication: None,
                     answer: LeaseAnswer { outcome, now_ms }.into_value(),
@@ -149,7 +148,7 @@ impl NativeScript {
         };
         let channel = common.channel;
         let publication = Publication { channel, message };
-        Some(Outcome {
+        Some(ScriptOutcome {
             effect: effect(&before, slot, &common, server_ms),
             publication: change.is_published.then_some(publication),
             answer: change.into_value(),

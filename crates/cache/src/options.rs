@@ -1,85 +1,85 @@
-//! Settings of a cache.
+//! Options of a cache.
 
 use std::time::Duration;
 
 use freeboard_flow::Backoff;
 
-use crate::{clock::SimulatedClock, error::CacheOptionsError};
+#[cfg(feature = "test-util")]
+use crate::clock::SimulatedClock;
+use crate::error::CacheOptionsError;
 
-/// Settings of a cache. All that share its entries should agree on them; each entry carries its own times, so
-/// that nothing breaks while they do not.
+/// Options of a cache. Caches that share entries should use the same options; each entry carries its own times, so
+/// differences do no harm.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Stands before every key in Redis, and names the channel of those who wait. Caches that share entries
-    /// share it, others must not. Default `cache:`.
+    /// Prefix of every key in Redis, and of the notification channel. Caches that share entries must share it, other
+    /// caches must not. Default `cache:`.
     pub prefix: String,
-    /// How long a value is fresh; default 60 s.
+    /// Time for which a value is fresh; default 60 s.
     pub fresh_time: Duration,
-    /// How long after that, or after [`crate::Cache::expire`], it may be used while somebody refreshes it;
-    /// default 30 s. 0: a value that is not fresh is not used.
+    /// Time after that, or after [`crate::Cache::expire`], in which the stale value may be used while one caller
+    /// refreshes it; default 30 s. With 0, only fresh values are used.
     pub stale_time: Duration,
-    /// How long it is remembered that there is no value; default 5 s.
+    /// Time for which it is cached that there is no value; default 5 s.
     pub negative_time: Duration,
-    /// How long a lease holds. A holder that fetches longer does so in vain, and one that has died holds the
-    /// key up so long; default 10 s.
+    /// Duration of a lease; default 10 s. The fill of a slower fetch is refused, and a crashed holder blocks the key
+    /// for this time.
     pub lease_time: Duration,
-    /// A key's least time from one lease to the next, however often it is invalidated; default 1 s. Misses
-    /// between the two wait, or use the stale value: if it is longer than `wait_max`, a miss soon after an
-    /// invalidation ends as [`crate::CacheError::WaitedTooLong`]. A lease that was released, or a value that
-    /// became stale in its own time, does not count.
+    /// Minimum time between two leases of a key, however often it is invalidated; default 1 s. Misses in between
+    /// wait, or use the stale value. If this is longer than `wait_max`, a miss soon after an invalidation fails with
+    /// [`crate::CacheError::WaitedTooLong`]. The limit does not apply after a release, nor to a value that became
+    /// stale by time.
     pub lease_every: Duration,
-    /// How long a caller waits for somebody else's fetch, and for the end of the rate limit; default 3 s. To be
-    /// longer than `lease_every` by what a fetch takes.
+    /// Limit of a caller's wait for another's fetch, and for the rate limit; default 3 s. It should exceed
+    /// `lease_every` by the duration of a fetch.
     pub wait_max: Duration,
-    /// The distances between two polls, in case a notification is lost, and between two tries to give a lease
-    /// back; default from 20 ms, doubling, to 500 ms.
+    /// Back-off between polls, which are needed if a notification is lost, and between attempts to give a lease back;
+    /// default from 20 ms, doubling, to 500 ms.
     pub poll: Backoff,
-    /// Above 1, values are refreshed earlier; below 1, later; 0, only once they are stale. Default 1, the
-    /// optimum if all fetches of a key took the same time. Nothing is refreshed under the rate limit of
-    /// `lease_every`.
+    /// Above 1, values are refreshed earlier; below 1, later; with 0, only once they are stale. Default 1, the
+    /// optimum if all fetches of a key take the same time. Nothing is refreshed within `lease_every`.
     pub early_beta: f64,
-    /// Where the chance of early refreshes starts; default differs from run to run.
+    /// Random seed of early refreshes; default differs from run to run.
     pub seed: Option<u64>,
-    /// What to do while Redis does not answer; default to fetch.
+    /// Behaviour while Redis does not answer; default [`Fallback::Fetch`].
     pub fallback: Fallback,
-    /// The most fetches at once without Redis, in this process; default 64.
+    /// Limit of concurrent fetches without Redis, in this process; default 64.
     pub fetches_max: usize,
-    /// The most callers of this process that wait for one key; default 4,096.
+    /// Limit of callers of this process that wait for one key; default 4,096.
     pub waiters_max: usize,
-    /// The most keys that this process looks up at once, and the most leases that it gives back once more; default
+    /// Limit of keys that this process looks up concurrently, and of leases whose release it retries; default
     /// 16,384.
     pub flights_max: usize,
-    /// The longest key, prefix included; default 1 KiB.
+    /// Limit of a key with its prefix; default 1 KiB.
     pub key_bytes_max: usize,
-    /// The largest value that is stored; a larger one is given to who fetched it, and released. Default
-    /// 1 MiB.
+    /// Limit of a stored value; default 1 MiB. A larger value goes only to the callers of this process.
     pub value_bytes_max: usize,
-    /// A layer of this process before Redis; default none.
+    /// A local layer in this process before Redis; default none.
     pub local: Option<LocalOptions>,
-    /// A test's time in place of the server's; default none.
+    /// A test's time, instead of the server's; default none.
+    #[cfg(feature = "test-util")]
     pub clock: Option<SimulatedClock>,
 }
 
-/// What to do while Redis is down, has no room, or does not answer in time.
+/// Behaviour while Redis is down, the client has no capacity, or an answer is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
-    /// Nothing: callers get [`crate::CacheError::Redis`].
+    /// Callers get [`crate::CacheError::Redis`].
     Fail,
-    /// Give callers leases on nothing, [`CacheOptions::fetches_max`] at once and one for each key. What they
-    /// fetch is not stored.
+    /// Callers get direct leases, at most [`CacheOptions::fetches_max`], and one per key. Their values are not
+    /// stored.
     #[default]
     Fetch,
 }
 
-/// Settings of the layer in this process. It does not hear of what others invalidate, so its values live
-/// shortly.
+/// Options of the local layer. It does not receive invalidations of other processes, so its values expire soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// The most entries.
+    /// Limit of entries.
     pub entries_max: usize,
-    /// The most bytes of keys and values.
+    /// Limit of the bytes of keys and values.
     pub bytes_max: usize,
-    /// How long an entry is used: as long as another's invalidation may go unnoticed here.
+    /// Life time of an entry, and so the delay after which another process's invalidation takes effect here.
     pub time: Duration,
 }
 
@@ -118,15 +118,16 @@ impl Default for CacheOptions {
             key_bytes_max: 1 << 10,
             value_bytes_max: 1 << 20,
             local: None,
+            #[cfg(feature = "test-util")]
             clock: None,
         }
     }
 }
 
-/// No time of an entry is longer: a hundred years.
+/// Limit of times: a hundred years.
 const TIME_MAX_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
 const COUNT_MAX: u64 = u32::MAX as u64;
-/// What Redis takes for a string.
+/// Redis' limit of a string.
 const BYTES_MAX: u64 = 512 << 20;
 const BETA_MAX: f64 = 1e6;
 
@@ -181,7 +182,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// In nanoseconds; what is longer than they can say is for ever.
+/// In nanoseconds, saturating.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,18 @@
-//! The scripts that carry the protocol's decisions out inside of Redis, and their answers.
+//! The scripts that implement the protocol inside Redis: their calls, arguments and answers.
+//!
+//! ```text
+//!   KEYS   the entry
+//!   ARGV   time, or nothing   channel   of a lease:         token  seen  lease  every  valid until
+//!                                       of a fill:          token  kind  cost  fresh  stale  value
+//!                                       of a release:       token
+//!                                       of an invalidation: stale, or -1
+//! ```
 
 use bytes::Bytes;
 use freeboard_redis::{FromValue, Redis, RedisError, Request, Script, ScriptCall, Value};
 
 use crate::{
-    arguments::Common,
-    entry::{Entry, Token},
+    entry::{Entry, Kind, TIME_END_MS, Token},
     model::{Change, Fill, LeaseOutcome, LeaseRequest, Leave},
 };
 
@@ -16,11 +23,11 @@ pub(crate) struct Scripts {
     fill: Script,
     release: Script,
     invalidate: Script,
-    /// Those who wait listen here.
+    /// The channel of notifications.
     pub(crate) channel: Bytes,
 }
 
-/// What the script for a lease answers.
+/// The answer of the lease script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseAnswer {
     pub(crate) outcome: LeaseOutcome,
@@ -28,7 +35,7 @@ pub(crate) struct LeaseAnswer {
     pub(crate) now_ms: u64,
 }
 
-// What the script for a lease begins its answer with.
+// First element of the lease script's answer.
 const GRANTED: u64 = 0;
 const WAIT: u64 = 1;
 const VALUE: u64 = 2;
@@ -55,7 +62,7 @@ impl Scripts {
         }
     }
 
-    /// `now_ms` is a test's time, in place of the server's.
+    /// `now_ms` is a test's time, instead of the server's.
     fn call(&self, script: &Script, key: &Bytes, now_ms: Option<u64>) -> ScriptCall {
         let channel = &self.channel;
         Common { now_ms, channel }.write(script.call().key(key))
@@ -106,14 +113,14 @@ impl Scripts {
     }
 }
 
-/// An answer that none of the scripts gives.
+/// The error for an answer that no script gives.
 pub(crate) const fn unexpected(wanted: &'static str) -> RedisError {
     let came = "another answer of the script";
     RedisError::WrongType { wanted, came }
 }
 
 impl Change {
-    /// As a script answers it.
+    /// Encodes it as a script does.
     pub(crate) fn into_value(self) -> Value {
         let parts = [self.is_done, self.is_published];
         Value::Array(parts.map(|part| Value::Integer(part.into())).into())
@@ -131,7 +138,7 @@ impl FromValue for Change {
 }
 
 impl LeaseAnswer {
-    /// As the script answers it.
+    /// Encodes it as the script does.
     pub(crate) fn into_value(self) -> Value {
         let (outcome, more, entry) = match self.outcome {
             LeaseOutcome::Granted { stale, is_takeover } => (GRANTED, is_takeover.into(), stale),
@@ -174,5 +181,145 @@ impl FromValue for LeaseAnswer {
             outcome,
             now_ms: u64::from_value(now)?,
         })
+    }
+}
+
+const NO_TIME: &[u8] = b"";
+const LEAVE_NOTHING: &[u8] = b"-1";
+
+/// The arguments of all scripts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Common<'a> {
+    /// A test's time, instead of the server's.
+    pub(crate) now_ms: Option<u64>,
+    /// The channel of notifications.
+    pub(crate) channel: &'a [u8],
+}
+
+/// A reader of arguments, in order.
+pub(crate) struct Arguments<'a, 'b>(pub(crate) &'b [&'a [u8]]);
+
+impl<'a> Arguments<'a, '_> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn token(&mut self) -> Option<Token> {
+        self.next()?.try_into().ok().map(Token)
+    }
+
+    /// A time or a duration, limited so that sums do not overflow.
+    fn millis(&mut self) -> Option<u64> {
+        millis_of(self.next()?)
+    }
+}
+
+fn millis_of(text: &[u8]) -> Option<u64> {
+    let millis = str::from_utf8(text).ok()?.parse().ok()?;
+    (millis < TIME_END_MS).then_some(millis)
+}
+
+fn millis(call: ScriptCall, millis: u64) -> ScriptCall {
+    call.integer(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+impl<'a> Common<'a> {
+    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+        let call = match self.now_ms {
+            Some(now_ms) => millis(call, now_ms),
+            None => call.arg(NO_TIME),
+        };
+        call.arg(self.channel)
+    }
+
+    pub(crate) fn read(from: &mut Arguments<'a, '_>) -> Option<Self> {
+        let now_ms = match from.next()? {
+            NO_TIME => None,
+            text => Some(millis_of(text)?),
+        };
+        let channel = from.next()?;
+        Some(Self { now_ms, channel })
+    }
+}
+
+impl LeaseRequest {
+    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+        let numbers = [
+            self.seen_ms,
+            self.lease_ms,
+            self.every_ms,
+            self.valid_until_ms,
+        ];
+        numbers.into_iter().fold(call.arg(self.token.0), millis)
+    }
+
+    pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
+        Some(Self {
+            token: from.token()?,
+            seen_ms: from.millis()?,
+            lease_ms: from.millis()?,
+            every_ms: from.millis()?,
+            valid_until_ms: from.millis()?,
+        })
+    }
+}
+
+impl Fill {
+    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+        let kind = match self.value {
+            Some(_) => Kind::Value,
+            None => Kind::Negative,
+        };
+        let call = call.arg(self.token.0).integer(kind.byte().into());
+        let numbers = [u64::from(self.cost_ms), self.fresh_ms, self.stale_ms];
+        let call = numbers.into_iter().fold(call, millis);
+        call.bytes(self.value.clone().unwrap_or_default())
+    }
+
+    pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
+        let token = from.token()?;
+        let kind = u8::try_from(from.millis()?).ok().and_then(Kind::from_byte);
+        let cost_ms = from.millis()?.try_into().ok()?;
+        let (fresh_ms, stale_ms) = (from.millis()?, from.millis()?);
+        let value = from.next()?;
+        Some(Self {
+            token,
+            value: match kind? {
+                Kind::Value => Some(Bytes::copy_from_slice(value)),
+                Kind::Negative => None,
+                Kind::Nothing => return None,
+            },
+            cost_ms,
+            fresh_ms,
+            stale_ms,
+        })
+    }
+}
+
+impl Token {
+    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+        call.arg(self.0)
+    }
+
+    pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
+        from.token()
+    }
+}
+
+impl Leave {
+    pub(crate) fn write(self, call: ScriptCall) -> ScriptCall {
+        match self {
+            Self::Nothing => call.arg(LEAVE_NOTHING),
+            Self::Stale(stale_ms) => millis(call, stale_ms),
+        }
+    }
+
+    pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
+        match from.next()? {
+            LEAVE_NOTHING => Some(Self::Nothing),
+            text => millis_of(text).map(Self::Stale),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The scripts beside the model: random sequences, every answer and every byte compared.
+//! The scripts against the model: random sequences, comparing every answer and every byte.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::{
 };
 
 #[allow(dead_code, reason = "other tests kill and restart it")]
-#[allow(clippy::print_stderr, reason = "tests that are left out say so")]
-#[path = "../tests/support/server.rs"]
+#[allow(clippy::print_stderr, reason = "skipped tests say so")]
+#[path = "../tests/it/common/server.rs"]
 mod server;
 
 use server::Server;
 
-/// Far beyond what any of it takes.
+/// Longer than any step takes.
 const LONG: Duration = Duration::from_secs(60);
 
 fn client(port: u16) -> (System, Redis) {

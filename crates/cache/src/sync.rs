@@ -1,5 +1,5 @@
 //! The atomics of this crate, in one place.
 //!
-//! The standard library's even under loom: they are figures; what orders threads here is a mutex.
+//! They are the standard library's even under loom: they count, and a mutex orders the threads.
 
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

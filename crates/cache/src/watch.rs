@@ -1,5 +1,5 @@
-//! The cache's actor: hears of keys that were filled or freed, keeps the time of those who wait, gives
-//! leases back again, and asks the server for its time.
+//! The cache's actor. It receives notifications of filled and released keys, handles timeouts, retries releases,
+//! and asks the server for its time.
 
 use std::{sync::Weak, time::Duration};
 
@@ -7,11 +7,11 @@ use freeboard_actor::{Actor, Context, Handler, TimerKey};
 use freeboard_meter::now_ns;
 use freeboard_redis::PubSub;
 
-use crate::cache::Inner;
+use crate::shared::Inner;
 
-/// How often the server is asked for its time.
+/// Interval of requests for the server's time.
 const TIME_EVERY_NS: u64 = 1_000_000_000;
-/// Times closer than this are taken as one.
+/// Minimum delay of the timer.
 const RESOLUTION_NS: u64 = 1_000_000;
 
 pub(crate) struct Watch {
@@ -29,14 +29,14 @@ impl Watch {
         }
     }
 
-    /// Does what is due, and sets the timer for what comes next.
+    /// Handles what is due, and sets the timer for the next.
     fn run(&mut self, cx: &mut Context<Self>) {
         let Some(inner) = self.inner.upgrade() else {
             return cx.stop();
         };
-        let dues = [inner.look_at_due(), inner.send_releases()];
+        let dues = [inner.handle_due(), inner.send_releases()];
         let mut next_ns = dues.into_iter().flatten().min().unwrap_or(u64::MAX);
-        if inner.clock.is_real() {
+        if inner.clock.simulated_ms().is_none() {
             let now_ns = now_ns();
             if self.next_time_ns <= now_ns {
                 self.next_time_ns = now_ns + TIME_EVERY_NS;
@@ -47,7 +47,7 @@ impl Watch {
         self.set_timer(next_ns, cx);
     }
 
-    /// The timer stays if it fires early enough: then it is set again.
+    /// Keeps the timer if it fires early enough; it is then set again.
     fn set_timer(&mut self, due_ns: u64, cx: &Context<Self>) {
         let is_early_enough = self.timer.is_some_and(|(_, at_ns)| at_ns <= due_ns);
         if due_ns == u64::MAX || is_early_enough {
@@ -65,7 +65,7 @@ impl Watch {
         match cx.wake_after(Duration::from_nanos(delay_ns), fired) {
             Ok(key) => self.timer = Some((key, now_ns.saturating_add(delay_ns))),
             Err(error) => {
-                tracing::error!("those who wait for a key are not woken in time: {error}")
+                tracing::error!("no timer: waiting callers may time out late: {error}")
             }
         }
     }
@@ -74,7 +74,7 @@ impl Watch {
 impl Actor for Watch {
     fn started(&mut self, cx: &mut Context<Self>) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.flights.on_call(cx.waker_fn(Self::run));
+            inner.flights.set_waker(cx.waker_fn(Self::run));
         }
         self.run(cx);
     }
@@ -84,7 +84,7 @@ impl Handler<PubSub> for Watch {
     type Reply = ();
 
     fn handle(&mut self, message: PubSub, _: &mut Context<Self>) {
-        // That the subscription was lost for a while is what polling is for.
+        // Polling covers a subscription that was lost for a while.
         if let PubSub::Message { payload, .. } = message
             && let Some(inner) = self.inner.upgrade()
         {
@@ -93,7 +93,7 @@ impl Handler<PubSub> for Watch {
     }
 }
 
-/// However the actor ends, nobody waits for ever.
+/// However the actor terminates, no caller waits for ever.
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {

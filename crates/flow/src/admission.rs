@@ -1,37 +1,38 @@
-//! Whether a message may enter a lane.
+//! Whether a message may enter a lane, and the reasons for which messages are not handled.
 //!
-//! The one decision on every send. It sees the lane's depth as the sender saw it; the queue's own
-//! reservation is what makes the bound hard, so that two senders who saw the same depth cannot both
-//! take the last place.
+//! Every send makes this decision, from the depth that the sender saw. The queue's reservation makes the bound hard: two
+//! senders that saw the same depth cannot both take the last slot.
+//!
+//! No message vanishes silently. Each message that does not reach a handler is counted under exactly one [`ShedReason`]:
+//! `offered = accepted + refused or shed on entry` and `accepted = handled + shed later + queued`.
 
-use crate::lane::LaneConfig;
-use crate::overload::Overload;
-use crate::shed::ShedReason;
+use std::fmt;
 
-/// What is to be done with a message that is offered to a lane.
+use crate::lane::{LaneConfig, Overload};
+
+/// The decision on a message that is offered to a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Admission {
     /// Queue it.
     Accept,
-    /// The sender waits until there is room, then offers it again.
+    /// The sender waits for capacity, then offers it again.
     Wait,
-    /// Give it back to the sender, counted as [`ShedReason::Full`].
+    /// Return it to the sender, counted as [`ShedReason::Full`].
     Refuse,
-    /// Drop it, counted under this reason; the sender goes on.
+    /// Drop it, counted under this reason; the sender is not told.
     ShedNewest(ShedReason),
-    /// Take the oldest out of the lane, counted as [`ShedReason::DroppedOldest`], then queue it.
+    /// Remove the oldest message, counted as [`ShedReason::DroppedOldest`], then queue the new one.
     EvictOldest,
 }
 
 /// Decides on a message offered to `lane`, which holds `depth` messages.
 ///
-/// `above_high_ordinal` says how many messages were offered before this one while the lane was at
-/// its high watermark or above; only [`Overload::Sample`] looks at it, and accepts those at 0, n,
-/// 2n and so on.
+/// `above_high_ordinal` is the number of messages offered before this one while the lane was at its high watermark or
+/// above. Only [`Overload::Sample`] uses it, and accepts the messages at 0, n, 2n and so on.
 ///
-/// Under [`Overload::Coalesce`] the caller looks for a queued message of the same key first and asks
-/// only when there is none: what is replaced in place needs no room.
+/// Under [`Overload::Coalesce`] the caller first looks for a queued message with the same key, and asks only when there
+/// is none: a replacement needs no capacity.
 #[inline]
 pub fn admit(lane: &LaneConfig, depth: u64, above_high_ordinal: u64) -> Admission {
     if depth < lane.bound() {
@@ -50,7 +51,94 @@ pub fn admit(lane: &LaneConfig, depth: u64, above_high_ordinal: u64) -> Admissio
         Overload::Reject | Overload::Coalesce => Admission::Refuse,
         Overload::DropNewest => Admission::ShedNewest(ShedReason::DroppedNewest),
         Overload::DropOldest => Admission::EvictOldest,
-        // Counted apart from `Sampled`: a sampled lane that fills up is sampled too little.
+        // Not counted as `Sampled`: a sampled lane that fills up is sampled too little.
         Overload::Sample { .. } => Admission::ShedNewest(ShedReason::Full),
+    }
+}
+
+/// The reason why a message was not handled, or not to its end.
+///
+/// The discriminants are dense from 0: counters can be an array of [`COUNT`] elements, indexed by [`index`].
+///
+/// [`COUNT`]: ShedReason::COUNT
+/// [`index`]: ShedReason::index
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ShedReason {
+    /// The lane was at its bound.
+    Full,
+    /// The lane was full, and its policy drops new messages.
+    DroppedNewest,
+    /// It was the oldest message of a full lane, and a new one took its slot.
+    DroppedOldest,
+    /// A newer message with the same key replaced it.
+    Coalesced,
+    /// The lane was at or above its high watermark, and it was not the one in n.
+    Sampled,
+    /// Its deadline passed before it was handled.
+    Expired,
+    /// It was a request whose sender no longer waits for the reply.
+    AskerGone,
+    /// The actor had stopped, or stopped while the message was queued.
+    Stopped,
+    /// Its handler panicked.
+    HandlerPanicked,
+    /// The sending actor's outbox was full.
+    OutboxFull,
+    /// It had no receiver: an unknown name, an empty router.
+    NoReceiver,
+    /// Its sender terminated, and its receiver had no capacity before the shutdown's deadline.
+    SenderStopped,
+}
+
+impl ShedReason {
+    /// All reasons, in the order of their index.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Full,
+        Self::DroppedNewest,
+        Self::DroppedOldest,
+        Self::Coalesced,
+        Self::Sampled,
+        Self::Expired,
+        Self::AskerGone,
+        Self::Stopped,
+        Self::HandlerPanicked,
+        Self::OutboxFull,
+        Self::NoReceiver,
+        Self::SenderStopped,
+    ];
+
+    /// How many reasons there are.
+    pub const COUNT: usize = Self::SenderStopped as usize + 1;
+
+    /// The reason's position in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The reason's stable name in snake case, for snapshots and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::DroppedNewest => "dropped_newest",
+            Self::DroppedOldest => "dropped_oldest",
+            Self::Coalesced => "coalesced",
+            Self::Sampled => "sampled",
+            Self::Expired => "expired",
+            Self::AskerGone => "asker_gone",
+            Self::Stopped => "stopped",
+            Self::HandlerPanicked => "handler_panicked",
+            Self::OutboxFull => "outbox_full",
+            Self::NoReceiver => "no_receiver",
+            Self::SenderStopped => "sender_stopped",
+        }
+    }
+}
+
+impl fmt::Display for ShedReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
     }
 }

@@ -1,12 +1,10 @@
-//! How long to wait before the next attempt.
+//! The delay before the next attempt: before a restart of a supervisor, or a reconnect.
 //!
-//! Supervisors ask it before a restart, connections before a reconnect. Exponential with a ceiling;
-//! the jitter is "equal jitter" of Brooker, *Exponential Backoff And Jitter* (AWS, 2015): it only
-//! ever shortens the delay, by half at most, so that the ceiling holds and retries still spread.
+//! Exponential with a ceiling. The jitter is the "equal jitter" of Brooker, *Exponential Backoff And Jitter* (AWS, 2015):
+//! it shortens the delay by at most half, so that the ceiling holds and retries still spread.
 
 use crate::error::ConfigError;
 
-/// One million parts per million: the whole.
 const PPM: u64 = 1_000_000;
 
 /// Delays that grow by a factor from a minimum to a maximum.
@@ -24,7 +22,7 @@ pub struct Backoff {
     pub min_ns: u64,
     /// The longest delay, in nanoseconds.
     pub max_ns: u64,
-    /// By how much each delay is longer than the one before; 1 keeps it constant.
+    /// The ratio of each delay to the one before; 1 keeps it constant.
     pub factor: u32,
 }
 
@@ -43,8 +41,7 @@ impl Backoff {
 
     /// The delay before this attempt, in nanoseconds, shortened by up to half.
     ///
-    /// `jitter_ppm` is the caller's random number in 0..=1,000,000: 0 leaves the whole delay,
-    /// 1,000,000 halves it.
+    /// `jitter_ppm` is the caller's random number in 0..=1,000,000: 0 keeps the delay, 1,000,000 halves it.
     ///
     /// # Panics
     ///
@@ -57,7 +54,7 @@ impl Backoff {
         delay_ns - cut_ns as u64
     }
 
-    /// Checks that the delays grow towards the maximum.
+    /// Checks the minimum, the maximum and the factor.
     ///
     /// # Errors
     ///

@@ -1,12 +1,17 @@
-//! What is wrong with a configuration, named by value and relation.
+//! The limits of configurations, and the errors that name a violated limit or relation.
 //!
-//! Raised once, where a mailbox, a dam or a supervisor is built; never on a message's way.
+//! Returned when a mailbox, a dam or a supervisor is built, never on the message path.
 
-use crate::lane::BOUND_MAX;
-use crate::mailbox::MAX_LANES;
-use crate::restart::RESTARTS_MAX;
+/// The largest bound of a lane, in messages: 2^48, so that depths and indices never wrap.
+pub const BOUND_MAX: u64 = 1 << 48;
 
-/// A configuration that cannot hold, with the values that contradict each other.
+/// The most lanes of a mailbox.
+pub const MAX_LANES: usize = 8;
+
+/// The largest restart limit. A history takes 8 bytes per restart.
+pub const RESTARTS_MAX: u32 = 1_024;
+
+/// An invalid configuration, with the values that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -16,18 +21,18 @@ pub enum ConfigError {
     /// A lane's bound is above [`BOUND_MAX`].
     #[error("lane bound is {bound}, it must be at most {BOUND_MAX}")]
     BoundTooLarge {
-        /// The bound that was asked for, in messages.
+        /// The configured bound, in messages.
         bound: u64,
     },
-    /// The lane of an actor with a thread of its own is a ring, and its memory is taken at once.
+    /// The lane of a pinned actor is a ring, which allocates all its memory at the start.
     #[error("lane bound is {bound}, a pinned actor's must be at most {bound_max}")]
     RingTooLarge {
-        /// The bound that was asked for, in messages.
+        /// The configured bound, in messages.
         bound: u64,
         /// The largest bound of a ring.
         bound_max: u64,
     },
-    /// The watermarks do not leave a gap to drain.
+    /// The low watermark is not below the high one.
     #[error("low watermark is {low}, it must be below the high watermark {high}")]
     LowNotBelowHigh {
         /// The low watermark, in messages.
@@ -35,7 +40,7 @@ pub enum ConfigError {
         /// The high watermark, in messages.
         high: u64,
     },
-    /// The high watermark could never be reached.
+    /// The high watermark is above the bound.
     #[error("high watermark is {high}, it must be at most the lane bound {bound}")]
     HighAboveBound {
         /// The high watermark, in messages.
@@ -46,40 +51,40 @@ pub enum ConfigError {
     /// A lane's batch is 0: it would never be drained.
     #[error("lane batch is 0, it must be at least 1")]
     BatchZero,
-    /// One lane of a mailbox is wrong.
+    /// One lane of a mailbox is invalid.
     #[error("lane {lane}: {error}")]
     Lane {
-        /// The lane's rank, 0 being the highest priority.
+        /// The lane's rank; 0 is the highest priority.
         lane: usize,
-        /// What is wrong with it.
+        /// The lane's error.
         error: Box<ConfigError>,
     },
     /// A mailbox has no lanes, or more than [`MAX_LANES`].
     #[error("mailbox has {count} lanes, it must have 1 to {MAX_LANES}")]
     LaneCount {
-        /// How many lanes were given.
+        /// The configured number of lanes.
         count: usize,
     },
-    /// A lane of lower priority would be drained faster than the one above it.
+    /// A lane of lower priority has a larger batch than the one above it.
     #[error(
         "batch of lane {lane} is {batch}, it must be at most the batch {batch_above} of lane {}",
         .lane - 1
     )]
     BatchIncreases {
-        /// The rank of the lane whose batch is too large, at least 1.
+        /// The rank of the lane with the larger batch, at least 1.
         lane: usize,
         /// Its batch, in messages.
         batch: u32,
-        /// The batch of the lane ranked just above it, in messages.
+        /// The batch of the lane above it, in messages.
         batch_above: u32,
     },
-    /// A reservoir that could never hold anything.
+    /// A reservoir with a bound of 0.
     #[error("reservoir bound in {unit} is 0, it must be at least 1")]
     ReservoirZero {
-        /// Which of the two bounds: `messages` or `bytes`.
+        /// The bound's unit: `messages` or `bytes`.
         unit: &'static str,
     },
-    /// A back-off whose first delay is longer than its longest.
+    /// A back-off whose first delay is above its longest.
     #[error("back-off minimum is {min_ns} ns, it must be at most the maximum {max_ns} ns")]
     BackoffMinAboveMax {
         /// The first delay, in nanoseconds.
@@ -87,13 +92,13 @@ pub enum ConfigError {
         /// The longest delay, in nanoseconds.
         max_ns: u64,
     },
-    /// A back-off that would shrink to nothing.
+    /// A back-off with the factor 0.
     #[error("back-off factor is 0, it must be at least 1")]
     BackoffFactorZero,
-    /// A restart limit whose history would not fit in bounded memory.
+    /// A restart limit above [`RESTARTS_MAX`].
     #[error("restart limit is {max}, it must be at most {RESTARTS_MAX}")]
     RestartsTooMany {
-        /// The limit that was asked for.
+        /// The configured limit.
         max: u32,
     },
 }

@@ -2,28 +2,54 @@
 //!
 //! ```text
 //!   0 ───────── low ───────────── high ──── bound
-//!               │                  │          └ the policy decides; nothing gets past
+//!               │                  │          └ the overload policy applies; the depth never exceeds it
 //!               │                  └ sampling begins; the lane counts as flooded
-//!               └ muted senders go on
+//!               └ muted senders are released
 //! ```
 //!
-//! As OTP's `logger_olp` does, the thresholds are kept in one place together with the relation that
-//! must hold between them: `0 <= low < high <= bound`. The gap between low and high is what keeps a
-//! muted sender from waking for every single message that is drained.
+//! As in OTP's `logger_olp`, the thresholds and the relation between them are in one place: `0 <= low < high <= bound`.
+//! Because of the gap between low and high, a muted sender does not wake for every drained message.
+//!
+//! The overload policy is chosen per lane, because no single one suits commands, ticks and log lines alike. Muting
+//! follows Pony's back-pressure (Clebsch et al.); the others are the classic forms of load shedding.
 
-use crate::error::ConfigError;
-use crate::overload::Overload;
+use std::num::NonZeroU32;
+
+use crate::error::{BOUND_MAX, ConfigError};
 use crate::rounds::batch_default;
 
-/// The bound of a lane whose user named none, in messages.
+/// The default bound of a lane, in messages.
 pub const BOUND_DEFAULT: usize = 65_536;
 
-/// The largest bound a lane may have, in messages: 2^48, so that depths and tickets never wrap.
-pub const BOUND_MAX: u64 = 1 << 48;
-
-/// How one lane of a mailbox is bounded, drained and what it does when it is full.
+/// The policy of one lane for messages that arrive while it is full.
 ///
-/// Set in `usize`, as collections are; read in `u64`, as depths and counters are.
+/// Under each policy the bound holds, and every unhandled message is counted by [`ShedReason`](crate::ShedReason).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Overload {
+    /// The sender waits for capacity: an async sender awaits, a thread blocks, and a sending actor is muted until the
+    /// receiver has drained to its low watermark. Nothing is lost.
+    #[default]
+    Wait,
+    /// The sender gets its message back at once.
+    Reject,
+    /// The new message is shed and counted; the sender is not told. For streams whose first messages matter.
+    DropNewest,
+    /// The oldest queued message is shed in favour of the new one. For streams whose recent messages matter.
+    DropOldest,
+    /// The new message replaces the queued message with the same key, in its position. When the lane is full and no
+    /// key matches, the new message is refused as under `Reject`.
+    Coalesce,
+    /// From the high watermark on, one message in `one_in` is accepted; at the bound, none. For telemetry, where a
+    /// thinned stream keeps its shape.
+    Sample {
+        /// Offered messages per accepted message; 1 accepts all up to the bound.
+        one_in: NonZeroU32,
+    },
+}
+
+/// The bound, overload policy, watermarks and batch of one lane of a mailbox.
+///
+/// Written in `usize`, like the sizes of collections; read in `u64`, like depths and counters.
 ///
 /// ```
 /// use freeboard_flow::{LaneConfig, Overload};
@@ -54,27 +80,25 @@ impl LaneConfig {
         }
     }
 
-    /// Sets what happens to messages that arrive while the lane is full.
+    /// Sets the policy for messages that arrive while the lane is full.
     #[must_use]
     pub const fn overload(mut self, overload: Overload) -> Self {
         self.overload = overload;
         self
     }
 
-    /// Sets the depths, in messages, at which muted senders go on (`low`) and at which the lane
-    /// counts as flooded (`high`).
+    /// Sets the depths, in messages, at which muted senders are released (`low`) and from which the lane counts as
+    /// flooded (`high`).
     ///
-    /// Unset, low is half the bound and high is the bound; under [`Overload::Sample`] high is three
-    /// quarters of the bound, since sampling needs room between the two to act in.
+    /// Default: half the bound, and the bound. Under [`Overload::Sample`] the default of `high` is three quarters of
+    /// the bound, because sampling acts between `high` and the bound.
     #[must_use]
     pub const fn watermarks(mut self, low: usize, high: usize) -> Self {
         self.watermarks = Some((low as u64, high as u64));
         self
     }
 
-    /// Sets how many messages one round takes from the lane at most.
-    ///
-    /// Unset, it follows from the lane's rank: [`batch_default`].
+    /// Sets the most messages that one round takes from the lane. Default: [`batch_default`] of the lane's rank.
     #[must_use]
     pub const fn batch(mut self, messages: u32) -> Self {
         self.batch = Some(messages);
@@ -88,7 +112,7 @@ impl LaneConfig {
         self.bound
     }
 
-    /// The depth, in messages, at which muted senders go on.
+    /// The depth, in messages, at which muted senders are released.
     #[must_use]
     #[inline]
     pub const fn low(&self) -> u64 {
@@ -109,20 +133,14 @@ impl LaneConfig {
         }
     }
 
-    /// What happens to messages that arrive while the lane is full.
+    /// The policy for messages that arrive while the lane is full.
     #[must_use]
     #[inline]
     pub const fn overload_policy(&self) -> Overload {
         self.overload
     }
 
-    /// The batch that was set, in messages, or `None` if it follows from the lane's rank.
-    #[must_use]
-    pub const fn batch_size(&self) -> Option<u32> {
-        self.batch
-    }
-
-    /// The batch, in messages, that the lane has at `rank`, 0 being the highest priority.
+    /// The lane's batch at `rank`, in messages; rank 0 is the highest priority.
     #[must_use]
     pub const fn batch_at(&self, rank: usize) -> u32 {
         match self.batch {
@@ -138,9 +156,8 @@ impl LaneConfig {
         depth >= self.high()
     }
 
-    /// Whether a lane at this depth lets muted senders go on: at its low watermark or below.
-    ///
-    /// "At" and not "below" only, since a lane with a bound of 1 has its low watermark at 0.
+    /// Whether a lane at this depth releases muted senders: at its low watermark or below. A lane with a bound of 1 has
+    /// its low watermark at 0.
     #[must_use]
     #[inline]
     pub const fn releases_at(&self, depth: u64) -> bool {
@@ -151,7 +168,7 @@ impl LaneConfig {
     ///
     /// # Errors
     ///
-    /// The first relation that does not hold: bound within 1..=[`BOUND_MAX`], low < high <= bound,
+    /// The first violated relation: bound within 1..=[`BOUND_MAX`], low < high <= bound,
     /// batch at least 1.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (bound, low, high) = (self.bound, self.low(), self.high());

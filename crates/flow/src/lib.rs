@@ -1,8 +1,7 @@
-//! The decisions that keep a flood within its banks.
+//! The decisions of overload control, as pure functions.
 //!
-//! Step 1 of a message's way: before an envelope enters a lane, the actor crate asks this one what
-//! the lane's bound and policy make of it; and when a worker drains a mailbox, this crate says from
-//! which lane the next message comes.
+//! Before an envelope enters a lane, the actor crate asks [`admit`] what the lane's bound and policy allow. When a worker
+//! drains a mailbox, [`WeightedRounds`] chooses the lane of the next message.
 //!
 //! ```text
 //!   tell ──▶ admit(lane, depth, ..) ──▶ lane 0 ─┐
@@ -11,10 +10,9 @@
 //!          wait · refuse · shed(reason)
 //! ```
 //!
-//! Everything here is pure: no thread, no clock (time is an argument in nanoseconds), no atomics, no
-//! chance (jitter is an argument, and [`random`] mixes a seed that is one) and no allocation on a
-//! decision's path. The same inputs give the same decision, which is what lets a simulated run replay a
-//! real one.
+//! The crate has no threads, no clock (time is an argument in nanoseconds), no atomics, no randomness (jitter and the
+//! seed of [`random`] are arguments) and no allocation on the path of a decision. The same inputs give the same decision,
+//! so that a simulated run can replay a real one.
 //!
 //! ```
 //! use freeboard_flow::{Admission, LaneConfig, Overload, admit};
@@ -28,27 +26,21 @@
 
 #![forbid(unsafe_code)]
 
-pub mod admission;
-pub mod backoff;
-pub mod budget;
-pub mod credit;
-pub mod error;
-pub mod lane;
-pub mod mailbox;
-pub mod overload;
+mod admission;
+mod backoff;
+mod dam;
+mod error;
+mod lane;
+mod mailbox;
 pub mod random;
-pub mod restart;
-pub mod rounds;
-pub mod shed;
+mod restart;
+mod rounds;
 
-pub use admission::{Admission, admit};
+pub use admission::{Admission, ShedReason, admit};
 pub use backoff::Backoff;
-pub use budget::ReservoirBound;
-pub use credit::Credit;
-pub use error::ConfigError;
-pub use lane::{BOUND_DEFAULT, BOUND_MAX, LaneConfig};
-pub use mailbox::{MAX_LANES, MailboxConfig};
-pub use overload::Overload;
-pub use restart::{RESTARTS_MAX, RestartHistory, RestartLimit};
+pub use dam::{Credit, ReservoirBound};
+pub use error::{BOUND_MAX, ConfigError, MAX_LANES, RESTARTS_MAX};
+pub use lane::{BOUND_DEFAULT, LaneConfig, Overload};
+pub use mailbox::MailboxConfig;
+pub use restart::{RestartHistory, RestartLimit};
 pub use rounds::{WeightedRounds, batch_default};
-pub use shed::ShedReason;

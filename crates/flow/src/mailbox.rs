@@ -1,16 +1,12 @@
 //! The lanes of one mailbox, highest priority first.
 //!
-//! Each lane keeps its own bound and policy, so that a flood of low priority neither breaks a bound
-//! nor takes the room of what matters more.
+//! Each lane has its own bound and policy, so that a flood of low priority takes no capacity from other lanes.
 
 use std::slice;
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, MAX_LANES};
 use crate::lane::LaneConfig;
 use crate::rounds::WeightedRounds;
-
-/// The most lanes that a mailbox may have.
-pub const MAX_LANES: usize = 8;
 
 /// The lanes of a mailbox: rank 0 is drained first.
 ///
@@ -29,7 +25,7 @@ pub struct MailboxConfig {
     lanes: Lanes,
 }
 
-/// One lane is the common case and a million actors may be spawned with it, so it stays off the heap.
+/// One lane needs no allocation: it is the common case, and there may be a million actors.
 #[derive(Clone, Debug)]
 enum Lanes {
     One(LaneConfig),
@@ -76,7 +72,7 @@ impl MailboxConfig {
         self.lanes.as_slice()
     }
 
-    /// How many lanes there are.
+    /// The number of lanes.
     #[must_use]
     pub fn lane_count(&self) -> usize {
         self.as_slice().len()
@@ -88,12 +84,12 @@ impl MailboxConfig {
         self.as_slice().get(rank)
     }
 
-    /// Checks every lane and how they stand to each other.
+    /// Checks every lane and their order.
     ///
     /// # Errors
     ///
-    /// The first rule that does not hold: 1 to [`MAX_LANES`] lanes, each valid by itself, and no
-    /// batch larger than that of the lane above it, which would turn the priorities round.
+    /// The first violated rule: 1 to [`MAX_LANES`] lanes, each valid, and no batch larger than that of the lane above it,
+    /// which would reverse the priorities.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let lanes = self.as_slice();
         if lanes.is_empty() || lanes.len() > MAX_LANES {
@@ -122,7 +118,7 @@ impl MailboxConfig {
     ///
     /// # Panics
     ///
-    /// If the configuration is not valid: [`validate`](Self::validate) first.
+    /// If the configuration is invalid: call [`validate`](Self::validate) first.
     #[must_use]
     pub fn rounds(&self) -> WeightedRounds {
         let lanes = self.as_slice();

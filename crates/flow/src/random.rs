@@ -1,8 +1,8 @@
 //! Evenly spread numbers: splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
 //! Generators", 2014).
 //!
-//! The same seed gives the same numbers, in every version: which member of a group has which key hangs
-//! on them. Where a seed comes from is the caller's business.
+//! The same seed gives the same numbers in every version: the assignment of keys to group members depends on it. The
+//! caller provides the seed.
 //!
 //! ```
 //! use freeboard_flow::random;
@@ -11,10 +11,10 @@
 //! assert_eq!(picks, [3, 0, 9, 5]);
 //! ```
 
-/// By how much the state grows from number to number: the golden ratio in 64 bits.
+/// The increment of the state from number to number: the golden ratio in 64 bits.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes a state into a number: one-to-one, and each bit of the number hangs on each bit of the state.
+/// Mixes a state into a number, one-to-one: each bit of the number depends on each bit of the state.
 #[inline]
 #[must_use]
 pub const fn mix(state: u64) -> u64 {
@@ -30,8 +30,7 @@ pub const fn number(seed: u64, turn: u64) -> u64 {
     mix(seed.wrapping_add(turn.wrapping_add(1).wrapping_mul(STEP)))
 }
 
-/// An evenly spread number brought below `limit`, by its upper bits (Lemire): no division. 0 for a limit
-/// of 0.
+/// Maps an evenly spread number below `limit` by its upper bits, without a division (Lemire). 0 for a limit of 0.
 #[inline]
 #[must_use]
 pub const fn below(number: u64, limit: usize) -> usize {

@@ -1,16 +1,11 @@
-//! Whether an actor that failed may be restarted once more.
-//!
-//! The restart intensity of OTP's supervisors: more than `max` restarts within `within_ns` mean that
-//! restarting does not help, and the failure goes up.
+//! Whether a failed actor may be restarted: the restart intensity of OTP's supervisors. More than `max` restarts within
+//! `within_ns` mean that restarting does not help, and the failure escalates.
 
 use std::collections::VecDeque;
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, RESTARTS_MAX};
 
-/// The largest restart limit: its history has to fit in bounded memory (8 bytes each).
-pub const RESTARTS_MAX: u32 = 1_024;
-
-/// How many restarts are allowed in how long a time.
+/// The number of restarts that are allowed within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartLimit {
     /// The most restarts within the time; 0 allows none.
@@ -20,7 +15,7 @@ pub struct RestartLimit {
 }
 
 impl RestartLimit {
-    /// Checks that the history fits in bounded memory.
+    /// Checks the number of restarts.
     ///
     /// # Errors
     ///
@@ -43,10 +38,9 @@ impl Default for RestartLimit {
     }
 }
 
-/// When one actor was restarted, as far back as its limit looks.
+/// The restart times of one actor, as far as its limit needs them.
 ///
-/// Allocates with the first restart, so that an actor that never fails pays nothing, and never holds
-/// more than the limit's `max` times.
+/// Allocates at the first restart, so that an actor that never fails needs no memory. Holds at most `max` times.
 ///
 /// ```
 /// use freeboard_flow::{RestartHistory, RestartLimit};
@@ -64,9 +58,7 @@ pub struct RestartHistory {
 }
 
 impl RestartHistory {
-    /// A history without restarts.
-    ///
-    /// A limit above [`RESTARTS_MAX`] acts as that number.
+    /// A history without restarts. A limit above [`RESTARTS_MAX`] acts as [`RESTARTS_MAX`].
     #[must_use]
     pub const fn new(limit: RestartLimit) -> Self {
         Self {
@@ -75,10 +67,10 @@ impl RestartHistory {
         }
     }
 
-    /// Asks for a restart at `now_ns`: true if it is still allowed, and then recorded.
+    /// Requests a restart at `now_ns`: if allowed, records it and returns `true`.
     ///
-    /// A restart counts while it is at most `within_ns` old. One that was not allowed is not
-    /// recorded, so that a supervisor which goes on asking gets its answer by age alone.
+    /// A restart counts while it is at most `within_ns` old. A denied restart is not recorded, so that repeated requests
+    /// do not extend the denial.
     #[must_use]
     pub fn record(&mut self, now_ns: u64) -> bool {
         while let Some(&oldest_ns) = self.allowed_at_ns.front() {
@@ -94,21 +86,15 @@ impl RestartHistory {
         true
     }
 
-    /// How many restarts are remembered: those that counted when the last one was asked for.
+    /// The number of recorded restarts that counted at the last request.
     #[must_use]
     pub fn len(&self) -> usize {
         self.allowed_at_ns.len()
     }
 
-    /// Whether no restart is remembered.
+    /// Whether no restart is recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.allowed_at_ns.is_empty()
-    }
-
-    /// The limit that is kept.
-    #[must_use]
-    pub const fn limit(&self) -> RestartLimit {
-        self.limit
     }
 }

@@ -1,37 +1,31 @@
-//! From which lane the next message is taken.
+//! The choice of the lane from which the next message is taken.
 //!
-//! Step 4 of a message's way. Each lane has a batch; in one round it may give that many messages.
-//! Every pick takes the highest ready lane that has some of its batch left, and when no ready lane
-//! has, the next round begins.
+//! Each lane has a batch: the messages that one round may take from it. Each pick takes the highest ready lane with some
+//! of its batch left. When no ready lane has any left, the next round begins.
 //!
 //! ```text
 //!   batches 4 2 1, all lanes ready:   0 0 0 0 1 1 2 │ 0 0 0 0 1 1 2 │ ...
 //!   lane 0 becomes ready here  ──▶    1 ↓0 0 0 0 1 2 │ ...
 //! ```
 //!
-//! It is a weighted round robin with the round's remainder picked by priority. The plain form, which
-//! goes on with a lane's batch once begun, would leave an urgent message behind up to a whole batch
-//! of each lower lane; here it goes next, and the shares are the same.
+//! This is weighted round robin with priority within the round. Plain weighted round robin finishes a batch once begun,
+//! so that an urgent message waits for up to a whole batch of a lower lane. Here it is next, and the shares are the same.
 
-use crate::mailbox::MAX_LANES;
+use crate::error::MAX_LANES;
 
-/// The batch of a lane whose user named none: 128 messages at rank 0, halved at each rank below, and
-/// never less than 1.
+/// The default batch: 128 messages at rank 0, halved at each lower rank, at least 1.
 #[must_use]
 pub const fn batch_default(rank: usize) -> u32 {
-    // 128 has eight bits; a shift by more would be undefined for u32 from 32 on.
     if rank < 8 { 128 >> rank } else { 1 }
 }
 
-/// The draining schedule of one mailbox; it remembers where it stopped from run to run.
+/// The draining schedule of one mailbox; it keeps its position between runs.
 ///
 /// Guarantees, for batches `b`:
-/// 1. Among lanes that stay ready, lane `i` has `b[i] / sum(b)` of the messages, exactly so in each
-///    whole round.
-/// 2. A lane that is ready waits for at most what is left of this round and for the higher lanes'
-///    batches of the next: fewer than `2 * sum(b)` messages.
-/// 3. A lane that becomes ready goes next if it has some of its batch left and no higher lane is
-///    ready.
+/// 1. Among lanes that stay ready, lane `i` gets `b[i] / sum(b)` of the messages, exactly so in each whole round.
+/// 2. A ready lane waits at most for the rest of this round and the higher lanes' batches of the next: fewer than
+///    `2 * sum(b)` messages.
+/// 3. A lane that becomes ready is next if it has some of its batch left and no higher lane is ready.
 ///
 /// ```
 /// use freeboard_flow::WeightedRounds;
@@ -73,10 +67,9 @@ impl WeightedRounds {
         }
     }
 
-    /// The lane to take the next message from, or `None` when no lane is ready.
+    /// The lane of the next message, or `None` when no lane is ready. The message counts as taken.
     ///
-    /// `ready(lane)` says whether the lane holds a message; it is asked at most once for each lane,
-    /// from the highest down. The message counts as taken when the lane is returned.
+    /// `ready(lane)` tells whether the lane holds a message; it is called at most once per lane, from the highest down.
     #[inline]
     #[must_use]
     pub fn next(&mut self, mut ready: impl FnMut(usize) -> bool) -> Option<usize> {
@@ -96,15 +89,15 @@ impl WeightedRounds {
             }
             highest_spent = Some(lane);
         }
-        // All that is ready has spent its batch: the round is over.
+        // All ready lanes have spent their batches: the round is over.
         let lane = highest_spent?;
         self.left = self.batches;
         self.left[lane] -= 1;
         Some(lane)
     }
 
-    /// Takes another message from the lane that [`WeightedRounds::next`] chose last, if that would
-    /// choose it again. `false` if not, or if `ready` says that the lane is empty: ask `next` then.
+    /// Takes another message from the lane that [`WeightedRounds::next`] chose last, if `next` would choose it again.
+    /// Otherwise returns `false`: call `next` then.
     #[inline]
     #[must_use]
     pub fn again(&mut self, lane: usize, mut ready: impl FnMut(usize) -> bool) -> bool {
@@ -120,7 +113,7 @@ impl WeightedRounds {
         true
     }
 
-    /// How many lanes the schedule is over.
+    /// The number of lanes.
     #[must_use]
     pub const fn lane_count(&self) -> usize {
         self.lane_count as usize

@@ -9,11 +9,10 @@ use std::time::Duration;
 use freeboard::{
     net::poller::{Policy, Poller},
     net::{
-        // The prelude has a `Handler` of its own: that of messages.
-        http::{Body, Call, Handler as HttpHandler, HttpServer, Limits},
+        http::{Body, Call, HttpHandler, HttpServer, Limits},
         tcp::{
-            Close, Connection, ConnectionOptions, Credit, Event, Events, Listener, ListenerOptions,
-            Write,
+            Close, Connection, ConnectionEvent, ConnectionOptions, Event, Listener,
+            ListenerOptions, ReadCredit, Write,
         },
         types::Response,
     },
@@ -46,17 +45,17 @@ struct Echo;
 
 impl Actor for Echo {}
 
-impl Handler<Events> for Echo {
+impl Handler<ConnectionEvent> for Echo {
     type Reply = ();
 
-    fn handle(&mut self, events: Events, cx: &mut Context<Self>) {
+    fn handle(&mut self, events: ConnectionEvent, cx: &mut Context<Self>) {
         let connection = events.connection;
         // A connection that is over needs neither: `Closed` is on its way.
         let _ = match events.event {
             Event::Received(bytes) => {
                 // Both on one lane: the credit is granted once the write was taken, so a peer that does not read is
                 // not read from either.
-                connection.tell(Write(bytes)).is_ok() && connection.tell(Credit(1)).is_ok()
+                connection.tell(Write(bytes)).is_ok() && connection.tell(ReadCredit(1)).is_ok()
             }
             Event::Ended => connection.tell(Close).is_ok(),
             Event::Closed(_) => {

@@ -52,6 +52,9 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(doctest)]
+mod documents;
+
 pub use freeboard_actor::*;
 
 /// A live page of everything that is counted.
@@ -103,14 +106,3 @@ pub mod prelude {
     };
     pub use freeboard_flow::{LaneConfig, Overload};
 }
-
-/// The code in the documents of the repository, as tests. The documents lie outside of this package: only rustdoc's
-/// tests read them, and only with the features that they show.
-#[cfg(all(
-    doctest,
-    feature = "board",
-    feature = "redis-embedded",
-    feature = "stream"
-))]
-#[doc = include_str!("../../../README.md")]
-mod documents {}

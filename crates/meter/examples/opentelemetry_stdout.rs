@@ -1,6 +1,6 @@
-//! A system's metrics on standard output, by OpenTelemetry's own exporter: twice, a second apart.
+//! Prints a system's metrics with OpenTelemetry's exporter, twice, a second apart.
 //!
-//! For a collector take `opentelemetry-otlp` in place of `opentelemetry-stdout`; nothing else changes.
+//! To send them to a collector, use `opentelemetry-otlp` instead of `opentelemetry-stdout`.
 
 use std::time::Duration;
 

@@ -1,14 +1,13 @@
-//! How evenly runnable work lies on the workers' queues.
+//! How evenly runnable work is distributed over the workers' queues.
 //!
-//! The rule of a scheduler benchmark of 2013 (`wait:run`), kept to the letter so that its readings
-//! and ours can be laid side by side:
+//! The rule of a scheduler benchmark of 2013 (`wait:run`), unchanged, so that results can be compared:
 //!
 //! - *even*: no queue is empty; *minority_zero*: at most half of them are; *unbalanced*: more are.
 //! - The ratio is the longest queue over the median one, an empty one counted as 1, truncated to
 //!   hundredths. The median of `n` is the `floor(n/2)`-th smallest (the first, of one queue).
 //!
-//! An empty queue does not mean an idle worker: it may be busy with the one actor it has. The rule
-//! alone cannot tell the two apart, which is why [`Balance::empty_idle`] stands beside it.
+//! A worker with an empty queue may still run its only actor. The rule cannot tell, so [`Balance::empty_idle`]
+//! lists the idle ones.
 
 use std::fmt;
 
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scheduler::WorkerSnapshot;
 
-/// How many of the queues are empty.
+/// The share of empty queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BalanceClass {
@@ -43,26 +42,26 @@ impl BalanceClass {
 /// One reading of the workers' queues. Displays as `{even,1.02} {37,38}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
-    /// How many are empty.
+    /// The class by empty queues.
     pub class: BalanceClass,
     /// Longest over median queue, in hundredths.
     pub ratio_hundredths: u64,
     /// Lengths of the queues, by worker.
     pub queues: Vec<u64>,
-    /// Workers whose queue is empty and who run an actor all the same.
+    /// Workers that run an actor and have an empty queue.
     pub empty_busy: Vec<usize>,
-    /// Workers whose queue is empty and who do nothing.
+    /// Idle workers with an empty queue.
     pub empty_idle: Vec<usize>,
 }
 
 impl Balance {
-    /// Classifies queue lengths, and no more: who is idle remains open.
+    /// Classifies queue lengths, without the lists of busy and idle workers.
     ///
     /// # Panics
     /// If there is no queue.
     #[must_use]
     pub fn of_queues(queues: Vec<u64>) -> Self {
-        assert!(!queues.is_empty(), "a balance is one of at least one queue");
+        assert!(!queues.is_empty(), "a balance needs at least one queue");
         let empty = queues.iter().filter(|&&length| length == 0).count();
         let class = match empty {
             0 => BalanceClass::Even,
@@ -83,7 +82,7 @@ impl Balance {
         }
     }
 
-    /// Classifies the queues of the workers that are on-line; `None` if none is.
+    /// Classifies the queues of the online workers; `None` if there is none.
     #[must_use]
     pub fn of_workers(workers: &[WorkerSnapshot]) -> Option<Self> {
         let online: Vec<_> = workers.iter().filter(|it| it.is_online()).collect();

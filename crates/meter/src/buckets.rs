@@ -1,8 +1,8 @@
-//! Which bucket a value falls into: the log-linear layout of HdrHistogram (Gil Tene).
+//! The buckets of a histogram: the log-linear layout of HdrHistogram (Gil Tene).
 //!
-//! Sixteen buckets of width 1 hold 0..16 exactly. Each power of two from 16 on is cut into sixteen
-//! buckets of equal width, so that a bucket's width is at most 1/16 of the values in it, and its
-//! middle at most 1/32 off. The last bucket takes everything from [`RANGE_NS`] on.
+//! Sixteen buckets of width 1 hold 0..16 exactly. Each power of two from 16 on is divided into sixteen
+//! buckets of equal width. So a bucket's width is at most 1/16 of its values, and its middle is at most 1/32
+//! off. The last bucket holds everything from [`RANGE_NS`] on.
 //!
 //! ```text
 //!   value   0 1 2 ... 15 │ 16 17 ... 31 │ 32,33  34,35 ... 62,63 │ 64..67 ...   │ ... │ >= 2^42
@@ -19,12 +19,12 @@ const RANGE_BITS: u32 = 42;
 /// The first value that is out of range, in nanoseconds.
 pub(crate) const RANGE_NS: u64 = 1 << RANGE_BITS;
 
-/// How many buckets there are.
+/// The number of buckets.
 pub(crate) const BUCKET_COUNT: usize = LAST + 1;
 
 const LAST: usize = ((RANGE_BITS - SUB_BITS + 1) << SUB_BITS) as usize;
 
-/// The bucket that `value` falls into.
+/// The bucket of `value`.
 #[inline]
 pub(crate) const fn index_of(value: u64) -> usize {
     if value >= RANGE_NS {
@@ -34,7 +34,7 @@ pub(crate) const fn index_of(value: u64) -> usize {
         return value as usize;
     }
     let shift = value.ilog2() - SUB_BITS;
-    // The value's top five bits are 16..32, so each power of two continues where the last ended.
+    // The value's top five bits are 16..32, so each power of two continues after the last.
     ((shift as usize) << SUB_BITS) + (value >> shift) as usize
 }
 
@@ -57,8 +57,8 @@ pub(crate) const fn highest(index: usize) -> u64 {
     }
 }
 
-/// The value that stands for a bucket: its middle. For the last bucket it is `u64::MAX`, which the
-/// reader bounds by the highest value recorded.
+/// The value that represents a bucket: its middle. For the last bucket it is `u64::MAX`, which readers limit
+/// to the highest recorded value.
 pub(crate) const fn middle(index: usize) -> u64 {
     if index >= LAST {
         u64::MAX

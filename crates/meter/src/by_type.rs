@@ -1,8 +1,8 @@
-//! The actors of one type together: figures that stay few however many actors there are.
+//! The actors of each type together, so that the number of metrics does not grow with the number of actors.
 //!
-//! Counters go over all actors that the type ever had, so that they only grow; levels and quantiles go over
-//! those that are alive. Histograms cannot be put together from their summaries, so the quantiles are those
-//! of one actor, the slowest: no quantile of all together is greater than the greatest of one.
+//! Counters include terminated actors, so they only grow; levels and quantiles are of living actors. Summaries
+//! of histograms cannot be merged, so the quantiles are those of the slowest actor: no quantile of all actors
+//! is greater than the greatest of one.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use crate::{
 pub struct TypeSnapshot {
     /// The type.
     pub actor_type: String,
-    /// How many are alive now.
+    /// Actors alive now.
     pub alive: u64,
-    /// How many have ended.
+    /// Actors that have terminated.
     pub ended: u64,
-    /// How many times they were restarted.
+    /// Restarts.
     pub restarts: u64,
-    /// The lanes of their mailboxes; those of the same rank together.
+    /// The lanes of their mailboxes, by rank.
     pub lanes: Vec<TypeLaneSnapshot>,
-    /// How long their handlers took.
+    /// Handling times.
     pub handling: TypeTimes,
 }
 
@@ -37,17 +37,17 @@ pub struct TypeSnapshot {
 pub struct TypeLaneSnapshot {
     /// Their rank, 0 being the highest priority.
     pub lane: usize,
-    /// How many messages they hold now.
+    /// Messages in them now.
     pub depth: u64,
-    /// How many messages the fullest of them holds now.
+    /// Messages in the fullest of them now.
     pub depth_max: u64,
-    /// How many messages they have accepted.
+    /// Messages accepted.
     pub accepted: u64,
-    /// How many of their messages were handled.
+    /// Messages handled.
     pub handled: u64,
-    /// How many of their messages were not, by reason.
+    /// Messages not handled, by reason.
     pub shed: Vec<ReasonCount>,
-    /// How long their messages waited.
+    /// Time in queue.
     pub time_in_queue: TypeTimes,
 }
 
@@ -55,11 +55,11 @@ pub struct TypeLaneSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TypeTimes {
-    /// How many were measured.
+    /// The number of measurements.
     pub count: u64,
-    /// Their sum in nanoseconds: a whole number, so that it is the same in whatever order it is added up.
+    /// Their sum in nanoseconds. It is an integer, so the order of additions does not matter.
     pub sum_ns: u64,
-    /// The quantiles of the actor whose 99 % quantile is the greatest, of those alive.
+    /// The quantiles of the living actor with the greatest 99 % quantile.
     pub slowest: Option<HistogramSummary>,
 }
 

@@ -1,14 +1,11 @@
-//! The one place through which the time comes.
-//!
-//! Invariant 6 of the house: whoever needs the time asks here, so that a simulated run can put its
-//! own clock in this place.
+//! The clock. All code reads the time here (invariant 6 of ARCHITECTURE.md), so that a simulation can replace it.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Nanoseconds since the process first asked, on a monotonic clock.
+/// Nanoseconds since the first call in this process, on a monotonic clock.
 ///
-/// Starts at 1, so that 0 can stand for "never" in a field that holds a time.
+/// Starts at 1, so that 0 can mean "never".
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {

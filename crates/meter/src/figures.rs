@@ -1,6 +1,6 @@
-//! Figures as people read them: what the terminal's programs share.
+//! Numbers as people read them.
 
-/// A count with its thousands apart.
+/// A number with thousands separators.
 ///
 /// ```
 /// assert_eq!(freeboard_meter::figures::count(1_000_000), "1,000,000");
@@ -18,7 +18,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// So many of something.
+/// A number and its noun, in singular or plural.
 ///
 /// ```
 /// use freeboard_meter::figures::counted;

@@ -1,4 +1,4 @@
-//! The state of a group of actors as plain data: what its router gave to whom.
+//! The state of a group of actors as plain data.
 
 use serde::{Deserialize, Serialize};
 

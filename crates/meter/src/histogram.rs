@@ -1,14 +1,15 @@
-//! A histogram that is written on a message's way and read at any time.
+//! A histogram that one writer updates and any reader can read at any time.
 //!
-//! Time in queue and handling time of actors go in here. It is an HDR histogram in layout (see
-//! `buckets.rs`) with atomic buckets: the writer neither locks nor waits, a reader copies the buckets
-//! as it finds them. The number of values is not kept but summed from the buckets on reading, which
-//! saves a write and can never contradict them.
+//! It records time in queue and handling time of actors. Its layout is an HDR histogram (see `buckets.rs`)
+//! with atomic buckets: the writer never waits, a reader copies the buckets. The number of values is the sum
+//! of the buckets, which saves a write and is always consistent with them.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::buckets::{BUCKET_COUNT, index_of};
-use crate::sync::{AtomicU64, Ordering};
 
 use crate::tally::{Extent, summary, values_at};
 
@@ -73,26 +74,6 @@ impl Histogram {
         self.sum_ns.fetch_add(value_ns, Ordering::Relaxed);
         self.min_ns.fetch_min(value_ns, Ordering::Relaxed);
         self.max_ns.fetch_max(value_ns, Ordering::Relaxed);
-    }
-
-    /// Adds the values of `other` to this histogram; counts as writing to this one.
-    pub fn merge_from(&self, other: &Self) {
-        for (count, add) in self.counts.iter().zip(&other.counts) {
-            // Ordering: Relaxed here and below, as in `record`.
-            let add = add.load(Ordering::Relaxed);
-            if add > 0 {
-                bump(count, add);
-            }
-        }
-        bump(&self.sum_ns, other.sum_ns.load(Ordering::Relaxed));
-        let min_ns = other.min_ns.load(Ordering::Relaxed);
-        if min_ns < self.min_ns.load(Ordering::Relaxed) {
-            self.min_ns.store(min_ns, Ordering::Relaxed);
-        }
-        let max_ns = other.max_ns.load(Ordering::Relaxed);
-        if max_ns > self.max_ns.load(Ordering::Relaxed) {
-            self.max_ns.store(max_ns, Ordering::Relaxed);
-        }
     }
 
     /// The buckets as plain data, for quantiles of one's own choice.

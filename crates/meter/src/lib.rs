@@ -1,48 +1,45 @@
-//! What is counted and measured, and how it is read.
+//! Counters, histograms, snapshots, and their export to Prometheus and OpenTelemetry.
 //!
-//! The ground floor of the house: it knows nothing of actors or workers. They bump its counters and
-//! record into its histograms on a message's way; a reader gathers them into a [`SystemSnapshot`] of
-//! plain data, which travels as JSON or as Prometheus text.
+//! The crate depends on no other of ours. Actors and workers update its counters and histograms while they
+//! handle messages; a reader gathers them into a [`SystemSnapshot`] of plain data, which becomes JSON,
+//! Prometheus text or OpenTelemetry instruments. A metric is declared once, with [`metrics!`].
 //!
 //! ```text
 //!   worker ──bump──▶ Counter · Peak · Histogram ◀──load── reader ──▶ SystemSnapshot ──▶ render
 //!          (never waits)                       (never blocks)
 //! ```
 //!
-//! Invariant 5 of the house holds here: watching never blocks the message path. All atomics are
-//! relaxed; a snapshot is a set of true readings, not one instant frozen.
+//! Observing never blocks the message path (invariant 5 of ARCHITECTURE.md). All atomics are relaxed: a
+//! snapshot is a set of correct values, not of one instant.
 
 #![forbid(unsafe_code)]
 
 mod balance;
 mod buckets;
-pub mod by_type;
+mod by_type;
 pub mod clock;
-pub mod counter;
+mod counter;
 pub mod figures;
-pub mod group;
-pub mod histogram;
+mod group;
+mod histogram;
 #[cfg(feature = "opentelemetry")]
 pub mod opentelemetry;
-pub mod peak;
-pub mod poller;
-pub mod prometheus;
-pub mod scheduler;
-pub mod snapshot;
-mod sync;
+mod poller;
+mod prometheus;
+mod scheduler;
+mod snapshot;
 mod tally;
 
 pub use balance::{Balance, BalanceClass};
 pub use by_type::{TypeLaneSnapshot, TypeSnapshot, TypeTimes, by_type};
 pub use clock::now_ns;
-pub use counter::{Counter, OwnedCounter};
+pub use counter::{Counter, OwnedCounter, Peak};
 pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
-pub use peak::Peak;
 pub use poller::{LooksSnapshot, PollerSnapshot};
 pub use prometheus::{
-    ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, Sample,
-    Unit, families, render,
+    ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX,
+    Measured, Metric, Sample, Series, Unit, families, render,
 };
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,

@@ -1,30 +1,31 @@
-//! Prometheus families from a snapshot, and the text that is made of them.
+//! Metrics: declared once, read from snapshots, written as Prometheus text.
 //!
-//! The text exposition format 0.0.4, which every scraper reads; serve it as
-//! `text/plain; version=0.0.4`. Names and base units (seconds, bytes, plain counts, `_total`) follow
-//! Prometheus' naming guide, and no label's value changes from one moment to the next: each value is a
-//! series that a server keeps.
+//! A [`Metric`] declares name, kind, help and source. An [`Exposition`] reads metrics from snapshots into
+//! [`Family`]s, which become the text, the board's JSON, the tables of docs/metrics.md and OpenTelemetry's
+//! instruments. The unit follows from the name.
 //!
-//! The size of the text does not grow with the number of actors. All actors are in it by type and lane; by
-//! themselves there are those that have a name, [`ACTOR_SERIES_MAX`] of them at most. So who wants to see
-//! an actor by itself names it.
+//! ```text
+//!   metrics! { gauge "freeboard_actors_alive" = |it| it.actors_alive, "..."; }
+//!       │ Exposition::metrics(table, labels, snapshot)
+//!       ▼
+//!   Family { name, kind, help, samples } ──▶ text · JSON · docs · OpenTelemetry
+//! ```
+//!
+//! The text is the exposition format 0.0.4; serve it as `text/plain; version=0.0.4`. Names follow Prometheus'
+//! naming guide. Label values do not change over time, because each value is a series that a server keeps.
+//!
+//! The size of the text does not grow with the number of actors: it has all actors by type and lane, and at
+//! most [`ACTOR_SERIES_MAX`] named actors by themselves.
 
-mod actors;
 mod exposition;
 mod family;
-mod groups;
-mod poller;
+mod metric;
 mod system;
-mod text;
-mod types;
-mod unit;
-mod workers;
 
-pub use actors::ACTOR_SERIES_MAX;
 pub use exposition::Exposition;
-pub use family::{Family, FamilyKind, Sample};
-pub use groups::{GROUP_SERIES_MAX, MEMBER_SERIES_MAX};
-pub use unit::Unit;
+pub use family::{Family, FamilyKind, Sample, Unit};
+pub use metric::{Measured, Metric, Series};
+pub use system::{ACTOR_SERIES_MAX, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, families};
 
 use crate::snapshot::SystemSnapshot;
 
@@ -38,32 +39,4 @@ use crate::snapshot::SystemSnapshot;
 #[must_use]
 pub fn render(snapshot: &SystemSnapshot) -> String {
     families(snapshot).finish()
-}
-
-/// The families of a system, to which others can be added before the text is made of them.
-///
-/// ```
-/// let snapshot = freeboard_meter::SystemSnapshot { actors_alive: 3, ..Default::default() };
-/// let families = freeboard_meter::families(&snapshot);
-/// let mut found = families.families().iter();
-/// let alive = found.find(|family| family.name == "freeboard_actors_alive").unwrap();
-/// assert_eq!(alive.samples[0].value, 3.0);
-/// ```
-#[must_use]
-pub fn families(snapshot: &SystemSnapshot) -> Exposition {
-    let mut text = Exposition::new();
-    system::render(&mut text, snapshot);
-    workers::render_workers(&mut text, &snapshot.workers);
-    workers::render_scheduler(&mut text, &snapshot.scheduler);
-    if let Some(poller) = &snapshot.poller {
-        poller::render(&mut text, poller);
-    }
-    types::render(&mut text, snapshot);
-    actors::render(&mut text, &snapshot.actors);
-    groups::render(&mut text, &snapshot.groups);
-    text
-}
-
-fn seconds(nanoseconds: f64) -> f64 {
-    nanoseconds / 1e9
 }

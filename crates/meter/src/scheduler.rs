@@ -1,8 +1,7 @@
-//! The state of a scheduler as plain data: its workers, where their time went, and what its monitor
-//! had to do.
+//! The state of a scheduler as plain data: its workers, their time by state, and the counters of its monitor.
 //!
-//! A *worker* is here one of the scheduler's places, of which so many run at once as were asked for.
-//! Which thread sits in a place changes when a call blocks; the figures stay with the place.
+//! A *worker* is a slot of the scheduler, of which a fixed number run at once. The thread of a slot changes when a
+//! call blocks; the counters stay with the slot.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +13,17 @@ use crate::tally::HistogramSummary;
 pub enum WorkerState {
     /// It runs an actor, or takes the next one from its queue.
     Run,
-    /// It looks through the queues of others.
+    /// It searches the queues of others.
     Search,
-    /// It found nothing and spins for a moment before it looks again.
+    /// It found nothing and spins briefly before the next search.
     Spin,
-    /// It looks for I/O events.
+    /// It polls for I/O events.
     Poll,
     /// It sleeps until it is woken.
     Park,
     /// A call of the actor it runs blocks the thread.
     Blocked,
-    /// It was taken off-line.
+    /// It is offline.
     #[default]
     Offline,
 }
@@ -158,93 +157,93 @@ pub struct WorkerSnapshot {
 }
 
 impl WorkerSnapshot {
-    /// Whether the worker takes part.
+    /// Whether the worker is online.
     #[must_use]
     pub fn is_online(&self) -> bool {
         self.state != WorkerState::Offline
     }
 
-    /// Whether the worker neither runs an actor nor is on its way to one.
+    /// Whether the worker neither runs nor searches for an actor.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.state, WorkerState::Spin | WorkerState::Park)
     }
 }
 
-/// The actor that a worker runs at the moment.
+/// The actor that a worker runs now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CurrentRun {
-    /// The actor's number.
+    /// The actor's id.
     pub actor: u64,
     /// The type of the actor.
     pub actor_type: String,
-    /// The type of the message it handles, empty if it handles none.
+    /// The type of the current message; empty if there is none.
     pub message_type: String,
 }
 
-/// What the scheduler as a whole has, and what its monitor had to do.
+/// The scheduler as a whole, and the counters of its monitor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SchedulerSnapshot {
-    /// Workers that take part.
+    /// Workers online.
     pub workers_online: u64,
-    /// How many runnable actors wait in the global queue.
+    /// Runnable actors in the global queue.
     pub injector_depth: u64,
-    /// Worker threads, spare and displaced ones among them.
+    /// Worker threads, including spare and displaced ones.
     pub threads: u64,
-    /// Threads parked to take a blocked worker's place.
+    /// Parked threads that can replace a blocked worker's thread.
     pub threads_spare: u64,
-    /// Threads in a run that lost their place to a spare.
+    /// Threads in a run whose slot was given to a spare thread.
     pub threads_displaced: u64,
-    /// The most worker threads there may be.
+    /// The maximum number of worker threads.
     pub threads_max: u64,
     /// Times the monitor woke a worker that a producer should have woken, or moved what was stuck
     /// behind a long run.
     pub forced_wakes: u64,
-    /// Times the monitor gave a worker's place to a spare because a call blocked it.
+    /// Times the monitor gave a worker's slot to a spare thread because a call blocked it.
     pub rescues: u64,
-    /// Times the monitor gave a worker's place to a spare because all workers computed for long.
+    /// Times the monitor gave a worker's slot to a spare thread because all workers computed for long.
     pub reliefs: u64,
     /// Runnable actors taken from the queues of workers that were stuck in a run.
     pub rescued_tasks: u64,
-    /// From the earliest moment at which the blocked run may have begun until a spare was at work.
+    /// From the earliest possible start of the blocked run until a spare thread worked in its slot.
     pub rescue_delay: Option<HistogramSummary>,
-    /// Calls that announced that they block.
+    /// Calls that were announced as blocking.
     pub blocking_calls: u64,
-    /// Times a place could not be given to a spare because all threads allowed were in use.
+    /// Times a slot could not be given to a spare thread because all allowed threads were in use.
     pub spares_exhausted: u64,
     /// Times workers slept while there was work for them.
     pub collapses: u64,
-    /// The longest time from a collapse to its being seen, in nanoseconds.
+    /// The longest time until a collapse was detected, in nanoseconds.
     pub collapse_detect_ns_max: u64,
     /// Time that workers slept while there was work for them, in nanoseconds.
     pub wasted_core_ns: u64,
     /// Runs that were longer than the threshold.
     pub long_runs: u64,
-    /// Those of them that were not reported, so as not to flood the log.
+    /// Long runs that were not reported, to protect the log.
     pub long_runs_unreported: u64,
-    /// The runs that hold the threads, up to 64, while all threads are blocked, actors wait, and no
-    /// further thread can be had; empty otherwise.
+    /// Up to 64 runs that occupy the threads while all threads are blocked, actors wait, and no further thread is
+    /// allowed; empty otherwise.
     pub all_blocked: Vec<CurrentRun>,
 }
 
-/// A run that was longer than the threshold, as it was reported.
+/// A reported run that was longer than the threshold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LongRunSnapshot {
-    /// The worker whose place it had; none if that had been given to a spare.
+    /// The worker whose slot it had; `None` if the slot had been given to a spare thread.
     pub worker: Option<usize>,
-    /// Which actor, and which message.
+    /// The actor and the message.
     pub run: CurrentRun,
-    /// How long it had lasted when it was seen, in nanoseconds.
+    /// Its age when it was detected, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Share of that time on a processor, 0 to 1; `None` where the system does not tell.
+    /// The share of that time on a processor, 0 to 1; `None` where the system does not tell.
     pub cpu_share: Option<f64>,
     /// Whether it was blocked rather than computing.
     pub is_blocked: bool,
-    /// The call stack, if stacks were asked for and could be read.
+    /// The call stack, if stacks are enabled and readable.
     pub stack: Option<String>,
-    /// Nanoseconds from the start of the system until it was seen.
+    /// Nanoseconds from the start of the system until it was detected.
     pub seen_ns: u64,
 }

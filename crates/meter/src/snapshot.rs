@@ -1,8 +1,7 @@
-//! The state of a whole system as plain data.
+//! The state of a system as plain data.
 //!
-//! What `system.snapshot()` hands out and what the page, the JSON and the Prometheus text are made
-//! of. It knows nothing of the runtime, so that it can be stored, sent and read elsewhere. Fields that
-//! a reader does not find in what it is given take their default, so that old and new can talk.
+//! `system.snapshot()` returns it; the JSON and the metrics are made of it. It does not depend on the runtime, so
+//! it can be stored and sent. Missing fields take their defaults, so that versions can be mixed.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,23 +27,23 @@ pub struct SystemSnapshot {
     pub scheduler: SchedulerSnapshot,
     /// The poller, if the scheduler has one.
     pub poller: Option<PollerSnapshot>,
-    /// The latest runs that were longer than the threshold, oldest first.
+    /// The latest runs that were longer than the threshold, the oldest first.
     pub long_runs: Vec<LongRunSnapshot>,
-    /// How many actors are alive now.
+    /// Actors alive now.
     pub actors_alive: u64,
-    /// How many actors were ever spawned.
+    /// Actors ever spawned.
     pub actors_spawned: u64,
-    /// How many actors have ended.
+    /// Actors that have terminated.
     pub actors_ended: u64,
-    /// How many times an actor was restarted.
+    /// Restarts of actors.
     pub actors_restarted: u64,
-    /// Messages that no handler saw through to its end, by reason.
+    /// Messages that were not handled to their end, by reason.
     pub dead_letters: Vec<ReasonCount>,
     /// The actors alive now.
     pub actors: Vec<ActorSnapshot>,
-    /// What actors that have ended had counted, by type.
+    /// The totals of terminated actors, by type.
     pub ended_by_type: Vec<TypeSnapshot>,
-    /// The groups of actors that messages can be sent through.
+    /// The groups of actors.
     pub groups: Vec<GroupSnapshot>,
 }
 
@@ -52,7 +51,7 @@ pub struct SystemSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActorSnapshot {
-    /// The actor's number, unique within the system.
+    /// The actor's id, unique within the system.
     pub id: u64,
     /// The name it is registered under.
     pub name: Option<String>,
@@ -60,11 +59,11 @@ pub struct ActorSnapshot {
     pub actor_type: String,
     /// Its state: idle, queued, running and so on.
     pub state: String,
-    /// How many times it was restarted.
+    /// Restarts.
     pub restarts: u64,
     /// The lanes of its mailbox, highest priority first.
     pub lanes: Vec<LaneSnapshot>,
-    /// How long its handlers took, if that was measured.
+    /// Handling times, if measured.
     pub handling: Option<HistogramSummary>,
 }
 
@@ -74,19 +73,19 @@ pub struct ActorSnapshot {
 pub struct LaneSnapshot {
     /// The lane's rank, 0 being the highest priority.
     pub lane: usize,
-    /// The most messages it holds.
+    /// Its capacity.
     pub bound: u64,
-    /// How many messages it holds now.
+    /// Messages in it now.
     pub depth: u64,
     /// The most messages it has held.
     pub high_water: u64,
-    /// How many messages it has accepted.
+    /// Messages accepted.
     pub accepted: u64,
-    /// How many of its messages were handled.
+    /// Messages handled.
     pub handled: u64,
-    /// How many of its messages were not, by reason.
+    /// Messages not handled, by reason.
     pub shed: Vec<ReasonCount>,
-    /// How long its messages waited, if that was measured.
+    /// Time in queue, if measured.
     pub time_in_queue: Option<HistogramSummary>,
 }
 

@@ -1,7 +1,7 @@
-//! A histogram as it was read: plain data, and the figures drawn from it.
+//! Snapshots and summaries of histograms as plain data.
 //!
-//! The reader's side of `histogram.rs`. A snapshot is in agreement with itself even if it was taken
-//! in the middle of a record, when a bucket may be counted and the minimum not yet lowered.
+//! A snapshot is consistent even if it is taken during a record, when a bucket may be counted before the minimum
+//! is lowered.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct HistogramSnapshot {
     extent: Extent,
 }
 
-/// How many values there are, and between which two.
+/// The number of values, and their range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Extent {
     pub(crate) count: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Extent {
 }
 
 impl HistogramSnapshot {
-    /// Brings fields that were read one after the other into agreement: the buckets rule.
+    /// Makes fields consistent that were read one after the other: the buckets decide.
     pub(crate) fn from_parts(counts: Vec<u64>, sum_ns: u64, min_ns: u64, max_ns: u64) -> Self {
         assert_eq!(counts.len(), BUCKET_COUNT);
         let first = counts.iter().position(|&count| count > 0);
@@ -47,7 +47,7 @@ impl HistogramSnapshot {
         }
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.extent.count
@@ -104,14 +104,14 @@ impl HistogramSnapshot {
         self.counts.iter().copied().enumerate()
     }
 
-    /// The usual figures.
+    /// Count, range, mean and quantiles.
     #[must_use]
     pub fn summary(&self) -> HistogramSummary {
         summary(self.counts(), self.extent, self.sum_ns)
     }
 
-    /// How many values lay in each octave that has any: from a power of two nanoseconds (or 0) to below
-    /// twice that. What a heat map is made of.
+    /// The number of values in each octave that is not empty: from a power of two nanoseconds (or 0) to below
+    /// twice that.
     #[must_use]
     pub fn octaves(&self) -> Vec<(u64, u64)> {
         let mut octaves: Vec<(u64, u64)> = Vec::new();
@@ -141,7 +141,7 @@ impl Extent {
         (sum_ns as f64 / self.count as f64).clamp(self.min_ns as f64, self.max_ns as f64)
     }
 
-    /// Which of the values in order stands at a quantile, counted from one.
+    /// The rank of a quantile among the ordered values, from 1.
     fn rank(&self, quantile: f64) -> u64 {
         let quantile = quantile.clamp(0.0, 1.0);
         // The cast turns NaN into 0.
@@ -193,11 +193,11 @@ pub(crate) fn summary(
     }
 }
 
-/// The usual figures of a histogram; all times in nanoseconds, all 0 if nothing was recorded.
+/// Count, range, mean and quantiles of a histogram, in nanoseconds; all 0 if it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HistogramSummary {
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub count: u64,
     /// The least value, exact.
     pub min: u64,

@@ -1,23 +1,23 @@
-//! A deadline that moves often, and a timer that is set seldom.
+//! A deadline that moves often, on a timer that is set rarely.
 //!
-//! A connection's deadline moves with each request. Its one timer stays where it is: when it fires too
-//! early, it is set again for what is left.
+//! A connection's deadline moves with each request; its one timer stays. A timer that fires too early is set again
+//! for the remaining time.
 
 use std::time::Duration;
 
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::now_ns;
 
-/// When an actor must have come further.
+/// The time by which an actor must have made progress.
 #[derive(Debug, Default)]
 pub(crate) struct Deadline {
     due_ns: u64,
-    /// When the timer that is set fires; 0 for none.
+    /// When the current timer fires; 0 for none.
     timer_ns: u64,
 }
 
 impl Deadline {
-    /// So long from now. `fired` is called in time, and asks [`Deadline::has_passed`].
+    /// Sets the deadline to `time` from now. `fired` is called by then and asks [`Deadline::has_passed`].
     pub(crate) fn set<A: Actor>(
         &mut self,
         time: Duration,
@@ -26,18 +26,18 @@ impl Deadline {
     ) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.due_ns = now_ns().saturating_add(time_ns);
-        // One that was set for later stays behind, fires once more and finds nothing to do.
+        // A later timer is not cancelled: it fires once more and does nothing.
         if self.timer_ns == 0 || self.timer_ns > self.due_ns {
             self.start(time, cx, fired);
         }
     }
 
-    /// No deadline, until the next is set.
+    /// Removes the deadline until the next [`Deadline::set`].
     pub(crate) fn clear(&mut self) {
         self.due_ns = u64::MAX;
     }
 
-    /// The timer has fired: whether the deadline has passed. If not, it is set again.
+    /// Whether the deadline has passed, called when the timer fires. If it has not, the timer is set again.
     pub(crate) fn has_passed<A: Actor>(
         &mut self,
         cx: &Context<A>,
@@ -45,7 +45,7 @@ impl Deadline {
     ) -> bool {
         let now_ns = now_ns();
         if self.timer_ns > now_ns {
-            // The one behind an earlier one.
+            // A superseded timer.
             return false;
         }
         self.timer_ns = 0;
@@ -66,7 +66,7 @@ impl Deadline {
         cx: &Context<A>,
         fired: fn(&mut A, &mut Context<A>),
     ) {
-        // Without a timer thread nothing expires, and the next deadline tries again.
+        // If no timer can be set, nothing expires now; the next deadline tries again.
         if cx.wake_after(time, fired).is_ok() {
             self.timer_ns = self.due_ns;
         }

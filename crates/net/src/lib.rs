@@ -1,24 +1,24 @@
 //! Sockets as actors: TCP, HTTP/1.1 and a proxy, on the poller of a system's workers.
 //!
 //! ```text
-//!   Listener ──accept──▶ Connection ──Event──▶ your actor         (credit: it says how many)
-//!                        Connection ◀──Write── anybody            (waits while the peer does not read)
-//!            ──accept──▶ HttpConnection ──▶ function or actor      (one request at a time)
-//!            ──accept──▶ ProxyLink ◀──▶ backend                    (bounded both ways)
+//!   Listener ──accept──▶ Connection ──Event──▶ your actor         (under read credit)
+//!                        Connection ◀──Write── any actor          (waits while the peer does not read)
+//!            ──accept──▶ HttpConnection ──▶ function or actor     (one request at a time)
+//!            ──accept──▶ ProxyLink ◀──▶ backend                   (bounded in both directions)
 //! ```
 //!
-//! Each connection is an actor. A socket that is ready has it run, past its mailbox; it reads until it
-//! has no room for more and writes until the peer takes no more, so a slow end slows the other, and
-//! costs a bounded number of bytes.
+//! Each connection is an actor. A ready socket schedules its actor directly, past the mailbox. The actor reads
+//! until its buffers are full and writes until the kernel takes no more. So a slow peer slows the other side
+//! down, and each connection holds a bounded number of bytes.
 //!
-//! A system is built with its poller, `System::builder().driver(poller.driver())`; see
-//! `crates/freeboard/examples/network.rs` for a server by a function, one by an actor, and an echo under
-//! credit. Requests and answers are the types of [`::http`], bytes those of [`::bytes`], both re-exported
+//! A system is built with its poller: `System::builder().driver(poller.driver())`. The example
+//! `crates/freeboard/examples/network.rs` has a server with a function, one with an actor, and an echo under
+//! credit. Requests and responses are the types of [`::http`], bytes those of [`::bytes`]; both are re-exported
 //! here.
 
 #![forbid(unsafe_code)]
 
-/// The types of requests and answers, of the crate `http`.
+/// The crate `http`, whose types requests and responses are.
 pub use ::http as types;
 pub use bytes;
 
@@ -26,7 +26,7 @@ mod deadline;
 pub mod http;
 #[cfg(all(loom, test))]
 mod loom_tests;
+mod metrics;
 pub mod poller;
-mod prometheus;
 pub mod proxy;
 pub mod tcp;

@@ -1,17 +1,17 @@
-//! A block: a run of slots in a lane's linked list, and what decides when it may be freed.
+//! A block: consecutive slots in a lane's linked list, and the rule for freeing it.
 //!
 //! ```text
 //!   Block                                    Slot (64 bytes for an actor's envelope)
 //!   ┌ start      index of its first slot     ┌ mark   0 = nothing published,
 //!   │ length     number of slots             │        HOLE = skip me, else = value is there
-//!   │ next       the block behind it         └ value
+//!   │ next       the next block              └ value
 //!   │ retire_at  see below
 //!   └ slots[0..length]
 //! ```
 //!
-//! `retire_at` is the lane's tail position seen just after the lane's hint left this block. Every
-//! producer that can still hold a pointer to the block reserved an index below it, so the block may
-//! be freed once the consumer's head has reached `retire_at` (and no laggard walks, see `lane`).
+//! `retire_at` is the lane's tail, read just after the lane's hint left this block. Every producer that can still hold
+//! a pointer to the block has reserved an index below it. So the block may be freed once the consumer's head has
+//! reached `retire_at` and no laggard walks (see `lane`).
 
 use std::{
     alloc::{Layout, dealloc, handle_alloc_error},
@@ -25,8 +25,7 @@ use crate::{
     sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell},
 };
 
-/// Slots of the first block of a lane: small, because most actors never hold more than a few
-/// messages.
+/// Slots of a lane's first block. Small, because most actors never hold more than a few messages.
 #[cfg(not(loom))]
 pub(crate) const FIRST_LENGTH: u64 = 4;
 #[cfg(loom)]
@@ -38,9 +37,9 @@ pub(crate) const LENGTH: u64 = 31;
 #[cfg(loom)]
 pub(crate) const LENGTH: u64 = 2;
 
-/// `Slot::mark` of a slot that no producer has published yet.
+/// `Slot::mark` of an unpublished slot.
 pub(crate) const EMPTY: u64 = 0;
-/// `Slot::mark` of a slot that was reserved and never filled, or emptied out of turn.
+/// `Slot::mark` of a slot that was reserved and never filled, or emptied by `take_first`.
 pub(crate) const HOLE: u64 = u64::MAX;
 /// `Block::retire_at` while the lane's hint has not left the block.
 pub(crate) const NOT_RETIRED: u64 = u64::MAX;
@@ -51,7 +50,7 @@ pub(crate) struct Slot<T> {
     pub(crate) value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// What moves from slot to slot when a value is taken out of turn.
+/// A slot's content, which `take_first` moves from slot to slot.
 pub(crate) struct Content<T> {
     mark: u64,
     value: MaybeUninit<T>,
@@ -65,12 +64,12 @@ impl<T> Content<T> {
         }
     }
 
-    /// Exchanges it for what the slot holds.
+    /// Swaps with the slot's content.
     ///
     /// # Safety
     /// The slot is published, and the caller is the only consumer.
     pub(crate) unsafe fn swap(&mut self, slot: &Slot<T>) {
-        // Ordering: Relaxed: from its publication on only the consumer touches the mark.
+        // Ordering: Relaxed: after the publication only the consumer touches the mark.
         let mark = slot.mark.load(Ordering::Relaxed);
         slot.mark.store(self.mark, Ordering::Relaxed);
         self.mark = mark;
@@ -81,21 +80,21 @@ impl<T> Content<T> {
     }
 
     /// # Safety
-    /// It came from a slot that held a value.
+    /// The content came from a slot that held a value.
     pub(crate) unsafe fn into_value(self) -> T {
         // SAFETY: the caller's promise.
         unsafe { self.value.assume_init() }
     }
 }
 
-// A cache line of its own, so that 64-byte slots behind it never straddle two.
+// One cache line, so that the 64-byte slots after it never straddle two.
 #[repr(C, align(64))]
 pub(crate) struct Header<T> {
     pub(crate) start: u64,
     pub(crate) length: u64,
     pub(crate) next: AtomicPtr<Block<T>>,
     pub(crate) retire_at: AtomicU64,
-    /// Read by each access and written when the block is freed, so that loom checks their order.
+    /// Read by each access and written by `free`, so that loom checks their order.
     #[cfg(loom)]
     life: UnsafeCell<()>,
 }
@@ -118,7 +117,7 @@ impl<T> Deref for Block<T> {
 }
 
 impl<T> Block<T> {
-    /// The pool's kind of a block with slots of 64 bytes; others are not pooled.
+    /// The pool's kind for blocks with slots of 64 bytes; other blocks are not pooled.
     const fn kind(length: u64) -> Option<Kind> {
         if size_of::<Slot<T>>() != BLOCK_ALIGN_BYTES {
             return None;
@@ -139,15 +138,14 @@ impl<T> Block<T> {
         layout.pad_to_align()
     }
 
-    /// A block whose first slot has the index `start`: the short first one of a lane, or a regular
-    /// one from the pool.
+    /// A block whose first slot has the index `start`: short at 0, else of the regular length.
     pub(crate) fn allocate(start: u64) -> NonNull<Self> {
         let length = if start == 0 { FIRST_LENGTH } else { LENGTH };
         let layout = Self::layout(length);
         const {
             assert!(
                 size_of::<Self>() == BLOCK_ALIGN_BYTES,
-                "slots begin behind the header"
+                "the slots follow the header"
             );
         }
         let header = Self {
@@ -163,18 +161,17 @@ impl<T> Block<T> {
         };
         if let Some(piece) = Self::kind(length).and_then(memory::take) {
             let block = piece.cast::<Self>();
-            // SAFETY: the piece is large enough, aligned, owned by nobody else, and its slots' marks
-            // are EMPTY: a fresh piece is zero, and `free` puts back none whose marks are not.
+            // SAFETY: the piece is large enough, aligned and owned by us alone. Its marks are EMPTY: a fresh piece is
+            // zero, and `free` puts back only pieces with EMPTY marks.
             unsafe { block.write(header) };
             return block;
         }
-        // SAFETY: the layout is not zero-sized: it holds at least the header.
+        // SAFETY: the layout holds at least the header, so it is not zero-sized.
         let Some(memory) = NonNull::new(unsafe { std::alloc::alloc(layout) }) else {
             handle_alloc_error(layout)
         };
         let block = memory.cast::<Self>();
-        // SAFETY: fresh memory of the block's layout; the header and each slot are written in
-        // bounds, exactly once.
+        // SAFETY: fresh memory of the block's layout; header and slots are written once each, in bounds.
         unsafe {
             block.write(header);
             for index in 0..length {
@@ -193,8 +190,7 @@ impl<T> Block<T> {
     /// `block` came from [`Block::allocate`], is not freed, and `offset < length`.
     #[inline(always)]
     pub(crate) unsafe fn slot(block: *mut Self, offset: u64) -> *mut Slot<T> {
-        // SAFETY: the slots follow the header in the same allocation; the caller keeps `offset` in
-        // bounds.
+        // SAFETY: the slots follow the header in the same allocation; the caller keeps `offset` in bounds.
         unsafe {
             (&raw mut (*block).slots)
                 .cast::<Slot<T>>()
@@ -202,21 +198,21 @@ impl<T> Block<T> {
         }
     }
 
-    /// Gives the block's memory back.
+    /// Releases the block's memory.
     ///
     /// # Safety
-    /// Nobody else holds `block`, and all of its marks are EMPTY and its values moved out.
+    /// Nobody else holds `block`; all its marks are EMPTY and its values are moved out.
     pub(crate) unsafe fn free(block: NonNull<Self>) {
         // SAFETY: the caller owns the block.
         let length = unsafe { block.as_ref().length };
         let layout = Self::layout(length);
         if IS_POOLED && let Some(kind) = Self::kind(length) {
-            // SAFETY: it came from `take` with this kind, and the caller owns it.
+            // SAFETY: the piece came from `take` with this kind, and the caller owns it.
             unsafe { memory::put(block.cast(), kind) };
             return;
         }
-        // SAFETY: the caller owns the block; header and slots were initialised by `allocate`, and
-        // values are `MaybeUninit`, so only loom's atomics have anything to drop.
+        // SAFETY: the caller owns the block, and `allocate` initialised header and slots. Values are `MaybeUninit`, so
+        // only loom's atomics have anything to drop.
         unsafe {
             #[cfg(loom)]
             block.as_ref().header.life.with_mut(|_| ());

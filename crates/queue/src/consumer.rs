@@ -1,40 +1,33 @@
-//! The consumer's side of a [`Lane`]: taking values, freeing the blocks behind them, and letting
-//! producers see how far it has come. Why that is sound is said in `lane`.
+//! The consumer's side of a [`Lane`]: it takes values, frees the blocks behind them and publishes its head. `lane`
+//! explains why this is sound.
 
 use std::ptr::NonNull;
 
 use crate::{
-    Lane,
+    Lane, Popped,
     block::{Block, Content, EMPTY, HOLE, Slot},
     lane::{Consumer, NARROW_BOUND_MAX, SHUT},
-    prefetch,
     sync::Ordering,
 };
-
-/// What the consumer found at the head.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Popped<T> {
-    /// A value and the mark it was pushed with.
-    Value(T, u64),
-    /// Nothing is queued.
-    Empty,
-    /// An index was drawn by a producer that has not published its value yet: yield and come back.
-    Pending,
-}
 
 impl<T> Lane<T> {
     /// Takes the value at the head.
     ///
     /// # Safety
-    /// No two consumer calls (`pop`, `is_ready`, `publish`, `take_first`) on the lane overlap, and
-    /// each happens after the one before it (the actor cell's state word sees to that).
+    /// Consumer calls on the lane (`pop`, `is_ready`, `publish`, `take_first`) do not overlap, and each happens after
+    /// the previous one. The actor cell's state word guarantees both.
     #[inline]
     pub unsafe fn pop(&self) -> Popped<T> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
             let consumer = unsafe { &mut *consumer };
             // SAFETY: as above.
-            unsafe { self.pop_from(consumer) }
+            match unsafe { self.pass_head(consumer) } {
+                // SAFETY: the consumer has just passed the value, and moves it out at once.
+                Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
+                None if self.end() == consumer.head => Popped::Empty,
+                None => Popped::Pending,
+            }
         })
     }
 
@@ -50,24 +43,11 @@ impl<T> Lane<T> {
         })
     }
 
-    /// # Safety
-    /// As [`Lane::pop`].
-    #[inline]
-    unsafe fn pop_from(&self, consumer: &mut Consumer<T>) -> Popped<T> {
-        // SAFETY: the caller's promise.
-        match unsafe { self.pass_head(consumer) } {
-            // SAFETY: the value has just been passed, and is moved out at once.
-            Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
-            None => self.nothing_at(consumer.head),
-        }
-    }
-
-    /// As [`Lane::pop`], but leaves the value where it is: the caller moves it out before its next
-    /// consumer call on the lane. `None` for [`Popped::Empty`] and [`Popped::Pending`], see
-    /// [`Lane::is_drained`].
+    /// Like [`Lane::pop`], but leaves the value in its slot: the caller moves it out before the next consumer call on
+    /// the lane. Returns `None` for [`Popped::Empty`] and [`Popped::Pending`]; [`Lane::is_drained`] tells them apart.
     ///
     /// # Safety
-    /// As [`Lane::pop`]; and the value is moved out, once.
+    /// As [`Lane::pop`]; and the caller moves the value out, once.
     #[inline]
     pub unsafe fn pop_in_place(&self) -> Option<(NonNull<T>, u64)> {
         self.consumer.with_mut(|consumer| {
@@ -76,8 +56,7 @@ impl<T> Lane<T> {
         })
     }
 
-    /// Whether every index that was drawn has been consumed: tells [`Popped::Empty`] from
-    /// [`Popped::Pending`].
+    /// Whether every reserved index has been consumed: tells [`Popped::Empty`] from [`Popped::Pending`].
     ///
     /// # Safety
     /// As [`Lane::pop`].
@@ -87,7 +66,7 @@ impl<T> Lane<T> {
         self.end() == head
     }
 
-    /// Values queued, exactly: [`Lane::depth`] counts from the head as last published.
+    /// The exact number of queued values. [`Lane::depth`] counts from the published head.
     ///
     /// # Safety
     /// As [`Lane::pop`].
@@ -97,7 +76,7 @@ impl<T> Lane<T> {
         self.end().saturating_sub(head).min(self.published.bound)
     }
 
-    /// Passes the value at the head, and returns where it lies.
+    /// Steps past the value at the head, and returns its address and mark.
     ///
     /// # Safety
     /// As [`Lane::pop_in_place`].
@@ -105,10 +84,10 @@ impl<T> Lane<T> {
     unsafe fn pass_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<T>, u64)> {
         // SAFETY: the caller's promise.
         let (slot, mark) = unsafe { self.slot_at_head(consumer) }?;
-        // SAFETY: a slot of the consumer's own block, which is not freed before its next call.
+        // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
         let slot = unsafe { slot.as_ref() };
-        // Ordering: Relaxed: the block is linked again only after its memory was taken anew, and
-        // whoever hands it on (a lock, or one thread) orders it.
+        // Ordering: Relaxed: the block's memory reaches its next lane through the pool, whose lock (or the same
+        // thread) orders this store before the next use.
         slot.mark.store(EMPTY, Ordering::Relaxed);
         consumer.head += 1;
         if self.published.bound <= NARROW_BOUND_MAX {
@@ -120,15 +99,14 @@ impl<T> Lane<T> {
         Some((unsafe { NonNull::new_unchecked(value) }, mark))
     }
 
-    /// The slot at the head and its mark, if a value is published there. Steps over holes and into
-    /// the next block on the way.
+    /// The slot at the head and its mark, if a value is published there. Steps over holes and into the next block.
     ///
     /// # Safety
     /// As [`Lane::pop`].
     #[inline]
     unsafe fn slot_at_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<Slot<T>>, u64)> {
         loop {
-            // SAFETY: the consumer's own block is never freed, but by itself.
+            // SAFETY: only the consumer frees blocks, and it never frees its own.
             let Some(block) = (unsafe { consumer.block.as_ref() }) else {
                 // Ordering: Acquire: the first block's header must be visible.
                 consumer.block = self.published.block_head.load(Ordering::Acquire);
@@ -146,22 +124,22 @@ impl<T> Lane<T> {
                     return None;
                 }
                 consumer.block = next;
-                // Ordering: SeqCst, rule 2: move, then read `walkers` (in `reclaim`).
+                // Ordering: SeqCst, rule 2: move `block_head`, then read `walkers` (in `reclaim`).
                 self.published.block_head.store(next, Ordering::SeqCst);
                 // SAFETY: the caller is the only consumer.
                 unsafe { self.reclaim(consumer) };
                 continue;
             }
-            // SAFETY: in bounds of the consumer's own block.
+            // SAFETY: in bounds of the consumer's block.
             let slot = unsafe { NonNull::new_unchecked(Block::slot(consumer.block, offset)) };
-            // SAFETY: as above. Ordering: Acquire pairs with the Release in `Place::fill`.
+            // SAFETY: as above. Ordering: Acquire pairs with the Release in `Permit::fill`.
             let mark = unsafe { slot.as_ref() }.mark.load(Ordering::Acquire);
-            // SAFETY: in bounds of the consumer's own block.
-            prefetch::for_reading(unsafe { slot_ahead(consumer.block, offset) });
+            // SAFETY: in bounds of the consumer's block.
+            prefetch(unsafe { slot_ahead(consumer.block, offset) });
             match mark {
                 EMPTY => return None,
                 HOLE => {
-                    // SAFETY: as above. Ordering: Relaxed, as in `pop_from`.
+                    // SAFETY: as above. Ordering: Relaxed, as in `pass_head`.
                     unsafe { slot.as_ref() }
                         .mark
                         .store(EMPTY, Ordering::Relaxed);
@@ -172,41 +150,33 @@ impl<T> Lane<T> {
         }
     }
 
-    fn nothing_at(&self, head: u64) -> Popped<T> {
-        if self.end() == head {
-            Popped::Empty
-        } else {
-            Popped::Pending
-        }
-    }
-
-    /// Frees the blocks that no producer can reach any more.
+    /// Frees the blocks that no producer can reach.
     ///
     /// # Safety
     /// As [`Lane::pop`].
     unsafe fn reclaim(&self, consumer: &mut Consumer<T>) {
         while consumer.oldest != consumer.block {
-            // SAFETY: blocks from `oldest` on are not freed, and only the consumer frees.
+            // SAFETY: only the consumer frees blocks, and it has not freed those from `oldest` on.
             let oldest = unsafe { &*consumer.oldest };
             // Ordering: Acquire pairs with the Release in `advance_hint`.
             if oldest.retire_at.load(Ordering::Acquire) > consumer.head {
                 return;
             }
-            // Ordering: SeqCst, rule 2; it also acquires the laggards' Release.
+            // Ordering: SeqCst, rule 2. It also acquires the laggards' Release.
             if self.published.walkers.load(Ordering::SeqCst) != 0 {
                 return;
             }
-            // Ordering: Relaxed: read with Acquire when the head passed it.
+            // Ordering: Relaxed: it was read with Acquire when the head passed the block.
             let next = oldest.next.load(Ordering::Relaxed);
             let freed = NonNull::new(consumer.oldest).expect("a lane's blocks are linked");
             consumer.oldest = next;
-            // SAFETY: rules 1 and 2; all its slots were consumed: marks EMPTY, values moved out.
+            // SAFETY: rules 1 and 2. All its slots were consumed: marks are EMPTY, values moved out.
             unsafe { Block::free(freed) };
         }
     }
 
-    /// Lets producers see how far the consumer has come, and opens the gate if there is capacity.
-    /// Returns the depth that is left. Holes at the head count no longer.
+    /// Publishes the head to producers, and opens the gate if there is capacity. Returns the remaining depth, without
+    /// the holes at the head.
     ///
     /// # Safety
     /// As [`Lane::pop`].
@@ -224,24 +194,24 @@ impl<T> Lane<T> {
     unsafe fn publish_head(&self, consumer: &mut Consumer<T>) -> u64 {
         let end = self.end();
         if end == consumer.head {
-            return self.show_head(consumer.head, end);
+            return self.store_head(consumer.head, end);
         }
         // SAFETY: the caller's promise.
-        unsafe { self.publish_behind_holes(consumer) }
+        unsafe { self.publish_past_holes(consumer) }
     }
 
     /// # Safety
     /// As [`Lane::pop`].
     #[inline(never)]
-    unsafe fn publish_behind_holes(&self, consumer: &mut Consumer<T>) -> u64 {
+    unsafe fn publish_past_holes(&self, consumer: &mut Consumer<T>) -> u64 {
         // SAFETY: the caller's promise.
         let _ = unsafe { self.slot_at_head(consumer) };
-        self.show_head(consumer.head, self.end())
+        self.store_head(consumer.head, self.end())
     }
 
     #[inline(always)]
-    fn show_head(&self, head: u64, end: u64) -> u64 {
-        // Ordering: Release pairs with the Acquire loads of the head.
+    fn store_head(&self, head: u64, end: u64) -> u64 {
+        // Ordering: Release pairs with the producers' Acquire loads of the head.
         self.published.head.store(head, Ordering::Release);
         let depth = end.saturating_sub(head);
         // Ordering: Relaxed, a hint.
@@ -251,13 +221,12 @@ impl<T> Lane<T> {
         depth.min(self.published.bound)
     }
 
-    /// Takes the first published value that `matches`, wherever it is queued, and publishes the head.
-    /// This is Erlang's selective receive, and its cost: it looks at each value from the head on, so it
-    /// takes time proportional to the depth.
+    /// Takes the first published value that `matches`, wherever it is queued, and publishes the head. This is Erlang's
+    /// selective receive: it checks each value from the head on, in time proportional to the depth.
     ///
-    /// The values before the one that was taken move up by one slot, so that the hole comes to the
-    /// head, where it counts no longer. A hole behind a reserved slot that is not filled yet stays, and
-    /// takes up capacity until a later call looks past it or the head reaches it.
+    /// The values before the taken one move up by one slot. So the hole moves to the head, where it costs no capacity.
+    /// A hole behind a reserved slot that is not filled yet stays, and costs capacity until a later call passes it or
+    /// the head reaches it.
     ///
     /// # Safety
     /// As [`Lane::pop`].
@@ -265,7 +234,7 @@ impl<T> Lane<T> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
             let consumer = unsafe { &mut *consumer };
-            // SAFETY: as above; the first call makes sure that there is a block.
+            // SAFETY: as above. `slot_at_head` loads the first block.
             unsafe {
                 let _ = self.slot_at_head(consumer);
                 let taken = Cursor::at_head(consumer)?.take_first(matches);
@@ -276,7 +245,7 @@ impl<T> Lane<T> {
     }
 }
 
-/// A position in the list of blocks, at the consumer's head or behind it.
+/// A position in the list of blocks, at the consumer's head or after it.
 struct Cursor<T> {
     block: NonNull<Block<T>>,
     offset: u64,
@@ -299,12 +268,12 @@ impl<T> Cursor<T> {
         Some(Self { block, offset })
     }
 
-    /// The slot here, and one step on. `None` behind the last block.
+    /// Returns the slot here and steps on; `None` after the last block.
     ///
     /// # Safety
     /// The caller is the only consumer, and has made no other consumer call since `at_head`.
     unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
-        // SAFETY: blocks from the consumer's own on are freed only by the consumer.
+        // SAFETY: only the consumer frees the blocks from its own on.
         let block = unsafe { self.block.as_ref() };
         if self.offset == block.length {
             // Ordering: Acquire: the next block's header must be visible.
@@ -326,9 +295,9 @@ impl<T> Cursor<T> {
             let found = unsafe { self.next() }?;
             // SAFETY: a slot of a block that only the consumer frees.
             let slot = unsafe { found.as_ref() };
-            // Ordering: Acquire pairs with the Release in `Place::fill`.
+            // Ordering: Acquire pairs with the Release in `Permit::fill`.
             match slot.mark.load(Ordering::Acquire) {
-                // Its producer is about to fill it: nothing can move into it.
+                // A producer is about to fill this slot: nothing can move into it.
                 EMPTY => movable = self,
                 HOLE => {
                     // SAFETY: the caller's promise; the slots from `movable` on are published.
@@ -340,7 +309,7 @@ impl<T> Cursor<T> {
                 _ => {
                     let is_match = slot
                         .value
-                        // SAFETY: published, and still there: its mark is not a hole.
+                        // SAFETY: the mark says that a value is published here.
                         .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
                     if is_match {
                         break found;
@@ -352,8 +321,8 @@ impl<T> Cursor<T> {
         Some(unsafe { movable.move_up_to(found).into_value() })
     }
 
-    /// Moves the contents from here on up by one slot, as far as `last`, and returns what `last` held.
-    /// A hole is left here.
+    /// Moves the contents of the slots from here to `last` by one slot, leaves a hole here and returns the content of
+    /// `last`.
     ///
     /// # Safety
     /// As [`Cursor::next`]; the slots from here to `last` are published.
@@ -371,16 +340,30 @@ impl<T> Cursor<T> {
     }
 }
 
-/// Places ahead of the head whose cache line is fetched early.
+/// Distance from the head to the slot whose cache line is prefetched.
 const PREFETCH_AHEAD: u64 = 6;
 
-/// The slot a few places ahead, in this block or the next one.
+/// Prefetches a cache line for reading. Prefetching the producers' next slots for writing made a fan-in of two threads
+/// a third slower, because the other producer takes every second one.
+#[inline(always)]
+fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is harmless for any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// The slot [`PREFETCH_AHEAD`] slots on, in this block or the next one.
 ///
 /// # Safety
-/// `block` is the consumer's own, and `offset` in bounds.
+/// `block` is the consumer's block, and `offset` in bounds.
 #[inline(always)]
 unsafe fn slot_ahead<T>(block: *mut Block<T>, offset: u64) -> *const Slot<T> {
-    // SAFETY: the caller's promise; the next block is not freed before the consumer's own.
+    // SAFETY: the caller's promise; the next block is not freed before the consumer's.
     unsafe {
         let length = (*block).header.length;
         let ahead = offset + PREFETCH_AHEAD;

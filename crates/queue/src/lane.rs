@@ -1,51 +1,47 @@
-//! The lane: an unbounded linked list of blocks under a hard bound; many producers, one consumer.
+//! The lane: a linked list of blocks under a hard bound; many producers, one consumer.
 //!
 //! ```text
 //!            head (consumer)                          tail (next free index)
 //!              v                                        v
 //!   [ block 0 ]──>[ block 1 ]──>[ block 2 ]──>[ block 3 . . ]
 //!     oldest        block_head                  hint
-//!     (waits to be freed)
+//!     (to be freed)
 //! ```
 //!
-//! A push is one atomic read-modify-write: `tail.fetch_add(1)` reserves an index, the block that
-//! holds it is found from `hint`, the value is written and its mark published. A pop has none: the
-//! head is private to the consumer, which publishes it once per batch ([`Lane::publish`]; a narrow
-//! lane's at each pop). The depth
-//! is tail minus published head; no counter is shared for it.
+//! A push is one atomic read-modify-write: `tail.fetch_add(1)` reserves an index. The producer finds the block of the
+//! index from `hint`, writes the value and publishes its mark. A pop has no read-modify-write: the head is private to
+//! the consumer, which publishes it once per batch ([`Lane::publish`]; in a narrow lane at each pop). The depth is the
+//! tail minus the published head; there is no shared counter for it.
 //!
-//! **The bound is hard.** A producer that draws an index at or past `head + bound` lost a race: it
-//! publishes a *hole* there, takes its value back and shuts the *gate*. While the gate is shut,
-//! producers compare tail and head before they draw, so there are at most as many holes per shutting
-//! as there are producers under way. Without pressure nobody reads the tail before drawing from it,
-//! which would move its cache line twice.
+//! **The bound is hard.** A producer whose index is at or past `head + bound` has lost a race: it publishes a *hole*
+//! there, takes its value back and shuts the *gate*. While the gate is shut, producers compare tail and head before
+//! they reserve. So each shutting of the gate leaves at most as many holes as producers were between the two steps.
+//! Without pressure no producer reads the tail before its `fetch_add`, which would transfer its cache line twice.
 //!
-//! **Barriers** are bits beside the gate's, in the same byte: a producer tests all with one load.
+//! **Barriers** are bits in the gate's byte: one load tests all of them.
 //!
-//! **Closing** sets the tail's top bit. Whoever draws an index from a closed tail takes the value
-//! back; whoever drew one before has been accepted, and the consumer drains exactly those.
+//! **Closing** sets the tail's top bit. A producer that reserves from a closed tail takes its value back. Every index
+//! reserved before is accepted, and the consumer drains exactly those.
 //!
 //! # Why freeing is sound
 //!
-//! Let *i* be the index a producer drew. Until it publishes slot *i*, the head cannot pass *i*.
-//! 1. It reads `hint` after drawing. If that block starts at or before *i*, then the hint leaves it,
-//!    and every block behind it, only later; so their `retire_at` (the tail, read after the hint
-//!    left) is above *i*, and they are freed only when the head has reached `retire_at`, hence after
-//!    the publication of *i*, the producer's last access.
-//! 2. If the hint is already past *i* (a laggard: others filled the block and moved on between its
-//!    two steps), it counts itself in `walkers` and walks from `block_head`, the consumer's block,
-//!    which cannot be past *i*. The consumer moves `block_head` before it reads `walkers`, and frees
-//!    nothing while that is not zero. Both sides' accesses are SeqCst: either the laggard sees the
-//!    new `block_head` or the consumer sees the laggard. With several laggards the count may be zero in
-//!    between: a consumer that reads such a zero did so, in the one order of these accesses, before
-//!    the next laggard announced itself, and that one sees the new `block_head`. The laggard's
-//!    subtraction is SeqCst too: C++20 needs only its Release, but loom lets a SeqCst load read an
-//!    older Release store past a newer SeqCst one.
-//! 3. The hint starts as null. Each producer that finds it so takes `block_head`, installing the
-//!    first block if need be, and sets the hint to it before it publishes; the head cannot pass
-//!    index 0 before its producer has done so, thus the hint's first value is the first block.
+//! Let *i* be the index that a producer reserved. Until it publishes slot *i*, the head cannot pass *i*.
+//! 1. It reads `hint` after the reservation. If that block starts at or before *i*, the hint leaves it and every later
+//!    block only afterwards. So their `retire_at` (the tail, read after the hint left) is above *i*. They are freed
+//!    only when the head has reached `retire_at`: after the publication of *i*, the producer's last access.
+//! 2. If the hint is already past *i*, the producer is a *laggard*: others filled the block and moved on between its
+//!    two steps. It counts itself in `walkers` and walks from `block_head`, the consumer's block, which cannot be past
+//!    *i*. The consumer moves `block_head` before it reads `walkers`, and frees nothing while the count is not zero.
+//!    Both sides' accesses are SeqCst: either the laggard sees the new `block_head`, or the consumer sees the laggard.
+//!    With several laggards the count may be zero in between. A consumer that reads such a zero did so, in the single
+//!    order of these accesses, before the next laggard announced itself, and that laggard sees the new `block_head`.
+//!    The laggard's subtraction is SeqCst too: C++20 needs only its Release, but loom lets a SeqCst load read an older
+//!    Release store past a newer SeqCst one.
+//! 3. The hint starts as null. Each producer that reads null takes `block_head`, installs the first block if there is
+//!    none, and sets the hint before it publishes. The head cannot pass index 0 before its producer has done so, thus
+//!    the hint's first value is the first block.
 //!
-//! A block is freed by the consumer alone, in list order.
+//! Only the consumer frees blocks, in list order.
 
 use std::{
     fmt,
@@ -53,39 +49,39 @@ use std::{
 };
 
 use crate::{
-    Barrier, PLAIN_MARK, Place, Popped, Refused, barrier,
-    block::Block,
+    Barrier, PLAIN_MARK, Permit, Popped, Refused, barrier,
+    block::{Block, Slot},
     sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, UnsafeCell},
 };
 
-/// Top bit of the tail: no further value is accepted.
+/// Top bit of the tail: the lane is closed.
 const CLOSED: u64 = 1 << 63;
 /// `closed_at` while the lane is open.
 const OPEN: u64 = u64::MAX;
 
-/// Up to this bound each pop publishes the head: a batch that is counted as queued until it ends
-/// would be a good part of the lane.
+/// Up to this bound each pop publishes the head: otherwise a batch that counts as queued until it ends would take a
+/// large part of the lane.
 pub(crate) const NARROW_BOUND_MAX: u64 = 255;
 
-/// Bit of the gate beside the barriers: the bound was reached.
+/// Bit of the gate, beside the barriers: the bound was reached.
 pub(crate) const SHUT: u8 = 1 << 7;
 const _: () = assert!(SHUT & barrier::ALL == 0, "the gate's bits differ");
-/// The bits that stop a newcomer: all.
+/// The gate's bits that stop a newcomer: all.
 const FOR_NEWCOMERS: u8 = u8::MAX;
-/// The bits that stop a sender that was let in from the waiters.
+/// The gate's bits that stop a sender from the line of waiters.
 const FOR_WAITERS: u8 = SHUT | Barrier::Pause.bit();
 
-/// What producers write.
+/// Written by producers.
 #[repr(C)]
 pub(crate) struct Producers<T> {
     pub(crate) tail: AtomicU64,
     pub(crate) hint: AtomicPtr<Block<T>>,
-    /// Indices that were drawn but hold nothing, because the bound was reached.
+    /// Indices that were reserved and never filled.
     pub(crate) holes: AtomicU64,
 }
 
-/// What the consumer publishes, once per batch, and producers read. It lies beside what they write,
-/// so that a push moves one cache line and not two.
+/// Written by the consumer once per batch, read by producers. It shares a cache line with [`Producers`], so that a push
+/// transfers one line and not two.
 #[repr(C)]
 pub(crate) struct Published<T> {
     pub(crate) head: AtomicU64,
@@ -94,24 +90,22 @@ pub(crate) struct Published<T> {
     pub(crate) block_head: AtomicPtr<Block<T>>,
     /// [`SHUT`] and the raised barriers.
     pub(crate) gate: AtomicU8,
-    /// Laggards under way, see the module's rule 2. Producers write it, but there is space for it only
-    /// beside the gate.
+    /// Walking laggards (rule 2). Producers write it, but only this line has space for it.
     pub(crate) walkers: AtomicU32,
 }
 
-/// What only the consumer touches.
+/// Touched by the consumer only.
 pub(crate) struct Consumer<T> {
     pub(crate) head: u64,
     pub(crate) block: *mut Block<T>,
-    /// First block that is not freed yet; `oldest..block` wait for their `retire_at`.
+    /// First block that is not freed; `oldest..block` wait for their `retire_at`.
     pub(crate) oldest: *mut Block<T>,
 }
 
 /// A bounded queue of linked blocks with many producers and one consumer.
 ///
-/// 88 bytes: a cache line that producers share, then what only the consumer touches. It is not
-/// aligned by itself, which would round its owner up as well: an owner that cares for speed puts it
-/// at the beginning of a cache line, so that the two parts lie in different ones.
+/// 88 bytes: one cache line that producers share, then the consumer's part. The type is not aligned to a cache line,
+/// which would enlarge its owner too. An owner that needs the speed puts it at the start of a cache line.
 #[repr(C)]
 pub struct Lane<T> {
     pub(crate) producers: Producers<T>,
@@ -122,11 +116,11 @@ pub struct Lane<T> {
 #[cfg(not(loom))]
 const _: () = assert!(
     std::mem::offset_of!(Lane<u8>, consumer) == 64,
-    "what producers touch fills one cache line"
+    "the producers' part fills one cache line"
 );
 
-// SAFETY: values move from producer to consumer through slots whose mark is stored with Release and
-// loaded with Acquire; the consumer's part is touched only under the contract of the unsafe methods.
+// SAFETY: values move from producer to consumer through slots whose mark is stored with Release and loaded with
+// Acquire. Only the unsafe methods touch the consumer's part, under their contract.
 unsafe impl<T: Send> Send for Lane<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Lane<T> {}
@@ -175,9 +169,9 @@ impl<T> Lane<T> {
         self.push_with(value, |_| PLAIN_MARK)
     }
 
-    /// Appends a value with the mark that `mark` makes of its index, and returns the index.
-    /// The reservation is a SeqCst read-modify-write: what the caller loads (SeqCst) afterwards is at
-    /// least as new as what the consumer wrote before it found the lane [`Popped::Empty`].
+    /// Appends a value with the mark that `mark` computes from its index, and returns the index. The reservation is a
+    /// SeqCst read-modify-write: a later SeqCst load of the caller sees everything that the consumer wrote before it
+    /// found the lane [`Popped::Empty`].
     ///
     /// # Errors
     /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Lane::close`].
@@ -186,12 +180,11 @@ impl<T> Lane<T> {
         self.push_unless(FOR_NEWCOMERS, value, mark)
     }
 
-    /// As [`Lane::push_with`], for a sender that was let in from a queue of waiters: it passes
-    /// [`Barrier::Waiters`]. The bound holds for it as for all.
+    /// Like [`Lane::push_with`], for a sender from the line of waiters: it passes [`Barrier::Waiters`], but not the
+    /// bound.
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised, [`Refused::Closed`] after
-    /// [`Lane::close`].
+    /// [`Refused::Full`] at the bound or at [`Barrier::Pause`], [`Refused::Closed`] after [`Lane::close`].
     pub fn push_past_waiters(
         &self,
         value: T,
@@ -208,50 +201,60 @@ impl<T> Lane<T> {
         mark: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Refused<T>> {
         match self.reserve_unless(stops) {
-            Ok(place) => {
-                let index = place.index();
+            Ok(permit) => {
+                let index = permit.index();
                 // SAFETY: `write` initialises the value.
-                unsafe { place.fill(mark(index), |slot| slot.write(value)) };
+                unsafe { permit.fill(mark(index), |slot| slot.write(value)) };
                 Ok(index)
             }
-            Err(Refused::Full(())) => Err(Refused::Full(value)),
-            Err(Refused::Closed(())) => Err(Refused::Closed(value)),
+            Err(refused) => Err(refused.with(value)),
         }
     }
 
-    /// Draws a place for one value, which must be filled: until it is, the consumer cannot pass it.
-    /// What [`Lane::push_with`] says of errors and of ordering holds here. For values that are built
-    /// in place.
+    /// Reserves a slot for a value that is built in place. The consumer cannot pass the slot until it is filled.
+    /// Ordering and errors are those of [`Lane::push_with`].
     ///
     /// # Errors
     /// As [`Lane::push_with`], without a value.
     #[inline]
-    pub fn reserve(&self) -> Result<Place<'_, T>, Refused<()>> {
+    pub fn reserve(&self) -> Result<Permit<'_, T>, Refused<()>> {
         self.reserve_unless(FOR_NEWCOMERS)
     }
 
     #[inline(always)]
-    fn reserve_unless(&self, stops: u8) -> Result<Place<'_, T>, Refused<()>> {
-        // Ordering: Relaxed, the gate is a hint; the bound itself is kept below.
+    fn reserve_unless(&self, stops: u8) -> Result<Permit<'_, T>, Refused<()>> {
+        // Ordering: Relaxed, the gate is a hint; the code below keeps the bound.
         let gate = self.published.gate.load(Ordering::Relaxed) & stops;
         if gate != 0
             && let Some(refused) = self.refuse_at_gate(gate)
         {
             return Err(refused);
         }
-        // Ordering: SeqCst, the drawing of rules 1 and 2, and the producer's half of "publish, then
-        // look at the consumer's state" which the caller builds on.
+        // Ordering: SeqCst, the reservation of rules 1 and 2, and the producer's half of "publish, then read the
+        // consumer's state", on which the caller relies.
         let index = self.producers.tail.fetch_add(1, Ordering::SeqCst);
         if index & CLOSED != 0 {
             return Err(Refused::Closed(()));
         }
-        // Ordering: Acquire pairs with the Release in `publish`: slots below the head are free. An
-        // older head only makes the lane look fuller than it is.
+        // Ordering: Acquire pairs with the Release in `publish`: slots below the head are free. An older head only
+        // makes the lane seem fuller than it is.
         let head = self.published.head.load(Ordering::Acquire);
         if index.wrapping_sub(head) >= self.published.bound {
             return Err(self.leave_hole(index));
         }
         Ok(self.find(index))
+    }
+
+    /// `None` if the gate was shut at the bound and there is capacity again.
+    #[cold]
+    fn refuse_at_gate(&self, gate: u8) -> Option<Refused<()>> {
+        if gate == SHUT && self.depth() < self.published.bound {
+            None
+        } else if self.is_closed() {
+            Some(Refused::Closed(()))
+        } else {
+            Some(Refused::Full(()))
+        }
     }
 
     #[cold]
@@ -262,31 +265,36 @@ impl<T> Lane<T> {
         Refused::Full(())
     }
 
-    /// The slot of the drawn `index`.
+    /// The permit for the reserved `index`.
     #[inline]
-    fn find(&self, index: u64) -> Place<'_, T> {
-        // Ordering: SeqCst, rule 1: read after drawing.
+    fn find(&self, index: u64) -> Permit<'_, T> {
+        // Ordering: SeqCst, rule 1: read after the reservation.
         let hint = self.producers.hint.load(Ordering::SeqCst);
         if let Some(block) = NonNull::new(hint) {
-            // SAFETY: rule 1: a block the hint pointed to after we drew is not freed before we
-            // publish. The header fields are written only before the block is linked.
+            // SAFETY: rule 1: the block that the hint named after our reservation is not freed before we publish. The
+            // header fields are written only before the block is linked.
             let offset = unsafe { index.wrapping_sub(block.as_ref().start) };
             // SAFETY: as above.
             if offset < unsafe { block.as_ref().length } {
-                return Place {
-                    lane: self,
-                    // SAFETY: in bounds.
-                    slot: unsafe { Block::slot(hint, offset) },
-                    index,
-                    is_laggard: false,
-                };
+                // SAFETY: in bounds.
+                return self.permit(index, unsafe { Block::slot(hint, offset) }, false);
             }
         }
         self.find_slowly(index)
     }
 
+    #[inline(always)]
+    fn permit(&self, index: u64, slot: *const Slot<T>, is_laggard: bool) -> Permit<'_, T> {
+        Permit {
+            slot,
+            index,
+            holes: &self.producers.holes,
+            walkers: is_laggard.then_some(&self.published.walkers),
+        }
+    }
+
     #[cold]
-    fn find_slowly(&self, index: u64) -> Place<'_, T> {
+    fn find_slowly(&self, index: u64) -> Permit<'_, T> {
         // Ordering: SeqCst, rule 1.
         let mut block = self.producers.hint.load(Ordering::SeqCst);
         if block.is_null() {
@@ -304,13 +312,12 @@ impl<T> Lane<T> {
             let (start, length) = unsafe { ((&*block).start, (&*block).length) };
             debug_assert!(start <= index, "a producer never starts past its own index");
             if index - start < length {
-                return Place {
-                    lane: self,
-                    // SAFETY: in bounds.
-                    slot: unsafe { Block::slot(block, index - start) },
+                // SAFETY: in bounds.
+                return self.permit(
                     index,
+                    unsafe { Block::slot(block, index - start) },
                     is_laggard,
-                };
+                );
             }
             // SAFETY: as above.
             let next = unsafe { Self::next_or_allocate(block) };
@@ -321,7 +328,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// The lane's current first block, installed if there is none yet; sets the hint (rule 3).
+    /// The block that the hint names, after installing the first block and setting the hint if need be (rule 3).
     fn first_block(&self) -> *mut Block<T> {
         // Ordering: SeqCst/Acquire: the block's header must be visible.
         let mut block = self.published.block_head.load(Ordering::SeqCst);
@@ -341,7 +348,7 @@ impl<T> Lane<T> {
                 }
             }
         }
-        // A failure means that another producer has set it, which serves as well.
+        // On failure another producer has set it, which serves as well.
         // Ordering: SeqCst, rule 3.
         match self.producers.hint.compare_exchange(
             ptr::null_mut(),
@@ -381,8 +388,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Moves the hint from `block` to `next`, unless another producer has; who moves it sets
-    /// `retire_at`.
+    /// Moves the hint from `block` to `next`, unless another producer has. The producer that moves it sets `retire_at`.
     fn advance_hint(&self, block: *mut Block<T>, next: *mut Block<T>) {
         // Ordering: SeqCst, rule 1: the tail below is read after the hint has left.
         let moved =
@@ -391,7 +397,7 @@ impl<T> Lane<T> {
                 .compare_exchange(block, next, Ordering::SeqCst, Ordering::SeqCst);
         if moved.is_ok() {
             let tail = self.producers.tail.load(Ordering::SeqCst) & !CLOSED;
-            // SAFETY: nobody frees the block before `retire_at` is set, and only we set it.
+            // SAFETY: the block is not freed before `retire_at` is set, and only we set it.
             // Ordering: Release pairs with the Acquire in `reclaim`.
             unsafe { &*block }.retire_at.store(tail, Ordering::Release);
         }
@@ -399,7 +405,7 @@ impl<T> Lane<T> {
 
     /// Refuses all further values. `true` for the call that closed the lane.
     pub fn close(&self) -> bool {
-        // Ordering: SeqCst, one order of all drawings: those before are accepted, later ones not.
+        // Ordering: SeqCst, in one order with the reservations: earlier ones are accepted, later ones are not.
         let tail = self.producers.tail.fetch_or(CLOSED, Ordering::SeqCst);
         if tail & CLOSED != 0 {
             return false;
@@ -411,11 +417,11 @@ impl<T> Lane<T> {
 
     /// Whether [`Lane::close`] was called.
     pub fn is_closed(&self) -> bool {
-        // Ordering: SeqCst, so that it is in one order with the drawings.
+        // Ordering: SeqCst, in one order with the reservations.
         self.producers.tail.load(Ordering::SeqCst) & CLOSED != 0
     }
 
-    /// The index behind the last one that was drawn while the lane was open.
+    /// The index after the last one that was reserved while the lane was open.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         // Ordering: SeqCst, the consumer's half of the wake-up protocol.
@@ -423,25 +429,25 @@ impl<T> Lane<T> {
         if tail & CLOSED == 0 {
             return tail;
         }
-        // Refused producers go on counting the tail up; what counts is where it was closed.
+        // Refused producers still increment the tail; the end is where it was closed.
         // Ordering: Acquire pairs with the Release in `close`.
         let closed_at = self.published.closed_at.load(Ordering::Acquire);
         if closed_at == OPEN {
-            // The closer is between its two steps: too high an end makes the consumer look again.
+            // The closer is between its two steps: an end that is too high makes the consumer try again.
             tail & !CLOSED
         } else {
             closed_at
         }
     }
 
-    /// Values accepted and not yet taken, as of the consumer's last [`Lane::publish`]; never above
-    /// the bound. Anybody may ask at any time.
+    /// Values accepted and not yet taken, as of the consumer's last [`Lane::publish`]; never above the bound. May be
+    /// called from any thread.
     #[inline]
     pub fn depth(&self) -> u64 {
-        // The head first: it never passes a tail that is read after it.
-        // Ordering: Acquire, as in `push_with`.
+        // The head is read first, because it never passes a tail that is read after it.
+        // Ordering: Acquire, as in `reserve_unless`.
         let head = self.published.head.load(Ordering::Acquire);
-        // Whatever is beyond the bound is a hole by construction.
+        // Everything beyond the bound is a hole by construction.
         self.end().saturating_sub(head).min(self.published.bound)
     }
 
@@ -450,7 +456,29 @@ impl<T> Lane<T> {
         self.published.bound
     }
 
-    /// Values accepted since the lane was made.
+    /// Raises a barrier, if it is not raised.
+    pub fn raise(&self, barrier: Barrier) {
+        // Ordering: Relaxed, a hint. Pushes that happen after this call see it by coherence.
+        self.published
+            .gate
+            .fetch_or(barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Lowers a barrier, if it is raised.
+    pub fn lower(&self, barrier: Barrier) {
+        // Ordering: Relaxed, as in `raise`.
+        self.published
+            .gate
+            .fetch_and(!barrier.bit(), Ordering::Relaxed);
+    }
+
+    /// Whether a barrier is raised.
+    pub fn is_raised(&self, barrier: Barrier) -> bool {
+        // Ordering: Relaxed, as in `raise`.
+        self.published.gate.load(Ordering::Relaxed) & barrier.bit() != 0
+    }
+
+    /// Values accepted since the lane was created.
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
         let holes = self.producers.holes.load(Ordering::Relaxed);

@@ -1,19 +1,17 @@
-//! Ground floor: the queues that messages wait in.
+//! The queues in which messages wait.
 //!
-//! A message enters a [`Lane`] (many producers, one consumer, linked blocks, a hard bound) and
-//! leaves it when a worker runs its receiver. Policies that take a message out of the middle or
-//! the old end of the queue (drop oldest, coalesce) use a [`LockedLane`]: they need the producer to
-//! remove, which a single-consumer queue cannot give. An actor on a thread of its own may have a
-//! [`Ring`] in a lane's place: the same contract over a fixed array.
+//! - [`Lane`]: linked blocks under a hard bound; many producers, one consumer. The default.
+//! - [`Ring`]: the same contract over a fixed array, for actors with a thread of their own.
+//! - [`LockedLane`]: a mutex and a deque, for drop-oldest and coalesce. These policies let a producer remove queued
+//!   values, which a queue with a single consumer cannot offer.
+//! - [`Barrier`]: makes a queue refuse senders although it has capacity.
+//! - [`oneshot`]: the channel of one reply. [`memory`]: the pool behind blocks, cells and channels.
 //!
-//! An owner can make a queue refuse senders although it has capacity, by a [`Barrier`].
+//! The crate knows no actors, threads or time. A producer passes a value and a *mark*: one word that travels with the
+//! value to the consumer. The actor crate stores the enqueue time of sampled messages there.
 //!
-//! The queue knows nothing of actors, threads or time. A producer hands over a value and a *mark*,
-//! one word that travels with the value and comes back at the consumer; the actor floor puts the
-//! enqueue time of sampled messages there.
-//!
-//! Sources: Tokio's `mpsc` block list (positions by fetch-add, blocks released against an observed
-//! tail position), Vyukov's node-based MPSC queue (publication apart from reservation).
+//! Sources: Tokio's `mpsc` block list (positions by fetch-add, blocks released against an observed tail position),
+//! Vyukov's node-based MPSC queue (publication apart from reservation).
 
 mod barrier;
 mod block;
@@ -24,22 +22,65 @@ mod locked;
 mod loom_tests;
 pub mod memory;
 pub mod oneshot;
-mod place;
-mod prefetch;
-mod refused;
+mod permit;
 mod ring;
-mod ring_consumer;
-mod ring_place;
 mod sync;
 
+use std::fmt;
+
 pub use barrier::Barrier;
-pub use consumer::Popped;
 pub use lane::Lane;
 pub use locked::LockedLane;
-pub use place::Place;
-pub use refused::Refused;
+pub use permit::Permit;
 pub use ring::Ring;
-pub use ring_place::RingPlace;
 
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;
+
+/// What the consumer found at the head.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Popped<T> {
+    /// A value and the mark it was pushed with.
+    Value(T, u64),
+    /// The queue is empty.
+    Empty,
+    /// A producer has reserved the slot and not yet published its value: yield and try again.
+    Pending,
+}
+
+/// Why a value was not accepted; the value comes back.
+#[derive(PartialEq, Eq, Clone, Copy)]
+pub enum Refused<T> {
+    /// The queue holds as many values as its bound allows, or a [`Barrier`] is raised.
+    Full(T),
+    /// The queue was closed.
+    Closed(T),
+}
+
+impl<T> Refused<T> {
+    /// The refused value.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Full(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl Refused<()> {
+    /// The same refusal, with the value.
+    fn with<T>(self, value: T) -> Refused<T> {
+        match self {
+            Self::Full(()) => Refused::Full(value),
+            Self::Closed(()) => Refused::Closed(value),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}

@@ -1,8 +1,7 @@
-//! The locked lane: a mutex and a deque, for the policies by which a *producer* removes.
+//! The locked lane: a mutex and a deque, for the policies under which a *producer* removes queued values.
 //!
-//! Drop-oldest and coalesce take out what is queued already. With a single consumer that can be
-//! blocked for seconds, only a lock lets the producer do it and the bound stay hard; a push costs
-//! some 20 ns more than on a [`crate::Lane`].
+//! Drop-oldest and coalesce remove values while the single consumer may be blocked for seconds. Only a lock lets the
+//! producer do that and keeps the bound hard. A push costs some 20 ns more than on a [`crate::Lane`].
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,9 +22,9 @@ struct Entry<T, K> {
 }
 
 struct State<T, K> {
-    /// `None` where a value was taken out of turn; at most about half of them, see `drop_holes`.
+    /// `None` where `take_first` took a value; at most about half of the entries, see `drop_holes`.
     queue: VecDeque<Option<Entry<T, K>>>,
-    /// Index of the queue's first entry.
+    /// Index of the first entry.
     head: u64,
     /// Entries that hold a value.
     held: u64,
@@ -37,10 +36,10 @@ struct State<T, K> {
     is_closed: bool,
 }
 
-/// A bounded queue that producers may also take from: evict the oldest, or replace by a key `K`.
+/// A bounded queue from which producers may also remove: they evict the oldest value, or replace one by its key `K`.
 pub struct LockedLane<T, K> {
     state: Mutex<State<T, K>>,
-    /// `held` and `accepted` of the state, for those who only look and shall wait for nobody.
+    /// Copies of the state's `held` and `accepted`, which readers load without the lock.
     held: AtomicU64,
     accepted: AtomicU64,
     bound: u64,
@@ -70,30 +69,30 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T, K>> {
-        // A panic in a predicate or a drop leaves the state whole: see the order in each method.
+        // A panic in a predicate or a drop leaves the state consistent: see the order in each method.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Call with the state locked, after each change.
-    fn show(&self, state: &State<T, K>) {
-        // Ordering: Relaxed, each is a reading by itself; what hangs on the queue's content takes the lock.
+    /// Publishes the counts; called under the lock after each change.
+    fn publish(&self, state: &State<T, K>) {
+        // Ordering: Relaxed, each count stands alone; decisions about the queue's content take the lock.
         self.held.store(state.held, Ordering::Relaxed);
         self.accepted.store(state.accepted, Ordering::Relaxed);
     }
 
-    /// Values queued and accepted a moment ago, without waiting for anybody.
-    pub fn glance(&self) -> (u64, u64) {
-        // Ordering: Relaxed, as in `show`.
+    /// The numbers of queued and of accepted values, a moment ago; never waits for the lock.
+    pub fn counts_relaxed(&self) -> (u64, u64) {
+        // Ordering: Relaxed, as in `publish`.
         let held = self.held.load(Ordering::Relaxed);
         (held, self.accepted.load(Ordering::Relaxed))
     }
 
-    /// Appends a value; when the lane is full the oldest one makes room and is returned. While a
-    /// [`Barrier`] is raised the lane counts as full, whatever its depth.
+    /// Appends a value. If the lane is full, it evicts the oldest value and returns it. While a [`Barrier`] is raised
+    /// the lane counts as full.
     ///
     /// # Errors
-    /// [`Refused::Full`] if a barrier is raised and nothing is queued that could make room,
-    /// [`Refused::Closed`] after [`LockedLane::close`].
+    /// [`Refused::Full`] if a barrier is raised and the lane is empty, [`Refused::Closed`] after
+    /// [`LockedLane::close`].
     pub fn push_evicting(
         &self,
         value: T,
@@ -112,12 +111,12 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             None
         };
         state.append(value, mark, None);
-        self.show(&state);
+        self.publish(&state);
         Ok(evicted)
     }
 
-    /// Replaces, in its place, the value that was queued with the same key, and returns it; without
-    /// one, appends. A key of `None` never matches.
+    /// Replaces the queued value with the same key in its position, and returns it; appends if no key matches. A key of
+    /// `None` never matches.
     ///
     /// # Errors
     /// [`Refused::Full`] at the bound or at a [`Barrier`] when no key matches, [`Refused::Closed`]
@@ -131,12 +130,12 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         self.push_unless(barrier::ALL, value, mark, key)
     }
 
-    /// As [`LockedLane::push_coalescing`], for a sender that was let in from a queue of waiters: it
-    /// passes [`Barrier::Waiters`]. It evicts nothing: the bound holds for it as for all.
+    /// Like [`LockedLane::push_coalescing`], for a sender from the line of waiters: it passes [`Barrier::Waiters`], but
+    /// not the bound, and evicts nothing.
     ///
     /// # Errors
-    /// When no key matches, [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised;
-    /// [`Refused::Closed`] after [`LockedLane::close`].
+    /// When no key matches, [`Refused::Full`] at the bound or at [`Barrier::Pause`]; [`Refused::Closed`] after
+    /// [`LockedLane::close`].
     pub fn push_past_waiters(
         &self,
         value: T,
@@ -158,21 +157,21 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         if state.is_closed {
             return Err(Refused::Closed(value));
         }
-        if let Some(place) = key.as_ref().and_then(|key| state.keys.get(key).copied()) {
-            let offset = (place - state.head) as usize;
+        if let Some(index) = key.as_ref().and_then(|key| state.keys.get(key).copied()) {
+            let offset = (index - state.head) as usize;
             let entry = state.queue[offset]
                 .as_mut()
                 .expect("a key's entry holds a value");
             let replaced = std::mem::replace(&mut entry.value, value);
             state.accepted += 1;
-            self.show(&state);
+            self.publish(&state);
             return Ok(Some(replaced));
         }
         if state.barriers & stops != 0 || state.held >= self.bound {
             return Err(Refused::Full(value));
         }
         state.append(value, mark, key);
-        self.show(&state);
+        self.publish(&state);
         Ok(None)
     }
 
@@ -180,15 +179,15 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     pub fn pop(&self) -> Popped<T> {
         let mut state = self.lock();
         let popped = state.pop();
-        self.show(&state);
+        self.publish(&state);
         match popped {
             Some((value, mark)) => Popped::Value(value, mark),
             None => Popped::Empty,
         }
     }
 
-    /// Takes the first value that `matches`, wherever it is queued; time proportional to the depth.
-    /// `matches` is called under the lane's lock: it must not use the lane.
+    /// Takes the first value that `matches`, wherever it is queued, in time proportional to the depth. `matches` runs
+    /// under the lane's lock: it must not use the lane.
     pub fn take_first(&self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
         let mut state = self.lock();
         let found = state
@@ -201,7 +200,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             state.keys.remove(&key);
         }
         state.drop_holes();
-        self.show(&state);
+        self.publish(&state);
         Some(entry.value)
     }
 
@@ -230,7 +229,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         self.lock().is_closed
     }
 
-    /// Values that are queued now.
+    /// The number of queued values.
     pub fn depth(&self) -> u64 {
         self.lock().held
     }
@@ -240,7 +239,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         self.bound
     }
 
-    /// Values accepted since the lane was made, those that were evicted or replaced later included.
+    /// Values accepted since the lane was created, including evicted and replaced ones.
     pub fn accepted(&self) -> u64 {
         self.lock().accepted
     }
@@ -258,7 +257,7 @@ impl<T, K: Clone + Eq + Hash> State<T, K> {
         self.accepted += 1;
     }
 
-    /// Drops the holes at the front, and all of them once they are more than half of the queue.
+    /// Drops the holes at the front, and all holes once they are more than half of the queue.
     fn drop_holes(&mut self) {
         while let Some(None) = self.queue.front() {
             self.queue.pop_front();
@@ -269,8 +268,8 @@ impl<T, K: Clone + Eq + Hash> State<T, K> {
         }
         self.queue.retain(Option::is_some);
         for (index, entry) in (self.head..).zip(self.queue.iter().flatten()) {
-            if let Some(place) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
-                *place = index;
+            if let Some(known) = entry.key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+                *known = index;
             }
         }
     }

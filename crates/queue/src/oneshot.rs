@@ -1,34 +1,34 @@
-//! A one-shot channel: one value from one sender to one receiver. An ask's reply goes through one.
+//! A one-shot channel: one value from one sender to one receiver. An ask's reply uses one.
 //!
 //! ```text
 //!   state word:  WAKER   the receiver has stored a waker
 //!                DONE    the sender has sent, or will never send
-//!                VALUE   set with DONE: the value is there
-//!                SENDER_GONE, RECEIVER_GONE   that side touches the memory no more
+//!                VALUE   set with DONE: the value is present
+//!                SENDER_GONE, RECEIVER_GONE   that side no longer touches the memory
 //! ```
 //!
-//! Both sides share one piece of pooled memory. Dropping either side while the other one sends, polls or
-//! is dropped is the case that must hold: a deadline or a `select!` drops the receiver at any moment.
+//! Both sides share one piece of pooled memory. Either side may be dropped while the other sends, polls or is dropped:
+//! a deadline or a `select!` drops the receiver at any moment.
 //!
 //! # Who may touch what
 //!
-//! 1. **Value.** Before DONE the sender alone. With VALUE set it belongs to the receiver, unless
-//!    RECEIVER_GONE came first: then the sender takes it back.
-//! 2. **Waker.** While WAKER is clear, the receiver alone. While WAKER is set and DONE is not, nobody
-//!    writes it. When DONE is set over WAKER, it belongs to the sender. To replace it, the receiver clears
-//!    WAKER first; if it finds DONE in that exchange, it leaves the waker alone.
-//! 3. **Memory.** The side that finds the other one's GONE bit frees it. Setting its own GONE bit is a side's
-//!    last access. The receiver sets RECEIVER_GONE only by an exchange that sees no DONE, or after it has
-//!    taken the value; so a sender that finds RECEIVER_GONE beside its own DONE has nobody left to wait for.
+//! 1. **Value.** Before DONE it belongs to the sender. With VALUE set it belongs to the receiver, unless RECEIVER_GONE
+//!    came first: then the sender takes it back.
+//! 2. **Waker.** While WAKER is clear, it belongs to the receiver. While WAKER is set and DONE is not, nobody writes it.
+//!    When DONE is set over WAKER, it belongs to the sender. To replace the waker, the receiver clears WAKER first; if
+//!    it finds DONE in that exchange, it leaves the waker alone.
+//! 3. **Memory.** The side that finds the other side's GONE bit frees it. Setting its own GONE bit is a side's last
+//!    access. The receiver sets RECEIVER_GONE only by an exchange that sees no DONE, or after it has taken the value. So
+//!    a sender that finds RECEIVER_GONE beside its own DONE is alone.
 //!
-//! **No wake-up is lost.** The receiver sets WAKER and the sender sets DONE by read-modify-writes of one
-//! word. Whichever comes second sees the other: the sender wakes, or the receiver takes the value.
+//! **No wake-up is lost.** The receiver sets WAKER and the sender sets DONE by read-modify-writes of one word. The second
+//! one sees the first: the sender wakes, or the receiver takes the value.
 //!
-//! The bug that this order avoids: a receiver that is dropped while the sender still reads the waker, frees
-//! the memory under it (`oneshot` 0.1.11 to 0.2.1). Here DONE does not free anything; only both GONE bits do.
+//! The order avoids a known bug (`oneshot` 0.1.11 to 0.2.1): a receiver that is dropped while the sender still reads the
+//! waker frees the memory under it. Here DONE frees nothing; only both GONE bits do.
 //!
-//! Source: tokio's `sync::oneshot` (one state word, wakers owned by bits), with the reference count of its
-//! `Arc` replaced by the two GONE bits.
+//! Source: tokio's `sync::oneshot` (one state word, wakers owned by bits), with two GONE bits in place of the reference
+//! count of its `Arc`.
 
 use std::{
     alloc::{Layout, handle_alloc_error},
@@ -85,21 +85,21 @@ impl<T> Slot<T> {
     }
 
     /// # Safety
-    /// Both sides are gone, and what the slot held was moved out.
+    /// Both sides are gone, and the slot's content was moved out.
     #[inline]
     unsafe fn free(slot: NonNull<Self>) {
         // SAFETY: the caller's promise. Only loom's types have anything to drop.
         unsafe { slot.drop_in_place() };
         match Self::KIND {
-            // SAFETY: it was taken with this kind, and nobody uses it any more.
+            // SAFETY: it was taken with this kind, and both sides are gone.
             Some(kind) => unsafe { memory::put(slot.cast(), kind) },
-            // SAFETY: it was allocated with this layout, and nobody uses it any more.
+            // SAFETY: it was allocated with this layout, and both sides are gone.
             None => unsafe { std::alloc::dealloc(slot.as_ptr().cast(), Layout::new::<Self>()) },
         }
     }
 
     /// # Safety
-    /// The value is there and the caller's (rule 1); it is not read again.
+    /// The value is present and belongs to the caller (rule 1), who does not read it again.
     unsafe fn take_value(&self) -> T {
         // SAFETY: the caller's promise.
         self.value
@@ -107,7 +107,7 @@ impl<T> Slot<T> {
     }
 
     /// # Safety
-    /// The waker is there and the caller's (rule 2); it is not read again.
+    /// The waker is present and belongs to the caller (rule 2), who does not read it again.
     unsafe fn take_waker(&self) -> Waker {
         // SAFETY: the caller's promise.
         self.waker
@@ -115,19 +115,19 @@ impl<T> Slot<T> {
     }
 }
 
-/// The sending side: sends one value, or tells the receiver by its drop that none will come.
+/// The sending side: sends one value. Dropped without, it tells the receiver that none will come.
 pub struct Sender<T>(NonNull<Slot<T>>);
 
-/// The receiving side: a value once, `None` if the sender was dropped without one.
+/// The receiving side: receives the value, or `None` if the sender was dropped without one.
 pub struct Receiver<T>(Option<NonNull<Slot<T>>>);
 
-// SAFETY: the two sides share a slot whose parts are handed over through its state word (rules 1 to 3).
+// SAFETY: the two sides share a slot, whose state word passes its parts between them (rules 1 to 3).
 unsafe impl<T: Send> Send for Sender<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Receiver<T> {}
-// SAFETY: a shared sender gives only `is_closed`, which reads the state word.
+// SAFETY: `&Sender` offers only `is_closed`, which reads the state word.
 unsafe impl<T: Send> Sync for Sender<T> {}
-// SAFETY: a shared receiver gives nothing.
+// SAFETY: `&Receiver` offers nothing.
 unsafe impl<T: Send> Sync for Receiver<T> {}
 
 /// A channel for one value.
@@ -146,7 +146,7 @@ impl<T> Sender<T> {
     /// Whether the receiver was dropped.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        // Ordering: Relaxed, a hint: `complete` sees it for certain.
+        // Ordering: Relaxed, a hint; `complete` decides.
         self.slot().state.load(Ordering::Relaxed) & RECEIVER_GONE != 0
     }
 
@@ -160,7 +160,7 @@ impl<T> Sender<T> {
         // SAFETY: rule 1: before DONE the value is ours.
         this.slot()
             .value
-            .with_mut(|place| unsafe { (*place).write(value) });
+            .with_mut(|cell| unsafe { (*cell).write(value) });
         // SAFETY: `ManuallyDrop` makes this the sender's only completion.
         match unsafe { Self::complete(this.0, VALUE) } {
             None => Ok(()),
@@ -168,7 +168,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Ends the sender's side. Returns the value if nobody is there to take it.
+    /// Ends the sender's side. Returns the value if the receiver is gone.
     ///
     /// # Safety
     /// Called once. With VALUE, the value was written.
@@ -176,8 +176,7 @@ impl<T> Sender<T> {
     unsafe fn complete(pointer: NonNull<Slot<T>>, value_bit: u32) -> Option<T> {
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
-        // Ordering: Release, what was written is seen by who finds DONE. Relaxed on failure: `complete_seen`
-        // acquires.
+        // Ordering: Release: the receiver that finds DONE sees the value. Relaxed on failure: `complete_seen` acquires.
         let unseen = slot.state.compare_exchange(
             0,
             DONE | SENDER_GONE | value_bit,
@@ -201,7 +200,7 @@ impl<T> Sender<T> {
         // Ordering: AcqRel: releases the value, acquires the receiver's waker.
         let before = slot.state.fetch_or(DONE | value_bit, Ordering::AcqRel);
         if before & RECEIVER_GONE != 0 {
-            // SAFETY: rule 1: the receiver was gone before DONE, so what is there is ours; rule 3.
+            // SAFETY: rule 1: the receiver was gone before DONE, so the value is ours; rule 3.
             return unsafe {
                 let value = (value_bit != 0).then(|| slot.take_value());
                 Slot::free(pointer);
@@ -210,10 +209,10 @@ impl<T> Sender<T> {
         }
         // SAFETY: rule 2: DONE over WAKER makes the waker ours.
         let waker = (before & WAKER != 0).then(|| unsafe { slot.take_waker() });
-        // Ordering: AcqRel: our accesses come before the receiver's freeing, or its accesses before ours.
+        // Ordering: AcqRel: our accesses come before the receiver frees, or its accesses before we do.
         let before = slot.state.fetch_or(SENDER_GONE, Ordering::AcqRel);
         if before & RECEIVER_GONE != 0 {
-            // SAFETY: rule 3: the receiver has taken what was there, and is gone.
+            // SAFETY: rule 3: the receiver has taken the value, and is gone.
             unsafe { Slot::free(pointer) };
         }
         if let Some(waker) = waker {
@@ -225,24 +224,24 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // SAFETY: `send` has not completed it: it keeps the sender from being dropped.
+        // SAFETY: `send` did not complete it: it prevents the drop of its sender.
         let value = unsafe { Self::complete(self.0, 0) };
         debug_assert!(value.is_none(), "no value was sent");
     }
 }
 
 impl<T> Receiver<T> {
-    /// The value, or `None` if the sender was dropped without one. While neither has happened, `waker` is
-    /// woken when it does; a waker of an earlier poll is forgotten.
+    /// The value, or `None` if the sender was dropped without one. Until then the call stores the context's waker, in
+    /// place of that of an earlier poll, and the sender wakes it.
     ///
     /// # Panics
-    /// If polled again after it was ready.
+    /// If polled again after it returned `Ready`.
     #[inline]
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         let pointer = self.0.expect("not polled after it was ready");
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
-        // Ordering: Acquire pairs with the sender's Release: the value is there.
+        // Ordering: Acquire pairs with the sender's Release: the value is visible.
         let state = slot.state.load(Ordering::Acquire);
         if state & DONE == 0 && self.register(slot, state, context.waker()) {
             return Poll::Pending;
@@ -250,10 +249,10 @@ impl<T> Receiver<T> {
         Poll::Ready(self.take())
     }
 
-    /// The value if it is there; `Err` while the sender has neither sent nor been dropped.
+    /// The value, or `None` if the sender was dropped without one; `Err` before that.
     ///
     /// # Panics
-    /// If called after it gave a value.
+    /// If called again after it returned `Ok`.
     #[expect(clippy::result_unit_err, reason = "there is one reason")]
     pub fn try_recv(&mut self) -> Result<Option<T>, ()> {
         let pointer = self.0.expect("not received twice");
@@ -269,7 +268,7 @@ impl<T> Receiver<T> {
     /// Stores the waker. `false` if the sender is done.
     fn register(&self, slot: &Slot<T>, state: u32, waker: &Waker) -> bool {
         if state & WAKER != 0 {
-            // SAFETY: rule 2: nobody writes a waker that was stored; the comparison follows no pointer.
+            // SAFETY: rule 2: nobody writes a stored waker; the comparison follows no pointer.
             let is_same = slot
                 .waker
                 .with(|known| unsafe { (*known).assume_init_ref().will_wake(waker) });
@@ -277,9 +276,9 @@ impl<T> Receiver<T> {
                 return true;
             }
         }
-        // Cloned first: it may panic, and then nothing has changed.
+        // Cloned first: if that panics, nothing has changed.
         let waker = waker.clone();
-        // Dropped last: its drop may panic.
+        // Dropped last, because its drop may panic.
         let mut _old = None;
         if state & WAKER != 0 {
             _old = self.unregister(slot);
@@ -288,9 +287,8 @@ impl<T> Receiver<T> {
             }
         }
         // SAFETY: rule 2: WAKER is clear.
-        slot.waker
-            .with_mut(|place| unsafe { (*place).write(waker) });
-        // Ordering: AcqRel: releases the waker, acquires the value if it was sent meanwhile.
+        slot.waker.with_mut(|cell| unsafe { (*cell).write(waker) });
+        // Ordering: AcqRel: releases the waker; acquires the value if it was sent meanwhile.
         let before = slot.state.fetch_or(WAKER, Ordering::AcqRel);
         if before & DONE == 0 {
             return true;
@@ -300,28 +298,28 @@ impl<T> Receiver<T> {
         false
     }
 
-    /// Takes the stored waker back. `None` if the sender is done, and has it.
+    /// Takes the stored waker back. `None` if the sender is done and owns it.
     fn unregister(&self, slot: &Slot<T>) -> Option<Waker> {
-        // Ordering: AcqRel: our later writes come after it, and the value is there if DONE is.
+        // Ordering: AcqRel: our later writes come after it, and with DONE the value is visible.
         let before = slot.state.fetch_and(!WAKER, Ordering::AcqRel);
         // SAFETY: rule 2: WAKER is clear again, without DONE.
         (before & DONE == 0).then(|| unsafe { slot.take_waker() })
     }
 
-    /// Takes what the sender left, after DONE was seen, and ends this side.
+    /// Takes the value, after DONE was seen, and ends this side.
     fn take(&mut self) -> Option<T> {
         let pointer = self.0.take()?;
         // SAFETY: rule 3: this side is not gone.
         let slot = unsafe { pointer.as_ref() };
-        // Ordering: Acquire, as in `poll_recv`; and if SENDER_GONE is there, so are the sender's accesses.
+        // Ordering: Acquire, as in `poll_recv`; with SENDER_GONE it also orders the sender's accesses before ours.
         let state = slot.state.load(Ordering::Acquire);
-        // SAFETY: rule 1: DONE with VALUE makes it ours.
+        // SAFETY: rule 1: DONE with VALUE makes the value ours.
         let value = (state & VALUE != 0).then(|| unsafe { slot.take_value() });
         let is_alone = state & SENDER_GONE != 0
             // Ordering: AcqRel, as the sender's SENDER_GONE.
             || slot.state.fetch_or(RECEIVER_GONE, Ordering::AcqRel) & SENDER_GONE != 0;
         if is_alone {
-            // SAFETY: rule 3: both sides are gone, the value and the waker were taken.
+            // SAFETY: rule 3: both sides are gone; value and waker were taken.
             unsafe { Slot::free(pointer) };
         }
         value
@@ -335,16 +333,16 @@ impl<T> Drop for Receiver<T> {
         let slot = unsafe { pointer.as_ref() };
         // Ordering: Acquire, as in `poll_recv`.
         let mut state = slot.state.load(Ordering::Acquire);
-        // Dropped last: its drop may panic.
+        // Dropped last, because its drop may panic.
         let mut _waker = None;
         if state & (DONE | WAKER) == WAKER {
-            // A sender that comes much later must not keep the receiver's task until then.
+            // A sender that completes much later must not keep the receiver's task alive until then.
             _waker = self.unregister(slot);
             // Ordering: as above.
             state = slot.state.load(Ordering::Acquire);
         }
         while state & DONE == 0 {
-            // Ordering: AcqRel: our accesses come before the sender's freeing. Acquire on failure, as above.
+            // Ordering: AcqRel: our accesses come before the sender frees. Acquire on failure, as above.
             match slot.state.compare_exchange(
                 state,
                 state | RECEIVER_GONE,

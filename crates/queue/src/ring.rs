@@ -1,113 +1,107 @@
-//! The ring: a fixed array of slots, reused lap after lap, under a hard bound; many producers, one
-//! consumer. For actors on a thread of their own, whose bounds are some thousands.
+//! The ring: a fixed array of slots, reused lap after lap, under a hard bound; many producers, one consumer. For actors
+//! on a thread of their own, with bounds of some thousands.
 //!
 //! ```text
 //!         published head     head              tail            published head + bound
 //!               v             v                 v                        v
-//!   ── free ────┬─ passed, ───┬──── queued ─────┬──── free in this lap ──┴── not yet ──>  index
-//!               │ not told yet│                 │
+//!   ── free ────┬── passed, ──┬──── queued ─────┬──── free in this lap ──┴── not yet ──>  index
+//!               │ unpublished │                 │
 //!
 //!   published head <= head <= tail <= published head + bound
-//!   slot of an index = index * SCATTER modulo the number of slots, which is not below the bound
+//!   slot of an index = index * SCATTER modulo the number of slots, which is at least the bound
 //! ```
 //!
-//! A push claims an index by a compare-and-swap of the tail, writes the value into the slot and
-//! publishes its mark. A pop has no read-modify-write: the head is private to the consumer, which
-//! resets the mark of each slot that it passes and publishes the head once per batch
-//! ([`Ring::publish`]; a narrow ring's at each pop). A full ring is seen against the published head,
-//! of which producers keep a copy (`head_seen`) beside the tail: they read the consumer's cache line
-//! only when the ring looks full against the copy, once per lap while the consumer keeps up.
+//! A push reserves an index by a compare-and-swap of the tail, writes the value into the slot and publishes its mark. A
+//! pop has no read-modify-write: the head is private to the consumer, which resets the mark of each slot it passes and
+//! publishes the head once per batch ([`Ring::publish`]; in a narrow ring at each pop). Producers compare with the
+//! published head. They keep a copy of it (`head_seen`) beside the tail and read the consumer's cache line only when
+//! the ring looks full against the copy: once per lap while the consumer keeps up.
 //!
-//! **Closing** sets the tail's top bit, and no claim succeeds from then on: the tail stays where it
-//! was, so what lies below it has been accepted, and the consumer drains exactly that. The next two
-//! bits are the barriers'. A tail with any of these bits is larger than `head + bound`, so producers
-//! need no test for them unless the ring looks full.
+//! **Closing** sets the tail's top bit, and no later reservation succeeds. The tail stays where it was: everything below
+//! it is accepted, and the consumer drains exactly that. The next two bits are the barriers. A tail with any of these
+//! bits is larger than `head + bound`, so producers test them only when the ring looks full.
 //!
 //! # Why reusing slots is sound
 //!
-//! Let *i* be the index a producer claims, in the slot that index *i - slots* had a lap before.
-//! 1. It claims *i* only after it has read a head above *i - bound*, hence above *i - slots*, from the
-//!    published head or from `head_seen`. Every head in `head_seen` was published before; that an
-//!    older one may overwrite a newer one only makes the ring look full, and then it is read again.
-//! 2. The consumer publishes a head with Release after it has moved the values below it out and reset
-//!    their marks. A producer loads it with Acquire and hands it on through `head_seen` with Release
-//!    to the next one's Acquire. So all that was done in the slot a lap before happens before the
-//!    claim, and the mark is EMPTY.
-//! 3. The tail only grows, so that no other producer claims *i*; the slot is the claimer's own until
-//!    it stores the mark with Release.
-//! 4. The consumer loads the mark with Acquire. It has stored EMPTY itself since the lap before, and
-//!    cannot see an older mark again: what it finds there is *i*'s mark, EMPTY, or the mark that it
-//!    stored itself when it moved a queued value up (`take_first`).
-//! 5. A value that was popped in place stays in its slot until the next consumer call. A wide ring
-//!    publishes no head before that call; a narrow one does, but has more slots than its bound, so
-//!    that the slot behind the published head is not claimed.
+//! Let *i* be the index a producer reserves, in the slot that index *i - slots* had a lap before.
+//! 1. It reserves *i* only after it has read a head above *i - bound*, hence above *i - slots*, from the published head
+//!    or from `head_seen`. Every head in `head_seen` was published before. An older one may overwrite a newer one; that
+//!    only makes the ring look full, and then the published head is read again.
+//! 2. The consumer publishes a head with Release, after it has moved the values below it out and reset their marks. A
+//!    producer loads it with Acquire, and passes it on through `head_seen` with Release to the next producer's Acquire.
+//!    So all accesses to the slot a lap before happen before the reservation, and the mark is EMPTY.
+//! 3. The tail only grows, so no other producer reserves *i*. The slot belongs to its producer until it stores the mark
+//!    with Release.
+//! 4. The consumer loads the mark with Acquire. It has itself stored EMPTY since the lap before and cannot see an older
+//!    mark again. It finds *i*'s mark, EMPTY, or the mark that it stored itself when it moved a queued value
+//!    (`take_first`).
+//! 5. A value that was popped in place stays in its slot until the next consumer call. A wide ring publishes no head
+//!    before that call. A narrow ring does, but has more slots than its bound, so the slot behind the published head is
+//!    not reserved.
 //!
-//! # What differs from a lane
+//! # Differences from a lane
 //!
-//! - All memory is taken at the beginning: 64 bytes per slot or more, even of an idle actor.
-//! - An index is claimed by compare-and-swap, after looking: a place past the end cannot become a
-//!   hole, because its slot still holds a value. A single producer never repeats the loop; several
-//!   back off from each other.
-//! - No gate: looking costs nothing, as `head_seen` lies on the cache line that the claim needs.
-//! - Nothing is linked or freed on the way, and nothing is fetched ahead: a consumer that looks a few
-//!   slots ahead takes away the lines that the producer is about to write, and so does a processor
-//!   that guesses them. So neighbouring indices are scattered over the slots, as folly's `MPMCQueue`
-//!   does with its stride. Measured, that cuts the cost of a message by a fifth with a consumer that
+//! - All memory is allocated at the start: at least 64 bytes per slot, also for an idle actor.
+//! - An index is reserved by compare-and-swap, after the check: an index past the end cannot become a hole, because its
+//!   slot still holds a value. A single producer never repeats the loop; several back off from each other.
+//! - There is no gate: the check is free, because `head_seen` shares the cache line that the reservation needs.
+//! - Nothing is linked, freed or prefetched. A consumer that prefetches takes the lines that the producer is about to
+//!   write, and so does a processor that guesses them. Therefore neighbouring indices are scattered over the slots, as
+//!   in folly's `MPMCQueue` with its stride. Measured, that cuts the cost of a message by a fifth with a consumer that
 //!   is close behind, and by two thirds with one that lags.
 //!
-//! The claim is a SeqCst read-modify-write and `is_drained` reads the tail with SeqCst, as a lane's
-//! are: the scheduler's proof that no message is left behind builds on these two.
+//! The reservation is a SeqCst read-modify-write and `is_drained` reads the tail with SeqCst, as in a lane: the
+//! scheduler's proof that no message is left behind relies on both.
 //!
-//! Sources: the LMAX Disruptor (slots claimed apart from their publication, the consumer's position
-//! cached by producers), Vyukov's bounded MPMC queue (a word per slot says whether it is filled), rtrb
-//! (fields apart by who writes them, the other side's index read only when the cached one is spent).
+//! Sources: the LMAX Disruptor (reservation apart from publication, the consumer's position cached by producers),
+//! Vyukov's bounded MPMC queue (a word per slot says whether it is filled), rtrb (fields grouped by writer, the other
+//! side's index read only when the cached one is spent).
 
-use std::{fmt, mem::MaybeUninit, ops::Deref};
+use std::{fmt, mem::MaybeUninit, ops::Deref, ptr::NonNull};
 
 #[cfg(not(loom))]
 use crate::lane;
 use crate::{
-    Barrier, PLAIN_MARK, Popped, Refused, RingPlace, barrier,
-    block::{EMPTY, Slot},
+    Barrier, PLAIN_MARK, Permit, Popped, Refused, barrier,
+    block::{Content, EMPTY, HOLE, Slot},
     sync::{AtomicU64, Ordering, UnsafeCell, spin_loop},
 };
 
-/// Top bit of the tail: no further value is accepted.
+/// Top bit of the tail: the ring is closed.
 const CLOSED: u64 = 1 << 63;
-/// The bits of the tail that are not part of the index. All of them stop a newcomer.
+/// The tail's bits that are not part of the index. All of them stop a newcomer.
 const FLAGS: u64 = CLOSED | tail_bits(barrier::ALL);
-/// The flags that stop a sender that was let in from the waiters.
+/// The flags that stop a sender from the line of waiters.
 const FOR_WAITERS: u64 = CLOSED | tail_bits(Barrier::Pause.bit());
 
-/// Where the barriers' bits are in the tail.
+/// The barriers' bits in the tail.
 const fn tail_bits(barriers: u8) -> u64 {
     (barriers as u64) << 61
 }
 
 /// Up to this bound each pop publishes the head, as in a lane.
 #[cfg(not(loom))]
-pub(crate) const NARROW_BOUND_MAX: u64 = lane::NARROW_BOUND_MAX;
-/// So that a ring of two slots is a wide one.
+const NARROW_BOUND_MAX: u64 = lane::NARROW_BOUND_MAX;
+/// A ring of two slots is wide under loom.
 #[cfg(loom)]
-pub(crate) const NARROW_BOUND_MAX: u64 = 1;
+const NARROW_BOUND_MAX: u64 = 1;
 
-/// The longest pause of a producer that lost a claim to another one, in spin hints.
-const CLAIM_SPINS_MAX: u32 = 64;
+/// The longest pause after a lost compare-and-swap, in spin hints.
+const RESERVE_SPINS_MAX: u32 = 64;
 
-/// How far apart the slots of neighbouring indices are, modulo the number of slots. Odd, so that each
-/// slot has its turn once per lap; 2^32 divided by the golden ratio, so that in a ring of a thousand
-/// slots 175 indices pass before one is next to an earlier one in memory.
+/// The distance between the slots of neighbouring indices, modulo the number of slots. Odd, so that a lap uses each slot
+/// once. 2^32 divided by the golden ratio: in a ring of a thousand slots 175 indices pass before one is adjacent to an
+/// earlier one in memory.
 const SCATTER: usize = 0x9E37_79B1;
 
-/// A slot on cache lines of its own: producer and consumer never write to the same one, unless
-/// they are in the same slot. Together with a 56-byte value it fills one.
+/// A slot on its own cache lines, so that producer and consumer write to the same line only in the same slot. With a
+/// 56-byte value it fills one line.
 #[repr(align(64))]
-pub(crate) struct CacheLine<T>(T);
+struct CacheLine<T>(T);
 
-/// What one side writes, away from the other's: two lines, because adjacent lines are fetched in
-/// pairs.
+/// Keeps the fields of one side apart from the other's. Two lines, because adjacent lines are fetched in pairs.
 #[repr(align(128))]
-pub(crate) struct CacheLinePair<T>(pub(crate) T);
+struct CacheLinePair<T>(T);
 
 impl<T> Deref for CacheLinePair<T> {
     type Target = T;
@@ -118,13 +112,13 @@ impl<T> Deref for CacheLinePair<T> {
     }
 }
 
-/// What producers write.
-pub(crate) struct Producers {
+/// Written by producers.
+struct Producers {
     tail: AtomicU64,
-    /// A head that one of them read, see the module's rule 1.
+    /// A published head that one of them read (rule 1).
     head_seen: AtomicU64,
-    /// Indices that were claimed but hold nothing, because their place was given up.
-    pub(crate) holes: AtomicU64,
+    /// Indices that were reserved and never filled.
+    holes: AtomicU64,
 }
 
 /// A bounded queue over a fixed array with many producers and one consumer.
@@ -132,25 +126,25 @@ pub(crate) struct Producers {
 pub struct Ring<T> {
     slots: Box<[CacheLine<Slot<T>>]>,
     bound: u64,
-    pub(crate) producers: CacheLinePair<Producers>,
+    producers: CacheLinePair<Producers>,
     /// Written by the consumer, read by producers that find the ring full.
-    pub(crate) head_published: CacheLinePair<AtomicU64>,
-    /// The consumer's own.
-    pub(crate) head: CacheLinePair<UnsafeCell<u64>>,
+    head_published: CacheLinePair<AtomicU64>,
+    /// The consumer's.
+    head: CacheLinePair<UnsafeCell<u64>>,
 }
 
-// SAFETY: values move from producer to consumer through slots whose mark is stored with Release and
-// loaded with Acquire; the consumer's part is touched only under the contract of the unsafe methods.
+// SAFETY: values move from producer to consumer through slots whose mark is stored with Release and loaded with
+// Acquire. Only the unsafe methods touch the consumer's part, under their contract.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// The largest bound; beyond it a slip of the pen is more likely than a need.
+    /// The largest bound. A larger one is probably a typing error.
     pub const BOUND_MAX: u64 = 1 << 30;
 
-    /// An empty ring that holds at most `bound` values, exactly. The number of its slots, allocated
-    /// here, is the next power of two: not below the bound, and above it if the bound is at most 255.
+    /// An empty ring that holds exactly `bound` values. It allocates the next power of two of slots: at least the bound,
+    /// and more than the bound if that is at most 255.
     ///
     /// # Panics
     /// If `bound` is 0 or above [`Ring::BOUND_MAX`].
@@ -160,7 +154,7 @@ impl<T> Ring<T> {
             "a ring's bound is 1..={}, not {bound}",
             Self::BOUND_MAX
         );
-        // Rule 5: one slot more for the value that the consumer has popped in place.
+        // Rule 5: one more slot for the value that the consumer has popped in place.
         let spare = u64::from(bound <= NARROW_BOUND_MAX);
         let slots = (bound + spare).next_power_of_two();
         let slot = |_| {
@@ -188,12 +182,12 @@ impl<T> Ring<T> {
         self.bound
     }
 
-    /// The slot that `index` has in its lap.
+    /// The slot of `index` in its lap.
     #[inline(always)]
-    pub(crate) fn slot(&self, index: u64) -> &Slot<T> {
-        let place = (index as usize).wrapping_mul(SCATTER) & (self.slots.len() - 1);
+    fn slot(&self, index: u64) -> &Slot<T> {
+        let position = (index as usize).wrapping_mul(SCATTER) & (self.slots.len() - 1);
         // SAFETY: below the length, which is a power of two.
-        &unsafe { self.slots.get_unchecked(place) }.0
+        &unsafe { self.slots.get_unchecked(position) }.0
     }
 
     /// Appends a value; see [`Ring::push_with`].
@@ -204,9 +198,8 @@ impl<T> Ring<T> {
         self.push_with(value, |_| PLAIN_MARK)
     }
 
-    /// Appends a value with the mark that `mark` makes of its index, and returns the index.
-    /// The claim is a SeqCst read-modify-write: what the caller loads (SeqCst) afterwards is at
-    /// least as new as what the consumer wrote before it found the ring [`Popped::Empty`].
+    /// Appends a value with the mark that `mark` computes from its index, and returns the index. Its ordering is that of
+    /// [`Lane::push_with`](crate::Lane::push_with).
     ///
     /// # Errors
     /// [`Refused::Full`] at the bound or at a [`Barrier`], [`Refused::Closed`] after [`Ring::close`].
@@ -215,12 +208,11 @@ impl<T> Ring<T> {
         self.push_unless(FLAGS, value, mark)
     }
 
-    /// As [`Ring::push_with`], for a sender that was let in from a queue of waiters: it passes
-    /// [`Barrier::Waiters`]. The bound holds for it as for all.
+    /// Like [`Ring::push_with`], for a sender from the line of waiters: it passes [`Barrier::Waiters`], but not the
+    /// bound.
     ///
     /// # Errors
-    /// [`Refused::Full`] at the bound or while [`Barrier::Pause`] is raised, [`Refused::Closed`] after
-    /// [`Ring::close`].
+    /// [`Refused::Full`] at the bound or at [`Barrier::Pause`], [`Refused::Closed`] after [`Ring::close`].
     pub fn push_past_waiters(
         &self,
         value: T,
@@ -237,77 +229,80 @@ impl<T> Ring<T> {
         mark: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Refused<T>> {
         match self.reserve_unless(stops) {
-            Ok(place) => {
-                let index = place.index();
+            Ok(permit) => {
+                let index = permit.index();
                 // SAFETY: `write` initialises the value.
-                unsafe { place.fill(mark(index), |slot| slot.write(value)) };
+                unsafe { permit.fill(mark(index), |slot| slot.write(value)) };
                 Ok(index)
             }
-            Err(Refused::Full(())) => Err(Refused::Full(value)),
-            Err(Refused::Closed(())) => Err(Refused::Closed(value)),
+            Err(refused) => Err(refused.with(value)),
         }
     }
 
-    /// Claims a place for one value, which must be filled: until it is, the consumer cannot pass it.
-    /// What [`Ring::push_with`] says of errors and of ordering holds here. For values that are built
-    /// in place.
+    /// Reserves a slot for a value that is built in place. The consumer cannot pass the slot until it is filled.
+    /// Ordering and errors are those of [`Ring::push_with`].
     ///
     /// # Errors
     /// As [`Ring::push_with`], without a value.
     #[inline]
-    pub fn reserve(&self) -> Result<RingPlace<'_, T>, Refused<()>> {
+    pub fn reserve(&self) -> Result<Permit<'_, T>, Refused<()>> {
         self.reserve_unless(FLAGS)
     }
 
     #[inline(always)]
-    fn reserve_unless(&self, stops: u64) -> Result<RingPlace<'_, T>, Refused<()>> {
+    fn reserve_unless(&self, stops: u64) -> Result<Permit<'_, T>, Refused<()>> {
         let mut spins = 1;
         loop {
-            // Ordering: Acquire: who is refused sees what was done before the ring was closed, or a
-            // barrier raised.
+            // Ordering: Acquire: a refused producer sees everything before the close, or before the barrier was
+            // raised.
             let tail = self.producers.tail.load(Ordering::Acquire);
-            // A flag that stops it makes the index larger than any head plus bound: one comparison
-            // tests the flags and the bound.
+            // A flag that stops this producer makes the index larger than any head plus bound: one comparison tests
+            // the flags and the bound.
             let index = tail & !(FLAGS & !stops);
-            if !self.has_room_for(index) {
+            if !self.has_capacity_for(index) {
                 return Err(if tail & CLOSED == 0 {
                     Refused::Full(())
                 } else {
                     Refused::Closed(())
                 });
             }
-            // Ordering: SeqCst, the claim: the producer's half of "publish, then look at the
-            // consumer's state" which the caller builds on. Relaxed on failure: it is loaded again.
-            let claim = self.producers.tail.compare_exchange_weak(
+            // Ordering: SeqCst, the producer's half of "publish, then read the consumer's state", on which the caller
+            // relies. Relaxed on failure: it is loaded again.
+            let reserved = self.producers.tail.compare_exchange_weak(
                 tail,
                 tail + 1,
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             );
-            if claim.is_ok() {
-                return Ok(RingPlace { ring: self, index });
+            if reserved.is_ok() {
+                return Ok(Permit {
+                    slot: self.slot(index),
+                    index,
+                    holes: &self.producers.holes,
+                    walkers: None,
+                });
             }
             for _ in 0..spins {
                 spin_loop();
             }
-            spins = (spins * 2).min(CLAIM_SPINS_MAX);
+            spins = (spins * 2).min(RESERVE_SPINS_MAX);
         }
     }
 
-    /// Whether `index` lies below the bound: if so, its slot is free (rules 1 and 2).
+    /// Whether `index` is below the bound: if so, its slot is free (rules 1 and 2).
     #[inline]
-    fn has_room_for(&self, index: u64) -> bool {
-        // Ordering: Acquire pairs with the Release in `look_at_head`, rule 2.
+    fn has_capacity_for(&self, index: u64) -> bool {
+        // Ordering: Acquire pairs with the Release in `read_head`, rule 2.
         let seen = self.producers.head_seen.load(Ordering::Acquire);
-        index < seen + self.bound || self.look_at_head(index, seen)
+        index < seen + self.bound || self.read_head(index, seen)
     }
 
     #[cold]
-    fn look_at_head(&self, index: u64, seen: u64) -> bool {
+    fn read_head(&self, index: u64, seen: u64) -> bool {
         // Ordering: Acquire pairs with the Release in `publish`, rule 2.
         let head = self.head_published.load(Ordering::Acquire);
         if head != seen {
-            // Ordering: Release hands on what the load acquired, rule 2.
+            // Ordering: Release passes on what the load acquired, rule 2.
             self.producers.head_seen.store(head, Ordering::Release);
         }
         index < head + self.bound
@@ -315,7 +310,7 @@ impl<T> Ring<T> {
 
     /// Raises a barrier, if it is not raised.
     pub fn raise(&self, barrier: Barrier) {
-        // Ordering: SeqCst, in one order with the claims; Release pairs with the Acquire of `reserve`.
+        // Ordering: SeqCst, in one order with the reservations; Release pairs with the Acquire of `reserve`.
         self.producers
             .tail
             .fetch_or(tail_bits(barrier.bit()), Ordering::SeqCst);
@@ -337,40 +332,228 @@ impl<T> Ring<T> {
 
     /// Refuses all further values. `true` for the call that closed the ring.
     pub fn close(&self) -> bool {
-        // Ordering: SeqCst, one order of all claims: those before are accepted, later ones not.
+        // Ordering: SeqCst, in one order with the reservations: earlier ones are accepted, later ones are not.
         let tail = self.producers.tail.fetch_or(CLOSED, Ordering::SeqCst);
         tail & CLOSED == 0
     }
 
     /// Whether [`Ring::close`] was called.
     pub fn is_closed(&self) -> bool {
-        // Ordering: SeqCst, so that it is in one order with the claims.
+        // Ordering: SeqCst, in one order with the reservations.
         self.producers.tail.load(Ordering::SeqCst) & CLOSED != 0
     }
 
-    /// The index behind the last one that was claimed.
+    /// The index after the last reserved one.
     #[inline]
-    pub(crate) fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         // Ordering: SeqCst, the consumer's half of the wake-up protocol.
         self.producers.tail.load(Ordering::SeqCst) & !FLAGS
     }
 
-    /// Values accepted and not yet taken, as of the consumer's last [`Ring::publish`]; never above
-    /// the bound. Anybody may ask at any time.
+    /// Values accepted and not yet taken, as of the consumer's last [`Ring::publish`]; never above the bound. May be
+    /// called from any thread.
     #[inline]
     pub fn depth(&self) -> u64 {
-        // The head first: it never passes a tail that is read after it. The tail may have gone on
+        // The head is read first, because it never passes a tail that is read after it. The tail may have advanced
         // with a newer head, hence the limit.
         // Ordering: Acquire, so that the tail is read after it.
         let head = self.head_published.load(Ordering::Acquire);
         self.end().saturating_sub(head).min(self.bound)
     }
 
-    /// Values accepted since the ring was made.
+    /// Values accepted since the ring was created.
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
         let holes = self.producers.holes.load(Ordering::Relaxed);
         self.end().saturating_sub(holes)
+    }
+
+    // The consumer's side.
+
+    /// Takes the value at the head.
+    ///
+    /// # Safety
+    /// As [`Lane::pop`](crate::Lane::pop).
+    #[inline]
+    pub unsafe fn pop(&self) -> Popped<T> {
+        self.head.with_mut(|head| {
+            // SAFETY: the caller is the only consumer.
+            let head = unsafe { &mut *head };
+            match self.pass_head(head) {
+                // SAFETY: the consumer has just passed the value, and moves it out at once.
+                Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
+                None if self.end() == *head => Popped::Empty,
+                None => Popped::Pending,
+            }
+        })
+    }
+
+    /// Like [`Ring::pop`], but leaves the value in its slot: the caller moves it out before the next consumer call on
+    /// the ring. Returns `None` for [`Popped::Empty`] and [`Popped::Pending`]; [`Ring::is_drained`] tells them apart.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`]; and the caller moves the value out, once.
+    #[inline]
+    pub unsafe fn pop_in_place(&self) -> Option<(NonNull<T>, u64)> {
+        // SAFETY: the caller is the only consumer.
+        self.head
+            .with_mut(|head| self.pass_head(unsafe { &mut *head }))
+    }
+
+    /// Whether [`Ring::pop`] would return a value.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`].
+    #[inline]
+    pub unsafe fn is_ready(&self) -> bool {
+        // SAFETY: the caller is the only consumer.
+        self.head
+            .with_mut(|head| self.slot_at_head(unsafe { &mut *head }).is_some())
+    }
+
+    /// Whether every reserved index has been consumed: tells [`Popped::Empty`] from [`Popped::Pending`]. It reads the
+    /// tail with SeqCst: after the caller has read its signals with SeqCst, it sees each reservation whose producer did
+    /// not see that read.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`].
+    pub unsafe fn is_drained(&self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.queued() == 0 }
+    }
+
+    /// The exact number of queued values. [`Ring::depth`] counts from the published head.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`].
+    pub unsafe fn queued(&self) -> u64 {
+        // SAFETY: the caller is the only consumer.
+        let head = self.head.with(|head| unsafe { *head });
+        self.end() - head
+    }
+
+    /// Steps past the value at the head, and returns its address and mark.
+    #[inline]
+    fn pass_head(&self, head: &mut u64) -> Option<(NonNull<T>, u64)> {
+        let (slot, mark) = self.slot_at_head(head)?;
+        // Ordering: Relaxed: the Release of the head orders it before the slot's next producer, rule 2.
+        slot.mark.store(EMPTY, Ordering::Relaxed);
+        *head += 1;
+        if self.bound() <= NARROW_BOUND_MAX {
+            // Ordering: Release, rule 2; rule 5 protects the value that is still in its slot.
+            self.head_published.store(*head, Ordering::Release);
+        }
+        let value = slot.value.with_mut(|cell| cell.cast::<T>());
+        // SAFETY: a slot's value is not null.
+        Some((unsafe { NonNull::new_unchecked(value) }, mark))
+    }
+
+    /// The slot at the head and its mark, if a value is published there. Steps over holes.
+    #[inline]
+    fn slot_at_head(&self, head: &mut u64) -> Option<(&Slot<T>, u64)> {
+        loop {
+            let slot = self.slot(*head);
+            // Ordering: Acquire pairs with the Release in `Permit::fill`, rule 4.
+            let mark = slot.mark.load(Ordering::Acquire);
+            match mark {
+                EMPTY => return None,
+                HOLE => {
+                    // Ordering: Relaxed, as in `pass_head`.
+                    slot.mark.store(EMPTY, Ordering::Relaxed);
+                    *head += 1;
+                }
+                _ => return Some((slot, mark)),
+            }
+        }
+    }
+
+    /// Publishes the head to producers. Returns the remaining depth, without the holes at the head.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`].
+    #[inline]
+    pub unsafe fn publish(&self) -> u64 {
+        // SAFETY: the caller is the only consumer.
+        self.head
+            .with_mut(|head| self.publish_head(unsafe { &mut *head }))
+    }
+
+    #[inline]
+    fn publish_head(&self, head: &mut u64) -> u64 {
+        let depth = self.end() - *head;
+        if depth != 0 {
+            return self.publish_past_holes(head);
+        }
+        // Ordering: Release pairs with the producers' Acquire loads of the head, rule 2.
+        self.head_published.store(*head, Ordering::Release);
+        depth
+    }
+
+    #[inline(never)]
+    fn publish_past_holes(&self, head: &mut u64) -> u64 {
+        let _ = self.slot_at_head(head);
+        // Ordering: Release, as above.
+        self.head_published.store(*head, Ordering::Release);
+        self.end() - *head
+    }
+
+    /// Takes the first published value that `matches`, and publishes the head: see
+    /// [`Lane::take_first`](crate::Lane::take_first).
+    ///
+    /// # Safety
+    /// As [`Ring::pop`].
+    pub unsafe fn take_first(&self, matches: impl FnMut(&T) -> bool) -> Option<T> {
+        self.head.with_mut(|head| {
+            // SAFETY: the caller is the only consumer.
+            let head = unsafe { &mut *head };
+            // SAFETY: as above.
+            let taken = unsafe { self.take_from(*head, matches) };
+            self.publish_head(head);
+            taken
+        })
+    }
+
+    /// # Safety
+    /// As [`Ring::pop`].
+    unsafe fn take_from(&self, head: u64, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut movable = head;
+        let found = (head..self.end()).find(|&index| {
+            let slot = self.slot(index);
+            // Ordering: Acquire pairs with the Release in `Permit::fill`.
+            match slot.mark.load(Ordering::Acquire) {
+                EMPTY => {
+                    // A producer is about to fill this slot: nothing can move into it.
+                    movable = index + 1;
+                    false
+                }
+                HOLE => {
+                    // SAFETY: the slots from `movable` on are published.
+                    let _ = unsafe { self.move_up(movable, index) };
+                    movable += 1;
+                    false
+                }
+                _ => slot
+                    .value
+                    // SAFETY: the mark says that a value is published here.
+                    .with(|cell| matches(unsafe { (*cell).assume_init_ref() })),
+            }
+        })?;
+        // SAFETY: as above; the content of `found` is a value.
+        Some(unsafe { self.move_up(movable, found).into_value() })
+    }
+
+    /// Moves the contents of the slots from `first` to `last` by one slot, leaves a hole at `first` and returns the
+    /// content of `last`.
+    ///
+    /// # Safety
+    /// As [`Ring::pop`]; the slots from `first` to `last` are published.
+    unsafe fn move_up(&self, first: u64, last: u64) -> Content<T> {
+        let mut content = Content::hole();
+        for index in first..=last {
+            // SAFETY: the caller's promise.
+            unsafe { content.swap(self.slot(index)) };
+        }
+        content
     }
 }
 

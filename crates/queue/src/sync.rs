@@ -1,4 +1,4 @@
-//! The one door through which this crate reaches atomics and cells, so that loom can replace them.
+//! All atomics and cells of this crate come from here, so that loom can replace them.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -13,7 +13,7 @@ pub(crate) use std::{
     sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
 
-/// `std::cell::UnsafeCell` with loom's interface, which records each access.
+/// `std::cell::UnsafeCell` with the interface of loom's, which records each access.
 #[cfg(not(loom))]
 #[derive(Debug)]
 #[repr(transparent)]

@@ -1,13 +1,13 @@
-//! The arguments of one request: its name first.
+//! The arguments of one request; the command's name is the first.
 
-/// Where an argument stands among the bytes of its request. A request is shorter than 4 GiB.
+/// The position of an argument in the bytes of its request. A request is shorter than 4 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     start: u32,
     end: u32,
 }
 
-impl Place {
+impl Span {
     /// `None` beyond 4 GiB.
     pub(crate) fn new(start: usize, end: usize) -> Option<Self> {
         let (start, end) = (start.try_into().ok()?, end.try_into().ok()?);
@@ -15,65 +15,47 @@ impl Place {
     }
 }
 
-/// The arguments of one request, where they stand.
+/// The arguments of one request, borrowed from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     bytes: &'a [u8],
-    places: &'a [Place],
+    spans: &'a [Span],
 }
 
 impl<'a> Arguments<'a> {
-    pub(crate) const fn new(bytes: &'a [u8], places: &'a [Place]) -> Self {
-        Self { bytes, places }
+    pub(crate) const fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.places.len()
+        self.spans.len()
     }
 
-    /// The argument with this number; the name is 0. Empty if there are fewer.
+    /// The argument at an index; the name is 0. Empty if there are fewer.
     pub(crate) fn get(&self, number: usize) -> &'a [u8] {
-        let place = self.places.get(number);
-        let bytes = place.and_then(|it| self.bytes.get(it.start as usize..it.end as usize));
+        let span = self.spans.get(number);
+        let bytes = span.and_then(|it| self.bytes.get(it.start as usize..it.end as usize));
         bytes.unwrap_or_default()
     }
 
-    /// From this number on.
+    /// The arguments from an index on.
     pub(crate) fn from(&self, number: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let arguments = *self;
         (number..self.len()).map(move |number| arguments.get(number))
     }
-
-    /// A copy that outlives the request.
-    pub(crate) fn to_kept(self) -> KeptArguments {
-        let mut bytes = Vec::new();
-        let places = self.from(0).filter_map(|argument| {
-            let start = bytes.len();
-            bytes.extend_from_slice(argument);
-            Place::new(start, bytes.len())
-        });
-        let places = places.collect();
-        KeptArguments {
-            bytes: bytes.into(),
-            places,
-        }
-    }
 }
 
-/// Arguments of a request that is carried out later.
-#[derive(Debug)]
-pub(crate) struct KeptArguments {
-    bytes: Box<[u8]>,
-    places: Box<[Place]>,
-}
-
-impl KeptArguments {
-    pub(crate) fn as_arguments(&self) -> Arguments<'_> {
-        Arguments::new(&self.bytes, &self.places)
+/// Parses a number as strictly as Redis: no blanks, plus sign or leading zeros.
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_strict = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', ..] => true,
+        _ => false,
+    };
+    // 19 digits and a sign.
+    if !is_strict || text.len() > 20 {
+        return None;
     }
-
-    /// The memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes.len() + size_of_val::<[Place]>(&self.places)
-    }
+    str::from_utf8(text).ok()?.parse().ok()
 }

@@ -1,35 +1,35 @@
-//! What a command is, and what it works with.
+//! Commands, their context, and their refusals.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use crate::{
-    arguments::Arguments,
-    inbox::Message,
-    integer::integer,
-    keyspace::NEVER_MS,
+    arguments::{Arguments, integer},
+    keyspace::{NEVER_MS, OutOfMemory},
     output::{Output, Protocol},
-    refusal::Refusal,
     session::Session,
     store::Store,
+    subscribers::Message,
 };
 
-/// What a command comes to: it has replied, or it is refused.
-pub(crate) type Outcome = Result<(), Refusal>;
+/// `Ok` if the command has replied; otherwise its refusal.
+pub(crate) type CommandResult = Result<(), Refusal>;
 
-/// An entry of the commands' table.
+/// An entry of the command table.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// In capitals; of a subcommand with the command before it, as in `CLIENT|ID`.
+    /// In capitals; a subcommand is written as `CLIENT|SETNAME`.
     pub(crate) name: &'static str,
-    /// With the name: so many arguments, or if negative at least so many.
+    /// Number of arguments including the name; negative means at least so many.
     pub(crate) arity: i32,
     pub(crate) action: Action,
 }
 
 #[derive(Debug)]
 pub(crate) enum Action {
-    Run(fn(&mut Call<'_>) -> Outcome),
-    /// The second argument says which of these, by what stands behind the bar.
+    Run(fn(&mut Call<'_>) -> CommandResult),
+    /// The second argument selects a subcommand.
     Container(&'static [Command]),
 }
 
@@ -37,7 +37,7 @@ impl Command {
     pub(crate) const fn new(
         name: &'static str,
         arity: i32,
-        run: fn(&mut Call<'_>) -> Outcome,
+        run: fn(&mut Call<'_>) -> CommandResult,
     ) -> Self {
         let action = Action::Run(run);
         Self {
@@ -67,7 +67,7 @@ impl Command {
     }
 }
 
-/// A command that is carried out.
+/// A command under execution.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) arguments: Arguments<'a>,
@@ -78,7 +78,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The argument with this number; the name is 0.
+    /// The argument at an index; the name is 0.
     pub(crate) fn argument(&self, number: usize) -> &'a [u8] {
         self.arguments.get(number)
     }
@@ -95,25 +95,30 @@ impl<'a> Call<'a> {
         Bytes::copy_from_slice(self.argument(number))
     }
 
-    /// Puts a value under a key, until then or for ever.
-    pub(crate) fn set(&mut self, key: &[u8], value: Bytes, expire_at_ms: Option<u64>) -> Outcome {
+    /// Sets a key, with an expiry or without.
+    pub(crate) fn set(
+        &mut self,
+        key: &[u8],
+        value: Bytes,
+        expire_at_ms: Option<u64>,
+    ) -> CommandResult {
         let expire_at_ms = expire_at_ms.unwrap_or(NEVER_MS);
         let stored = self.store.keyspace.set(key, value, expire_at_ms);
         Ok(stored?)
     }
 
-    /// Writes the messages that have come: they were published before what is replied next.
+    /// Writes pending messages, which were published before the next reply.
     pub(crate) fn deliver(&mut self) {
         deliver(self.session, self.output);
     }
 }
 
-/// Writes the messages that have come, as long as there is room.
+/// Writes pending messages, as far as the output has capacity.
 pub(crate) fn deliver(session: &Session, output: &mut Output) {
     let Some(inbox) = session.member.inbox() else {
         return;
     };
-    while output.has_room()
+    while output.has_capacity()
         && let Some(Message { channel, text }) = inbox.take()
     {
         output.push(3);
@@ -123,7 +128,45 @@ pub(crate) fn deliver(session: &Session, output: &mut Output) {
     }
 }
 
-/// Whether the client may use few commands, because replies and messages look alike to it.
+/// Whether the client may use only the commands for subscribers, because RESP2 does not distinguish messages from
+/// replies.
 pub(crate) fn is_only_listening(session: &Session, output: &Output) -> bool {
     output.protocol == Protocol::Resp2 && session.member.channel_count() > 0
+}
+
+/// An error reply with its code, in Redis' words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) Cow<'static, str>);
+
+impl Refusal {
+    pub(crate) const SYNTAX: Self = Self::of("ERR syntax error");
+    pub(crate) const INTEGER: Self = Self::of("ERR value is not an integer or out of range");
+    pub(crate) const LOGIN: Self = Self::of("NOAUTH Authentication required.");
+    pub(crate) const SCRIPT: Self = Self::of("NOSCRIPT No matching script. Please use EVAL.");
+
+    pub(crate) const fn of(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    /// `name` is a name of the command table.
+    pub(crate) fn arity(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        Self(format!("ERR wrong number of arguments for '{name}' command").into())
+    }
+
+    pub(crate) fn expire_time(name: &str) -> Self {
+        Self(format!("ERR invalid expire time in '{name}' command").into())
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<OutOfMemory> for Refusal {
+    fn from(_: OutOfMemory) -> Self {
+        Self::of("OOM command not allowed when used memory > 'maxmemory'.")
+    }
 }

@@ -1,10 +1,10 @@
-//! One connection, as an actor.
+//! The actor of one connection.
 //!
 //! ```text
 //!   ready ──▶ read ──▶ Dialogue ──▶ Outgoing ──▶ write
 //!               ▲          ▲            │
-//!               │          └── messages that others publish
-//!               └── not while write_bytes wait to be taken
+//!               │          └── published messages
+//!               └── stops at write_bytes of unread replies
 //! ```
 
 use std::{io, time::Duration};
@@ -12,25 +12,25 @@ use std::{io, time::Duration};
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
 use freeboard_net::poller::{Poller, mio::net::TcpStream};
-use freeboard_net::tcp::{Accepted, Arrived, Place, Socket};
+use freeboard_net::tcp::{Accepted, Arrived, ConnectionGuard, Socket};
 
 use crate::{dialogue::Dialogue, session::Session};
 
-/// The most bytes of one read.
+/// Bytes of one read at most.
 const READ_BYTES: usize = 64 << 10;
-/// Steps of one run, so that others have their turn.
+/// Steps of one run, so that other actors get their turn.
 const STEPS_MAX: usize = 64;
 
-/// A peer that was refused may still be sending: so much of it is read and thrown away, for so long, so that it
-/// can read the refusal before the connection is reset.
+/// A refused peer may still be sending. This many bytes are read and discarded, for this long, so that it can read
+/// the refusal before the connection is reset.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Where the connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// All is written; what still comes is thrown away, up to so many bytes.
+    /// Everything is written; input is discarded, up to this many bytes.
     Lingering(usize),
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Connection {
     socket: Option<Socket>,
     poller: Poller,
     dialogue: Dialogue,
-    /// What has come and is not done with.
+    /// Input that was not consumed.
     inbox: BytesMut,
-    /// Whether the inbox lacks the rest of a request, or is empty.
+    /// Whether the inbox has no complete request.
     is_hungry: bool,
     phase: Phase,
-    place: Place,
+    guard: ConnectionGuard,
 }
 
 impl Connection {
@@ -68,7 +68,7 @@ impl Connection {
             inbox: BytesMut::new(),
             is_hungry: true,
             phase: Phase::Open,
-            place: accepted.place,
+            guard: accepted.guard,
         }
     }
 
@@ -86,19 +86,19 @@ impl Connection {
     }
 
     fn over(&mut self, cx: &mut Context<Self>) {
-        // Closed at once, not when the actor is taken away.
+        // Close now, not when the actor is dropped.
         self.socket = None;
         cx.stop();
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Runs until it must wait.
     fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Over> {
         for _ in 0..STEPS_MAX {
-            let may_go_on = match self.phase {
+            let may_continue = match self.phase {
                 Phase::Open => self.step_open(cx)?,
                 Phase::Lingering(left) => self.step_lingering(left)?,
             };
-            if !may_go_on {
+            if !may_continue {
                 self.socket.as_mut().ok_or(Over)?.wait()?;
                 return Ok(());
             }
@@ -125,14 +125,14 @@ impl Connection {
         if self.dialogue.session.is_closing {
             return self.close(cx);
         }
-        if !self.dialogue.output.has_room() {
+        if !self.dialogue.output.has_capacity() {
             self.flush()?;
-            // Nothing is read meanwhile that would say that the peer has gone.
+            // Nothing is read here, so a vanished peer shows only as a failed socket.
             let has_failed = self.socket.as_ref().is_none_or(Socket::has_failed);
             if has_failed {
                 return Err(Over);
             }
-            return Ok(self.dialogue.output.has_room());
+            return Ok(self.dialogue.output.has_capacity());
         }
         if !self.is_hungry {
             let fed = self.dialogue.feed(&self.inbox);
@@ -143,7 +143,7 @@ impl Connection {
         self.fetch()
     }
 
-    /// Reads more. Whether anything came.
+    /// Reads. Returns whether anything arrived.
     fn fetch(&mut self) -> Result<bool, Over> {
         let socket = self.socket.as_mut().ok_or(Over)?;
         if !socket.is_readable() {
@@ -166,7 +166,7 @@ impl Connection {
         } = self;
         let arrived = socket.read(READ_BYTES, |bytes| {
             if inbox.is_empty() {
-                // Mostly whole requests: nothing is copied.
+                // Input is mostly complete requests, which need no copy.
                 let fed = dialogue.feed(bytes);
                 inbox.extend_from_slice(&bytes[fed.bytes..]);
                 *is_hungry = fed.is_hungry;
@@ -178,14 +178,14 @@ impl Connection {
         Ok(matches!(arrived, Arrived::Bytes(_) | Arrived::End))
     }
 
-    /// Ends this side once all is written.
+    /// Shuts down the write side once everything is written.
     fn close(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
         self.inbox = BytesMut::new();
         if !self.flush()? {
             return Ok(false);
         }
         let socket = self.socket.as_ref().ok_or(Over)?;
-        // Closed with something unread it would be reset, and what the peer has not read yet be lost.
+        // Closing a socket with unread input resets it, and loses replies that the peer has not read.
         if socket.is_ended() || socket.end().is_err() {
             return Err(Over);
         }
@@ -206,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Whether everything is written.
+    /// Writes. Returns whether everything is written.
     fn flush(&mut self) -> Result<bool, Over> {
         let socket = self.socket.as_mut().ok_or(Over)?;
         Ok(socket.write(&mut self.dialogue.output.outgoing)?)
@@ -222,7 +222,7 @@ impl Actor for Connection {
         self.socket = Some(Socket::accepted(stream, &self.poller, call));
         let message_came = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
         self.dialogue.session.member.listen_with(message_came);
-        self.place
+        self.guard
             .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.over(cx)));
         self.run(cx);
     }

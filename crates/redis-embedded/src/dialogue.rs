@@ -1,23 +1,20 @@
-//! What is said on one connection: requests in, replies out. Touches no socket.
+//! The requests and replies of one connection. Uses no socket.
 
 use std::sync::Arc;
 
 use crate::{
     arguments::Arguments,
-    clock,
-    command::{Action, Call, Command, deliver, is_only_listening},
+    command::{Action, Call, Command, CommandResult, Refusal, deliver, is_only_listening},
     commands,
-    malformed::Malformed,
     output::Output,
-    refusal::Refusal,
-    request_reader::RequestReader,
-    session::{Session, Transaction},
-    store::{Common, Store},
+    request_reader::{Malformed, RequestReader},
+    session::Session,
+    store::{Common, Store, now_ms},
 };
 
-/// Requests that are carried out under one lock, so that others have their turn.
+/// Requests executed per lock, so that other connections get their turn.
 const REQUESTS_MAX: usize = 256;
-/// Of a command that is not known, and of its arguments, so many bytes are repeated. Redis' own limit.
+/// Bytes of an unknown command, and of its arguments, in the error. Redis' limit.
 const REPEATED_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -28,12 +25,12 @@ pub(crate) struct Dialogue {
     common: Arc<Common>,
 }
 
-/// What a feeding came to.
+/// The result of `feed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fed {
-    /// Bytes that are done with. What is behind them is to be given again.
+    /// Bytes consumed. The rest must be passed again.
     pub(crate) bytes: usize,
-    /// Whether there is nothing left to do before more comes.
+    /// Whether more input is needed.
     pub(crate) is_hungry: bool,
 }
 
@@ -49,7 +46,7 @@ impl Dialogue {
         }
     }
 
-    /// Carries out what is there whole, as long as there is room for replies.
+    /// Executes the complete requests of the input, as far as the output has capacity.
     pub(crate) fn feed(&mut self, input: &[u8]) -> Fed {
         let common = self.common.clone();
         let mut store = common.store.lock();
@@ -66,15 +63,15 @@ impl Dialogue {
     }
 
     fn feed_locked(&mut self, input: &[u8], store: &mut Store) -> Fed {
-        let now_ms = clock::now_ms();
+        let now_ms = now_ms();
         let mut fed = Fed {
             bytes: 0,
             is_hungry: false,
         };
-        // Others publish under the same lock: nothing comes between the requests.
+        // Other connections publish under the same lock, so no message arrives between the requests.
         deliver(&self.session, &mut self.output);
         for _ in 0..REQUESTS_MAX {
-            if self.session.is_closing || !self.output.has_room() {
+            if self.session.is_closing || !self.output.has_capacity() {
                 return fed;
             }
             let rest = &input[fed.bytes..];
@@ -108,82 +105,55 @@ impl Dialogue {
         fed
     }
 
-    /// Counts what is kept until more comes, and `input_bytes` that were not taken.
+    /// Counts the memory of an unfinished request, and the `input_bytes` not consumed.
     fn hold(&mut self, input_bytes: usize) {
-        let transaction = self.session.transaction.as_ref();
-        let transaction_bytes = transaction.map_or(0, Transaction::bytes);
-        let bytes = input_bytes + self.reader.kept_bytes() + transaction_bytes;
+        let bytes = input_bytes + self.reader.kept_bytes();
         if !self.session.is_closing && !self.session.member.hold(bytes) {
             self.common.gauges.unfinished.add(1);
             self.close(Malformed::Unfinished);
         }
         if self.session.is_closing {
             self.reader = RequestReader::new(0);
-            self.session.transaction = None;
             self.session.member.hold(0);
         }
     }
 
-    /// Says why, and reads nothing more.
+    /// Replies with the reason, and reads nothing more.
     fn close(&mut self, why: Malformed) {
         self.session.is_closing = true;
         self.output.error(format!("ERR {why}").as_bytes());
     }
 
-    /// Writes messages that were published meanwhile.
+    /// Writes pending messages.
     pub(crate) fn deliver(&mut self) {
         deliver(&self.session, &mut self.output);
     }
 
-    /// Whether the client has left more unread than it is kept for.
+    /// Whether unread replies or messages exceed the limit.
     pub(crate) fn is_over(&self) -> bool {
         let inbox = self.session.member.inbox();
         self.output.is_over() || inbox.is_some_and(|inbox| inbox.is_over())
     }
 }
 
-/// Carries a request out, keeps it for the transaction, or refuses it.
+/// Executes a request or refuses it.
 fn take(call: &mut Call<'_>) {
-    // As Redis: a blank line is no request, nor is an empty array.
+    // Like Redis, this ignores blank lines and empty arrays.
     if call.arguments.len() == 0 {
         return;
     }
-    // A browser that was made to send commands sends these words first. Redis closes at them, too.
+    // A browser tricked into sending commands sends these words first. Redis closes the connection too.
     if call.is_word(0, "POST") || call.is_word(0, "Host:") {
         call.session.is_dropped = true;
         return;
     }
     call.store.commands += 1;
-    let command = match admit(call) {
-        Ok(command) => command,
-        Err(refusal) => return refuse(call, &refusal),
-    };
-    match &mut call.session.transaction {
-        Some(transaction) if !commands::ends_transaction(command) => {
-            let bytes_max = call.session.member.common().options.query_bytes_max;
-            if transaction.add(command, call.arguments, bytes_max) {
-                call.output.line(b"+QUEUED\r\n");
-            } else {
-                transaction.is_spoiled = true;
-                call.output.error(b"ERR the transaction is too large");
-            }
-        }
-        _ => run(command, call),
+    if let Err(refusal) = admit(call).and_then(|command| run(command, call)) {
+        call.output.error(refusal.0.as_bytes());
     }
 }
 
-fn refuse(call: &mut Call<'_>, refusal: &Refusal) {
-    if call.is_word(0, "EXEC") {
-        call.session.transaction = None;
-        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
-        let text = format!("EXECABORT Transaction discarded because of: {why}");
-        return call.output.error(text.as_bytes());
-    }
-    call.session.spoil();
-    call.output.error(refusal.0.as_bytes());
-}
-
-/// The command, if the client may use it now, and in this way.
+/// The command, if its arguments are valid and the client may use it now.
 fn admit(call: &Call<'_>) -> Result<&'static Command, Refusal> {
     let arguments = call.arguments;
     let command = find(arguments)?;
@@ -245,14 +215,10 @@ fn repeated(text: &[u8], bytes_max: usize) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Carries a command out, and replies.
-pub(crate) fn run(command: &'static Command, call: &mut Call<'_>) {
-    let outcome = match command.action {
+fn run(command: &'static Command, call: &mut Call<'_>) -> CommandResult {
+    match command.action {
         Action::Run(run) => run(call),
-        // One without a subcommand has too few arguments, and does not come here.
+        // `admit` has refused a container without a subcommand, because it has too few arguments.
         Action::Container(_) => Err(Refusal::arity(command.name)),
-    };
-    if let Err(refusal) = outcome {
-        call.output.error(refusal.0.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! The dialogue: any cut of what a client sends gives the same replies, and nothing is too strange.
+//! The dialogue: however input is cut, the replies are the same, and no input breaks it.
 
 use std::sync::Arc;
 
@@ -6,9 +6,8 @@ use proptest::{prelude::*, sample::Index};
 
 use crate::{
     dialogue::Dialogue,
-    member::Member,
     options::{EmbeddedOptions, Password},
-    session::Session,
+    session::{Member, Session},
     store::Common,
 };
 
@@ -26,7 +25,7 @@ fn dialogue(options: EmbeddedOptions) -> Dialogue {
     Dialogue::new(Session::new(1, member))
 }
 
-/// What is replied to bytes that come in `pieces`, and whether the dialogue goes on.
+/// The replies to bytes that arrive in `pieces`, and whether the dialogue continues.
 fn replies<'a>(
     options: &EmbeddedOptions,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -72,12 +71,9 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
         "GET",
         "set",
         "MGET",
-        "MSET",
         "DEL",
-        "INCR",
-        "APPEND",
-        "MULTI",
-        "EXEC",
+        "SETEX",
+        "EVAL",
         "SUBSCRIBE",
         "PUBLISH",
         "UNSUBSCRIBE",
@@ -100,7 +96,7 @@ fn inline() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(String::into_bytes)
 }
 
-/// Requests of which most mean something, and now and then one that is none.
+/// Mostly valid requests, and sometimes a malformed one.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let blank = prop::sample::select(vec!["\r\n", "*0\r\n", "*-1\r\n"]);
     let bad = prop::sample::select(vec!["*1\r\n:1\r\n", "*x\r\n", "*1\r\n$-1\r\n", "GET \"a\n"]);
@@ -113,7 +109,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(requests, 1..8).prop_map(|requests| requests.concat())
 }
 
-/// Bytes of which most mean something.
+/// Mostly meaningful bytes.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let known = b"*$0123456789-\r\n \"'GETget\\x".to_vec();
     let byte = prop_oneof![4 => prop::sample::select(known), 1 => any::<u8>()];

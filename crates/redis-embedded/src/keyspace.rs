@@ -1,29 +1,29 @@
-//! The keys: strings, each with the end of its time, within a bound in bytes.
+//! The keys: strings with an expiry, within a limit in bytes.
 //!
 //! ```text
-//!   table ──▶ entries, one behind the other: chosen by chance in one step, and walked by the sweep
+//!   table ──▶ dense array of entries: random access for evictions, scanned by the sweep
 //! ```
 //!
-//! What is over is removed when it is looked at, and by a sweep that looks at some in turn. Where there is no room
-//! for a value, entries make way: of five chosen by chance the one that was used longest ago, as Redis'
-//! `allkeys-lru` does.
+//! Expired keys are removed on access, and by a sweep. To stay within the limit, a write evicts the least recently
+//! used of five random entries, as Redis' `allkeys-lru` does.
+
+use std::hash::BuildHasher;
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
+use freeboard_flow::random;
 use indexmap::IndexMap;
 
-use crate::random::Random;
-
-/// A time that does not come.
+/// The expiry of a key without one.
 pub(crate) const NEVER_MS: u64 = u64::MAX;
 
-/// What an entry takes beside its key and its value, in bytes: its places in two tables that may have just grown
-/// to double their size, and what two allocations are rounded up by.
+/// Memory of an entry in addition to its key and value: its slots in two tables that may just have doubled, and the
+/// rounding of two allocations.
 const ENTRY_BYTES: usize = 224;
-/// Of so many entries the one that was used longest ago makes way.
+/// Random entries from which an eviction chooses.
 const SAMPLES: usize = 5;
 
-/// There is no room for a value, even with nothing beside it.
+/// The value alone exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfMemory;
 
@@ -34,7 +34,7 @@ pub(crate) struct Keyspace {
     bytes_max: usize,
     /// Uses so far.
     uses: u64,
-    /// Where the sweep goes on.
+    /// Position of the sweep.
     swept: usize,
     random: Random,
     pub(crate) counts: Counts,
@@ -44,11 +44,11 @@ pub(crate) struct Keyspace {
 struct Entry {
     value: Bytes,
     expire_at_ms: u64,
-    /// The use that was its last.
+    /// Number of its last use.
     used: u64,
 }
 
-/// What happened to entries.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: u64,
@@ -57,12 +57,12 @@ pub(crate) struct Counts {
     pub(crate) evicted: u64,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
-    /// Entries it looked at.
+    /// Entries checked.
     pub(crate) seen: usize,
-    /// Entries whose time was over.
+    /// Expired entries removed.
     pub(crate) expired: usize,
 }
 
@@ -83,17 +83,17 @@ impl Keyspace {
         }
     }
 
-    /// Entries, with those that are over and have not been looked at since.
+    /// Number of keys, including expired keys that were not removed yet.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The bytes that keys and values take, never more than the bound.
+    /// Memory of keys and values, never more than the limit.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What a key holds, counted as a hit or a miss.
+    /// The value of a key, counted as a hit or a miss.
     pub(crate) fn read(&mut self, key: &[u8], now_ms: u64) -> Option<&Bytes> {
         let Some(index) = self.find(key, now_ms) else {
             self.counts.misses += 1;
@@ -103,30 +103,20 @@ impl Keyspace {
         self.entries.get_index(index).map(|(_, entry)| &entry.value)
     }
 
-    /// What a key holds.
+    /// The value of a key.
     pub(crate) fn value(&mut self, key: &[u8], now_ms: u64) -> Option<&Bytes> {
         let index = self.find(key, now_ms)?;
         self.entries.get_index(index).map(|(_, entry)| &entry.value)
     }
 
-    /// When a key is over; [`NEVER_MS`] if it has no end.
+    /// The expiry of a key; [`NEVER_MS`] if it has none.
     pub(crate) fn expire_at_ms(&mut self, key: &[u8], now_ms: u64) -> Option<u64> {
         let index = self.find(key, now_ms)?;
         let (_, entry) = self.entries.get_index(index)?;
         Some(entry.expire_at_ms)
     }
 
-    /// Whether there is such a key, whose end this is now.
-    pub(crate) fn set_expire_at(&mut self, key: &[u8], expire_at_ms: u64, now_ms: u64) -> bool {
-        let index = self.find(key, now_ms);
-        let Some((_, entry)) = index.and_then(|index| self.entries.get_index_mut(index)) else {
-            return false;
-        };
-        entry.expire_at_ms = expire_at_ms;
-        true
-    }
-
-    /// Puts a value under a key, whatever was there.
+    /// Sets a key.
     pub(crate) fn set(
         &mut self,
         key: &[u8],
@@ -152,13 +142,13 @@ impl Keyspace {
             }
             self.remove_at(index);
         }
-        self.make_room(cost);
+        self.evict_for(cost);
         self.bytes += cost;
         self.entries.insert(key.into(), entry);
         Ok(())
     }
 
-    /// Removes a key. What it held.
+    /// Removes a key. Returns its value.
     pub(crate) fn remove(&mut self, key: &[u8], now_ms: u64) -> Option<Bytes> {
         let index = self.find(key, now_ms)?;
         self.remove_at(index)
@@ -170,12 +160,12 @@ impl Keyspace {
         self.bytes = 0;
     }
 
-    /// Removes what is over among the next `entries`.
+    /// Removes the expired among the next `entries`.
     pub(crate) fn sweep(&mut self, entries: usize, now_ms: u64) -> Swept {
         let mut swept = Swept::default();
         while swept.seen < entries.min(swept.expired + self.entries.len()) {
             swept.seen += 1;
-            // Backwards: what takes the place of a removed entry was seen already.
+            // Backwards: the entry that replaces a removed one was checked already.
             self.swept = self.swept.min(self.entries.len());
             self.swept = self.swept.checked_sub(1).unwrap_or(self.entries.len() - 1);
             let entry = self.entries.get_index(self.swept);
@@ -188,7 +178,7 @@ impl Keyspace {
         swept
     }
 
-    /// Where a key stands that is not over; it was used now.
+    /// The index of a live key, which counts as used.
     fn find(&mut self, key: &[u8], now_ms: u64) -> Option<usize> {
         let (index, _, entry) = self.entries.get_full_mut(key)?;
         if entry.expire_at_ms <= now_ms {
@@ -207,8 +197,8 @@ impl Keyspace {
         Some(entry.value)
     }
 
-    /// Has entries make way until so many bytes more are within the bound.
-    fn make_room(&mut self, bytes: usize) {
+    /// Evicts entries until `bytes` more are within the limit.
+    fn evict_for(&mut self, bytes: usize) {
         while self.bytes + bytes > self.bytes_max && !self.entries.is_empty() {
             let chosen = (0..SAMPLES).map(|_| self.random.below(self.entries.len()));
             let used = |index: &usize| self.entries.get_index(*index).map(|(_, it)| it.used);
@@ -217,5 +207,27 @@ impl Keyspace {
                 self.counts.evicted += 1;
             }
         }
+    }
+}
+
+/// A reproducible sequence of random numbers.
+#[derive(Debug)]
+struct Random {
+    seed: u64,
+    turn: u64,
+}
+
+impl Random {
+    /// The default seed differs from run to run.
+    fn new(seed: Option<u64>) -> Self {
+        let seed = seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
+        Self { seed, turn: 0 }
+    }
+
+    /// A uniform number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        let number = random::number(self.seed, self.turn);
+        self.turn += 1;
+        random::below(number, limit)
     }
 }

@@ -1,22 +1,24 @@
-//! A small Redis inside of the process, on loopback: so that a service that needs one runs with nothing
-//! installed, through the same client as otherwise.
+//! A small Redis server inside the process, on localhost: a service that needs Redis runs with nothing installed,
+//! through the same client.
 //!
 //! ```text
 //!   client ──▶ socket ──▶ Connection ──▶ RequestReader ──▶ command ──▶ Keyspace, Subscribers
 //!          ◀── socket ◀── Outgoing   ◀── Output        ◀──┘              one lock for a read's requests
 //! ```
 //!
-//! It speaks RESP2, and RESP3 after `HELLO 3`, and has strings with their times, subscriptions, transactions
-//! without `WATCH`, and the scripts of [`freeboard_cache`], which it carries out without Lua. Its words are those of
-//! Redis 7.0; a test compares both byte by byte. There is one database, nothing is written to the disk, and there
-//! are no other types, patterns, scans or blocking commands.
+//! It speaks RESP2, and RESP3 after `HELLO 3`. It supports strings with expiry (`GET`, `MGET`, `SET` with `EX` or
+//! `PX`, `SETEX`, `DEL`, `EXISTS`, `TTL`, `PTTL`, `DBSIZE`, `FLUSHALL`), channels (`PUBLISH`, `SUBSCRIBE`,
+//! `UNSUBSCRIBE`, `PUBSUB NUMSUB`), the scripts of [`freeboard_cache`] (`EVAL`, `EVALSHA`, `SCRIPT`), which it
+//! executes without Lua, and connection commands (`AUTH`, `HELLO`, `CLIENT`, `SELECT 0`, `PING`, `ECHO`, `QUIT`, `TIME`).
+//! `COMMAND` and `CONFIG GET` reply with empty lists. Replies are those of Redis 7.0; a test compares both byte by
+//! byte. There is one database, and no persistence. For other commands, use a real Redis.
 //!
-//! All is bounded ([`EmbeddedOptions`]): connections, requests, the unfinished requests of all clients, what a
-//! client leaves unread, and what the keys hold, where what was not used for long makes way.
+//! Everything is bounded ([`EmbeddedOptions`]): connections, requests, unfinished requests, unread replies, and the
+//! memory of keys, which evicts what was not used recently.
 //!
-//! A web page in a browser of this machine can send requests to loopback. It cannot use the server: clients need a
-//! random password by default ([`Password`]), and a connection is closed without a reply at a command that is
-//! called `POST` or `Host:`, as at Redis.
+//! A web page in a browser can send requests to localhost. It cannot use the server: clients need a random password
+//! by default ([`Password`]), and like Redis, the server closes a connection silently at a command called `POST` or
+//! `Host:`.
 //!
 //! ```no_run
 //! use freeboard_actor::System;
@@ -34,34 +36,22 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod clock;
 mod command;
 mod commands;
 mod connection;
 mod dialogue;
 #[cfg(test)]
 mod dialogue_tests;
-mod error;
-mod inbox;
-mod inline;
-mod integer;
 mod keyspace;
-mod malformed;
-mod member;
+mod metrics;
 mod options;
 mod output;
-mod prometheus;
-mod random;
-mod refusal;
 mod request_reader;
 mod server;
 mod session;
-mod snapshot;
 mod store;
 mod subscribers;
-mod sweeper;
 
-pub use error::StartError;
-pub use options::{EmbeddedOptions, EmbeddedOptionsError, Password};
+pub use metrics::EmbeddedSnapshot;
+pub use options::{EmbeddedOptions, EmbeddedOptionsError, Password, StartError};
 pub use server::RedisEmbedded;
-pub use snapshot::EmbeddedSnapshot;

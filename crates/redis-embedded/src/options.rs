@@ -1,60 +1,63 @@
-//! The limits of a server.
+//! Options of a server, and the errors of its start.
 
 use std::{fmt, ops::RangeInclusive};
+
+use freeboard_actor::SpawnError;
+use freeboard_net::tcp::BindError;
 
 /// Bytes of a connection's unfinished requests that [`EmbeddedOptions::unfinished_bytes_max`] does not count.
 pub(crate) const UNCOUNTED_BYTES: usize = 64 << 10;
 
-/// What clients have to show before the server carries out their commands.
+/// The password that clients must send.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Password {
-    /// 128 random bits, drawn when the server starts: a web page or another user of this machine cannot guess them.
-    /// [`RedisEmbedded::client_options`](crate::RedisEmbedded::client_options) has them.
+    /// 128 random bits, generated at start, so that web pages and other users of the machine cannot guess it. See
+    /// [`RedisEmbedded::client_options`](crate::RedisEmbedded::client_options).
     #[default]
     Random,
-    /// This one.
+    /// This password.
     Is(String),
-    /// Nothing: every process of this machine may use the server.
+    /// No password: every process on the machine can use the server.
     None,
 }
 
-/// What a server listens on, and what it may cost.
+/// Port, password and limits of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// The port of 127.0.0.1; default 0, which takes any that is free.
+    /// Port on 127.0.0.1; default 0, which means any free port.
     pub port: u16,
-    /// What clients have to show; default [`Password::Random`].
+    /// Password; default [`Password::Random`].
     pub password: Password,
-    /// The most connections open at once, 1 to 65,536; default 1,024. Further ones are refused.
+    /// Limit of connections, 1 to 65,536; default 1,024. Further connections are refused.
     pub connections_max: usize,
-    /// The longest request in bytes, 1 KiB to 512 MiB; default 64 MiB. A transaction is no larger either.
+    /// Limit of a request in bytes, 1 KiB to 512 MiB; default 64 MiB.
     pub query_bytes_max: usize,
-    /// The most bytes of unfinished requests and transactions over all connections, 64 KiB to 1 TiB; default
-    /// 128 MiB. A connection whose request would exceed it is told so and closed. The first 64 KiB of each connection
-    /// do not count, so that short requests find room whatever other clients hold.
+    /// Limit of the bytes of unfinished requests of all connections, 64 KiB to 1 TiB; default 128 MiB. A connection
+    /// that would exceed it gets an error and is closed. The first 64 KiB of each connection do not count, so that
+    /// short requests are always possible.
     pub unfinished_bytes_max: usize,
-    /// With so many bytes of replies that a client has not taken no further request of it is carried out, 1 B to
-    /// 512 MiB; default 256 KiB.
+    /// Bytes of unread replies at which no further request of the client is executed, 1 B to 512 MiB; default
+    /// 256 KiB.
     pub write_bytes: usize,
-    /// With more than so many bytes of replies, or of messages to a subscriber, its connection is closed, 1 KiB to
-    /// 4 GiB; default 64 MiB.
+    /// Limit of the bytes of unread replies, and of messages to a subscriber, 1 KiB to 4 GiB; default 64 MiB. A
+    /// connection that exceeds it is closed.
     pub output_bytes_max: usize,
-    /// What keys and values take at most, in bytes, 1 KiB to 1 TiB; default 256 MiB. What was not used for long
-    /// makes way. What the allocator cannot use again between values of different sizes comes on top.
+    /// Limit of the memory of keys and values in bytes, 1 KiB to 1 TiB; default 256 MiB. Beyond it, keys that were
+    /// not used recently are evicted. Fragmentation of the allocator is not included.
     pub bytes_max: usize,
-    /// What chance begins with; by default it differs from run to run.
+    /// Random seed for evictions; default differs from run to run.
     pub seed: Option<u64>,
 }
 
 /// An option out of its range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{option} is {value}, and has to be {} to {}", range.start(), range.end())]
+#[error("{option} is {value}, but must be between {} and {}", range.start(), range.end())]
 pub struct EmbeddedOptionsError {
     /// Its name.
     pub option: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: usize,
-    /// What it may be.
+    /// The valid range.
     pub range: RangeInclusive<usize>,
 }
 
@@ -100,7 +103,7 @@ impl EmbeddedOptions {
 }
 
 impl Password {
-    /// What a client has to show, if anything.
+    /// The password, if any.
     pub(crate) fn resolve(&self) -> Result<Option<String>, getrandom::Error> {
         let mut bits = [0; 16];
         match self {
@@ -114,7 +117,7 @@ impl Password {
     }
 }
 
-/// Without the password: no log shows it.
+/// Never shows the password.
 impl fmt::Debug for Password {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -123,4 +126,22 @@ impl fmt::Debug for Password {
             Self::None => "None",
         })
     }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option is out of range.
+    #[error(transparent)]
+    Options(#[from] EmbeddedOptionsError),
+    /// The operating system returned no random bits for a password.
+    #[error("cannot generate a password: {0}")]
+    Password(#[from] getrandom::Error),
+    /// The port cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The system accepts no actors.
+    #[error("the server's sweeper cannot be spawned")]
+    Spawn(#[from] SpawnError),
 }

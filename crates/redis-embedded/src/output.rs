@@ -1,31 +1,31 @@
-//! Replies on their way to a client, in the version of the protocol that it has asked for.
+//! Encoding and buffering of replies, in the protocol version of the client.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use freeboard_net::tcp::Outgoing;
 use freeboard_redis::Value;
 
-/// Values from this size on are handed on as they are, and not copied.
+/// Larger values are shared, not copied.
 const SHARED_BYTES_MIN: usize = 8 << 10;
-/// The longest head of a reply: its kind, the digits of a number and the line end.
+/// Limit of a header: type, digits and line end.
 const HEAD_BYTES_MAX: usize = 24;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Without maps, nulls and push messages of their own.
+    /// Has no types for maps, nulls and push messages.
     #[default]
     Resp2,
     Resp3,
 }
 
-/// Replies that the client has not taken yet.
+/// Replies that were not written to the socket yet.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) outgoing: Outgoing,
     pub(crate) protocol: Protocol,
-    /// With so many bytes no further request is carried out.
+    /// From this size on, no further request is executed.
     write_bytes: usize,
-    /// More than that makes an end of the connection.
+    /// Beyond this size, the connection is closed.
     bytes_max: usize,
 }
 
@@ -39,12 +39,12 @@ impl Output {
         }
     }
 
-    /// Whether another request may be carried out.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether another request may be executed.
+    pub(crate) fn has_capacity(&self) -> bool {
         self.outgoing.len() < self.write_bytes
     }
 
-    /// Whether it is more than the client is kept for.
+    /// Whether the limit is exceeded.
     pub(crate) fn is_over(&self) -> bool {
         self.outgoing.len() > self.bytes_max
     }
@@ -57,7 +57,7 @@ impl Output {
         self.line(b"+OK\r\n");
     }
 
-    /// A refusal with its code. Line ends within it become blanks, as Redis has it.
+    /// An error with its code. Like Redis, this replaces line ends by blanks.
     pub(crate) fn error(&mut self, text: &[u8]) {
         self.append(|to| {
             to.put_u8(b'-');
@@ -95,7 +95,7 @@ impl Output {
         });
     }
 
-    /// A value, which is copied only if it is small.
+    /// A string, copied only if it is small.
     pub(crate) fn value(&mut self, value: &Bytes) {
         if value.len() < SHARED_BYTES_MIN {
             return self.bulk(value);
@@ -107,7 +107,7 @@ impl Output {
         self.line(b"\r\n");
     }
 
-    /// A value, or that there is none.
+    /// A string or null.
     pub(crate) fn maybe(&mut self, value: Option<&Bytes>) {
         match value {
             Some(value) => self.value(value),
@@ -115,25 +115,12 @@ impl Output {
         }
     }
 
-    /// A text for people.
-    pub(crate) fn verbatim(&mut self, text: &str) {
-        if self.protocol == Protocol::Resp2 {
-            return self.bulk(text.as_bytes());
-        }
-        self.head(b'=', text.len() + 4);
-        self.append(|to| {
-            to.put_slice(b"txt:");
-            to.put_slice(text.as_bytes());
-            to.put_slice(b"\r\n");
-        });
-    }
-
-    /// So many values follow.
+    /// The header of an array.
     pub(crate) fn array(&mut self, values: usize) {
         self.head(b'*', values);
     }
 
-    /// So many pairs follow.
+    /// The header of a map.
     pub(crate) fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Resp2 => self.head(b'*', 2 * pairs),
@@ -141,7 +128,7 @@ impl Output {
         }
     }
 
-    /// So many values follow that nobody has asked for.
+    /// The header of a push message.
     pub(crate) fn push(&mut self, values: usize) {
         match self.protocol {
             Protocol::Resp2 => self.head(b'*', values),
@@ -149,7 +136,7 @@ impl Output {
         }
     }
 
-    /// What a script answers: numbers, strings, nothing, and arrays of them.
+    /// A script's answer: integers, strings, null, and arrays of them.
     pub(crate) fn answer(&mut self, answer: &Value) {
         match answer {
             Value::Integer(number) => self.integer(*number),
@@ -162,7 +149,7 @@ impl Output {
         }
     }
 
-    /// What is more than the client is kept for is dropped: its connection is about to be closed.
+    /// Drops everything beyond the limit, because the connection is about to be closed.
     fn append(&mut self, write: impl FnOnce(&mut BytesMut)) {
         if !self.is_over() {
             self.outgoing.append(write);

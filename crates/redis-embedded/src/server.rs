@@ -1,4 +1,4 @@
-//! The server: a listener whose connections speak Redis' protocol.
+//! The server: a listener, and the sweep of expired keys.
 
 use std::{
     fmt,
@@ -15,13 +15,16 @@ use freeboard_net::tcp::{Listener, ListenerOptions};
 use freeboard_redis::RedisOptions;
 
 use crate::{
-    connection::Connection, error::StartError, member::Member, options::EmbeddedOptions,
-    session::Session, snapshot::EmbeddedSnapshot, store::Common, sweeper::Sweeper,
+    connection::Connection,
+    metrics::EmbeddedSnapshot,
+    options::{EmbeddedOptions, StartError},
+    session::{Member, Session},
+    store::{Common, Sweeper},
 };
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// A server on loopback. Dropping it closes its sockets; what it held is gone.
+/// A server on localhost. Dropping it closes its sockets and discards its keys.
 pub struct RedisEmbedded {
     listener: Listener,
     sweeper: ActorRef<Sweeper>,
@@ -29,7 +32,7 @@ pub struct RedisEmbedded {
 }
 
 impl RedisEmbedded {
-    /// Starts a server on 127.0.0.1. Its connections are actors of `system`, whose driver `poller` has to be.
+    /// Starts a server on 127.0.0.1. Its connections are actors of `system`; `poller` must be its driver.
     ///
     /// # Errors
     /// [`StartError`], for example because the port is in use.
@@ -42,14 +45,14 @@ impl RedisEmbedded {
         let password = options.password.resolve()?;
         let address = (Ipv4Addr::LOCALHOST, options.port).into();
         let listener_options = ListenerOptions {
-            // One more, to be told that there are too many.
+            // One more, which gets the refusal.
             connections_max: options.connections_max + 1,
         };
         let common = Arc::new(Common::new(options, password));
-        // The listener's actor outlives its socket, and must not keep what the server held.
+        // The listener's actor outlives its socket, and must not keep the keys alive.
         let (of_server, to_poller) = (Arc::downgrade(&common), poller.clone());
         let mut last_id = 0;
-        // Connections get no messages.
+        // Connections receive no messages.
         let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(1));
         let listener = Listener::bind(
             system,
@@ -62,7 +65,7 @@ impl RedisEmbedded {
                 };
                 let Some(member) = Member::join(&common) else {
                     common.gauges.refused.add(1);
-                    // A new socket has room for it; whoever has gone needs it no more.
+                    // The buffer of a new socket is empty, so one write is enough.
                     let _ = accepted.stream.write(TOO_MANY);
                     return Ok(());
                 };
@@ -88,13 +91,13 @@ impl RedisEmbedded {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// How a client reaches it: the port and the password, and the defaults beside.
+    /// Default client options, with the port and the password of this server.
     #[must_use]
     pub fn client_options(&self) -> RedisOptions {
         RedisOptions {
@@ -104,7 +107,7 @@ impl RedisEmbedded {
         }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn snapshot(&self) -> EmbeddedSnapshot {
         let (store, gauges) = (self.common.store.lock(), &self.common.gauges);
@@ -115,7 +118,7 @@ impl RedisEmbedded {
             connections_overflowed: gauges.overflowed.get(),
             connections_malformed: gauges.malformed.get(),
             connections_unfinished: gauges.unfinished.get(),
-            // Ordering: Relaxed, a figure.
+            // Ordering: Relaxed, a statistic.
             unfinished_bytes: self.common.unfinished_bytes.load(Ordering::Relaxed),
             commands: store.commands,
             keys: store.keyspace.len(),
@@ -127,8 +130,8 @@ impl RedisEmbedded {
         }
     }
 
-    /// Closes its sockets, and waits until that is done: it blocks the thread, so not from a handler. Returns how
-    /// many connections are open still.
+    /// Closes its sockets, and blocks the calling thread until they are closed; do not call it from a handler.
+    /// Returns the number of connections that are still open.
     pub fn stop(&self, timeout: Duration) -> usize {
         self.sweeper.stop();
         self.listener.drain(timeout)

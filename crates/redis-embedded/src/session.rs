@@ -1,14 +1,19 @@
-//! What one client has said of itself.
+//! The state of one client, and its share of the common state.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 
 use crate::{
-    arguments::{Arguments, KeptArguments},
-    command::Command,
-    member::Member,
+    options::UNCOUNTED_BYTES,
+    store::Common,
+    subscribers::{Inbox, Subscribers},
 };
 
-/// The state of a conversation.
+/// One client's state.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: u64,
@@ -16,9 +21,8 @@ pub(crate) struct Session {
     pub(crate) is_logged_in: bool,
     /// Nothing more is read.
     pub(crate) is_closing: bool,
-    /// The client speaks HTTP: replies that wait are not sent either.
+    /// The client speaks HTTP: pending replies are dropped.
     pub(crate) is_dropped: bool,
-    pub(crate) transaction: Option<Transaction>,
     pub(crate) member: Member,
 }
 
@@ -30,52 +34,127 @@ impl Session {
             is_logged_in: member.common().password.is_none(),
             is_closing: false,
             is_dropped: false,
-            transaction: None,
             member,
         }
     }
+}
 
-    /// A command of the transaction was refused, if there is one.
-    pub(crate) fn spoil(&mut self) {
-        if let Some(transaction) = &mut self.transaction {
-            transaction.is_spoiled = true;
+/// Memory of a channel in addition to its name.
+const CHANNEL_BYTES: usize = 160;
+/// Limit of the channels of one connection.
+const CHANNELS_BYTES_MAX: usize = 1 << 20;
+
+/// A connection's share of the common state: its slot, its channels, its unfinished bytes. Dropping it releases them.
+#[derive(Debug)]
+pub(crate) struct Member {
+    common: Arc<Common>,
+    inbox: Option<Arc<Inbox>>,
+    channels: BTreeSet<Bytes>,
+    channels_bytes: usize,
+    /// Its share of the unfinished bytes.
+    unfinished_bytes: usize,
+}
+
+impl Member {
+    /// `None` if the limit of connections is reached.
+    pub(crate) fn join(common: &Arc<Common>) -> Option<Self> {
+        let mut store = common.store.lock();
+        if store.connections >= common.options.connections_max {
+            return None;
+        }
+        store.connections += 1;
+        Some(Self {
+            common: common.clone(),
+            inbox: None,
+            channels: BTreeSet::new(),
+            channels_bytes: 0,
+            unfinished_bytes: 0,
+        })
+    }
+
+    pub(crate) fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    /// Sets the waker for the first message.
+    pub(crate) fn listen_with(&mut self, waker: impl Fn() + Send + Sync + 'static) {
+        let bytes_max = self.common.options.output_bytes_max;
+        self.inbox = Some(Arc::new(Inbox::new(bytes_max, waker)));
+    }
+
+    /// Sets the bytes of its unfinished requests. `false` if all connections together exceed the limit.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.saturating_sub(UNCOUNTED_BYTES);
+        let before = std::mem::replace(&mut self.unfinished_bytes, bytes);
+        let total = &self.common.unfinished_bytes;
+        // Ordering: Relaxed, a sum that orders nothing else.
+        if bytes <= before {
+            if bytes < before {
+                total.fetch_sub(before - bytes, Ordering::Relaxed);
+            }
+            return true;
+        }
+        // Ordering: Relaxed, as above.
+        let all = total.fetch_add(bytes - before, Ordering::Relaxed) + bytes - before;
+        all <= self.common.options.unfinished_bytes_max
+    }
+
+    pub(crate) fn inbox(&self) -> Option<&Arc<Inbox>> {
+        self.inbox.as_ref()
+    }
+
+    /// Its channels, in order of their names.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &Bytes> {
+        self.channels.iter()
+    }
+
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// `false` if the limit of channels is reached.
+    pub(crate) fn subscribe(&mut self, channel: &[u8], among: &mut Subscribers) -> bool {
+        let Some(inbox) = &self.inbox else {
+            return false;
+        };
+        if self.channels.contains(channel) {
+            return true;
+        }
+        let bytes = self.channels_bytes + channel.len() + CHANNEL_BYTES;
+        if bytes > CHANNELS_BYTES_MAX {
+            return false;
+        }
+        self.channels_bytes = bytes;
+        let channel = Bytes::copy_from_slice(channel);
+        among.add(channel.clone(), inbox);
+        self.channels.insert(channel)
+    }
+
+    pub(crate) fn unsubscribe(&mut self, channel: &[u8], among: &mut Subscribers) {
+        if let Some(inbox) = &self.inbox
+            && self.channels.remove(channel)
+        {
+            self.channels_bytes -= channel.len() + CHANNEL_BYTES;
+            among.remove(channel, inbox);
+        }
+    }
+
+    pub(crate) fn unsubscribe_all(&mut self, among: &mut Subscribers) {
+        self.channels_bytes = 0;
+        for channel in std::mem::take(&mut self.channels) {
+            if let Some(inbox) = &self.inbox {
+                among.remove(&channel, inbox);
+            }
         }
     }
 }
 
-/// Commands between `MULTI` and `EXEC`.
-#[derive(Debug, Default)]
-pub(crate) struct Transaction {
-    commands: Vec<(&'static Command, KeptArguments)>,
-    bytes: usize,
-    /// One was refused, so none is carried out.
-    pub(crate) is_spoiled: bool,
-}
-
-impl Transaction {
-    /// `false` if that would be more than `bytes_max`.
-    pub(crate) fn add(
-        &mut self,
-        command: &'static Command,
-        arguments: Arguments<'_>,
-        bytes_max: usize,
-    ) -> bool {
-        let arguments = arguments.to_kept();
-        let bytes = self.bytes + arguments.bytes();
-        let has_room = bytes <= bytes_max;
-        if has_room {
-            self.bytes = bytes;
-            self.commands.push((command, arguments));
-        }
-        has_room
-    }
-
-    /// The memory that its commands take.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn into_commands(self) -> Vec<(&'static Command, KeptArguments)> {
-        self.commands
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.hold(0);
+        let common = self.common.clone();
+        let mut store = common.store.lock();
+        store.connections -= 1;
+        self.unsubscribe_all(&mut store.subscribers);
     }
 }

@@ -1,44 +1,55 @@
-//! What all connections share, under one lock.
+//! The state that all connections share, and the sweep of expired keys.
 //!
-//! A connection takes it once for all requests that one read has brought, so a request costs no lock of its own,
-//! and a transaction needs none. Shards would let connections go on side by side, but most of a request's time is
-//! the kernel's, outside of the lock.
+//! A connection takes the lock once for all requests of one read, so a request costs no lock of its own. Shards would
+//! let connections run in parallel, but most of a request's time is spent in the kernel, outside the lock.
 
-use std::sync::atomic::AtomicUsize;
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
+use freeboard_actor::{Actor, Context};
 use freeboard_cache::native::NativeScript;
 use freeboard_meter::Counter;
 use parking_lot::Mutex;
 
 use crate::{keyspace::Keyspace, options::EmbeddedOptions, subscribers::Subscribers};
 
-/// What connections and server have in common.
+/// Time between two sweeps, and the time while there are no keys.
+const PERIOD: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_secs(1);
+/// Keys checked per lock: a few microseconds.
+const KEYS_MAX: usize = 1_024;
+/// Rounds per sweep. Like Redis, it continues while more than a quarter of the checked keys are expired.
+const ROUNDS_MAX: usize = 32;
+
+/// Shared by all connections and the server.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) options: EmbeddedOptions,
-    /// What clients have to show.
+    /// The password, if any.
     pub(crate) password: Option<String>,
-    /// What the unfinished requests and transactions of all connections take, without what does not count.
+    /// Counted bytes of the unfinished requests of all connections.
     pub(crate) unfinished_bytes: AtomicUsize,
     pub(crate) store: Mutex<Store>,
-    pub(crate) gauges: Gauges,
+    pub(crate) gauges: ServerGauges,
 }
 
-/// What is behind the lock.
+/// The state under the lock.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) keyspace: Keyspace,
     pub(crate) subscribers: Subscribers,
-    /// Scripts that a client has sent the source of.
+    /// Scripts whose source a client has sent.
     pub(crate) scripts: Vec<NativeScript>,
-    /// Connections that are open.
+    /// Open connections.
     pub(crate) connections: usize,
     pub(crate) commands: u64,
 }
 
-/// What is counted outside of the lock.
+/// Counters outside the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges {
+pub(crate) struct ServerGauges {
     pub(crate) refused: Counter,
     pub(crate) malformed: Counter,
     pub(crate) unfinished: Counter,
@@ -59,7 +70,53 @@ impl Common {
             password,
             unfinished_bytes: AtomicUsize::new(0),
             store: Mutex::new(store),
-            gauges: Gauges::default(),
+            gauges: ServerGauges::default(),
         }
     }
+}
+
+/// The actor that removes expired keys that nobody accesses.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    common: Arc<Common>,
+}
+
+impl Sweeper {
+    pub(crate) const fn new(common: Arc<Common>) -> Self {
+        Self { common }
+    }
+
+    fn sweep(&mut self, cx: &mut Context<Self>) {
+        let mut period = PERIOD;
+        for _ in 0..ROUNDS_MAX {
+            let mut store = self.common.store.lock();
+            let swept = store.keyspace.sweep(KEYS_MAX, now_ms());
+            drop(store);
+            if swept.seen == 0 {
+                period = REST;
+            }
+            if swept.expired * 4 <= swept.seen {
+                break;
+            }
+        }
+        // Without a timer, expired keys are removed on access or evicted.
+        let _ = cx.wake_after(period, Self::sweep);
+    }
+}
+
+impl Actor for Sweeper {
+    fn started(&mut self, cx: &mut Context<Self>) {
+        self.sweep(cx);
+    }
+}
+
+/// The time since 1970.
+pub(crate) fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
+/// The time since 1970, in ms.
+pub(crate) fn now_ms() -> u64 {
+    u64::try_from(now().as_millis()).unwrap_or(u64::MAX)
 }

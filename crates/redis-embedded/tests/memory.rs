@@ -1,11 +1,12 @@
-//! What the process takes while many more bytes are written than the keys may take. By itself, as it measures the
-//! whole process.
+//! The memory of the process while many more bytes are written than the keys may hold. It has its own process
+//! because it measures the memory of the process.
 #![cfg(target_os = "linux")]
 
-mod support;
+#[path = "it/common/mod.rs"]
+mod common;
 
+use common::{Peer, embedded, open, request};
 use freeboard_redis_embedded::EmbeddedOptions;
-use support::{Peer, embedded, open, request};
 
 /// The memory of this process in bytes.
 fn resident_bytes() -> usize {

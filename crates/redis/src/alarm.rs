@@ -1,13 +1,13 @@
-//! An actor's timer for a time that moves often.
+//! An actor's timer whose due time changes often.
 //!
-//! The timer stays where it is when the time moves back: it fires early, and its owner finds nothing to
-//! do and sets it again. Only an earlier time sets it anew.
+//! A later due time leaves the timer as it is: it fires early, and its owner sets it again. Only an earlier
+//! due time replaces it.
 
 use std::time::Duration;
 
 use freeboard_actor::{Actor, Context, TimerKey};
 
-/// Times closer than this are taken as one, so that many close deadlines do not mean many timers.
+/// Minimum delay, so that many close deadlines do not need many timers.
 const RESOLUTION_NS: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Has `fired` called at `due_ns` or earlier; `u64::MAX` for no time.
+    /// Schedules `fired` at `due_ns` or earlier; `u64::MAX` means never.
     pub(crate) fn set<A: Actor>(
         &mut self,
         due_ns: u64,
@@ -32,13 +32,13 @@ impl Alarm {
             cx.cancel(key);
         }
         let delay_ns = due_ns.saturating_sub(now_ns).max(RESOLUTION_NS);
-        // Without a timer thread nothing is on time, and the next run tries again.
+        // Fails only without a timer thread; the next run tries again.
         if let Ok(key) = cx.wake_after(Duration::from_nanos(delay_ns), fired) {
             self.set = Some((key, now_ns + delay_ns));
         }
     }
 
-    /// It has fired.
+    /// The timer has fired.
     pub(crate) fn fired(&mut self) {
         self.set = None;
     }

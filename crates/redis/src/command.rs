@@ -1,16 +1,16 @@
-//! A command, in the form in which it goes to the server.
+//! A command, encoded as the server reads it.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use bytes::BytesMut;
 
-use crate::{body::Body, routing::hash_slot};
+use crate::routing::hash_slot;
 
 /// `*` or `$`, the most digits of a number and the line end.
 const HEADER_BYTES_MAX: usize = 24;
 
-/// Commands after which replies would not come one for one, or that change the connection under
-/// everybody who uses it. Subscriptions and transactions have calls of their own.
+/// Commands that break the one reply per command, or change a connection that other callers share.
+/// Subscriptions have their own call; scripts replace transactions.
 const NOT_ALLOWED: &[&str] = &[
     "SUBSCRIBE",
     "PSUBSCRIBE",
@@ -34,7 +34,7 @@ const NOT_ALLOWED: &[&str] = &[
     "ASKING",
 ];
 
-/// As above, by the first two words.
+/// The same, for commands of two words.
 const NOT_ALLOWED_PAIRS: &[(&str, &str, &str)] = &[
     ("CLIENT", "REPLY", "CLIENT REPLY"),
     ("CLIENT", "TRACKING", "CLIENT TRACKING"),
@@ -58,9 +58,9 @@ pub struct Command {
     /// The name and the arguments, each a bulk string.
     body: Body,
     arguments: u32,
-    /// Where the first key stands in the body, and its length.
+    /// Offset of the first key in the body, and its length.
     key: Option<(u32, u32)>,
-    /// Whether another key is of another hash slot than the first.
+    /// Whether the keys belong to more than one hash slot.
     is_crossing: bool,
 }
 
@@ -88,8 +88,8 @@ impl Command {
         self
     }
 
-    /// Adds an argument that is a key: the first one says which node of a cluster is taken, and which
-    /// connection under [`crate::Routing::Hash`].
+    /// Adds an argument that is a key. The first key selects the node of a cluster, and the connection under
+    /// [`crate::Routing::Hash`].
     #[inline]
     pub fn key(self, key: impl AsRef<[u8]>) -> Self {
         let length = key.as_ref().len();
@@ -110,11 +110,6 @@ impl Command {
         self.arg(itoa::Buffer::new().format(number))
     }
 
-    /// Adds a number with a fraction, or an infinity.
-    pub fn double(self, number: f64) -> Self {
-        self.arg(number.to_string())
-    }
-
     /// Adds several arguments.
     pub fn args<A: AsRef<[u8]>>(self, arguments: impl IntoIterator<Item = A>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
@@ -125,27 +120,7 @@ impl Command {
         keys.into_iter().fold(self, Self::key)
     }
 
-    /// Adds pairs of arguments.
-    pub fn pairs<A: AsRef<[u8]>, B: AsRef<[u8]>>(
-        self,
-        pairs: impl IntoIterator<Item = (A, B)>,
-    ) -> Self {
-        let add = |command: Self, (first, second): (A, B)| command.arg(first).arg(second);
-        pairs.into_iter().fold(self, add)
-    }
-
-    /// Adds a time in milliseconds, rounded up: a short one is not none.
-    pub fn millis(self, time: Duration) -> Self {
-        let millis = time.as_nanos().div_ceil(1_000_000);
-        self.integer(i64::try_from(millis).unwrap_or(i64::MAX))
-    }
-
-    /// Adds `argument` if it is there.
-    pub fn maybe<A: AsRef<[u8]>>(self, argument: Option<A>) -> Self {
-        self.args(argument)
-    }
-
-    /// Appends the command as it goes over the wire.
+    /// Appends the command in its wire format.
     pub fn encode(&self, to: &mut BytesMut) {
         let body = self.body.as_slice();
         to.reserve(body.len() + HEADER_BYTES_MAX);
@@ -166,12 +141,12 @@ impl Command {
         behind.get(..length as usize).map(hash_slot)
     }
 
-    /// Whether its keys are of more than one hash slot.
+    /// Whether the keys belong to more than one hash slot.
     pub(crate) fn is_crossing(&self) -> bool {
         self.is_crossing
     }
 
-    /// Why the command must not go over a connection that others use too: its name.
+    /// The name of the command, if it must not be sent over a shared connection.
     pub(crate) fn objection(&self) -> Option<&'static str> {
         let mut rest = self.body.as_slice();
         let name = next_argument(&mut rest)?;
@@ -188,10 +163,62 @@ impl Command {
     }
 }
 
-/// Shows `write` a line of `kind` and a number.
+/// Bytes that are kept in place.
+const INLINE_BYTES: usize = 70;
+
+/// An append-only buffer. Most commands are short and need no allocation.
+#[derive(Clone)]
+enum Body {
+    Inline {
+        length: u8,
+        bytes: [u8; INLINE_BYTES],
+    },
+    Heap(Vec<u8>),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Inline {
+            length: 0,
+            bytes: [0; INLINE_BYTES],
+        }
+    }
+}
+
+impl Body {
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Self::Heap(bytes) => bytes,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, piece: &[u8]) {
+        if let Self::Inline { length, bytes } = self {
+            let start = usize::from(*length);
+            if let Some(space) = bytes.get_mut(start..start + piece.len()) {
+                space.copy_from_slice(piece);
+                *length += piece.len() as u8;
+                return;
+            }
+        }
+        self.push_to_heap(piece);
+    }
+
+    #[cold]
+    fn push_to_heap(&mut self, piece: &[u8]) {
+        match self {
+            Self::Heap(bytes) => bytes.extend_from_slice(piece),
+            Self::Inline { .. } => *self = Self::Heap([self.as_slice(), piece].concat()),
+        }
+    }
+}
+
+/// Passes a line of `kind` and a number to `write`.
 #[inline]
 fn with_number(kind: u8, number: usize, write: impl FnOnce(&[u8])) {
-    // Most are short.
     if number < 10 {
         return write(&[kind, b'0' + number as u8, b'\r', b'\n']);
     }
@@ -204,7 +231,7 @@ fn with_number(kind: u8, number: usize, write: impl FnOnce(&[u8])) {
     write(&line[..end + 2]);
 }
 
-/// Takes an argument off what [`Command::arg`] wrote.
+/// Takes one argument off a body.
 fn next_argument<'a>(body: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr::memchr(b'\n', body)?;
     let length: usize = str::from_utf8(body.get(1..end - 1)?).ok()?.parse().ok()?;

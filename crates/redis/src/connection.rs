@@ -1,4 +1,4 @@
-//! A connection, as an actor.
+//! The actor of one connection.
 //!
 //! ```text
 //!   Resting ──time──▶ Connecting ──connected──▶ Greeting ──answered──▶ Up
@@ -6,9 +6,9 @@
 //!      └──────────────────┴── failed, too late ────┴── lost, stuck ────┘
 //! ```
 //!
-//! While it is up, each round takes the whole intake, reads, and writes what the socket takes; so it
-//! always reads while writing, and a server that is busy sending to us cannot wait for us for ever. It
-//! reads before it looks at deadlines: a reply that is there in time counts, however late this runs.
+//! While it is up, each round takes the whole queue, reads, and writes as much as the socket accepts. Because
+//! it reads between writes, client and server cannot block each other with full socket buffers. It reads
+//! before it checks deadlines: a reply that arrived in time counts, however late the actor runs.
 
 use std::{
     io,
@@ -26,27 +26,25 @@ use freeboard_net::tcp::Arrived;
 use crate::{
     alarm::Alarm,
     error::{DownReason, RedisError},
-    failure::Failure,
-    intake::{Intake, Line},
+    in_flight::{BatchMax, CommandOutcome, InFlight, Slot},
     options::RedisOptions,
-    outstanding::{BatchMax, Outcome, Outstanding, Slot},
     pieces::Pieces,
     protocol::{Malformed, ProtocolError, Value},
-    pubsub::PubSub,
-    random,
-    reply::{Handed, Reply},
-    subscribers::{Subscribers, is_confirmation},
-    wire::{READ_BYTES, Wire},
+    reply::{Delivered, Reply},
+    routing::random_number,
+    submit_queue::{LinkState, SubmitQueue},
+    subscribers::{PubSub, Subscribers, is_confirmation},
+    wire::{Failure, READ_BYTES, Wire},
 };
 
-/// Rounds of one run, so that others have their turn.
+/// Rounds of one run, so that other actors get their turn.
 const ROUNDS_MAX: usize = 16;
-/// Batches of one round, so that it reads in between.
+/// Batches of one round, so that reads are not delayed.
 const BATCHES_MAX: usize = 16;
-/// The shortest rest between two attempts.
+/// Minimum time between two attempts.
 const REST_MIN_NS: u64 = 1_000_000;
 
-/// Where the connection is, and until when it may be there.
+/// The connection's phase, and its time limit.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Resting { until_ns: u64 },
@@ -59,22 +57,22 @@ enum Phase {
 pub(crate) struct Connection {
     options: Arc<RedisOptions>,
     poller: Poller,
-    intake: Arc<Intake>,
+    queue: Arc<SubmitQueue>,
     subscribers: Arc<Subscribers>,
     phase: Phase,
     wire: Option<Wire>,
-    outstanding: Outstanding<Reply>,
-    /// Of the present round, until they are handed over.
-    outcomes: Vec<Outcome<Reply>>,
+    in_flight: InFlight<Reply>,
+    /// Outcomes and messages to deliver after the current round.
+    outcomes: Vec<CommandOutcome<Reply>>,
     pushes: Vec<Vec<Value>>,
-    /// What the intake is swapped with.
+    /// Empty buffers to swap with the queue's.
     slots: Vec<Slot<Reply>>,
     bytes: Pieces,
-    /// When something last came.
+    /// When bytes last arrived.
     heard_ns: u64,
-    /// Attempts since the connection was last up for long.
+    /// Attempts since the connection was last up for the longest back-off.
     attempt: u32,
-    /// For chance.
+    /// Turn of the random jitter.
     turn: u64,
     alarm: Alarm,
 }
@@ -83,20 +81,20 @@ impl Connection {
     pub(crate) fn new(
         options: Arc<RedisOptions>,
         poller: Poller,
-        intake: Arc<Intake>,
+        queue: Arc<SubmitQueue>,
         subscribers: Arc<Subscribers>,
         seed: u64,
     ) -> Self {
         let overdue_ns = nanoseconds(options.overdue);
-        let outstanding = Outstanding::new(overdue_ns, options.limits.reply_bytes);
+        let in_flight = InFlight::new(overdue_ns, options.limits.reply_bytes);
         Self {
             options,
             poller,
-            intake,
+            queue,
             subscribers,
             phase: Phase::Resting { until_ns: 0 },
             wire: None,
-            outstanding,
+            in_flight,
             outcomes: Vec::new(),
             pushes: Vec::new(),
             slots: Vec::new(),
@@ -121,7 +119,7 @@ impl Connection {
     }
 
     fn run(&mut self, cx: &mut Context<Self>) {
-        if let Err(failure) = self.go_on(cx) {
+        if let Err(failure) = self.advance(cx) {
             self.fail(failure);
         }
         self.deliver();
@@ -132,12 +130,12 @@ impl Connection {
             Phase::Resting { until_ns }
             | Phase::Connecting { until_ns }
             | Phase::Greeting { until_ns } => until_ns,
-            Phase::Up { .. } => self.outstanding.due_ns().min(self.idle_ns()),
+            Phase::Up { .. } => self.in_flight.due_ns().min(self.idle_ns()),
         };
         self.alarm.set(due_ns, now_ns(), cx, Self::alarmed);
     }
 
-    fn go_on(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {
+    fn advance(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {
         if let Phase::Up { .. } = self.phase {
             return self.exchange(cx);
         }
@@ -148,7 +146,7 @@ impl Connection {
             self.connect(now_ns, cx)?;
         }
         if let Phase::Connecting { until_ns } = self.phase {
-            self.see_whether_connected(until_ns, now_ns)?;
+            self.check_connected(until_ns, now_ns)?;
         }
         if let Phase::Greeting { until_ns } = self.phase {
             self.greet(until_ns, now_ns)?;
@@ -160,7 +158,7 @@ impl Connection {
     }
 
     fn connect(&mut self, now_ns: u64, cx: &mut Context<Self>) -> Result<(), Failure> {
-        // Whatever comes of it, it has until then.
+        // Set first: a failure below must find this phase.
         let until_ns = now_ns.saturating_add(nanoseconds(self.options.connect_timeout));
         self.phase = Phase::Connecting { until_ns };
         let address = self.address(cx)?;
@@ -174,7 +172,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Of several addresses, each attempt takes the next.
+    /// Each attempt uses the next address of the host.
     fn address(&self, cx: &mut Context<Self>) -> io::Result<SocketAddr> {
         let (host, port) = (self.options.host.as_str(), self.options.port);
         let mut addresses: Vec<SocketAddr> = match host.parse() {
@@ -187,7 +185,7 @@ impl Connection {
         Ok(addresses.swap_remove(self.attempt as usize % addresses.len()))
     }
 
-    fn see_whether_connected(&mut self, until_ns: u64, now_ns: u64) -> Result<(), Failure> {
+    fn check_connected(&mut self, until_ns: u64, now_ns: u64) -> Result<(), Failure> {
         let Some(wire) = &mut self.wire else {
             return Ok(());
         };
@@ -219,68 +217,68 @@ impl Connection {
     fn up(&mut self, now_ns: u64) {
         self.phase = Phase::Up { since_ns: now_ns };
         self.heard_ns = now_ns;
-        self.intake.gauges.connects.bump(1);
-        self.intake.set_line(Line::Up);
+        self.queue.gauges.connects.bump(1);
+        self.queue.set_link(LinkState::Up);
         self.change_subscriptions();
     }
 
     fn exchange(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {
-        self.ask_if_idle();
+        self.ping_if_idle();
         for _ in 0..ROUNDS_MAX {
-            if self.intake.take(&mut self.slots, &mut self.bytes) {
+            if self.queue.take(&mut self.slots, &mut self.bytes) {
                 self.change_subscriptions();
             }
-            self.outstanding.accept(&mut self.slots, &mut self.bytes);
+            self.in_flight.accept(&mut self.slots, &mut self.bytes);
             let now_ns = now_ns();
             if let Some(wire) = &mut self.wire
-                && self.outstanding.due_ns() <= now_ns
+                && self.in_flight.due_ns() <= now_ns
             {
-                // A reply may be there that the poller has not found yet, as after a pause of the process.
-                wire.socket.look_again();
+                // After a pause of the process, the socket may hold a reply that the poller has not reported.
+                wire.socket.assume_readable();
             }
             let has_read = self.read()?;
-            self.outstanding.expire(now_ns, &mut self.outcomes);
-            if !has_read && self.outstanding.is_stuck(now_ns) {
-                self.intake.gauges.stuck.bump(1);
+            self.in_flight.expire(now_ns, &mut self.outcomes);
+            if !has_read && self.in_flight.is_stuck(now_ns) {
+                self.queue.gauges.stuck.bump(1);
                 return Err(Failure::Stuck(self.options.overdue));
             }
             let has_more = self.write(now_ns)?;
             self.settle();
             self.deliver();
-            if !has_more && !has_read && self.intake.rest() {
-                return self.see_whether_closing(cx);
+            if !has_more && !has_read && self.queue.rest() {
+                return self.check_closing(cx);
             }
         }
         cx.waker_fn(|connection: &mut Self, cx| connection.run(cx))();
         Ok(())
     }
 
-    /// A connection whose other end is gone without a word looks as one on which nothing happens: it is
-    /// asked, and its answer has a deadline as every other.
-    fn ask_if_idle(&self) {
+    /// Detects a peer that vanished without closing the connection: an idle connection sends a `PING`, whose
+    /// reply has a deadline.
+    fn ping_if_idle(&self) {
         let now_ns = now_ns();
         if self.idle_ns() <= now_ns {
             let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
-            self.intake.push_ping(now_ns, deadline_ns);
+            self.queue.push_ping(now_ns, deadline_ns);
         }
     }
 
-    /// When the server is to be asked whether it is there.
+    /// When to send a `PING`.
     fn idle_ns(&self) -> u64 {
-        match self.outstanding.is_idle() {
+        match self.in_flight.is_idle() {
             true => self.heard_ns.saturating_add(nanoseconds(self.options.idle)),
             false => u64::MAX,
         }
     }
 
-    fn see_whether_closing(&self, cx: &mut Context<Self>) -> Result<(), Failure> {
-        if self.outstanding.is_idle() && self.intake.is_closing() {
+    fn check_closing(&self, cx: &mut Context<Self>) -> Result<(), Failure> {
+        if self.in_flight.is_idle() && self.queue.is_closing() {
             cx.stop();
         }
         Ok(())
     }
 
-    /// Writes batch by batch. Whether the socket may take more.
+    /// Writes batch by batch. Returns whether the socket may accept more.
     fn write(&mut self, now_ns: u64) -> io::Result<bool> {
         let Some(wire) = &mut self.wire else {
             return Ok(false);
@@ -289,7 +287,7 @@ impl Connection {
             commands: self.options.batch_commands,
             bytes: self.options.batch_bytes,
         };
-        let gauges = &self.intake.gauges;
+        let gauges = &self.queue.gauges;
         for _ in 0..BATCHES_MAX {
             if !wire.socket.write(&mut wire.outgoing)? {
                 return Ok(false);
@@ -297,7 +295,7 @@ impl Connection {
             let outgoing = &mut wire.outgoing;
             let write = |piece: BytesMut| outgoing.push(piece.freeze());
             let outcomes = &mut self.outcomes;
-            let batch = self.outstanding.next_batch(now_ns, max, outcomes, write);
+            let batch = self.in_flight.next_batch(now_ns, max, outcomes, write);
             if batch.commands == 0 {
                 return Ok(false);
             }
@@ -308,14 +306,14 @@ impl Connection {
         Ok(true)
     }
 
-    /// Reads once. Whether anything came.
+    /// Reads once. Returns whether any bytes arrived.
     fn read(&mut self) -> Result<bool, Failure> {
         let Some(wire) = &mut self.wire else {
             return Ok(false);
         };
         let parser = &mut wire.parser;
-        let (outstanding, outcomes) = (&mut self.outstanding, &mut self.outcomes);
-        let (gauges, pushes) = (&self.intake.gauges, &mut self.pushes);
+        let (in_flight, outcomes) = (&mut self.in_flight, &mut self.outcomes);
+        let (gauges, pushes) = (&self.queue.gauges, &mut self.pushes);
         let mut taken = Ok(());
         let heard_ns = &mut self.heard_ns;
         let mut take = |mut bytes: &[u8]| -> Result<(), ProtocolError> {
@@ -325,7 +323,7 @@ impl Connection {
             while let Some(value) = parser.next(&mut bytes)? {
                 if let Value::Push(push) = value {
                     if is_confirmation(&push) {
-                        outstanding.confirm(outcomes);
+                        in_flight.confirm(outcomes);
                     } else {
                         pushes.push(push);
                     }
@@ -333,12 +331,12 @@ impl Connection {
                 }
                 let wrong = |what: Malformed| parser.error(what);
                 let bytes = parser.last_reply_bytes();
-                let times = outstanding.reply(value, bytes, outcomes);
+                let times = in_flight.reply(value, bytes, outcomes);
                 if let Some(times) = times.map_err(wrong)? {
                     gauges.replies.bump(times.commands as u64);
                     gauges
                         .from_tell
-                        .record(now_ns.saturating_sub(times.told_ns));
+                        .record(now_ns.saturating_sub(times.submitted_ns));
                     gauges
                         .from_send
                         .record(now_ns.saturating_sub(times.sent_ns));
@@ -356,53 +354,48 @@ impl Connection {
         }
     }
 
-    /// Gives credit back, before callers learn of their outcomes and come with more.
+    /// Returns credit before outcomes are delivered, so that callers can submit more at once.
     fn settle(&mut self) {
-        self.intake.give_back(self.outstanding.take_freed());
-        let in_flight = self.outstanding.sent_commands();
-        let tombstones = self.outstanding.tombstones();
-        self.intake.gauges.set_in_flight(in_flight, tombstones);
+        self.queue.give_back(self.in_flight.take_freed());
+        let in_flight = self.in_flight.sent_commands();
+        let tombstones = self.in_flight.tombstones();
+        self.queue.gauges.set_in_flight(in_flight, tombstones);
     }
 
-    /// Hands outcomes and messages over. No lock is held: functions of users run.
+    /// Delivers outcomes and messages. It runs user code, so no lock is held.
     fn deliver(&mut self) {
         for (reply, outcome) in self.outcomes.drain(..) {
             if let Err(error) = &outcome {
-                self.intake.gauges.failed(error);
+                self.queue.gauges.failed(error);
             }
             match reply.complete(outcome) {
-                Handed::Taken => {}
-                Handed::Refused => self.intake.gauges.replies_refused.add(1),
-                Handed::Own(asked, outcome) => {
-                    tell(&self.intake, self.subscribers.settled(&asked, outcome));
-                    // Something else may be wanted of it by now.
-                    self.intake.nudge();
+                Delivered::Taken => {}
+                Delivered::Refused => self.queue.gauges.replies_refused.add(1),
+                Delivered::Own(change, outcome) => {
+                    tell(&self.queue, self.subscribers.settled(&change, outcome));
+                    // The subscribers may have changed meanwhile.
+                    self.queue.nudge();
                 }
             }
         }
         for push in self.pushes.drain(..) {
-            tell(&self.intake, self.subscribers.received(push));
+            tell(&self.queue, self.subscribers.received(push));
         }
     }
 
-    /// Asks for what subscribers want, and ends what they do not want any more.
+    /// Sends the subscription commands that the subscribers need.
     fn change_subscriptions(&mut self) {
         let changes = self.subscribers.changes();
         let now_ns = now_ns();
         let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
-        for asked in changes.subscribe {
-            let command = asked.name.command("SUBSCRIBE", "PSUBSCRIBE");
-            self.intake.push_asked(command, asked, now_ns, deadline_ns);
+        for (command, change) in changes.commands {
+            self.queue
+                .push_subscription(command, change, now_ns, deadline_ns);
         }
-        for asked in changes.unsubscribe {
-            let command = asked.name.command("UNSUBSCRIBE", "PUNSUBSCRIBE");
-            self.intake.push_asked(command, asked, now_ns, deadline_ns);
-        }
-        tell(&self.intake, changes.tell);
+        tell(&self.queue, changes.tell);
     }
 
-    /// The connection, or the attempt, is over: all that is outstanding has its outcome, and the next
-    /// attempt its time.
+    /// The connection or the attempt failed: produces all outcomes, and schedules the next attempt.
     fn fail(&mut self, failure: Failure) {
         let now_ns = now_ns();
         let reason = self.count_attempt(&failure, now_ns);
@@ -410,13 +403,13 @@ impl Connection {
         self.pushes.clear();
         self.subscribers.lost();
         self.lose(
-            Line::Down(reason.clone()),
+            LinkState::Down(reason.clone()),
             RedisError::Down(reason),
             &failure,
         );
         let delay_ns = self.options.backoff.delay_ns(self.attempt);
         self.turn = self.turn.wrapping_add(1);
-        let part = (u128::from(random::number(self.turn)) * u128::from(delay_ns)) >> 64;
+        let part = (u128::from(random_number(self.turn)) * u128::from(delay_ns)) >> 64;
         let rest_ns = (part as u64).max(REST_MIN_NS);
         let until_ns = now_ns.saturating_add(rest_ns);
         self.phase = Phase::Resting { until_ns };
@@ -424,7 +417,7 @@ impl Connection {
 
     fn count_attempt(&mut self, failure: &Failure, now_ns: u64) -> DownReason {
         if let Phase::Up { since_ns } = self.phase {
-            // One that comes up and breaks at once is backed off from as one that does not come up.
+            // A connection that breaks soon after it came up counts as a failed attempt for the back-off.
             let was_long = now_ns - since_ns >= self.options.backoff.max_ns;
             self.attempt = if was_long {
                 0
@@ -434,7 +427,7 @@ impl Connection {
             return DownReason::Lost(failure.to_string().into());
         }
         self.attempt = self.attempt.saturating_add(1);
-        self.intake.gauges.connect_failures.bump(1);
+        self.queue.gauges.connect_failures.bump(1);
         match failure {
             Failure::Refused(reason) => reason.clone(),
             failure => {
@@ -444,33 +437,33 @@ impl Connection {
         }
     }
 
-    fn lose(&mut self, line: Line, unsent: RedisError, failure: &Failure) {
-        self.intake.set_line(line);
-        self.intake.take(&mut self.slots, &mut self.bytes);
-        self.outstanding.accept(&mut self.slots, &mut self.bytes);
+    fn lose(&mut self, link: LinkState, unsent: RedisError, failure: &Failure) {
+        self.queue.set_link(link);
+        self.queue.take(&mut self.slots, &mut self.bytes);
+        self.in_flight.accept(&mut self.slots, &mut self.bytes);
         let first = match failure {
             Failure::Protocol(error) => Some(RedisError::Protocol(*error)),
             _ => None,
         };
         let sent = RedisError::Lost(failure.to_string().into());
-        self.outstanding
+        self.in_flight
             .lose(first, &sent, &unsent, &mut self.outcomes);
         self.settle();
     }
 
-    /// Whether the last handle is gone, and nothing is left to wait for.
+    /// Whether the last handle was dropped and nothing is in flight.
     fn is_down_and_closing(&self) -> bool {
-        // Subscriptions are asked for when it is up again, all of them.
-        !matches!(self.phase, Phase::Up { .. }) && self.intake.rest_down()
+        // Pending subscription changes may be dropped: the next connect subscribes to all names again.
+        !matches!(self.phase, Phase::Up { .. }) && self.queue.rest_down()
     }
 }
 
-fn tell(intake: &Intake, told: Vec<(Recipient<PubSub>, PubSub)>) {
+fn tell(queue: &SubmitQueue, told: Vec<(Recipient<PubSub>, PubSub)>) {
     for (to, message) in told {
         let is_message = matches!(message, PubSub::Message { .. });
-        intake.gauges.pushes.bump(u64::from(is_message));
+        queue.gauges.pushes.bump(u64::from(is_message));
         if to.try_tell(message).is_err() {
-            intake.gauges.pushes_shed.bump(1);
+            queue.gauges.pushes_shed.bump(1);
         }
     }
 }
@@ -481,17 +474,17 @@ fn nanoseconds(time: Duration) -> u64 {
 
 impl Actor for Connection {
     fn started(&mut self, cx: &mut Context<Self>) {
-        let call = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
-        self.intake.on_call(call);
+        let wake = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
+        self.queue.set_waker(wake);
         self.run(cx);
     }
 }
 
-/// However the actor ends, every command has its outcome.
+/// However the actor terminates, every command gets its outcome.
 impl Drop for Connection {
     fn drop(&mut self) {
         self.wire = None;
-        self.lose(Line::Closed, RedisError::Closed, &Failure::Closed);
+        self.lose(LinkState::Closed, RedisError::Closed, &Failure::Closed);
         self.deliver();
     }
 }

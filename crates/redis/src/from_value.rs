@@ -1,4 +1,4 @@
-//! From a reply to the type that the caller wants.
+//! Decoding of replies to the caller's types.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use crate::{error::RedisError, protocol::Value};
 
-/// A type that a reply can be turned into. A refusal by the server is [`RedisError::Server`] wherever it
-/// stands, but for [`Value`], which keeps those inside of aggregates.
+/// A type that a reply can be decoded to. An error reply becomes [`RedisError::Server`], also inside
+/// aggregates; only [`Value`] keeps errors inside aggregates.
 pub trait FromValue: Sized {
-    /// Turns it.
+    /// Decodes a reply.
     ///
     /// # Errors
     /// [`RedisError::WrongType`], or [`RedisError::Server`].
@@ -38,7 +38,7 @@ impl FromValue for Value {
     }
 }
 
-/// Any reply that is no refusal.
+/// Any reply except an error.
 impl FromValue for () {
     fn from_value(value: Value) -> Result<Self, RedisError> {
         Value::from_value(value).map(drop)
@@ -74,7 +74,7 @@ impl FromValue for String {
     }
 }
 
-/// A number that came as one, or as its digits.
+/// An integer reply, or its decimal digits.
 fn number<T: TryFrom<i64> + std::str::FromStr>(
     wanted: &'static str,
     value: Value,
@@ -91,28 +91,21 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-impl FromValue for i64 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number", value)
-    }
+macro_rules! integers {
+    ($($kind:ty: $wanted:literal,)+) => {$(
+        impl FromValue for $kind {
+            fn from_value(value: Value) -> Result<Self, RedisError> {
+                number($wanted, value)
+            }
+        }
+    )+};
 }
 
-impl FromValue for u64 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number that is not negative", value)
-    }
-}
-
-impl FromValue for u32 {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number from 0 to 4294967295", value)
-    }
-}
-
-impl FromValue for usize {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        number("a number that is not negative", value)
-    }
+integers! {
+    i64: "a number",
+    u64: "a number that is not negative",
+    u32: "a number from 0 to 4294967295",
+    usize: "a number that is not negative",
 }
 
 impl FromValue for f64 {
@@ -192,8 +185,8 @@ tuples! {
     (A a, B b, C c, D d, E e, F f, G g, H h)
 }
 
-/// A map, or an array in which keys and values take turns.
-pub(crate) fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
+/// A map, or an array of alternating keys and values.
+fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
     value: Value,
 ) -> Result<M, RedisError> {
     let pair = |key, value| Ok((K::from_value(key)?, V::from_value(value)?));

@@ -1,4 +1,4 @@
-//! Settings of a client, and the URL that they can be written as.
+//! Options of clients, and their URL form.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{protocol::Limits, routing::Routing};
 /// Redis' own port.
 const PORT_DEFAULT: u16 = 6379;
 
-/// Settings of a client. `RedisOptions::default()` is the server of this machine, without a password.
+/// Options of a client. The default is a server on localhost without a password.
 ///
 /// ```
 /// use freeboard_redis::RedisOptions;
@@ -27,50 +27,48 @@ pub struct RedisOptions {
     pub host: String,
     /// Default 6379.
     pub port: u16,
-    /// Who logs in, if there is a password; default Redis' `default`.
+    /// Name for `AUTH`, used with a password; default Redis' `default`.
     pub username: Option<String>,
     /// Default none.
     pub password: Option<String>,
     /// Number of the database; default 0.
     pub database: u32,
-    /// The name by which the server lists the connections; default none.
+    /// Name of the connections in `CLIENT LIST`; default none.
     pub client_name: Option<String>,
-    /// Connections, 1 to [`CONNECTIONS_MAX`]; default 1. What needs a connection of its own (`BLPOP`
-    /// and others that block, `WATCH`) takes a client of its own.
+    /// Connections, 1 to [`CONNECTIONS_MAX`]; default 1. Use a separate client for commands that block
+    /// (`BLPOP`) and for `WATCH`.
     pub connections: usize,
-    /// Which of them a command takes; default by the first key.
+    /// The choice of the connection for a command; default by the first key.
     pub routing: Routing,
-    /// The most commands that are under way on each, until their reply; default 10,000.
+    /// Limit of commands without a reply, per connection; default 10,000.
     pub credit_commands: usize,
-    /// The most bytes of commands that are under way on each; default 64 MiB.
+    /// Limit of the bytes of these commands; default 64 MiB.
     pub credit_bytes: usize,
-    /// The most commands that are written at once; default 256.
+    /// Limit of commands per write; default 256.
     pub batch_commands: usize,
-    /// The most bytes that are written at once, but for larger commands; default 64 KiB.
+    /// Limit of bytes per write, except for a single larger command; default 64 KiB.
     pub batch_bytes: usize,
-    /// The deadline of commands that say none, from the call; default 1 s.
+    /// Default deadline of a command, from the call; default 1 s.
     pub timeout: Duration,
-    /// How long connecting and logging in may take; default 2 s.
+    /// Limit of connecting and logging in; default 2 s.
     pub connect_timeout: Duration,
-    /// How long after its deadline a reply has the connection replaced; default 2 s.
+    /// A reply later than this after its deadline replaces the connection; default 2 s.
     pub overdue: Duration,
-    /// How long nothing may come, with no command under way, before the server is asked whether it is still
-    /// there (`PING`): a connection whose other end is gone without a word is replaced `timeout` and
-    /// `overdue` after that. At least 1 ms; default 10 s.
+    /// Time without traffic before an idle connection sends a `PING`. If the peer vanished, the connection is
+    /// replaced `timeout` plus `overdue` later. At least 1 ms; default 10 s.
     pub idle: Duration,
-    /// The longest wait before each attempt to connect again, of which any part is waited (full jitter);
-    /// default from 10 ms, doubling, to 10 s.
+    /// Back-off between attempts to connect, with full jitter; default from 10 ms, doubling, to 10 s.
     pub backoff: Backoff,
-    /// Where the jitter and routing at random start; default differs from run to run.
+    /// Seed of jitter and random routing; default differs from run to run.
     pub seed: Option<u64>,
-    /// What a reply may be at most.
+    /// Limits of a reply.
     pub limits: Limits,
-    /// The most subscriptions on each connection; default 1,024. Beside them up to
-    /// [`crate::SUBSCRIPTIONS_ENDING_MAX`] may be about to end.
+    /// Limit of subscriptions per connection; default 1,024. In addition, up to
+    /// [`crate::SUBSCRIPTIONS_ENDING_MAX`] may wait for the server to end them.
     pub subscriptions: usize,
 }
 
-/// The most connections of a client.
+/// Limit of connections of a client.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
 impl Default for RedisOptions {
@@ -100,36 +98,35 @@ impl Default for RedisOptions {
     }
 }
 
-/// Settings that make no sense.
+/// Invalid options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisOptionsError {
-    /// The URL is none.
-    #[error("\"{0}\" is no URL of the form redis://user:password@host:port/database")]
+    /// The URL is malformed.
+    #[error("\"{0}\" is not a URL of the form redis://user:password@host:port/database")]
     Url(String),
-    /// The URL asks for TLS.
+    /// The URL requires TLS.
     #[error(
-        "rediss:// asks for TLS, which is not built in: put a TLS proxy such as stunnel before the \
-         server and connect to it with redis://"
+        "TLS (rediss://) is not supported: use a TLS proxy such as stunnel, and connect to it with redis://"
     )]
     Tls,
     /// The URL has another scheme.
     #[error("the scheme \"{0}\" is not redis://")]
     Scheme(String),
-    /// The database is no number.
-    #[error("the database \"{0}\" is no number")]
+    /// The database is not a number.
+    #[error("the database \"{0}\" is not a number")]
     Database(String),
-    /// The user's name or the password does not decode to UTF-8.
+    /// User name or password does not decode to UTF-8.
     #[error("the user or password in the URL is not UTF-8 in percent encoding")]
     Encoding,
-    /// A setting is out of range.
+    /// An option is out of range.
     #[error("{name} must be between {min} and {max}")]
     Range {
         /// Its name.
         name: &'static str,
-        /// Its least value.
+        /// Its minimum.
         min: usize,
-        /// Its greatest value.
+        /// Its maximum.
         max: usize,
     },
     /// The back-off is out of range.
@@ -138,13 +135,13 @@ pub enum RedisOptionsError {
 }
 
 impl RedisOptions {
-    /// From `redis://user:password@host:port/database`, of which all but the host may be missing.
+    /// Parses `redis://user:password@host:port/database`. All parts except the host are optional.
     ///
     /// # Errors
-    /// [`RedisOptionsError`]. No password is in its text.
+    /// [`RedisOptionsError`]. Its text never contains the password.
     pub fn from_url(url: &str) -> Result<Self, RedisOptionsError> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        // What stands before the host may be secret.
+        // The part before the host may be secret.
         let shown = || match rest.rsplit_once('@') {
             Some((_, host)) => format!("{scheme}://…@{host}"),
             None => url.to_owned(),
@@ -162,11 +159,11 @@ impl RedisOptions {
         if host.is_empty() || uri.query().is_some() {
             return Err(invalid());
         }
-        let (user, place) = match authority.as_str().rsplit_once('@') {
-            Some((user, place)) => (user, place),
+        let (user, host_port) = match authority.as_str().rsplit_once('@') {
+            Some((user, host_port)) => (user, host_port),
             None => ("", authority.as_str()),
         };
-        let behind = place.strip_prefix(authority.host()).unwrap_or_default();
+        let behind = host_port.strip_prefix(authority.host()).unwrap_or_default();
         let port = match behind.strip_prefix(':') {
             Some(port) => port.parse().map_err(|_| invalid())?,
             None => PORT_DEFAULT,
@@ -238,6 +235,71 @@ impl fmt::Debug for RedisOptions {
     }
 }
 
+/// Limit of nodes of a cluster client; Redis recommends at most 1,000.
+pub const NODES_MAX: usize = 1_024;
+
+/// Options of a cluster client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterOptions {
+    /// Hosts and ports of nodes from which the client learns the others; at least one.
+    pub seeds: Vec<(String, u16)>,
+    /// Options for each node. Host and port are ignored; the database must be 0, the only one of a cluster.
+    pub node: RedisOptions,
+    /// Limit of redirections of a command (`MOVED`, `ASK`); default 5.
+    pub redirections: u32,
+    /// Limit of retries of a command (`TRYAGAIN`, `CLUSTERDOWN`, a node that is still connecting); default
+    /// 16.
+    pub retries: u32,
+    /// Back-off before a retry, and after a failed refresh of the slot map (there limited by
+    /// `refresh_interval`); default from 10 ms, doubling, to 500 ms. Jitter removes up to half.
+    pub backoff: Backoff,
+    /// Limit of commands that wait for a retry; default 10,000. Beyond it, a command's outcome is the server's
+    /// error.
+    pub waiting: usize,
+    /// Limit of the bytes of these commands; default 64 MiB.
+    pub waiting_bytes: usize,
+    /// Minimum time between two refreshes of the slot map, at least 1 ms; default 500 ms. In between, each
+    /// `MOVED` updates its own slot.
+    pub refresh_interval: Duration,
+}
+
+impl ClusterOptions {
+    /// Default options for these seeds.
+    pub fn new<H: Into<String>>(seeds: impl IntoIterator<Item = (H, u16)>) -> Self {
+        let seeds = seeds.into_iter();
+        Self {
+            seeds: seeds.map(|(host, port)| (host.into(), port)).collect(),
+            node: RedisOptions::default(),
+            redirections: 5,
+            retries: 16,
+            backoff: Backoff {
+                min_ns: 10_000_000,
+                max_ns: 500_000_000,
+                factor: 2,
+            },
+            waiting: 10_000,
+            waiting_bytes: 64 << 20,
+            refresh_interval: Duration::from_millis(500),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), RedisOptionsError> {
+        let interval_ms = self.refresh_interval.as_millis();
+        let interval_ms = usize::try_from(interval_ms).unwrap_or(usize::MAX);
+        for (name, value, min, max) in [
+            ("refresh_interval in ms", interval_ms, 1, usize::MAX),
+            ("seeds", self.seeds.len(), 1, NODES_MAX),
+            ("database", self.node.database as usize, 0, 0),
+        ] {
+            if !(min..=max).contains(&value) {
+                return Err(RedisOptionsError::Range { name, min, max });
+            }
+        }
+        self.backoff.validate()?;
+        self.node.validate()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,14 +329,14 @@ mod tests {
             assert!(!text.contains("secret"), "{url}: {text}");
         };
         check("rediss://:secret@h", "TLS");
-        check("localhost:6379", "no URL");
+        check("localhost:6379", "not a URL");
         check("http://h", "http");
-        check("redis://", "no URL");
-        check("redis://:secret@", "no URL");
-        check("redis://:secret@h:99999999/0", "no URL");
+        check("redis://", "not a URL");
+        check("redis://:secret@", "not a URL");
+        check("redis://:secret@h:99999999/0", "not a URL");
         check("redis://:secret@h/zero", "zero");
         check("redis://:secret%ff@h", "UTF-8");
-        check("redis://h?timeout=1", "no URL");
+        check("redis://h?timeout=1", "not a URL");
     }
 
     #[test]
@@ -291,5 +353,14 @@ mod tests {
         };
         let text = options.validate().unwrap_err().to_string();
         assert!(text.starts_with("idle in ms must be"), "{text}");
+    }
+
+    #[test]
+    fn the_slots_are_not_asked_for_without_a_rest() {
+        let mut options = ClusterOptions::new([("127.0.0.1", 1)]);
+        assert_eq!(options.validate(), Ok(()));
+        options.refresh_interval = Duration::ZERO;
+        let text = options.validate().unwrap_err().to_string();
+        assert!(text.starts_with("refresh_interval in ms must be"), "{text}");
     }
 }

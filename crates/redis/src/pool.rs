@@ -1,61 +1,60 @@
-//! The connections to one server.
+//! The connections to one server, and deadlines.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use freeboard_actor::{Recipient, SpawnOptions, System};
 use freeboard_meter::now_ns;
 use freeboard_net::poller::Poller;
 
 use crate::{
     connection::Connection,
-    error::RedisError,
-    intake::{CreditMax, DOWN, Intake},
+    error::{ConnectError, RedisError},
+    metrics::RedisSnapshot,
     options::RedisOptions,
-    pubsub::{PubSub, Subscription},
-    random,
-    redis::ConnectError,
-    reply::{Name, Reply},
-    routing::{Routing, hash_slot},
-    snapshot::RedisSnapshot,
-    subscribers::Subscribers,
+    pipeline::Unit,
+    reply::Reply,
+    routing::{Routing, hash_slot, random_number, random_seed},
+    submit_queue::{CreditMax, SubmitQueue},
+    subscribers::{PubSub, Subscribers},
     sync::{AtomicU64, Ordering},
-    unit::Unit,
 };
 
-/// n connections, which end once this is dropped and nothing is under way on them.
+/// The connections of a client. After this is dropped, each closes once nothing is in flight on it.
 pub(crate) struct Pool {
-    lines: Box<[LineTo]>,
+    lines: Box<[Link]>,
     routing: Routing,
-    /// Steps of the routing's chance.
+    /// Random numbers drawn so far, from the seed.
     turn: AtomicU64,
 }
 
 /// One connection.
-struct LineTo {
-    intake: Arc<Intake>,
+struct Link {
+    queue: Arc<SubmitQueue>,
     subscribers: Arc<Subscribers>,
 }
 
 impl Pool {
-    /// Begins to connect. The options are valid.
+    /// Begins to connect. The options must be valid.
     pub(crate) fn connect(
         system: &System,
         poller: &Poller,
         options: RedisOptions,
     ) -> Result<Self, ConnectError> {
-        let seed = options.seed.unwrap_or_else(random::seed);
+        let seed = options.seed.unwrap_or_else(random_seed);
         let credit = CreditMax {
             commands: options.credit_commands,
             bytes: options.credit_bytes,
         };
-        let new_line = |_| LineTo {
-            intake: Arc::new(Intake::new(credit)),
+        let new_line = |_| Link {
+            queue: Arc::new(SubmitQueue::new(credit)),
             subscribers: Arc::new(Subscribers::new(options.subscriptions)),
         };
-        // Dropped on an error: what was spawned ends.
+        // On an error this is dropped, which closes the connections spawned so far.
         let pool = Self {
             lines: (0..options.connections).map(new_line).collect(),
             routing: options.routing,
@@ -66,9 +65,9 @@ impl Pool {
             let connection = Connection::new(
                 options.clone(),
                 poller.clone(),
-                line.intake.clone(),
+                line.queue.clone(),
                 line.subscribers.clone(),
-                random::number(seed.wrapping_add(index as u64)),
+                random_number(seed.wrapping_add(index as u64)),
             );
             system.spawn_once(SpawnOptions::new(), connection)?;
         }
@@ -82,26 +81,26 @@ impl Pool {
 
     /// Whether any connection takes commands.
     pub(crate) fn is_up(&self) -> bool {
-        self.lines.iter().any(|line| line.intake.load() != DOWN)
+        self.lines.iter().any(|line| line.queue.is_up())
     }
 
     /// Waits until all connections are up.
     pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
-        let mut intakes = self.lines.iter().map(|line| &line.intake);
-        intakes.try_for_each(|intake| intake.wait_up(until))
+        let mut queues = self.lines.iter().map(|line| &line.queue);
+        queues.try_for_each(|queue| queue.wait_up(until))
     }
 
     pub(crate) fn subscribe(
         self: &Arc<Self>,
-        name: Name,
+        name: Bytes,
         to: Recipient<PubSub>,
     ) -> Result<Subscription, RedisError> {
-        // Whatever the routing: the same name always takes the same connection.
-        let slot = hash_slot(&name.bytes());
+        // A name always uses the same connection, whatever the routing.
+        let slot = hash_slot(&name);
         let index = usize::from(slot) % self.lines.len();
         let line = &self.lines[index];
         let id = line.subscribers.add(&name, to)?;
-        line.intake.nudge();
+        line.queue.nudge();
         Ok(Subscription {
             name,
             id,
@@ -111,55 +110,77 @@ impl Pool {
     }
 
     /// Ends a subscription of the connection at `index`.
-    pub(crate) fn unsubscribe(&self, index: usize, name: &Name, id: u64) {
+    pub(crate) fn unsubscribe(&self, index: usize, name: &Bytes, id: u64) {
         let line = &self.lines[index];
         line.subscribers.remove(name, id);
-        line.intake.nudge();
+        line.queue.nudge();
     }
 
     pub(crate) fn snapshot(&self) -> RedisSnapshot {
         let lines = self.lines.iter();
         RedisSnapshot {
-            connections: lines.map(|line| line.intake.snapshot()).collect(),
+            connections: lines.map(|line| line.queue.snapshot()).collect(),
         }
     }
 
-    /// Leaves a command with a connection.
+    /// Submits a unit to a connection.
     #[inline]
     pub(crate) fn submit(&self, unit: &Unit, deadline: Deadline, reply: Reply) {
-        let told_ns = now_ns();
-        let deadline_ns = deadline.on_clock(told_ns);
+        let submitted_ns = now_ns();
+        let deadline_ns = deadline.on_clock(submitted_ns);
         // Ordering: Relaxed, each caller gets its own number.
-        let number = || random::number(self.turn.fetch_add(1, Ordering::Relaxed));
-        let load = |index: usize| self.lines[index].intake.load();
+        let number = || random_number(self.turn.fetch_add(1, Ordering::Relaxed));
+        let load = |index: usize| self.lines[index].queue.load();
         let index = self
             .routing
             .choose(self.lines.len(), || unit.slot(), number, load);
         self.lines[index]
-            .intake
-            .push(unit, reply, told_ns, deadline_ns);
+            .queue
+            .push(unit, reply, submitted_ns, deadline_ns);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         for line in &self.lines {
-            line.intake.close_when_drained();
+            line.queue.close_when_drained();
         }
     }
 }
 
-/// Until when a command waits for its reply.
+/// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
+#[must_use = "the subscription ends when it is dropped"]
+pub struct Subscription {
+    pub(crate) name: Bytes,
+    pub(crate) id: u64,
+    pub(crate) pool: Arc<Pool>,
+    /// Of the connection in the pool.
+    pub(crate) index: usize,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.pool.unsubscribe(self.index, &self.name, self.id);
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Subscription({:?})", self.name)
+    }
+}
+
+/// The deadline of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     After(Duration),
     At(Instant),
-    /// On the clock.
+    /// Nanoseconds of the process clock.
     Fixed(u64),
 }
 
 impl Deadline {
-    /// As nanoseconds on the clock.
+    /// In nanoseconds of the process clock.
     pub(crate) fn on_clock(self, now_ns: u64) -> u64 {
         let time = match self {
             Self::After(time) => time,

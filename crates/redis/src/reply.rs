@@ -1,71 +1,58 @@
-//! Who waits for an outcome, and how it gets there.
+//! The receiver of an outcome, and the delivery to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bytes::Bytes;
 use futures_channel::oneshot;
 
-use crate::{error::RedisError, protocol::Value};
+use crate::{error::RedisError, protocol::Value, subscribers::SubscriptionChange};
 
-type Slot = oneshot::Sender<Result<Value, RedisError>>;
-type Call = Box<dyn FnOnce(Result<Value, RedisError>) -> bool + Send>;
+/// The outcome of a command: its reply, or the reason why there is none.
+pub(crate) type ReplyResult = Result<Value, RedisError>;
 
-/// Who waits for an outcome.
+type Slot = oneshot::Sender<ReplyResult>;
+type Call = Box<dyn FnOnce(ReplyResult) -> bool + Send>;
+
+/// The receiver of an outcome.
 pub(crate) enum Reply {
     /// A future, or a thread.
     Slot(Slot),
-    /// A function, which says whether the outcome has found its way.
+    /// A function. It returns whether the outcome was accepted.
     Call(Call),
-    /// The connection itself, which has asked for a subscription or its end.
-    Subscribed(Box<Asked>),
-    /// Nobody: that there is a reply is enough.
+    /// The connection itself, for `SUBSCRIBE` and `UNSUBSCRIBE`.
+    Subscribed(Box<SubscriptionChange>),
+    /// None, for the connection's own `PING`.
     Nobody,
 }
 
-/// A subscription that was asked for, or its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) name: Name,
-    /// Which time the name was asked for.
-    pub(crate) turn: u64,
-}
-
-/// A channel or a pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Name {
-    Channel(Bytes),
-    Pattern(Bytes),
-}
-
-/// Where an outcome has gone.
+/// The result of a delivery.
 #[must_use]
-pub(crate) enum Handed {
-    /// To who waited for it, or who has gone meanwhile.
+pub(crate) enum Delivered {
+    /// The receiver has it, or no longer exists.
     Taken,
-    /// To a mailbox that did not take it.
+    /// A mailbox refused it.
     Refused,
-    /// It is the connection's own.
-    Own(Asked, Result<Value, RedisError>),
+    /// It belongs to the connection.
+    Own(SubscriptionChange, ReplyResult),
 }
 
 impl Reply {
-    /// Hands the outcome over. Not to be called under a lock: it may be a user's function that runs.
-    pub(crate) fn complete(self, outcome: Result<Value, RedisError>) -> Handed {
+    /// Delivers the outcome. It may run user code, so do not call it under a lock.
+    pub(crate) fn complete(self, outcome: ReplyResult) -> Delivered {
         match self {
             Self::Slot(slot) => {
                 drop(slot.send(outcome));
-                Handed::Taken
+                Delivered::Taken
             }
             Self::Call(call) => match catch_unwind(AssertUnwindSafe(|| call(outcome))) {
-                Ok(true) => Handed::Taken,
-                Ok(false) => Handed::Refused,
+                Ok(true) => Delivered::Taken,
+                Ok(false) => Delivered::Refused,
                 Err(_) => {
-                    tracing::error!("a function that was given a reply panicked");
-                    Handed::Taken
+                    tracing::error!("a function passed to `Request::then` or `tell` panicked");
+                    Delivered::Taken
                 }
             },
-            Self::Subscribed(asked) => Handed::Own(*asked, outcome),
-            Self::Nobody => Handed::Taken,
+            Self::Subscribed(change) => Delivered::Own(*change, outcome),
+            Self::Nobody => Delivered::Taken,
         }
     }
 }

@@ -14,63 +14,55 @@ use freeboard_meter::now_ns;
 use futures_channel::oneshot;
 
 use crate::{
+    command::Command,
     error::RedisError,
     from_value::FromValue,
+    pipeline::Unit,
     pool::Deadline,
     protocol::Value,
-    redis::Redis,
-    reply::{Handed, Reply},
-    script::ScriptCall,
-    unit::Unit,
+    reply::{Delivered, Reply, ReplyResult},
+    target::Target,
 };
 
-/// A command that has not been sent yet: `.await` it, [`Request::wait`] for it, have an actor told of
-/// its outcome, or a function called with it.
+/// A command that has not been sent yet. Send it with `.await`, [`Request::wait`], [`Request::tell`] (the
+/// outcome goes to an actor) or [`Request::then`] (the outcome goes to a function).
 ///
-/// However it is sent, it has one outcome, at its deadline at the latest: the client's timeout, if it
-/// has none of its own.
-#[must_use = "nothing is sent before it is awaited, waited for, told or given a function"]
+/// It has exactly one outcome, at its deadline at the latest. The default deadline is the client's timeout.
+#[must_use = "a request is sent by `.await`, `wait`, `tell` or `then`"]
 pub struct Request<'a, T> {
-    redis: &'a Redis,
+    target: &'a Target,
     unit: Result<Unit, RedisError>,
-    /// The client's timeout, if it has none of its own.
+    /// `None` is the client's timeout.
     deadline: Option<Deadline>,
-    /// Takes what is wanted out of the replies of several commands.
-    extract: fn(Value) -> Result<Value, RedisError>,
     decode: fn(Value) -> Result<T, RedisError>,
-    /// What is sent if the server does not know the script.
-    on_noscript: Option<Box<ScriptCall>>,
+    /// Builds the command to send when the server does not know the script.
+    on_noscript: Option<Fallback>,
 }
 
 impl<'a, T> Request<'a, T> {
     #[inline]
     pub(crate) fn new(
-        redis: &'a Redis,
+        target: &'a Target,
         unit: Result<Unit, RedisError>,
         decode: fn(Value) -> Result<T, RedisError>,
     ) -> Self {
         Self {
-            redis,
+            target,
             unit,
             deadline: None,
-            extract: Ok,
             decode,
             on_noscript: None,
         }
     }
 
-    pub(crate) fn extracting(self, extract: fn(Value) -> Result<Value, RedisError>) -> Self {
-        Self { extract, ..self }
-    }
-
-    pub(crate) fn on_noscript(self, call: ScriptCall) -> Self {
+    pub(crate) fn on_noscript(self, fallback: Fallback) -> Self {
         Self {
-            on_noscript: Some(Box::new(call)),
+            on_noscript: Some(fallback),
             ..self
         }
     }
 
-    /// Its deadline is so long after it is sent.
+    /// Sets the deadline, relative to the call that sends it.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self {
             deadline: Some(Deadline::After(timeout)),
@@ -78,7 +70,7 @@ impl<'a, T> Request<'a, T> {
         }
     }
 
-    /// Its deadline. One that has passed already is not sent.
+    /// Sets the deadline. If it has passed, the command is not sent.
     pub fn deadline(self, deadline: Instant) -> Self {
         Self {
             deadline: Some(Deadline::At(deadline)),
@@ -86,148 +78,138 @@ impl<'a, T> Request<'a, T> {
         }
     }
 
-    /// The reply is turned into another type.
+    /// Decodes the reply to another type.
     pub fn as_type<U: FromValue>(self) -> Request<'a, U> {
         self.decoded(U::from_value)
     }
 
     pub(crate) fn decoded<U>(self, decode: fn(Value) -> Result<U, RedisError>) -> Request<'a, U> {
         Request {
-            redis: self.redis,
+            target: self.target,
             unit: self.unit,
             deadline: self.deadline,
-            extract: self.extract,
             decode,
             on_noscript: self.on_noscript,
         }
     }
 
-    /// Sends it, and blocks this thread until its outcome.
+    /// Sends the command, and blocks the calling thread until its outcome.
     ///
-    /// In a handler this blocks a worker, which may be the one that the connection, and so the deadline,
-    /// needs: prefer [`Request::tell`] there, or an async handler; if it must be, then within
-    /// [`freeboard_actor::Context::blocking`]. Never in a function that was given to [`Request::then`]: on
-    /// the same connection its reply cannot come before the function returns.
+    /// In a handler this blocks a worker, perhaps the one that must run the connection and its deadlines.
+    /// Prefer [`Request::tell`] or an async handler there, or call it inside
+    /// [`freeboard_actor::Context::blocking`]. Do not call it in a function passed to [`Request::then`]: a
+    /// reply on the same connection cannot arrive before that function returns.
     ///
     /// # Errors
     /// [`RedisError`].
     pub fn wait(self) -> Result<T, RedisError> {
-        let decoder = self.decoder();
+        let decode = self.decode;
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        decoder.decode(pollster::block_on(receiver).unwrap_or_else(|_| Err(gone())))
-    }
-
-    #[inline]
-    fn decoder(&self) -> Decoder<T> {
-        Decoder {
-            extract: self.extract,
-            decode: self.decode,
-        }
+        pollster::block_on(receiver)
+            .unwrap_or_else(|_| Err(gone()))
+            .and_then(decode)
     }
 
     #[inline]
     fn send(self, reply: Reply) {
-        let deadline = self.redis.deadline(self.deadline);
+        let deadline = self.target.deadline(self.deadline);
         match (self.unit, self.on_noscript) {
             (Err(error), _) => {
-                // Nobody's mailbox counts this: the caller's own mistake.
+                // Not counted as refused: the error is the caller's.
                 let _ = reply.complete(Err(error));
             }
-            (Ok(unit), None) => self.redis.submit(unit, deadline, reply),
-            (Ok(unit), Some(call)) => {
+            (Ok(unit), None) => self.target.submit(unit, deadline, reply),
+            (Ok(unit), Some(fallback)) => {
                 let deadline = Deadline::Fixed(deadline.on_clock(now_ns()));
-                let reply = with_script(self.redis.clone(), call, deadline, reply);
-                self.redis.submit(unit, deadline, reply);
+                let reply = with_script(self.target.clone(), fallback, deadline, reply);
+                self.target.submit(unit, deadline, reply);
             }
         }
     }
 }
 
 impl<T: 'static> Request<'_, T> {
-    /// Sends it, and tells an actor `message` of the outcome, also of a refusal to send.
+    /// Sends the command, and tells an actor the `message` made of its outcome.
     ///
-    /// It is told without waiting: a mailbox that is full refuses, and the outcome is lost but for
-    /// [`crate::ConnectionSnapshot::replies_refused`]. An actor whose lane is as wide as what it has
-    /// under way never refuses.
+    /// It does not wait for capacity: a full mailbox refuses the message, which is counted in
+    /// [`crate::ConnectionSnapshot::replies_refused`]. A lane with capacity for all requests in flight
+    /// never refuses.
     pub fn tell<M: Message>(
         self,
         to: &Recipient<M>,
         message: impl FnOnce(Result<T, RedisError>) -> M + Send + 'static,
     ) {
-        let (to, decoder) = (to.clone(), self.decoder());
-        let tell = move |outcome| to.try_tell(message(decoder.decode(outcome))).is_ok();
+        let (to, decode) = (to.clone(), self.decode);
+        let tell =
+            move |outcome: ReplyResult| to.try_tell(message(outcome.and_then(decode))).is_ok();
         self.send(Reply::Call(Box::new(tell)));
     }
 
-    /// Sends it, and calls `then` with the outcome: on the worker that runs the connection, or on this
-    /// thread if it is refused at once. It must be short; all other commands of the connection wait.
+    /// Sends the command, and calls `then` with the outcome: on the worker that runs the connection, or on the
+    /// calling thread if the command is refused at once. `then` must be short, because it delays all other
+    /// commands of the connection.
     #[inline]
     pub fn then(self, then: impl FnOnce(Result<T, RedisError>) + Send + 'static) {
-        let decoder = self.decoder();
-        let call = move |outcome| {
-            then(decoder.decode(outcome));
+        let decode = self.decode;
+        let call = move |outcome: ReplyResult| {
+            then(outcome.and_then(decode));
             true
         };
         self.send(Reply::Call(Box::new(call)));
     }
 }
 
-/// A script that the server does not know is sent whole, before the same deadline.
-fn with_script(redis: Redis, call: Box<ScriptCall>, deadline: Deadline, reply: Reply) -> Reply {
+/// Builds the command to send when the server answers `NOSCRIPT`.
+pub(crate) type Fallback = Box<dyn FnOnce() -> Command + Send>;
+
+/// Sends the fallback on `NOSCRIPT`, with the same deadline.
+fn with_script(target: Target, fallback: Fallback, deadline: Deadline, reply: Reply) -> Reply {
     Reply::Call(Box::new(move |outcome| {
         if let Ok(Value::Error(error)) = &outcome
             && error.code() == "NOSCRIPT"
         {
-            redis.submit(Unit::One(call.eval()), deadline, reply);
+            target.submit(Unit::One(fallback()), deadline, reply);
             return true;
         }
-        !matches!(reply.complete(outcome), Handed::Refused)
+        !matches!(reply.complete(outcome), Delivered::Refused)
     }))
 }
 
-struct Decoder<T> {
-    extract: fn(Value) -> Result<Value, RedisError>,
-    decode: fn(Value) -> Result<T, RedisError>,
-}
-
-impl<T> Decoder<T> {
-    #[inline]
-    fn decode(&self, outcome: Result<Value, RedisError>) -> Result<T, RedisError> {
-        outcome.and_then(self.extract).and_then(self.decode)
-    }
-}
-
 fn gone() -> RedisError {
-    RedisError::Lost(Arc::from("the client has ended"))
+    RedisError::Lost(Arc::from("the client was closed"))
 }
 
 impl<T> IntoFuture for Request<'_, T> {
     type Output = Result<T, RedisError>;
-    type IntoFuture = Replying<T>;
+    type IntoFuture = ReplyFuture<T>;
 
-    /// Sends it.
-    fn into_future(self) -> Replying<T> {
-        let decoder = self.decoder();
+    /// Sends the command.
+    fn into_future(self) -> ReplyFuture<T> {
+        let decode = self.decode;
         let (sender, receiver) = oneshot::channel();
         self.send(Reply::Slot(sender));
-        Replying { receiver, decoder }
+        ReplyFuture { receiver, decode }
     }
 }
 
-/// The future of a [`Request`] that was sent. Needs no runtime.
-#[must_use = "the reply is dropped with it"]
-pub struct Replying<T> {
-    receiver: oneshot::Receiver<Result<Value, RedisError>>,
-    decoder: Decoder<T>,
+/// The reply to a [`Request`] that was sent. It needs no runtime.
+#[must_use = "dropping it drops the reply"]
+pub struct ReplyFuture<T> {
+    receiver: oneshot::Receiver<ReplyResult>,
+    decode: fn(Value) -> Result<T, RedisError>,
 }
 
-impl<T> Future for Replying<T> {
+impl<T> Future for ReplyFuture<T> {
     type Output = Result<T, RedisError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = Pin::new(&mut self.receiver).poll(context);
-        outcome.map(|outcome| self.decoder.decode(outcome.unwrap_or_else(|_| Err(gone()))))
+        outcome.map(|outcome| {
+            outcome
+                .unwrap_or_else(|_| Err(gone()))
+                .and_then(self.decode)
+        })
     }
 }
 
@@ -237,8 +219,8 @@ impl<T> fmt::Debug for Request<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Replying<T> {
+impl<T> fmt::Debug for ReplyFuture<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Replying")
+        formatter.write_str("ReplyFuture")
     }
 }

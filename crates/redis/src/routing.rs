@@ -1,29 +1,31 @@
-//! Which of the connections a command takes.
+//! The choice of a connection for a command, and hash slots.
 
-use crate::random;
+use std::hash::{BuildHasher, RandomState};
+
+use freeboard_flow::random;
 
 /// Slots of a Redis cluster.
 pub(crate) const HASH_SLOTS: u16 = 16_384;
 
-/// How a command finds its connection. All connections lead to the same server; commands that go over
-/// the same one are carried out in the order in which they were sent.
+/// The choice of a connection for a command. Commands on the same connection are executed in the order in
+/// which they were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Routing {
-    /// By the hash slot of the first key, so that commands on one key keep their order. Those without
-    /// a key take the connections at random.
+    /// By the hash slot of the first key, so that commands on one key keep their order. Commands without a
+    /// key use a random connection.
     #[default]
     Hash,
-    /// At random.
+    /// A random connection.
     Random,
-    /// Of two at random the one with less under way (Mitzenmacher, "The Power of Two Choices in
+    /// The less loaded of two random connections (Mitzenmacher, "The Power of Two Choices in
     /// Randomized Load Balancing", 2001).
     PowerOfTwoChoices,
 }
 
 impl Routing {
-    /// The index of a connection, below `connections`, which is not 0. `number` gives a random number,
-    /// `load` what a connection has under way.
+    /// The index of a connection. `connections` is at least 1. `number` returns a random number, `load` the
+    /// commands that a connection has not completed.
     #[inline]
     pub(crate) fn choose(
         self,
@@ -56,8 +58,8 @@ impl Routing {
     }
 }
 
-/// The slot of a key as a Redis cluster has it: CRC-16 (XMODEM) of the key, or of what stands between
-/// its first `{` and the next `}` if that is not empty, modulo 16,384.
+/// The slot of a key in a Redis cluster: CRC-16 (XMODEM) modulo 16,384 of the key or, if not empty, of the
+/// part between its first `{` and the next `}`.
 #[must_use]
 pub fn hash_slot(key: &[u8]) -> u16 {
     let (words, rest) = tag(key).unwrap_or(key).as_chunks::<4>();
@@ -81,7 +83,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &behind[..close])
 }
 
-/// What a byte adds to the sum of all up to it, and to those of one, two and three bytes more.
+/// Table `n` is the contribution of a byte with `n` bytes after it (slicing-by-4).
 static CRC16: [[u16; 256]; 4] = crc16_tables();
 
 const fn crc16_tables() -> [[u16; 256]; 4] {
@@ -106,6 +108,17 @@ const fn crc16_tables() -> [[u16; 256]; 4] {
     tables
 }
 
+/// Random number `turn` of a client. Callers count turns upwards from [`random_seed`].
+#[inline]
+pub(crate) const fn random_number(turn: u64) -> u64 {
+    random::number(0, turn)
+}
+
+/// A seed that differs from run to run.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +138,7 @@ mod tests {
     fn two_choices_take_the_one_with_less_under_way() {
         let loads = [5, 0, 9, 7];
         let choose = |turn| {
-            let number = || random::number(turn);
+            let number = || random_number(turn);
             Routing::PowerOfTwoChoices.choose(4, || None, number, |index| loads[index])
         };
         let chosen: Vec<usize> = (0..1_000).map(choose).collect();
@@ -135,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_connection_and_commands_without_one_are_spread() {
-        let choose = |slot, turn| Routing::Hash.choose(3, || slot, || random::number(turn), |_| 0);
+        let choose = |slot, turn| Routing::Hash.choose(3, || slot, || random_number(turn), |_| 0);
         let first = choose(Some(12_182), 1);
         assert!((2..100).all(|turn| choose(Some(12_182), turn) == first));
         let spread: std::collections::HashSet<usize> =

@@ -9,9 +9,8 @@ use crate::{command::Command, from_value::FromValue, redis::Redis, request::Requ
 
 /// A script. Cheap to clone.
 ///
-/// The server is sent its SHA-1 first (`EVALSHA`), and the whole of it (`EVAL`) only if it answers that
-/// it does not know it, as after a restart or `SCRIPT FLUSH`. The second time comes after what was sent
-/// meanwhile.
+/// A call sends the script's SHA-1 (`EVALSHA`). If the server does not know the script, as after a restart
+/// or `SCRIPT FLUSH`, the call sends the source (`EVAL`); commands sent in between then run before it.
 ///
 /// ```no_run
 /// # fn run(redis: &freeboard_redis::Redis) -> Result<(), freeboard_redis::RedisError> {
@@ -51,7 +50,7 @@ impl Script {
         &self.inner.digest
     }
 
-    /// A call of it, to which keys and arguments are added.
+    /// A call, to which keys and arguments are added.
     pub fn call(&self) -> ScriptCall {
         ScriptCall {
             script: self.clone(),
@@ -82,7 +81,7 @@ impl ScriptCall {
         self.bytes(Bytes::copy_from_slice(argument.as_ref()))
     }
 
-    /// Adds an argument without copying it here.
+    /// Adds an argument without copying it.
     pub fn bytes(mut self, argument: Bytes) -> Self {
         self.arguments.push(argument);
         self
@@ -93,13 +92,15 @@ impl ScriptCall {
         self.arg(itoa::Buffer::new().format(number))
     }
 
-    /// The request, as every other.
+    /// The request for a client.
     pub fn on<T: FromValue>(self, redis: &Redis) -> Request<'_, T> {
         let by_digest = self.command("EVALSHA", self.script.digest().as_bytes());
-        redis.request(by_digest).on_noscript(self)
+        redis
+            .request(by_digest)
+            .on_noscript(Box::new(move || self.eval()))
     }
 
-    /// The command with the script's source in it, for a pipeline or a transaction.
+    /// The `EVAL` command, for a pipeline.
     pub fn eval(&self) -> Command {
         self.command("EVAL", &self.script.inner.source)
     }

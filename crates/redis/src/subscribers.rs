@@ -1,16 +1,16 @@
-//! Who has subscribed to what on one connection.
+//! The subscriptions of one connection.
 //!
-//! Callers say what they want; the connection's actor makes it so, after each change and after each
-//! connect. A name has one of four standings:
+//! Callers add and remove subscribers. After each change and each connect, the connection's actor sends the
+//! commands that make the server agree. A name has one of four states:
 //!
 //! ```text
-//!   Absent ──SUBSCRIBE──▶ Asked(turn) ──confirmed──▶ Confirmed ──UNSUBSCRIBE──▶ Ending(turn)
+//!   Absent ──SUBSCRIBE──▶ Subscribing ──confirmed──▶ Confirmed ──UNSUBSCRIBE──▶ Unsubscribing
 //!     ▲                       │                          │                           │
 //!     └──── lost, refused ────┴────────── lost ──────────┴───── lost, confirmed ─────┘
 //! ```
 //!
-//! Each name has one command under way at most; what is wanted of it meanwhile is looked at once the server
-//! has answered. So the commands under way are bounded by the names, and these by the subscriptions and
+//! Each name has at most one command in flight; changes meanwhile wait for the server's answer. So the
+//! commands in flight are bounded by the number of names, and these by the option `subscriptions` plus
 //! [`SUBSCRIPTIONS_ENDING_MAX`], however slow the server is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,48 @@ use parking_lot::Mutex;
 use crate::{
     command::Command,
     error::RedisError,
-    protocol::Value,
-    pubsub::PubSub,
-    reply::{Asked, Name},
+    protocol::{ServerError, Value},
 };
 
-/// How many channels and patterns of a connection, beside as many as may be subscribed to, may wait for the
-/// server to confirm that they have ended. Beyond them no further ones are taken.
+/// Channels of a connection that may wait for the confirmation of their `UNSUBSCRIBE`, in
+/// addition to the option `subscriptions`. Further subscriptions are refused.
 pub const SUBSCRIPTIONS_ENDING_MAX: usize = 1_024;
+
+/// A message of a subscription.
+///
+/// It is sent to the subscriber without waiting for capacity. Messages that the mailbox refuses are lost, and
+/// counted in [`crate::ConnectionSnapshot::pushes_shed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PubSub {
+    /// The subscription is active. Sent again after a reconnect: messages published in between were missed.
+    Subscribed {
+        /// The channel.
+        name: Bytes,
+    },
+    /// A published message.
+    Message {
+        /// Its channel.
+        channel: Bytes,
+        /// Its content.
+        payload: Bytes,
+    },
+    /// The server refused the subscription. The client tries again after the next connect.
+    Refused {
+        /// The channel.
+        name: Bytes,
+        /// Why.
+        error: ServerError,
+    },
+}
+
+/// A `SUBSCRIBE` or `UNSUBSCRIBE` in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SubscriptionChange {
+    pub(crate) name: Bytes,
+    /// Distinguishes it from earlier ones of the same name.
+    pub(crate) turn: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Subscribers {
@@ -39,9 +73,9 @@ pub(crate) struct Subscribers {
 
 #[derive(Debug, Default)]
 struct State {
-    names: BTreeMap<Name, Entry>,
-    /// Names of which something has changed since the actor looked.
-    changed: BTreeSet<Name>,
+    names: BTreeMap<Bytes, Entry>,
+    /// Names changed since the actor's last call of `changes`.
+    changed: BTreeSet<Bytes>,
     members: usize,
     last_id: u64,
     last_turn: u64,
@@ -50,30 +84,29 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     members: Vec<Member>,
-    standing: Standing,
+    state: SubscriptionState,
 }
 
 #[derive(Debug)]
 struct Member {
     id: u64,
     to: Recipient<PubSub>,
-    /// Whether it knows that its subscription stands.
-    is_told: bool,
+    /// Whether it has received `Subscribed`.
+    is_notified: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum SubscriptionState {
     Absent,
-    Asked(u64),
+    Subscribing(u64),
     Confirmed,
-    Ending(u64),
+    Unsubscribing(u64),
 }
 
-/// What the actor is to do.
+/// Work for the connection's actor.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    pub(crate) subscribe: Vec<Asked>,
-    pub(crate) unsubscribe: Vec<Asked>,
+    pub(crate) commands: Vec<(Command, SubscriptionChange)>,
     pub(crate) tell: Vec<(Recipient<PubSub>, PubSub)>,
 }
 
@@ -85,7 +118,7 @@ impl Subscribers {
         }
     }
 
-    pub(crate) fn add(&self, name: &Name, to: Recipient<PubSub>) -> Result<u64, RedisError> {
+    pub(crate) fn add(&self, name: &Bytes, to: Recipient<PubSub>) -> Result<u64, RedisError> {
         let mut state = self.state.lock();
         let names_max = self.max.saturating_add(SUBSCRIPTIONS_ENDING_MAX);
         let is_new = !state.names.contains_key(name);
@@ -97,18 +130,18 @@ impl Subscribers {
         let id = state.last_id;
         let entry = state.names.entry(name.clone()).or_insert_with(|| Entry {
             members: Vec::new(),
-            standing: Standing::Absent,
+            state: SubscriptionState::Absent,
         });
         entry.members.push(Member {
             id,
             to,
-            is_told: false,
+            is_notified: false,
         });
         state.touch(name);
         Ok(id)
     }
 
-    pub(crate) fn remove(&self, name: &Name, id: u64) {
+    pub(crate) fn remove(&self, name: &Bytes, id: u64) {
         let mut state = self.state.lock();
         let Some(entry) = state.names.get_mut(name) else {
             return;
@@ -120,7 +153,7 @@ impl Subscribers {
         state.touch(name);
     }
 
-    /// What has changed since the last time.
+    /// The work since the last call.
     pub(crate) fn changes(&self) -> Changes {
         let mut changes = Changes::default();
         let mut state = self.state.lock();
@@ -129,76 +162,85 @@ impl Subscribers {
             let Some(entry) = state.names.get_mut(&name) else {
                 continue;
             };
-            match entry.standing {
-                Standing::Absent => {
-                    entry.standing = Standing::Asked(turn);
+            match entry.state {
+                SubscriptionState::Absent => {
+                    entry.state = SubscriptionState::Subscribing(turn);
                     state.last_turn = turn;
-                    changes.subscribe.push(Asked { name, turn });
+                    let command = Command::new("SUBSCRIBE").arg(&name);
+                    changes
+                        .commands
+                        .push((command, SubscriptionChange { name, turn }));
                 }
-                Standing::Confirmed if entry.members.is_empty() => {
-                    entry.standing = Standing::Ending(turn);
+                SubscriptionState::Confirmed if entry.members.is_empty() => {
+                    entry.state = SubscriptionState::Unsubscribing(turn);
                     state.last_turn = turn;
-                    changes.unsubscribe.push(Asked { name, turn });
+                    let command = Command::new("UNSUBSCRIBE").arg(&name);
+                    changes
+                        .commands
+                        .push((command, SubscriptionChange { name, turn }));
                 }
-                Standing::Confirmed => entry.tell_new(&name, &mut changes.tell),
-                Standing::Asked(_) | Standing::Ending(_) => {}
+                SubscriptionState::Confirmed => entry.tell_new(&name, &mut changes.tell),
+                SubscriptionState::Subscribing(_) | SubscriptionState::Unsubscribing(_) => {}
             }
         }
         changes
     }
 
-    /// The connection is lost: all that are wanted must be asked for again.
+    /// The connection is lost: all names with subscribers must be subscribed to again.
     pub(crate) fn lost(&self) {
         let mut state = self.state.lock();
         state.names.retain(|_, entry| {
-            entry.standing = Standing::Absent;
-            entry.members.iter_mut().for_each(|it| it.is_told = false);
+            entry.state = SubscriptionState::Absent;
+            entry
+                .members
+                .iter_mut()
+                .for_each(|it| it.is_notified = false);
             !entry.members.is_empty()
         });
         state.changed = state.names.keys().cloned().collect();
     }
 
-    /// What became of a command that [`Subscribers::changes`] wanted, and who is to be told what. There
-    /// may be new changes then.
+    /// Takes the outcome of a command of [`Subscribers::changes`]. Returns messages to send. There may be new
+    /// changes afterwards.
     pub(crate) fn settled(
         &self,
-        asked: &Asked,
+        change: &SubscriptionChange,
         outcome: Result<Value, RedisError>,
     ) -> Vec<(Recipient<PubSub>, PubSub)> {
         let mut tell = Vec::new();
         let mut state = self.state.lock();
-        let Some(entry) = state.names.get_mut(&asked.name) else {
+        let Some(entry) = state.names.get_mut(&change.name) else {
             return tell;
         };
-        let is_asked = entry.standing == Standing::Asked(asked.turn);
-        if !is_asked && entry.standing != Standing::Ending(asked.turn) {
-            // The connection was lost, and with it the standing.
+        let is_subscribing = entry.state == SubscriptionState::Subscribing(change.turn);
+        if !is_subscribing && entry.state != SubscriptionState::Unsubscribing(change.turn) {
+            // The connection was lost meanwhile.
             return tell;
         }
         match outcome {
-            Ok(_) if is_asked => {
-                entry.standing = Standing::Confirmed;
-                entry.tell_new(&asked.name, &mut tell);
+            Ok(_) if is_subscribing => {
+                entry.state = SubscriptionState::Confirmed;
+                entry.tell_new(&change.name, &mut tell);
             }
-            Err(RedisError::Server(error)) if is_asked => {
-                entry.standing = Standing::Absent;
-                let name = asked.name.bytes();
+            Err(RedisError::Server(error)) if is_subscribing => {
+                entry.state = SubscriptionState::Absent;
+                let name = change.name.clone();
                 let refused = PubSub::Refused { name, error };
                 let members = entry.members.iter();
                 tell.extend(members.map(|member| (member.to.clone(), refused.clone())));
                 if !tell.is_empty() {
-                    // Asked for again after the next connect, or when somebody else wants it.
+                    // Retried after the next connect, or for the next subscriber.
                     return tell;
                 }
             }
-            // It has ended, or the connection has.
-            Ok(_) | Err(_) => entry.standing = Standing::Absent,
+            // The subscription or the connection ended.
+            Ok(_) | Err(_) => entry.state = SubscriptionState::Absent,
         }
-        state.touch(&asked.name);
+        state.touch(&change.name);
         tell
     }
 
-    /// A push message: what it is, and for whom.
+    /// Takes a push message. Returns the messages to send.
     pub(crate) fn received(&self, push: Vec<Value>) -> Vec<(Recipient<PubSub>, PubSub)> {
         let Some((name, message)) = message(push) else {
             return Vec::new();
@@ -216,12 +258,11 @@ impl Subscribers {
 }
 
 impl State {
-    /// Has the actor look at a name, unless nothing is left of it.
-    fn touch(&mut self, name: &Name) {
-        let is_gone = self
-            .names
-            .get(name)
-            .is_none_or(|entry| entry.members.is_empty() && entry.standing == Standing::Absent);
+    /// Marks a name as changed, or removes it if it is absent and has no subscribers.
+    fn touch(&mut self, name: &Bytes) {
+        let is_gone = self.names.get(name).is_none_or(|entry| {
+            entry.members.is_empty() && entry.state == SubscriptionState::Absent
+        });
         if is_gone {
             self.names.remove(name);
             self.changed.remove(name);
@@ -232,16 +273,16 @@ impl State {
 }
 
 impl Entry {
-    fn tell_new(&mut self, name: &Name, tell: &mut Vec<(Recipient<PubSub>, PubSub)>) {
-        for member in self.members.iter_mut().filter(|member| !member.is_told) {
-            member.is_told = true;
-            let subscribed = PubSub::Subscribed { name: name.bytes() };
+    fn tell_new(&mut self, name: &Bytes, tell: &mut Vec<(Recipient<PubSub>, PubSub)>) {
+        for member in self.members.iter_mut().filter(|member| !member.is_notified) {
+            member.is_notified = true;
+            let subscribed = PubSub::Subscribed { name: name.clone() };
             tell.push((member.to.clone(), subscribed));
         }
     }
 }
 
-/// Whether a push message confirms a subscription, or its end.
+/// Whether a push message confirms a `SUBSCRIBE` or `UNSUBSCRIBE`.
 pub(crate) fn is_confirmation(push: &[Value]) -> bool {
     match push.first() {
         Some(Value::Bulk(kind) | Value::Simple(kind)) => kind.ends_with(b"subscribe"),
@@ -249,7 +290,7 @@ pub(crate) fn is_confirmation(push: &[Value]) -> bool {
     }
 }
 
-fn message(push: Vec<Value>) -> Option<(Name, PubSub)> {
+fn message(push: Vec<Value>) -> Option<(Bytes, PubSub)> {
     let mut parts = push.into_iter().map(|part| match part {
         Value::Bulk(bytes) | Value::Simple(bytes) => Some(bytes),
         _ => None,
@@ -260,36 +301,10 @@ fn message(push: Vec<Value>) -> Option<(Name, PubSub)> {
             let (channel, payload) = (next()?, next()?);
             let message = PubSub::Message {
                 channel: channel.clone(),
-                pattern: None,
                 payload,
             };
-            Some((Name::Channel(channel), message))
-        }
-        b"pmessage" => {
-            let (pattern, channel, payload) = (next()?, next()?, next()?);
-            let message = PubSub::Message {
-                channel,
-                pattern: Some(pattern.clone()),
-                payload,
-            };
-            Some((Name::Pattern(pattern), message))
+            Some((channel, message))
         }
         _ => None,
-    }
-}
-
-impl Name {
-    /// The command of one of two names, for a channel or for a pattern.
-    pub(crate) fn command(&self, for_channel: &str, for_pattern: &str) -> Command {
-        match self {
-            Self::Channel(name) => Command::new(for_channel).arg(name),
-            Self::Pattern(name) => Command::new(for_pattern).arg(name),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> Bytes {
-        match self {
-            Self::Channel(name) | Self::Pattern(name) => name.clone(),
-        }
     }
 }

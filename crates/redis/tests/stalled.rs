@@ -1,6 +1,8 @@
-//! A server that reads nothing, under a flood. Alone in its process, whose memory it measures.
+//! A server that reads nothing, under a flood. It has its own process because it measures the memory of the
+//! process.
 
-mod support;
+#[path = "it/common/mod.rs"]
+mod common;
 
 use std::{
     sync::{
@@ -11,8 +13,9 @@ use std::{
 };
 
 use freeboard_redis::{RedisError, RedisOptions};
-use support::{
-    client, eventually,
+
+use common::{
+    client, echo, eventually,
     fake::{Fake, Gate},
     figures, options,
 };
@@ -49,7 +52,7 @@ fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {
     let value = vec![b'x'; 1_000];
     for _ in 0..TELLS {
         let [full, late, lost, answered] = [&full, &late, &lost, &answered].map(Arc::clone);
-        redis.echo(&value).then(move |outcome| {
+        echo(&redis, &value).then(move |outcome| {
             let counter = match outcome {
                 Err(RedisError::QueueFull) => full,
                 Err(RedisError::Expired | RedisError::TimedOut) => late,
@@ -79,7 +82,7 @@ fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {
     });
     gates[1].open();
     eventually("the other one answers", || {
-        redis.echo("1").wait().is_ok_and(|reply| reply == "1")
+        echo(&redis, "1").wait().is_ok_and(|reply| reply == "1")
     });
     gates[0].open();
 }

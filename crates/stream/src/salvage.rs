@@ -158,7 +158,24 @@ impl Salvage<'_> {
         let (mut known_until, mut row_end) = (0, 0);
         loop {
             let next = offset + ALIGNMENT as u64;
-            offset = match scan.read(offset)? {
+            let is_wanted =
+                |header: &ChunkHeader| self.is_ours(header) && !self.is_stale(header, &segment);
+            let slot = match scan.search(offset, is_wanted)? {
+                Ok(slot) => slot,
+                Err(header) if self.is_ours(&header) => {
+                    let end = offset + header.chunk_bytes();
+                    // Of too many that overlap; else stale.
+                    if offset >= known_until && is_wanted(&header) {
+                        known_until = end;
+                        self.end = self.end.max(header.last_record().saturating_add(1));
+                    }
+                    offset = if segment.keys.is_none() { end } else { next };
+                    continue;
+                }
+                // As good as no chunk.
+                Err(header) => Slot::Cut(header),
+            };
+            offset = match slot {
                 Slot::End => return Ok(scan.bytes()),
                 Slot::Zeros => scan.behind_zeros(offset)?,
                 Slot::Chunk { header, .. } if self.is_ours(&header) => {
@@ -168,7 +185,7 @@ impl Salvage<'_> {
                     let is_payload = offset < known_until
                         && !(self.is_alike(&header)
                             && check_chunk(keys, &header, scan.body()).is_ok());
-                    let is_whole = if is_payload || self.is_stale(&header, &segment) {
+                    let is_whole = if is_payload {
                         false
                     } else {
                         known_until = known_until.max(end);

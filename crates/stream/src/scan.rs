@@ -3,13 +3,14 @@
 //! The floor on which recovery, readers, verification and salvage stand: it says what the bytes at
 //! an offset are, and judges nothing.
 
-use std::{io, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, io, sync::Arc};
 
 use crate::{
     format::{
-        ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SegmentHeader, segment_name,
-        segment_number,
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SealUnit,
+        SegmentHeader, StreamId, segment_name, segment_number,
     },
+    seal::{MasterKey, Ratchet, check_segment},
     storage::{Access, Storage, StorageFile},
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct SegmentScan {
     window: Option<Window>,
     /// From where on the file is asked again where its next data is.
     asked_until: u64,
+    /// How many bytes of large bodies [`search`](Self::search) has read.
+    searched_bytes: u64,
 }
 
 /// A piece of a file that does not change, read at once: a look at each page of a segment would
@@ -54,6 +57,13 @@ struct Window {
 
 const WINDOW_BYTES: usize = 1 << 20;
 
+/// A search reads large bodies up to this multiple of the segment's length. Chunks do not overlap, so only headers that
+/// somebody has put into payloads come to more.
+const SEARCH_FACTOR: u64 = 8;
+
+/// A search always reads a body of up to this many bytes, so that such headers do not hide small chunks.
+const SMALL_BODY_BYTES: u32 = 256 << 10;
+
 impl SegmentScan {
     pub(crate) fn new(file: Arc<dyn StorageFile>) -> io::Result<Self> {
         Ok(Self {
@@ -63,6 +73,7 @@ impl SegmentScan {
             body_bytes: 0,
             window: None,
             asked_until: 0,
+            searched_bytes: 0,
         })
     }
 
@@ -136,30 +147,64 @@ impl SegmentScan {
 
     /// Reads what is at `offset`, a multiple of 4 KiB.
     pub(crate) fn read(&mut self, offset: u64) -> io::Result<Slot> {
+        let slot = self.read_if(offset, |_, _| true)?;
+        Ok(slot.expect("every body is wanted"))
+    }
+
+    /// As [`read`](Self::read), for a search that tries each page: it must not read the rest of the segment for each
+    /// page of a payload that looks like a header. The header alone is returned if `is_wanted` does not hold of it, or
+    /// if the search has read too many large bodies.
+    pub(crate) fn search(
+        &mut self,
+        offset: u64,
+        is_wanted: impl FnOnce(&ChunkHeader) -> bool,
+    ) -> io::Result<Result<Slot, Box<ChunkHeader>>> {
+        self.read_if(offset, |scan, header| {
+            if !is_wanted(header) {
+                return false;
+            }
+            if header.body_bytes > SMALL_BODY_BYTES {
+                scan.searched_bytes += header.chunk_bytes();
+            }
+            header.body_bytes <= SMALL_BODY_BYTES
+                || scan.searched_bytes <= scan.bytes.saturating_mul(SEARCH_FACTOR)
+        })
+    }
+
+    fn read_if(
+        &mut self,
+        offset: u64,
+        is_wanted: impl FnOnce(&mut Self, &ChunkHeader) -> bool,
+    ) -> io::Result<Result<Slot, Box<ChunkHeader>>> {
         debug_assert!(offset.is_multiple_of(ALIGNMENT as u64));
         self.body_bytes = 0;
         if offset >= self.bytes {
-            return Ok(Slot::End);
+            return Ok(Ok(Slot::End));
         }
         let read = self.read_page(offset)?;
         if read == 0 {
-            return Ok(Slot::End);
+            return Ok(Ok(Slot::End));
         }
         let header = match ChunkHeader::decode(&self.chunk[..read]) {
             Ok(header) => header,
-            Err(_) if self.chunk[..read].iter().all(|byte| *byte == 0) => return Ok(Slot::Zeros),
+            Err(_) if self.chunk[..read].iter().all(|byte| *byte == 0) => {
+                return Ok(Ok(Slot::Zeros));
+            }
             Err(error) => {
-                return Ok(Slot::NoHeader {
+                return Ok(Ok(Slot::NoHeader {
                     error,
                     head: self.chunk[..read.min(CHUNK_HEADER_BYTES)].to_vec(),
-                });
+                }));
             }
         };
         // The length was believed only under the header's checksum, and memory is taken only for
         // what the file has.
         let chunk_bytes = header.chunk_bytes();
         if chunk_bytes > self.bytes - offset {
-            return Ok(Slot::Cut(Box::new(header)));
+            return Ok(Ok(Slot::Cut(Box::new(header))));
+        }
+        if !is_wanted(self, &header) {
+            return Ok(Err(Box::new(header)));
         }
         let chunk_bytes = chunk_bytes as usize;
         self.chunk.resize(chunk_bytes.max(ALIGNMENT), 0);
@@ -168,15 +213,15 @@ impl SegmentScan {
             let rest_bytes = rest.len();
             let read = self.file.read_at(rest, offset + ALIGNMENT as u64)?;
             if read < rest_bytes {
-                return Ok(Slot::Cut(Box::new(header)));
+                return Ok(Ok(Slot::Cut(Box::new(header))));
             }
         }
         self.body_bytes = header.body_bytes as usize;
         let padding = &self.chunk[CHUNK_HEADER_BYTES + self.body_bytes..chunk_bytes];
-        Ok(Slot::Chunk {
+        Ok(Ok(Slot::Chunk {
             is_padding_zero: padding.iter().all(|byte| *byte == 0),
             header: Box::new(header),
-        })
+        }))
     }
 
     /// The records of the chunk that was read last; empty if it was none.
@@ -241,6 +286,37 @@ fn headers(storage: &dyn Storage, numbers: &[u64]) -> io::Result<usize> {
         };
     }
     Ok(headers)
+}
+
+/// What all segments of a stream share.
+pub(crate) fn named(header: &SegmentHeader) -> (StreamId, Algorithm, SealUnit) {
+    (header.stream, header.algorithm, header.unit)
+}
+
+/// Sorts headers so that those of the stream that most of them name come first, and otherwise as they were: one segment
+/// of another stream does not decide what is read.
+pub(crate) fn sort_by_share(headers: &mut [SegmentHeader]) {
+    let mut shares: HashMap<_, usize> = HashMap::new();
+    for header in &*headers {
+        *shares.entry(named(header)).or_default() += 1;
+    }
+    headers.sort_by_key(|header| Reverse(shares[&named(header)]));
+}
+
+/// The first of these headers that the key agrees with. `number_max` is the largest number of a file: the way to a
+/// segment's keys is as long as its number, which an altered header may say anything about.
+pub(crate) fn agreed(
+    headers: &[SegmentHeader],
+    number_max: u64,
+    key: &MasterKey,
+) -> Option<SegmentHeader> {
+    let is_agreed = |header: &&SegmentHeader| {
+        header.algorithm.is_sealed() && header.number <= number_max && {
+            let keys = Ratchet::at(key, header.algorithm, header.stream, header.number).keys();
+            check_segment(&keys, header).is_ok()
+        }
+    };
+    headers.iter().find(is_agreed).copied()
 }
 
 /// The numbers of a stream's segments, in order.

@@ -2,14 +2,19 @@
 
 mod support;
 
-use std::{cell::RefCell, fs, path::Path, sync::Arc};
+use std::{
+    cell::RefCell,
+    fs,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use freeboard_stream::{
-    Head, MasterKey, ReadError, ReaderOptions, SalvageOptions, SalvageReport, StreamOptions,
-    VerifyOptions,
+    Head, MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
+    StreamOptions, VerifyOptions,
     format::{
-        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, RECORD_HEAD_BYTES, SealUnit, StreamId,
-        segment_name, segment_number,
+        ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, RECORD_HEAD_BYTES,
+        SealUnit, StreamId, SyncKind, TAG_BYTES, segment_name, segment_number,
     },
     salvage,
     storage::Disk,
@@ -322,10 +327,27 @@ fn a_stray_file_stops_no_tool() {
         assert_eq!(reader.map(Result::unwrap).count(), 36, "{name}, {stray:?}");
         let options = StreamOptions::new()
             .seal(sealing.algorithm, sealing.unit)
+            .segment_bytes(64 << 10)
             .key(key.clone());
         let stream = options.open(directory.path()).unwrap();
-        stream.append(b"goes on").unwrap().wait().unwrap();
+        for _ in 0..20 {
+            let ticket = stream.append(&[9; 10_000]).unwrap();
+            let wrote = ticket.wait();
+            assert!(wrote.is_ok(), "{name}, {stray:?}: {:?}", stream.fault());
+        }
         stream.close().unwrap();
+        let report = verify(&*disk, Some(&key), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(
+            (report.records, report.damage_count),
+            (56, u64::from(*is_named)),
+            "{name}, {stray:?}: {:?}",
+            report.damages
+        );
+        assert!(report.segments > 4, "{name}, {stray:?}");
+        if matches!(stray, Stray::Directory) {
+            let kept = directory.path().join(format!("{name}.0.broken"));
+            assert!(kept.is_dir(), "it is set aside");
+        }
     }
 }
 
@@ -414,6 +436,119 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
         assert_eq!(sequences, [2], "{sealing:?}, {has_key}: {report:?}");
         assert_eq!(report.lost, [(1, 1)]);
     });
+}
+
+/// What the pages of a payload say that look like chunks, each as long as the rest of the segment: stream, epoch,
+/// sequence, and whether the segment was recycled.
+const FORGERIES: &[(&[u8; 16], u64, u64, bool)] = &[
+    (b"a stream of ours", 2, 3, false),
+    (b"a stream of ours", 1, 3, false),
+    (b"a stream of ours", 2, 1, false),
+    (b"a stream of ours", 2, 1, true),
+    (b"a stream, theirs", 2, 3, false),
+    (b"a stream, theirs", 2, 3, true),
+];
+
+/// A stream with record 2 full of forged headers, and its own chunk's header damaged.
+fn forged(forgery: (&[u8; 16], u64, u64, bool), algorithm: Algorithm) -> Memory {
+    const PAGES: usize = 1_024;
+    let (stream, epoch, sequence, is_recycled) = forgery;
+    let unit = SealUnit::Batch;
+    let mut payload = vec![7; PAGES * ALIGNMENT];
+    // The payload begins behind the chunk's header and its own head.
+    let at = ALIGNMENT - CHUNK_HEADER_BYTES - RECORD_HEAD_BYTES;
+    for page in 0..PAGES - 1 {
+        let rest = (PAGES - page) * ALIGNMENT;
+        let header = ChunkHeader {
+            algorithm,
+            unit,
+            sync: SyncKind::Batch,
+            stream: StreamId(*stream),
+            epoch,
+            sequence,
+            first_record: sequence,
+            count: 1,
+            body_bytes: (rest - CHUNK_HEADER_BYTES) as u32,
+            durable: sequence - 1,
+            time_ns: 1,
+            heads_sum: HeadsSum::default(),
+            previous: [0; TAG_BYTES],
+            tag: [0; TAG_BYTES],
+        };
+        let begin = page * ALIGNMENT + at;
+        payload[begin..begin + CHUNK_HEADER_BYTES].copy_from_slice(&header.encode());
+    }
+    let mut ours = StreamMaker::of(StreamId(*b"a stream of ours"), algorithm, unit);
+    (ours.epoch, ours.is_recycled) = (2, is_recycled);
+    ours.chunk([b"first"]).chunk([payload]).chunk([b"third"]);
+    let mut memory = Memory::of(ours.segments());
+    memory.segment(1)[chunk_at(1) + 90] ^= 1;
+    memory
+}
+
+/// A search that tried the body of each page would read a segment as often as it has pages.
+#[test]
+fn no_search_reads_a_body_for_each_page() {
+    for &forgery in FORGERIES {
+        for (algorithm, has_key) in [
+            (Algorithm::None, false),
+            (Algorithm::Blake3, false),
+            (Algorithm::Blake3, true),
+        ] {
+            let whole = forged(forgery, algorithm);
+            let mut headless = forged(forgery, algorithm);
+            headless.segment(1)[20] ^= 1;
+            headless.segment(1)[chunk_at(0) + 90] ^= 1;
+            for memory in [whole, headless] {
+                let key = has_key.then(|| MasterKey::new(support::KEY).unwrap());
+                let read = |what: &str, run: &dyn Fn()| {
+                    // Ordering: Relaxed, all reads are of this thread.
+                    let before = memory.1.load(Ordering::Relaxed);
+                    run();
+                    let read = memory.1.load(Ordering::Relaxed) - before;
+                    let bytes = memory.0[&segment_name(1)].len() as u64;
+                    assert!(
+                        read < 64 * bytes,
+                        "{what} read {} times the segment: {forgery:?}, {algorithm:?}, {has_key}",
+                        read / bytes
+                    );
+                };
+                read("verify", &|| {
+                    let options = VerifyOptions::default();
+                    let report = verify(&memory, key.as_ref(), &options, &mut |_| {});
+                    assert!(!report.is_ok_and(|report| report.is_whole()));
+                });
+                read("salvage", &|| {
+                    let options = SalvageOptions::default();
+                    let _ = salvage(
+                        &memory,
+                        key.as_ref(),
+                        &options,
+                        &mut |_| {},
+                        &mut |_| Ok(()),
+                    );
+                });
+                read("a reader", &|| {
+                    let storage = Arc::new(memory.clone());
+                    let options = ReaderOptions::new().key(key.clone());
+                    let mut reader = options.open_on(storage).unwrap();
+                    let (mut records, mut damages) = (Vec::new(), 0);
+                    loop {
+                        match reader.next_record() {
+                            Ok(Some(record)) => records.push(record.sequence),
+                            Ok(None) => break,
+                            Err(_) => {
+                                damages += 1;
+                                assert!(damages < 20, "it stays where it is");
+                                reader.skip_damage().unwrap();
+                            }
+                        }
+                    }
+                    assert!(records.is_empty() || records == [1, 3], "{records:?}");
+                });
+            }
+        }
+    }
 }
 
 /// Empty files whose numbers are far from the stream's, more of them than it has segments.
@@ -519,6 +654,44 @@ fn a_foreign_first_segment_is_passed_over() {
     }
 }
 
+/// Segments of another stream with the same key, and which records of ours are left.
+#[test]
+fn most_headers_say_which_stream_it_is() {
+    each_sealing(|sealing, has_key| {
+        let ours = maker(*b"a stream of ours", sealing);
+        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        for (attack, stream, first, last) in [
+            ("splice 1", b"a stream of ours", 13, 36),
+            ("splice 3", b"a stream of ours", 1, 24),
+            ("splice 1; splice 2", b"a stream, theirs", 1, 24),
+        ] {
+            let mut memory = Memory::of(ours.segments());
+            carry_out(attack, &mut memory, &other);
+            let case = format!("{attack}, {sealing:?}, key {has_key}");
+            let key = memory.key().filter(|_| has_key);
+            let options = VerifyOptions::default();
+            let report = verify(&memory, key.as_ref(), &options, &mut |_| {}).unwrap();
+            assert_eq!(report.stream, StreamId(*stream), "{case}");
+            let (sequences, report) = salvaged(&memory, has_key);
+            assert!(sequences.into_iter().eq(first..=last), "{case}: {report:?}");
+            for from in [ReadFrom::Start, ReadFrom::Sequence(first)] {
+                let options = ReaderOptions::new().key(key.clone()).from(from);
+                let mut reader = options.open_on(Arc::new(memory.clone())).unwrap();
+                if from == ReadFrom::Start && first > 1 {
+                    let refused = reader.next_record().unwrap_err();
+                    assert!(
+                        matches!(refused, ReadError::Damaged { segment: 1, .. }),
+                        "{case}: {refused}"
+                    );
+                    reader.skip_damage().unwrap();
+                }
+                let sequences = reader.map_while(Result::ok).map(|record| record.sequence);
+                assert!(sequences.eq(first..=last), "{case}, {from:?}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
     each_sealing(|sealing, has_key| {
@@ -547,7 +720,7 @@ fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
             assert!(sequences.is_sorted_by(|left, right| left < right), "{case}");
             let expected = match attack {
                 "foreign 4" => 36,
-                "splice 2" | "splice 3" => 24,
+                "splice 1" | "splice 2" | "splice 3" => 24,
                 _ => continue,
             };
             assert_eq!(sequences.len(), expected, "{case}: {sequences:?}");

@@ -277,3 +277,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_check_and_a_reader_agree_on_a_segment_that_begins_with_a_later_chunk() {
+    let Sample { segments, .. } = sample(176);
+    let later_chunk = [9, 32, 185, 241, 49, 90, 150, 162];
+    let checksums_hold = [71, 92, 0, 0, 0, 0, 0, 0];
+    let mutated = Mutated::new(&segments, &[later_chunk, checksums_hold]);
+    let decoded = measured(&mutated.memory, None, None);
+    assert!(!decoded.is_read_whole);
+}

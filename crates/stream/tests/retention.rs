@@ -62,6 +62,28 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
+fn a_directory_in_the_place_of_the_mark_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(Retention {
+        bytes: Some(4 * SEGMENT_BYTES),
+        ..Retention::default()
+    });
+    let stream = options.open(directory.path()).unwrap();
+    fill(&stream, 1);
+    stream.close().unwrap();
+    let mark = directory.path().join(RETENTION_MARK);
+    fs::remove_file(&mark).unwrap();
+    fs::create_dir(&mark).unwrap();
+    let refused = options.open(directory.path()).unwrap_err().to_string();
+    assert!(
+        refused.contains("retention.mark is a directory"),
+        "{refused}"
+    );
+    fs::remove_dir(&mark).unwrap();
+    options.open(directory.path()).unwrap().close().unwrap();
+}
+
+#[test]
 fn bytes_are_bounded_and_files_are_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let stream = options(Retention {

@@ -14,10 +14,10 @@ const HEIGHT: u32 = 1_000;
 const PHONE_WIDTH: u32 = 360;
 const PHONE_HEIGHT: u32 = 780;
 
-/// For what changes with the theme and the width to be drawn.
+/// The time for the page to redraw after a change of theme or width.
 const SETTLES: Duration = Duration::from_secs(2);
 
-/// What a repository carries willingly.
+/// The largest picture that the repository should hold.
 const PICTURE_BYTES_MAX: usize = 300 * 1024;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,12 +1,12 @@
-//! A browser that a test looks through: Chromium without a window, with a profile of its own.
+//! A browser for tests: Chromium without a window, with a profile of its own.
 //!
 //! ```text
 //!   Browser ──WebDriver──▶ its driver ──a pipe──▶ Chromium
 //! ```
 //!
-//! Both are in one process group, which is killed however we ended, and Chromium ends with the pipe.
+//! Both are in one process group, which is killed however the test ends, and Chromium ends with the pipe.
 
-use std::fmt;
+use std::{fmt, path::Path, process::Command};
 
 use fantoccini::{
     Client, ClientBuilder, Locator,
@@ -20,29 +20,29 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use url::{ParseError, Url};
 
-use crate::{chromium::chromium, error::ServerError, server::Server};
+use crate::server::{Recipe, Server, ServerError, is_on_path};
 
-/// A browser with one page. Dropping it ends it.
+/// A browser with one page. Dropping it closes it.
 pub struct Browser {
     runtime: Runtime,
     client: Client,
     _driver: Server,
 }
 
-/// Why a browser did not do what it was told.
+/// A browser or one of its commands failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrowserError {
-    /// Its driver does not run.
+    /// Its driver does not start.
     #[error(transparent)]
     Driver(#[from] ServerError),
     /// The browser does not start.
     #[error("Chromium cannot be started: {0}")]
     Start(Box<NewSessionError>),
-    /// It did not do one thing.
+    /// A command failed.
     #[error("Chromium: {0}")]
     Command(Box<CmdError>),
-    /// The system refused something.
+    /// The operating system reported an error.
     #[error("Chromium's client cannot be started: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -66,7 +66,7 @@ impl fmt::Debug for Browser {
 }
 
 impl Browser {
-    /// Starts one, with an empty page.
+    /// Starts a browser with an empty page.
     ///
     /// # Errors
     /// [`BrowserError`], for example because it is not installed.
@@ -77,12 +77,12 @@ impl Browser {
             "goog:chromeOptions": { "args": [
                 "--headless=new",
                 "--remote-debugging-pipe",
-                // It shows pages of ours alone, and as root, or in a container, it could not have one.
+                // It shows only our own pages, and a sandbox is impossible as root or in a container.
                 "--no-sandbox",
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
                 "--hide-scrollbars",
-                // Nothing is looked up elsewhere.
+                // No network access of its own.
                 "--disable-background-networking",
                 "--no-first-run",
             ] },
@@ -107,7 +107,7 @@ impl Browser {
         })
     }
 
-    /// Opens a page, and waits until it is loaded.
+    /// Opens a page and waits until it is loaded.
     ///
     /// # Errors
     /// [`BrowserError`].
@@ -115,7 +115,7 @@ impl Browser {
         Ok(self.runtime.block_on(self.client.goto(address))?)
     }
 
-    /// What the body of a function returns that is run in the page.
+    /// Runs the body of a function in the page and returns its result.
     ///
     /// # Errors
     /// [`BrowserError`]: it threw something.
@@ -124,10 +124,10 @@ impl Browser {
         Ok(self.runtime.block_on(run)?)
     }
 
-    /// Clicks on the first element that a CSS selector finds.
+    /// Clicks on the first element that matches a CSS selector.
     ///
     /// # Errors
-    /// [`BrowserError`]: there is none, or something lies over it.
+    /// [`BrowserError`]: no element matches, or another one covers it.
     pub fn click(&self, selector: &str) -> Result<(), BrowserError> {
         let click = async {
             let element = self.client.find(Locator::Css(selector)).await?;
@@ -136,8 +136,8 @@ impl Browser {
         Ok(self.runtime.block_on(click)?)
     }
 
-    /// Presses keys, one after the other, wherever the focus is. Keys without a character are those of
-    /// WebDriver, such as `\u{e00c}` for Escape.
+    /// Presses keys, one after another, at the focus. Keys without a character are those of WebDriver, such as
+    /// `\u{e00c}` for Escape.
     ///
     /// # Errors
     /// [`BrowserError`].
@@ -151,7 +151,7 @@ impl Browser {
         Ok(self.runtime.block_on(press)?)
     }
 
-    /// Carries out a command of the DevTools protocol, such as `Emulation.setEmulatedMedia`.
+    /// Runs a command of the DevTools protocol, such as `Emulation.setEmulatedMedia`.
     ///
     /// # Errors
     /// [`BrowserError`].
@@ -160,7 +160,7 @@ impl Browser {
         self.issue("goog/cdp/execute", body)
     }
 
-    /// What pages have written to the console since this was last asked: level and text.
+    /// The console messages of pages since the last call: level and text.
     ///
     /// # Errors
     /// [`BrowserError`].
@@ -172,7 +172,7 @@ impl Browser {
         Ok(lines.iter().map(pair).collect())
     }
 
-    /// What is seen of the page, as PNG.
+    /// A PNG picture of the visible part of the page.
     ///
     /// # Errors
     /// [`BrowserError`].
@@ -188,12 +188,12 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its driver's end would be its own as well; so its profile is cleared away before.
+        // Killing the driver would kill the browser too; closing it first lets it remove its profile.
         let _ = self.runtime.block_on(self.client.clone().close());
     }
 }
 
-/// A command that only Chromium's driver knows.
+/// A command specific to Chromium's driver.
 #[derive(Debug)]
 struct Extension {
     path: &'static str,
@@ -209,4 +209,34 @@ impl WebDriverCompatibleCommand for Extension {
     fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
         (Method::POST, Some(self.body.to_string()))
     }
+}
+
+const CHROMIUM_PACKAGES: &str = "chromium chromium-driver";
+/// Starts Chromium's driver, which starts a Chromium for each session: `http://127.0.0.1:PORT` speaks WebDriver.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed, or Chromium is not.
+fn chromium() -> Result<Server, ServerError> {
+    if !is_on_path("chromium") {
+        return Err(ServerError::Missing {
+            name: "Chromium",
+            packages: CHROMIUM_PACKAGES,
+        });
+    }
+    Server::start(Recipe {
+        name: "Chromium's driver",
+        packages: CHROMIUM_PACKAGES,
+        prepare: None,
+        command: Box::new(chromium_command),
+    })
+}
+
+fn chromium_command(folder: &Path, port: u16) -> Command {
+    let mut command = Command::new("chromedriver");
+    command
+        .arg(format!("--port={port}"))
+        // Profiles and caches are removed with its folder.
+        .env("TMPDIR", folder)
+        .env("HOME", folder);
+    command
 }

@@ -1,10 +1,10 @@
-//! A port of loopback that nobody else gets, until a server listens on it and beyond.
+//! A loopback port that stays reserved until a server listens on it and beyond.
 //!
-//! On Linux a socket that is bound with `SO_REUSEADDR` and does not listen keeps the port: the kernel gives
-//! it to nobody who asks for any, as a listener or as the near end of a connection, while a server that
-//! names it and sets the same option, as all of ours do, can have it (`inet_csk_find_open_port` and
-//! `inet_csk_bind_conflict` in net/ipv4/inet_connection_sock.c). A port that is only looked for and let go
-//! was seen to go to two servers at once: both tests then spoke to the first one.
+//! On Linux, a socket that is bound with `SO_REUSEADDR` and does not listen reserves the port: the kernel gives it
+//! to no socket that asks for any port, neither as a listener nor as the near end of a connection. A server that
+//! names the port and sets the same option, as all of ours do, can bind it (`inet_csk_find_open_port` and
+//! `inet_csk_bind_conflict` in net/ipv4/inet_connection_sock.c). A port that was only found and released was seen
+//! to go to two servers at once: both tests then spoke to the first one.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
 };
 
-/// A port, for as long as this is kept. Elsewhere than on Linux it is only one that was free.
+/// A port, reserved as long as this is kept. On systems other than Linux it is only a port that was free.
 #[derive(Debug)]
 pub struct Port {
     address: SocketAddr,
@@ -25,10 +25,10 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes any that is free.
+    /// Reserves any free port.
     ///
     /// # Errors
-    /// No port is free, or no socket can be had.
+    /// No port is free, or no socket can be created.
     pub fn reserve() -> io::Result<Self> {
         let held: OwnedFd = socket_with(
             AddressFamily::INET,
@@ -45,13 +45,13 @@ impl Port {
         })
     }
 
-    /// Where to listen.
+    /// The address to listen on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its number.
+    /// The number of the port.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.address.port()
@@ -74,7 +74,7 @@ mod tests {
         let error = TcpListener::bind(port.address()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         drop(listener);
-        // And again, as a server that is started anew.
+        // Again, as a restarted server does.
         TcpListener::bind(port.address()).unwrap();
     }
 

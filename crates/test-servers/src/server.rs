@@ -1,10 +1,11 @@
-//! A server that runs.
+//! A running server and the recipe that starts it.
 
 use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpStream},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -12,19 +13,37 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{error::ServerError, port::Port, recipe::Recipe};
+use crate::port::Port;
 
-/// Who names a port may take it although it is reserved: so often another one is tried.
+/// Another program may bind a reserved port by its number: so often another port is tried.
 const ATTEMPTS: u32 = 3;
-/// Between two looks at whether it listens.
+/// The interval between two connection attempts.
 const NAP: Duration = Duration::from_millis(5);
+/// The time in which a server must listen.
+const START_TIME_MAX: Duration = Duration::from_secs(120);
 /// The lines of its log that an error shows.
 const LOG_LINES: usize = 5;
 
-/// Becomes the server, and leaves behind what kills it when our end of the input is closed.
+/// Becomes the server, and leaves a process behind that kills it when our end of the input is closed.
 const SHELL: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-"#;
 
-/// A server on loopback, with a folder of its own. Dropping it kills it and removes the folder.
+/// Makes the command of a server from its folder and the port to listen on. It owns whatever else the server must
+/// keep, such as further ports.
+type Launch = dyn Fn(&Path, u16) -> Command + Send + Sync;
+
+/// The properties of one kind of server.
+pub(crate) struct Recipe {
+    /// What people call it.
+    pub(crate) name: &'static str,
+    /// Debian's packages, separated by spaces.
+    pub(crate) packages: &'static str,
+    /// The command that prepares an empty folder once, before the first start.
+    pub(crate) prepare: Option<fn(&Path) -> Command>,
+    /// The command of the server, in the foreground.
+    pub(crate) command: Box<Launch>,
+}
+
+/// A server on loopback with a folder of its own. Dropping it kills it and removes the folder.
 pub struct Server {
     recipe: Recipe,
     folder: TempDir,
@@ -77,13 +96,13 @@ impl Server {
         server.run().map(|()| server)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Kills it as `kill -9` does. Its data stays.
+    /// Kills it like `kill -9`. Its data stays.
     pub fn kill(&mut self) {
         let Some(mut child) = self.child.take() else {
             return;
@@ -92,16 +111,16 @@ impl Server {
             .ok()
             .and_then(rustix::process::Pid::from_raw)
         {
-            // It may have ended before.
+            // It may have exited before.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let _ = child.wait();
     }
 
-    /// Starts it again after [`Server::kill`], on the same port and with the data that it had.
+    /// Starts it again after [`Server::kill`], on the same port and with its data.
     ///
     /// # Errors
-    /// [`ServerError`]; it can be tried again.
+    /// [`ServerError`]; a retry is possible.
     pub fn restart(&mut self) -> Result<(), ServerError> {
         self.kill();
         self.run()
@@ -113,7 +132,7 @@ impl Server {
         let command = (self.recipe.command)(self.folder.path(), self.port.number());
         let log_path = self.folder.path().join("log");
         let log = File::create(&log_path).map_err(io)?;
-        if !is_on_path(&command) {
+        if !is_on_path(command.get_program()) {
             return Err(self.recipe.not_started(io::ErrorKind::NotFound.into()));
         }
         let mut shell = Command::new("sh");
@@ -141,7 +160,7 @@ impl Server {
                 Some(child) => child.try_wait().map_err(io)?.is_some(),
                 None => true,
             };
-            if has_ended || begun.elapsed() > self.recipe.patience {
+            if has_ended || begun.elapsed() > START_TIME_MAX {
                 self.kill();
                 let log = last_lines(&fs::read_to_string(&log_path).unwrap_or_default());
                 return Err(ServerError::NotReady { name, log });
@@ -169,10 +188,10 @@ impl Recipe {
     }
 }
 
-/// Whether the shell will find the program.
-fn is_on_path(command: &Command) -> bool {
+/// Whether the shell finds the program.
+pub(crate) fn is_on_path(program: impl AsRef<Path>) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(command.get_program()).is_file())
+    std::env::split_paths(&folders).any(|folder| folder.join(&program).is_file())
 }
 
 fn last_lines(text: &str) -> String {
@@ -182,4 +201,34 @@ fn last_lines(text: &str) -> String {
         .collect();
     let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
     last.join("; ")
+}
+
+/// Starting a server failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The program is not installed.
+    #[error("{name} is not installed; `apt-get install {packages}` brings it")]
+    Missing {
+        /// What people call it.
+        name: &'static str,
+        /// Debian's packages, separated by spaces.
+        packages: &'static str,
+    },
+    /// The operating system reported an error.
+    #[error("{name} cannot be started: {error}")]
+    Io {
+        /// What people call it.
+        name: &'static str,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// It exited, or did not listen in time.
+    #[error("{name} does not come up: {log}")]
+    NotReady {
+        /// What people call it.
+        name: &'static str,
+        /// The last lines of its log.
+        log: String,
+    },
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   fetch_embedded   20,000/s on a schedule ──► broker in memory ──► service ──► broker ──► account
-//!                                                 Redis and SQLite in this process
+//!                                                 Redis and a directory in this process
 //!   fetch_real       all published beforehand ──► RabbitMQ ──► service ──► RabbitMQ
 //!                                                 Redis and MariaDB, processes of their own
 //! ```

@@ -13,9 +13,9 @@ use super::outcome::Outcome;
 use super::peer::BEAM;
 use super::process;
 
-/// The default is 262,144, and the idle and spawn works have a million alive.
+/// The idle and spawn works have a million processes; the default limit is 262,144.
 const PROCESSES_MAX: &str = "4194304";
-/// Schedulers made, and those online: as many workers as every other peer has.
+/// Schedulers, and those online: as many as the workers of every other peer.
 const SCHEDULERS: &str = "2:2";
 const SMOKE_WORK: &str = "fanin_100x10k";
 const SMOKE_SCALE: f64 = 0.001;
@@ -57,7 +57,7 @@ impl Beam {
             .args(["-noshell", "-noinput", "+S", SCHEDULERS])
             .args(["+P", PROCESSES_MAX, "-pa"])
             .arg(&self.modules)
-            // Erlang would take `--scale` for a flag of its own if it stood before `-extra`.
+            // Before `-extra`, Erlang would parse `--scale` as its own flag.
             .args([
                 "-s",
                 "peers",
@@ -90,7 +90,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// Runs a tiny fan-in, to see that modules compile and that their output is what the suite reads.
+/// Runs a tiny fan-in to check that the modules compile and print what the suite reads.
 pub(crate) fn smoke_test(root: &Path) -> Result<()> {
     let command = Beam::build(root)?.command(SMOKE_WORK, SMOKE_SCALE);
     let outcome = process::run(command, SMOKE_LIMIT).into_outcome(BEAM, SMOKE_WORK);

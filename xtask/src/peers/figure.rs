@@ -1,15 +1,15 @@
-//! What is read off a run: one row of a table each.
+//! Figures: the rows of a table, and how each is read from a run.
 
 use serde_json::Value;
 
-/// Which of two figures is the better one.
+/// Which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
     Higher,
 }
 
-/// How a figure comes out of a run's fields.
+/// How a figure is computed from a run's fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
     /// Nanoseconds each: this field, in seconds, over `count`.
@@ -20,7 +20,7 @@ pub(crate) enum Reading {
     Quotient(&'static str, &'static str),
 }
 
-/// One row: a work, and what of its result is shown.
+/// One row: a work and the shown part of its result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
     /// Unique within its group; goals refer to it.
@@ -51,7 +51,7 @@ impl Figure {
         Self::lower(label, work, "s", "seconds")
     }
 
-    /// A field as it is, the smaller the better.
+    /// A field; smaller is better.
     pub(crate) const fn lower(
         label: &'static str,
         work: &'static str,
@@ -61,7 +61,7 @@ impl Figure {
         Self::of(label, work, unit, Better::Lower, Reading::Field(field))
     }
 
-    /// A field as it is, the larger the better.
+    /// A field; larger is better.
     pub(crate) const fn higher(
         label: &'static str,
         work: &'static str,
@@ -79,25 +79,46 @@ impl Figure {
         Self::higher(label, work, "commands/s", "qps")
     }
 
+    pub(crate) const fn us(label: &'static str, work: &'static str, field: &'static str) -> Self {
+        Self::lower(label, work, "us", field)
+    }
+
+    pub(crate) const fn ratio(
+        label: &'static str,
+        work: &'static str,
+        field: &'static str,
+    ) -> Self {
+        Self::lower(label, work, "ratio", field)
+    }
+
     pub(crate) const fn p50(label: &'static str, work: &'static str) -> Self {
-        Self::lower(label, work, "us", "p50_us")
+        Self::us(label, work, "p50_us")
     }
 
     pub(crate) const fn p99(label: &'static str, work: &'static str) -> Self {
-        Self::lower(label, work, "us", "p99_us")
+        Self::us(label, work, "p99_us")
     }
 
-    /// What a command costs all threads of the client together.
+    /// Processor time of a request in all threads of the server.
+    pub(crate) const fn request_processor(label: &'static str, work: &'static str) -> Self {
+        Self::lower(label, work, "us/request", "cpu_us")
+    }
+
+    pub(crate) const fn slices(label: &'static str, work: &'static str) -> Self {
+        Self::higher(label, work, "slices/s", "slices_per_s")
+    }
+
+    /// Processor time of a command in all threads of the client.
     pub(crate) const fn command_processor(label: &'static str, work: &'static str) -> Self {
         Self::lower(label, work, "us/command", "cpu_us")
     }
 
-    /// What the records hold, without what a format adds.
+    /// Payload bytes, without headers.
     pub(crate) const fn megabytes(label: &'static str, work: &'static str) -> Self {
         Self::higher(label, work, "MB/s", "mb_per_s")
     }
 
-    /// What a message costs all threads of the process together.
+    /// Processor time of a message in all threads of the process.
     pub(crate) const fn processor(label: &'static str, work: &'static str) -> Self {
         let reading = Reading::NanosecondsEach("cpu_s");
         Self::of(label, work, "ns CPU/msg", Better::Lower, reading)

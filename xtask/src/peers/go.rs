@@ -35,7 +35,7 @@ impl Go {
         Ok(Self { program })
     }
 
-    /// For whoever starts it as a server.
+    /// Its path, for peers that start it as a server.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }

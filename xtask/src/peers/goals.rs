@@ -1,4 +1,4 @@
-//! What we are out to beat: the thresholds of the project's goals, by the label of the figure they judge.
+//! The thresholds of the project's goals, by the label of their figure.
 
 use std::fmt;
 
@@ -59,20 +59,8 @@ const GOALS: &[(&str, Goal)] = &[
     ("ring of 1,000", Goal::AtMost(80.0)),
     ("spawn, run, end 1 M", Goal::AtMost(250.0)),
     ("idle 1 M, memory", Goal::AtMost(512.0)),
-    (
-        "backlog 1 M, drain",
-        Goal::ShareOfRate {
-            label: "backlog 1 k, drain",
-            share: 0.8,
-        },
-    ),
-    (
-        "backlog 8 M, drain",
-        Goal::ShareOfRate {
-            label: "backlog 1 k, drain",
-            share: 0.8,
-        },
-    ),
+    ("backlog 1 M, drain", share_of("backlog 1 k, drain")),
+    ("backlog 8 M, drain", share_of("backlog 1 k, drain")),
     ("direct, raw, deep / shallow", Goal::AtLeast(0.8)),
     ("direct, buffered, deep / shallow", Goal::AtLeast(0.8)),
     ("direct, buffered", Goal::AtMost(0.25)),
@@ -85,10 +73,10 @@ const GOALS: &[(&str, Goal)] = &[
     ("yielding", AHEAD_OF_LMAX),
     ("busy spin", AHEAD_OF_LMAX),
     ("sleeping, multi-producer type", AHEAD_OF_LMAX),
-    ("blocking, two priorities", share_of_one("blocking")),
-    ("sleeping, two priorities", share_of_one("sleeping")),
-    ("yielding, two priorities", share_of_one("yielding")),
-    ("busy spin, two priorities", share_of_one("busy spin")),
+    ("blocking, two priorities", share_of("blocking")),
+    ("sleeping, two priorities", share_of("sleeping")),
+    ("yielding, two priorities", share_of("yielding")),
+    ("busy spin, two priorities", share_of("busy spin")),
     ("plain call, p99", Goal::AtMost(5_000.0)),
     ("plain call, just woken, p99", Goal::AtMost(5_000.0)),
     ("declared call, p99", Goal::AtMost(5_000.0)),
@@ -142,7 +130,7 @@ const GOALS: &[(&str, Goal)] = &[
     ("10 k, 1/s, watcher's CPU", Goal::AtMost(1.0)),
 ];
 
-/// What commands may take that wait for a server in vain: 4 connections have 10,000 of credit each.
+/// Memory of commands that wait for a stalled server: 4 connections have 10,000 of credit each.
 const STALLED_MIB_MAX: f64 = 64.0;
 
 const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
@@ -150,7 +138,7 @@ const NEAR_REDIS_BENCHMARK: Goal = Goal::TimesPeer {
     factor: 0.9,
 };
 
-/// From a message's sending to its handler's run.
+/// From sending a message to its handler's run.
 const READY_US_MAX: f64 = 2_000.0;
 
 const DEDICATED_IS_READY: Goal = Goal::PeerAtMost {
@@ -181,8 +169,8 @@ const QUEUE_WITHIN_LIMIT: Goal = Goal::FieldWithin {
     limit_field: "server_queue_limit",
 };
 
-/// Two priorities against one of the same strategy.
-const fn share_of_one(label: &'static str) -> Goal {
+/// 80 % of the rate of another figure.
+const fn share_of(label: &'static str) -> Goal {
     Goal::ShareOfRate { label, share: 0.8 }
 }
 
@@ -289,59 +277,56 @@ impl Goal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{
-        Balance, Blocking, Board, Fetch, Flood, Group, Http, Messaging, Proxy, Readiness, Redis,
-        Ring, Streams,
-    };
     use super::super::outcome::Outcome;
+    use super::super::suite::{MESSAGING, PROXY, READINESS, RING, SUITES, Suite};
     use super::*;
     use serde_json::json;
 
-    fn fan_in() -> &'static Figure {
-        &Messaging::FIGURES[0]
-    }
-
-    fn results(figures: &[(&str, f64)]) -> Results {
+    /// A run in which each peer has these fields in one work.
+    fn run<'a>(work: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -> Results {
         let mut results = Results::default();
-        for (peer, nanoseconds) in figures {
-            let fields = json!({"count": 1_000_000_000_u64, "seconds": nanoseconds});
-            results.add(peer, "fanin_2x2m", Outcome::Measured(fields));
+        for (peer, fields) in fields {
+            results.add(peer, work, Outcome::Measured(fields));
         }
         results
     }
 
+    fn fan_in(figures: &[(&'static str, f64)]) -> Results {
+        let fields = |ns: f64| json!({"count": 1_000_000_000_u64, "seconds": ns});
+        run(
+            "fanin_2x2m",
+            figures.iter().map(|&(peer, ns)| (peer, fields(ns))),
+        )
+    }
+
+    /// The verdicts on all goals of a figure.
+    fn verdicts(suite: &Suite, label: &str, run: &Results) -> Vec<Verdict> {
+        let figure = suite.figures.iter().find(|figure| figure.label == label);
+        let figure = figure.expect("the suite has it");
+        let goals = of(figure).into_iter();
+        goals
+            .map(|goal| goal.judge(figure, suite.figures, run))
+            .collect()
+    }
+
     #[test]
     fn every_goal_names_a_figure_and_known_peers() {
-        let suites = [
-            (Messaging::FIGURES, Messaging::PEERS),
-            (Flood::FIGURES, Flood::PEERS),
-            (Balance::FIGURES, Balance::PEERS),
-            (Ring::FIGURES, Ring::PEERS),
-            (Blocking::FIGURES, Blocking::PEERS),
-            (Streams::FIGURES, Streams::PEERS),
-            (Http::FIGURES, Http::PEERS),
-            (Readiness::FIGURES, Readiness::PEERS),
-            (Proxy::FIGURES, Proxy::PEERS),
-            (Redis::FIGURES, Redis::PEERS),
-            (Fetch::FIGURES, Fetch::PEERS),
-            (Board::FIGURES, Board::PEERS),
-        ];
         for (label, goal) in GOALS {
-            let has_label = |figures: &[Figure], label: &str| {
-                figures.iter().any(|figure| figure.label == label)
+            let has_label = |suite: &Suite, label: &str| {
+                suite.figures.iter().any(|figure| figure.label == label)
             };
-            let (figures, peers) = suites
+            let suite = SUITES
                 .iter()
-                .find(|(figures, _)| has_label(figures, label))
+                .find(|suite| has_label(suite, label))
                 .unwrap_or_else(|| panic!("no suite has {label}"));
             match goal {
                 Goal::NoWorseThan(peer)
                 | Goal::TimesPeer { peer, .. }
                 | Goal::PeerAtMost { peer, .. }
                 | Goal::Within { peer, .. } => {
-                    assert!(peers.contains(peer), "{label} names {peer}");
+                    assert!(suite.peers.contains(peer), "{label} names {peer}");
                 }
-                Goal::ShareOfRate { label, .. } => assert!(has_label(figures, label), "{label}"),
+                Goal::ShareOfRate { label, .. } => assert!(has_label(suite, label), "{label}"),
                 _ => {}
             }
         }
@@ -349,37 +334,24 @@ mod tests {
 
     #[test]
     fn goals_are_judged_within_one_run() {
-        let run = results(&[
+        let run = fan_in(&[
             (OURS, 20.0),
             ("actix", 170.0),
             ("ractor", 400.0),
             ("crossbeam", 19.0),
         ]);
-        let verdicts: Vec<Verdict> = of(fan_in())
-            .iter()
-            .map(|goal| goal.judge(fan_in(), Messaging::FIGURES, &run))
-            .collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Missed]);
+        let wanted = [Verdict::Met, Verdict::Met, Verdict::Missed];
+        assert_eq!(verdicts(&MESSAGING, "fan-in 2 x 2 M", &run), wanted);
     }
 
     #[test]
     fn rates_are_judged_against_the_named_peer_and_against_one_priority() {
-        let mut run = Results::default();
-        let mut add = |peer: &str, work: &str, rate: u64| {
-            run.add(peer, work, Outcome::Measured(json!({"qps": rate})));
-        };
-        add(OURS, "ring_sleeping", 24_000_000);
-        add("lmax", "ring_sleeping", 17_000_000);
-        add("crossbeam", "ring_sleeping", 90_000_000);
-        add(OURS, "ring_sleeping_2p", 20_000_000);
-        let judge = |label: &str| -> Vec<Verdict> {
-            let figure = Ring::FIGURES.iter().find(|figure| figure.label == label);
-            let figure = figure.expect("the suite has it");
-            of(figure)
-                .iter()
-                .map(|goal| goal.judge(figure, Ring::FIGURES, &run))
-                .collect()
-        };
+        let rates = [(OURS, 24e6), ("lmax", 17e6), ("crossbeam", 90e6)];
+        let rates = rates.map(|(peer, rate)| (peer, json!({"qps": rate})));
+        let mut run = run("ring_sleeping", rates);
+        let two_priorities = Outcome::Measured(json!({"qps": 20e6}));
+        run.add(OURS, "ring_sleeping_2p", two_priorities);
+        let judge = |label: &str| verdicts(&RING, label, &run);
         assert_eq!(judge("sleeping"), [Verdict::Missed]);
         assert_eq!(judge("sleeping, two priorities"), [Verdict::Met]);
         assert_eq!(judge("blocking"), [Verdict::Open]);
@@ -387,36 +359,19 @@ mod tests {
 
     #[test]
     fn a_goal_of_another_setting_judges_that_one() {
-        let figure = Readiness::FIGURES
-            .iter()
-            .find(|figure| figure.label == "1 task a worker, p99");
-        let figure = figure.expect("the suite has it");
-        let mut run = Results::default();
-        for (peer, p99_us) in [(OURS, 1_900.0), ("freeboard-dedicated", 2_100.0)] {
-            run.add(
-                peer,
-                "readiness_1",
-                Outcome::Measured(json!({"p99_us": p99_us})),
-            );
-        }
-        let verdicts: Vec<Verdict> = of(figure)
-            .iter()
-            .map(|goal| goal.judge(figure, Readiness::FIGURES, &run))
-            .collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
+        let times = [(OURS, 1_900.0), ("freeboard-dedicated", 2_100.0)];
+        let times = times.map(|(peer, us)| (peer, json!({"p99_us": us})));
+        let run = run("readiness_1", times);
+        let wanted = [Verdict::Met, Verdict::Missed];
+        assert_eq!(verdicts(&READINESS, "1 task a worker, p99", &run), wanted);
     }
 
     #[test]
     fn within_some_percent_is_worse_by_no_more_in_either_sense() {
         let verdict = |label: &str, ours: f64, other: f64| {
-            let figure = Proxy::FIGURES.iter().find(|figure| figure.label == label);
-            let figure = figure.expect("the suite has it");
-            let mut run = Results::default();
-            for (peer, value) in [(OURS, ours), ("haproxy", other)] {
-                let fields = json!({"qps": value, "cpu_us": value});
-                run.add(peer, "proxy_echo", Outcome::Measured(fields));
-            }
-            of(figure)[0].judge(figure, Proxy::FIGURES, &run)
+            let values = [(OURS, ours), ("haproxy", other)];
+            let values = values.map(|(peer, it)| (peer, json!({"qps": it, "cpu_us": it})));
+            verdicts(&PROXY, label, &run("proxy_echo", values))[0]
         };
         assert_eq!(verdict("echo", 91.0, 100.0), Verdict::Met);
         assert_eq!(verdict("echo", 89.0, 100.0), Verdict::Missed);
@@ -426,8 +381,9 @@ mod tests {
 
     #[test]
     fn without_our_own_figure_a_goal_stays_open() {
-        let run = results(&[("actix", 170.0)]);
-        let verdict = Goal::AtMost(25.0).judge(fan_in(), Messaging::FIGURES, &run);
+        let run = fan_in(&[("actix", 170.0)]);
+        let figure = &MESSAGING.figures[0];
+        let verdict = Goal::AtMost(25.0).judge(figure, MESSAGING.figures, &run);
         assert_eq!(verdict, Verdict::Open);
     }
 }

@@ -13,8 +13,8 @@ pub(crate) struct Jvm {
 }
 
 impl Jvm {
-    /// Builds `peers/jvm`, installing Maven and a JDK first where they are missing. Maven fetches the
-    /// Disruptor the first time; without access to its repository this fails and names it.
+    /// Builds `peers/jvm`, after installing Maven and a JDK if they are missing. Maven fetches the
+    /// Disruptor the first time, and fails without access to its repository.
     pub(crate) fn build(root: &Path) -> Result<Self> {
         if let Availability::Missing(reason) = component::JVM.provide() {
             bail!(reason);
@@ -49,7 +49,7 @@ impl Jvm {
     }
 }
 
-/// Maven repeats itself at length after its first line, which may begin with a colour's end.
+/// Only Maven's first error line is useful; it may begin with an escape sequence.
 fn first_error(output: &str) -> &str {
     output
         .lines()

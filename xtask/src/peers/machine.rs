@@ -1,4 +1,4 @@
-//! The machine and the tools of a run: figures mean little without them.
+//! The machine and the tools of a run, which its tables name.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::thread;
 
 use super::peer::Host;
 
-/// What a reader needs to know to weigh the figures.
+/// The machine and the versions of the tools.
 pub(crate) struct Machine {
     date: String,
     processor: String,
@@ -15,13 +15,13 @@ pub(crate) struct Machine {
     kernel: String,
     memory: String,
     compiler: String,
-    /// What else the peers run on, with its version.
+    /// Other hosts of the peers, with their versions.
     hosts: Vec<(&'static str, String)>,
     load: String,
 }
 
 impl Machine {
-    /// What cannot be found out is shown as unknown.
+    /// Unavailable values are shown as unknown.
     pub(crate) fn describe(hosts: &[Host]) -> Self {
         Self {
             date: said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
@@ -92,7 +92,7 @@ fn gibibytes(kibibytes: &str) -> String {
         )
 }
 
-/// What a host calls itself; the compiler stands in its own line.
+/// Name and version of a host; the compiler has its own line.
 fn version(host: Host) -> Option<(&'static str, String)> {
     match host {
         Host::Rust => None,
@@ -116,7 +116,7 @@ fn version(host: Host) -> Option<(&'static str, String)> {
     }
 }
 
-/// The full version, which only a file of the release names.
+/// The full version, which only a file of the release has.
 fn otp_version() -> String {
     let program = "{ok, V} = file:read_file(filename:join([code:root_dir(), \"releases\", \
                    erlang:system_info(otp_release), \"OTP_VERSION\"])), io:put_chars(V), halt().";

@@ -1,10 +1,10 @@
-//! What came of one run of one peer.
+//! The outcome of one run of one peer.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Fields that tell more about a run than its time, with the words around them.
+/// Further fields that are printed with a run, and the words around them.
 const TELLING_FIELDS: &[(&str, &str, &str)] = &[
     ("mb_per_s", "", " MB/s"),
     ("bytes_per_actor", "", " B each"),
@@ -26,16 +26,16 @@ const TELLING_FIELDS: &[(&str, &str, &str)] = &[
 pub(crate) enum Outcome {
     /// The fields of the line that the peer printed.
     Measured(Value),
-    /// The peer has no such thing, and says why.
+    /// The work does not apply to the peer, with its reason.
     NotApplicable(String),
-    /// It ran and broke, or printed what cannot be read.
+    /// It failed, or its output cannot be parsed.
     Failed(String),
-    /// It cannot run here at all, or did not end in time; no sense in trying again.
+    /// It cannot run here or exceeded the time limit; it is not repeated.
     Unavailable(String),
 }
 
 impl Outcome {
-    /// Reads what a peer printed for `work`.
+    /// Parses the output of a peer for `work`.
     pub(crate) fn parse(output: &str, peer: &str, work: &str) -> Self {
         let mut lines = output.lines().filter(|line| !line.trim().is_empty());
         let (Some(line), None) = (lines.next(), lines.next()) else {
@@ -70,7 +70,7 @@ impl fmt::Display for Outcome {
                 write!(formatter, "{seconds:.4} s, {nanoseconds_each:.1} ns each")?;
                 for (name, before, after) in TELLING_FIELDS {
                     if let Some(value) = fields[*name].as_f64() {
-                        // Ratios live on their fraction, sizes and times do not.
+                        // Small values are ratios and need a fraction.
                         let digits = if value < 100.0 { 3 } else { 0 };
                         write!(formatter, ", {before}{value:.digits$}{after}")?;
                     }

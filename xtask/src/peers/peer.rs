@@ -1,37 +1,37 @@
-//! Who is measured.
+//! The peers: the programs that are measured.
 
-/// What a peer is, and so which comparisons it takes part in.
+/// The kind of a peer, which decides the comparisons that it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Freeboard itself, also with other settings than its own.
+    /// Freeboard itself, with any settings.
     Ours,
     /// An actor crate for Rust.
     ActorCrate,
-    /// An actor runtime with a language of its own.
+    /// An actor runtime of another language.
     ActorRuntime,
     /// A runtime for tasks or goroutines, which are no actors.
     TaskRuntime,
-    /// A channel, with threads or tasks at its ends: what one can do without actors.
+    /// A channel between threads or tasks: the alternative without actors.
     Channel,
     /// A ring between threads, published to and read by sequence numbers.
     Ring,
-    /// A log or a store that makes what it is given durable.
+    /// A log or a durable store.
     Log,
-    /// What the disk itself gives.
+    /// The disk itself.
     Disk,
-    /// A server of HTTP.
+    /// An HTTP server.
     Server,
-    /// A proxy of TCP.
+    /// A TCP proxy.
     Proxy,
     /// A client of Redis for Rust.
     RedisClient,
-    /// A program that does nothing but put load on a server.
+    /// A load generator.
     LoadGenerator,
-    /// What the machine itself gives, to a plain thread or without anything in between.
+    /// The machine itself: a plain thread, or a direct connection.
     Machine,
 }
 
-/// What a peer's program is built with and run by.
+/// The tool that builds and runs a peer's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Rust,

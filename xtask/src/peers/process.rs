@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::outcome::Outcome;
 
-/// How much of what a failing process said is quoted.
+/// The lines that are quoted of a failed process.
 const QUOTED_LINES_MAX: usize = 3;
 
-/// What a process left behind.
+/// How a process ended.
 pub(crate) enum Ending {
     Exited {
         status: ExitStatus,
@@ -51,7 +51,7 @@ impl Ending {
 
 /// Runs the command to its end, or to the limit.
 ///
-/// Waiting happens in a read that blocks, so that measuring costs the measured process nothing.
+/// It waits in a blocking read, which does not disturb the measured process.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Ending {
     command
         .stdin(Stdio::null())
@@ -69,7 +69,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Ending {
     let output = read_in_background(child.stdout.take());
     let reader = thread::spawn(move || {
         let text = output.join().unwrap_or_default();
-        // The receiver is gone if the limit passed first; nobody wants the text then.
+        // The receiver is gone if the limit passed first.
         let _ = ended.send(text);
     });
     let received = wait_for_end.recv_timeout(limit);
@@ -80,7 +80,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Ending {
             Ending::TimedOut { limit }
         }
     };
-    // After its process is gone the reader meets the end of the pipe.
+    // The reader reaches the end of the pipe when the process is gone.
     let _ = reader.join();
     ending
 }

@@ -13,18 +13,16 @@ use super::go::Go;
 use super::jvm::Jvm;
 use super::peer::{Host, Peer};
 
-/// How much of what a failing build said is quoted.
+/// The lines that are quoted of a failed build.
 const REASON_LINES_MAX: usize = 3;
 
-/// What was built, ready to be called; in its place the reason, if it cannot run here.
+/// The built programs, or the reasons why they cannot run here.
 pub(crate) struct Programs {
     rust: PathBuf,
     /// The program `freeboard`, if the suite needs it.
     lab: Option<PathBuf>,
-    fio: Result<(), String>,
-    nginx: Result<(), String>,
-    haproxy: Result<(), String>,
-    redis_benchmark: Result<(), String>,
+    /// Programs of others, which the peers in Rust start.
+    provided: Vec<(Host, Result<(), String>)>,
     beam: Result<Beam, String>,
     go: Result<Go, String>,
     jvm: Result<Jvm, String>,
@@ -54,15 +52,19 @@ impl Programs {
             .run(root)
             .context("the peers in Rust cannot be built")?;
         }
+        let provided = [
+            (Host::Fio, &component::FIO),
+            (Host::Nginx, &component::NGINX),
+            (Host::Haproxy, &component::HAPROXY),
+            (Host::RedisBenchmark, &component::REDIS_BENCHMARK),
+        ];
+        let provided = provided
+            .into_iter()
+            .map(|(host, component)| (host, if_wanted(hosts, &[host], || provide(component))));
         Ok(Self {
             rust: target.join("release/peers"),
             lab: needs_lab.then(|| build_lab(root)).transpose()?,
-            fio: if_wanted(hosts, &[Host::Fio], || provide(&component::FIO)),
-            nginx: if_wanted(hosts, &[Host::Nginx], || provide(&component::NGINX)),
-            haproxy: if_wanted(hosts, &[Host::Haproxy], || provide(&component::HAPROXY)),
-            redis_benchmark: if_wanted(hosts, &[Host::RedisBenchmark], || {
-                provide(&component::REDIS_BENCHMARK)
-            }),
+            provided: provided.collect(),
             beam: if_wanted(hosts, &[Host::Beam], || Beam::build(root)),
             go: if_wanted(hosts, &by_go, || Go::build(root)),
             jvm: if_wanted(hosts, &[Host::Jvm], || Jvm::build(root)),
@@ -73,20 +75,13 @@ impl Programs {
     pub(crate) fn command(&self, peer: &Peer, work: &str, scale: f64) -> Result<Command, String> {
         let command = match peer.host {
             Host::Rust => self.rust_command(peer, work, scale),
-            Host::Fio => {
-                self.fio.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::Nginx => {
-                self.nginx.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::Haproxy => {
-                self.haproxy.as_ref()?;
-                self.rust_command(peer, work, scale)
-            }
-            Host::RedisBenchmark => {
-                self.redis_benchmark.as_ref()?;
+            Host::Fio | Host::Nginx | Host::Haproxy | Host::RedisBenchmark => {
+                let (_, provided) = self
+                    .provided
+                    .iter()
+                    .find(|(host, _)| *host == peer.host)
+                    .expect("it is listed");
+                provided.as_ref()?;
                 self.rust_command(peer, work, scale)
             }
             Host::Beam => self.beam.as_ref()?.command(work, scale),
@@ -121,7 +116,7 @@ fn build_lab(root: &Path) -> Result<PathBuf> {
     Ok(root.join("target/release/freeboard"))
 }
 
-/// Has a component there, or says why not.
+/// Installs a component if it is missing.
 pub(super) fn provide(component: &Component) -> Result<()> {
     match component.provide() {
         Availability::Missing(reason) => bail!(reason),
@@ -140,7 +135,7 @@ fn if_wanted<T>(
     build().map_err(|error| one_line(&format!("{error:#}")))
 }
 
-/// A compiler's first words, so that they fit into a line of the notes.
+/// The first lines of an error, as one line of the notes.
 fn one_line(reason: &str) -> String {
     let lines = reason
         .lines()

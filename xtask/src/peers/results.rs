@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use super::peer::{Kind, PEERS};
 use super::statistics::Statistics;
 
-/// What the rounds gave.
+/// The outcomes of all rounds.
 #[derive(Default)]
 pub(crate) struct Results {
     outcomes: BTreeMap<(String, String), Vec<Outcome>>,
@@ -29,7 +29,7 @@ impl Results {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Whether further rounds of this pair cannot tell anything new.
+    /// Whether further rounds of this pair are pointless.
     pub(crate) fn is_settled(&self, peer: &str, work: &str) -> bool {
         self.outcomes(peer, work)
             .iter()
@@ -61,7 +61,7 @@ impl Results {
         Some(self.statistics(peer, figure)?.median)
     }
 
-    /// The best median among the peers of the wanted kinds, and whose it is.
+    /// The best median among the peers of the wanted kinds, with the peer's name.
     pub(crate) fn best(
         &self,
         figure: &Figure,
@@ -90,7 +90,7 @@ impl Results {
         Some((reasons.len(), *reasons.first()?))
     }
 
-    /// Why this pair has no figure by its nature.
+    /// Why the work does not apply to the peer.
     pub(crate) fn not_applicable(&self, peer: &str, work: &str) -> Option<&str> {
         self.outcomes(peer, work)
             .iter()
@@ -103,7 +103,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Group, Messaging};
+    use super::super::suite::MESSAGING;
     use super::*;
     use serde_json::json;
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn best_is_chosen_among_the_wanted_kinds() {
-        let figure = &Messaging::FIGURES[0];
+        let figure = &MESSAGING.figures[0];
         let mut results = Results::default();
         results.add("crossbeam", figure.work, measured(1.0));
         results.add("actix", figure.work, measured(3.0));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn failures_are_kept_beside_what_was_measured() {
-        let figure = &Messaging::FIGURES[0];
+        let figure = &MESSAGING.figures[0];
         let mut results = Results::default();
         results.add("actix", figure.work, measured(3.0));
         results.add("actix", figure.work, Outcome::Failed("broke".to_owned()));

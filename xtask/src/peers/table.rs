@@ -4,24 +4,24 @@ use std::fmt::Write;
 
 use super::figure::Figure;
 use super::goals::{self, Verdict};
-use super::group::Rivals;
 use super::machine::Machine;
 use super::peer::{OURS, Peer};
 use super::results::Results;
 use super::statistics::Statistics;
+use super::suite::{Rivals, Suite};
 
 const NOTHING: &str = "–";
 
-/// Everything that a run has to show: machine, medians with goals, spread, failures.
+/// The report of a run: machine, medians with goals, spread, failures.
 pub(crate) fn render(
-    figures: &[Figure],
-    rivals: Rivals,
+    suite: &Suite,
     peers: &[&'static Peer],
     results: &Results,
     description: &str,
     machine: &Machine,
 ) -> String {
-    let shown: Vec<&Figure> = figures
+    let shown: Vec<&Figure> = suite
+        .figures
         .iter()
         .filter(|figure| {
             peers
@@ -30,32 +30,26 @@ pub(crate) fn render(
         })
         .collect();
     let mut text = format!("{machine}\n- {description}\n\nMedians:\n\n");
-    text.push_str(&medians(&shown, figures, rivals, peers, results));
+    text.push_str(&medians(&shown, suite, peers, results));
     text.push_str("\nSmallest and largest of the rounds:\n\n");
     text.push_str(&spread(&shown, peers, results));
     text.push_str(&notes(&shown, peers, results));
     text
 }
 
-fn medians(
-    shown: &[&Figure],
-    figures: &[Figure],
-    rivals: Rivals,
-    peers: &[&Peer],
-    results: &Results,
-) -> String {
+fn medians(shown: &[&Figure], suite: &Suite, peers: &[&Peer], results: &Results) -> String {
     let names = peers.iter().map(|peer| match peer.name {
         OURS => "ours",
         name => name,
     });
     let mut header = vec!["work", "unit"];
     header.extend(names);
-    header.extend([rivals.title, "best / ours", "goal", "in this run"]);
+    header.extend([suite.rivals.title, "best / ours", "goal", "in this run"]);
     let rows = shown.iter().map(|figure| {
         let mut row = vec![figure.label.to_owned(), figure.unit.to_owned()];
         row.extend(peers.iter().map(|peer| median_cell(peer, figure, results)));
-        row.extend(comparison_cells(figure, rivals, results));
-        row.extend(goal_cells(figure, figures, results));
+        row.extend(comparison_cells(figure, suite.rivals, results));
+        row.extend(goal_cells(figure, suite.figures, results));
         row
     });
     markdown(&header, rows)
@@ -127,7 +121,7 @@ fn spread(shown: &[&Figure], peers: &[&Peer], results: &Results) -> String {
     markdown(&header, rows)
 }
 
-/// Which runs failed or do not apply, and why: nothing is left out without a word.
+/// The runs that failed or do not apply, with reasons.
 fn notes(shown: &[&Figure], peers: &[&Peer], results: &Results) -> String {
     // Peers that share a reason share a line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
@@ -178,7 +172,7 @@ fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String 
     text
 }
 
-/// Three digits that matter, and separators from a thousand on.
+/// Three significant digits, and separators from a thousand on.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => grouped(value.round()),
@@ -204,9 +198,9 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Group, Messaging};
     use super::super::outcome::Outcome;
     use super::super::peer::PEERS;
+    use super::super::suite::MESSAGING;
     use super::*;
     use serde_json::json;
 
@@ -223,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_failed_peer_is_shown_with_its_reason() {
-        let figure = &Messaging::FIGURES[0];
+        let figure = &MESSAGING.figures[0];
         let mut results = Results::default();
         results.add(
             "freeboard",
@@ -237,11 +231,10 @@ mod tests {
         );
         let peers: Vec<&'static Peer> = PEERS
             .iter()
-            .filter(|peer| Messaging::PEERS.contains(&peer.name))
+            .filter(|peer| MESSAGING.peers.contains(&peer.name))
             .collect();
         let text = render(
-            Messaging::FIGURES,
-            Messaging::RIVALS,
+            &MESSAGING,
             &peers,
             &results,
             "1 round",

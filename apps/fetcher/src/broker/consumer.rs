@@ -1,38 +1,44 @@
-//! A consumer's end that its owner holds.
+//! A consumer of a queue, and the inbox that gets its deliveries.
 
-/// Takes from a queue until it is dropped. From then on nothing more is offered, but for what is being
-/// offered at that moment, and what was not settled comes again to others.
-#[must_use = "dropping it ends it"]
+use std::time::Duration;
+
+use freeboard::{Recipient, TellError, flow::Backoff};
+
+use super::delivery::Delivery;
+
+/// Consumes a queue until it is dropped. Then nothing more is offered, except a delivery that is being offered at
+/// that moment, and unsettled deliveries go to other consumers.
+#[must_use = "dropping it stops it"]
 pub struct Consumer {
-    ends: Box<dyn Ends>,
+    control: Box<dyn ConsumerControl>,
 }
 
-/// The two ways in which a consumer ends. Neither blocks.
-pub(super) trait Ends: Send + Sync {
-    /// Takes nothing more; what is in its hands can still be settled.
+/// Controls a consumer. Neither function blocks.
+pub(super) trait ConsumerControl: Send + Sync {
+    /// Stops consuming; unsettled deliveries can still be settled.
     fn pause(&self);
-    /// Ends.
+    /// Stops the consumer.
     fn stop(&self);
 }
 
 impl Consumer {
-    pub(super) fn new(ends: impl Ends + 'static) -> Self {
+    pub(super) fn new(control: impl ConsumerControl + 'static) -> Self {
         Self {
-            ends: Box::new(ends),
+            control: Box::new(control),
         }
     }
 
-    /// Takes nothing more from now on, but what was taken can still be settled: the first half of an orderly
-    /// end. What is being offered at this moment may still come. What the inbox has no room for goes back to
-    /// the queue, and so does what cannot be put off or dead-lettered at the moment.
+    /// Stops consuming, while deliveries can still be settled: the first half of a graceful stop. A delivery that
+    /// is being offered may still arrive. Deliveries that the inbox has no capacity for go back to the queue, and
+    /// so do those that cannot be deferred or dead-lettered now.
     pub fn pause(&self) {
-        self.ends.pause();
+        self.control.pause();
     }
 }
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        self.ends.stop();
+        self.control.stop();
     }
 }
 
@@ -40,4 +46,48 @@ impl std::fmt::Debug for Consumer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Consumer")
     }
+}
+
+/// Accepts deliveries, or returns them when it is full: they are then offered again, in order, after a growing
+/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full.
+pub struct Inbox {
+    offer: Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>,
+}
+
+impl Inbox {
+    /// An inbox that calls a function, which must not block.
+    #[must_use]
+    pub fn call(offer: impl FnMut(Delivery) -> Result<(), Delivery> + Send + 'static) -> Self {
+        Self {
+            offer: Box::new(offer),
+        }
+    }
+
+    /// An inbox that puts deliveries into an actor's mailbox.
+    #[must_use]
+    pub fn actor(recipient: Recipient<Delivery>) -> Self {
+        Self::call(move |delivery| recipient.try_tell(delivery).map_err(TellError::into_inner))
+    }
+
+    pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {
+        (self.offer)(delivery)
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Inbox")
+    }
+}
+
+/// From half a millisecond to 20 ms: a full mailbox is retried often enough to stay busy.
+const PAUSES: Backoff = Backoff {
+    min_ns: 500_000,
+    max_ns: 20_000_000,
+    factor: 2,
+};
+
+/// The delay after so many refusals in a row.
+pub(super) const fn pause(refusals: u32) -> Duration {
+    Duration::from_nanos(PAUSES.delay_ns(refusals))
 }

@@ -1,43 +1,40 @@
-//! A message in its consumer's hands.
+//! A message that a consumer holds until it settles it.
 
 use std::{
     fmt,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
 
-use super::message::Message;
-
-/// The longest reason that a dead letter carries, in bytes; what is beyond is cut.
+/// The longest reason of a dead letter, in bytes; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 1 << 10;
-/// How long one that was dropped unsaid is put off.
+/// The delay of a delivery that was dropped unsettled.
 const DROPPED_DELAY: Duration = Duration::from_millis(100);
-/// How long one is put off that the queue of dead letters refused.
+/// The delay of a delivery whose dead letter was refused.
 pub(super) const DEAD_LETTER_REFUSED_DELAY: Duration = Duration::from_secs(1);
 
-/// What is to become of a delivery.
+/// How a delivery is settled.
 #[derive(Clone, Debug)]
 pub(super) enum Settlement {
     Ack,
     Retry(Duration),
     Defer(Duration),
     DeadLetter(Arc<str>),
-    /// Back to its queue at once: no inbox had room for it.
+    /// Back to its queue at once: no inbox had capacity.
     GiveBack,
 }
 
-/// Whom deliveries are given back to. A tag that is not known any more, since its consumer or connection
-/// has gone, is passed over. Never blocks.
+/// Settles deliveries. An unknown tag, whose consumer or connection is gone, is ignored. Never blocks.
 pub(super) trait Settle: Send + Sync {
     fn settle(&self, tag: u64, settlement: Settlement);
 }
 
-/// A message that is its holder's until it says what is to become of it.
+/// A message that its holder must settle.
 ///
-/// One that is dropped unsaid, for example by an actor that panics, is put off for a moment: its
-/// attempts grow, so that who counts them sees a message that nobody survives.
+/// A delivery that is dropped unsettled, for example by an actor that panics, is retried after a short delay. Its
+/// attempts grow, so a message that causes panics can be recognized.
 pub struct Delivery {
     message: Message,
     tag: u64,
@@ -53,64 +50,64 @@ impl Delivery {
         }
     }
 
-    /// What was published.
+    /// The body.
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.message.body
     }
 
-    /// How often it was tried before: put off by [`Delivery::retry`], or dropped unsaid.
+    /// The number of earlier attempts: by [`Delivery::retry`], or dropped unsettled.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.message.attempts
     }
 
-    /// How often it was put off untried, by [`Delivery::defer`] or because the dead letters had no room.
+    /// The number of deferrals: by [`Delivery::defer`], or because the dead-letter queue was full.
     #[must_use]
     pub fn deferrals(&self) -> u32 {
         self.message.deferrals
     }
 
-    /// Whether it may have been delivered before to a consumer that went without settling it.
+    /// Whether it may have been delivered before to a consumer that did not settle it.
     #[must_use]
     pub fn is_redelivered(&self) -> bool {
         self.message.redelivered
     }
 
-    /// Why it is a dead letter, if it is one.
+    /// The reason, if it is a dead letter.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.message.reason.as_deref()
     }
 
-    /// When it was published first, by the publisher's clock, if it says so.
+    /// When it was first published, by the publisher's clock, if known.
     #[must_use]
     pub fn published_at(&self) -> Option<SystemTime> {
         self.message.published_at()
     }
 
-    /// It is done: it will not come again.
+    /// Acknowledges it: it is not delivered again.
     pub fn ack(mut self) {
         self.settle(Settlement::Ack);
     }
 
-    /// It comes again, to any consumer, not before this delay and with one attempt more.
+    /// Delivers it again after the delay, to any consumer, with one more attempt.
     pub fn retry(mut self, delay: Duration) {
         self.settle(Settlement::Retry(delay));
     }
 
-    /// It comes again, to any consumer, not before this delay: it was not tried, so this is no attempt.
+    /// Delivers it again after the delay, to any consumer, without counting an attempt.
     pub fn defer(mut self, delay: Duration) {
         self.settle(Settlement::Defer(delay));
     }
 
-    /// It goes back to its queue, for others: its inbox has no room, and is not asked any more.
+    /// Returns it to its queue for other consumers: its inbox is full and is no longer asked.
     pub(super) fn give_back(mut self) {
         self.settle(Settlement::GiveBack);
     }
 
-    /// It goes to [`Queue::DeadLetters`](super::Queue::DeadLetters) with the reason. If that queue refuses it,
-    /// it is deferred for a second.
+    /// Moves it to [`Queue::DeadLetters`](super::Queue::DeadLetters) with the reason. If that queue refuses it, it
+    /// is deferred for a second.
     pub fn dead_letter(mut self, reason: &str) {
         let mut end = reason.len().min(REASON_BYTES_MAX);
         while !reason.is_char_boundary(end) {
@@ -143,5 +140,67 @@ impl fmt::Debug for Delivery {
             .field("redelivered", &self.message.redelivered)
             .field("reason", &self.message.reason)
             .finish_non_exhaustive()
+    }
+}
+
+/// A body with the broker's metadata. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) body: Bytes,
+    /// The number of attempts.
+    pub(super) attempts: u32,
+    /// The number of deferrals.
+    pub(super) deferrals: u32,
+    pub(super) redelivered: bool,
+    /// The reason, if it is a dead letter.
+    pub(super) reason: Option<Arc<str>>,
+    /// Microseconds since the Unix epoch, if the publisher gave it.
+    pub(super) published_us: Option<u64>,
+}
+
+impl Message {
+    pub(super) fn now(body: Bytes) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            body,
+            attempts: 0,
+            deferrals: 0,
+            redelivered: false,
+            reason: None,
+            published_us: since
+                .ok()
+                .and_then(|since| u64::try_from(since.as_micros()).ok()),
+        }
+    }
+
+    /// The message with one more attempt.
+    pub(super) fn put_off(mut self) -> Self {
+        self.attempts = self.attempts.saturating_add(1);
+        self.redelivered = false;
+        self
+    }
+
+    /// The message with one more deferral.
+    pub(super) fn deferred(mut self) -> Self {
+        self.deferrals = self.deferrals.saturating_add(1);
+        self.redelivered = false;
+        self
+    }
+
+    /// The message as a dead letter.
+    pub(super) fn dead(mut self, reason: Arc<str>) -> Self {
+        self.redelivered = false;
+        self.reason = Some(reason);
+        self
+    }
+
+    /// The message after its consumer is gone.
+    pub(super) fn again(mut self) -> Self {
+        self.redelivered = true;
+        self
+    }
+
+    pub(super) fn published_at(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_micros(self.published_us?))
     }
 }

@@ -1,40 +1,40 @@
-//! What became of everything.
+//! Counts of all messages of a queue.
 
-use super::error::Unconfirmed;
+use super::Unconfirmed;
 
-/// Counts, by one process and of one queue, of what was published and what was delivered.
+/// Counts what this process published to a queue and consumed from it.
 ///
 /// [`Ledger::is_balanced`] holds at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Messages that were accepted for publishing.
+    /// Messages accepted for publishing.
     pub published: u64,
-    /// Of these: the broker has taken charge of them.
+    /// Of these: confirmed by the broker.
     pub confirmed: u64,
-    /// Of these: the broker did not take them.
+    /// Of these: refused by the broker.
     pub refused: u64,
-    /// Of these: the connection was lost first.
+    /// Of these: unconfirmed when the connection was lost.
     pub unknown: u64,
-    /// Of these: still waited for.
+    /// Of these: not confirmed yet.
     pub unconfirmed: u64,
-    /// Deliveries to consumers, each time counted.
+    /// Deliveries to consumers, each one counted.
     pub delivered: u64,
     /// Of these: acknowledged.
     pub acked: u64,
-    /// Of these: put off, to come again.
+    /// Of these: retried or deferred.
     pub retried: u64,
     /// Of these: dead-lettered.
     pub dead_lettered: u64,
-    /// Of these: gone back unsettled, with their consumer or its connection, to come again.
+    /// Of these: returned unsettled, because the consumer or its connection was gone.
     pub returned: u64,
-    /// Of these: given to a consumer and not settled yet.
+    /// Of these: not settled yet.
     pub unacked: u64,
-    /// Times that a retry or a dead letter was not taken, or not confirmed. It is tried again, with back-off.
+    /// Retries and dead letters that were refused or not confirmed. Each is tried again with back-off.
     pub moves_failed: u64,
 }
 
 impl Ledger {
-    /// Whether everything that came in is somewhere.
+    /// Whether every message is accounted for.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.published == self.confirmed + self.refused + self.unknown + self.unconfirmed

@@ -1,45 +1,42 @@
-//! Where messages come from and go to.
+//! Message brokers: in memory and RabbitMQ.
 //!
-//! A broker has four queues. What a [`Consumer`] takes from one is its own, at most `prefetch` at once,
-//! until it is settled: acknowledged, put off, or dead-lettered. What is not settled when the consumer or
-//! its connection goes is delivered again: at least once, never lost. The rules follow AMQP 0-9-1 and
-//! RabbitMQ's publisher confirms.
+//! A broker has four queues. A [`Consumer`] holds at most `prefetch` deliveries of one queue until it settles them:
+//! acknowledged, retried, deferred or dead-lettered. Deliveries that are unsettled when the consumer or its
+//! connection goes are delivered again: at least once, never lost. The rules follow AMQP 0-9-1 and RabbitMQ's
+//! publisher confirms.
 //!
-//! A dead letter that its queue refuses is put off for a second. A delivery that cannot be put off either stays
+//! A dead letter that its queue refuses is deferred for a second. A delivery that cannot be deferred either stays
 //! unsettled, within the prefetch, and is tried again with back-off. Neither counts as an attempt.
 
-mod confirm;
 mod consumer;
 mod delivery;
-mod error;
-mod inbox;
 mod ledger;
 mod memory;
-mod message;
-mod offer;
-mod queue;
+#[cfg(feature = "rabbitmq")]
 mod rabbit;
-mod report;
 
-use std::num::NonZeroU16;
+use std::{
+    io,
+    num::NonZeroU16,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
+use futures_channel::oneshot;
 
-pub use confirm::Confirm;
-pub use consumer::Consumer;
+use crate::report::{self, Lost};
+pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
-pub use error::{ConsumeError, PublishError, Unconfirmed};
-pub use inbox::Inbox;
 pub use ledger::Ledger;
 pub use memory::{MemoryBroker, MemoryOptions};
-pub use queue::Queue;
+#[cfg(feature = "rabbitmq")]
 pub use rabbit::{ConnectError, RabbitBroker, RabbitOptions};
-pub use report::OnOutcome;
 
 /// The contract of both brokers.
 pub trait Broker: Send + Sync {
-    /// Begins to take from a queue, at most `prefetch` unsettled at once. Several consumers of one queue
-    /// share it. Never blocks.
+    /// Starts consuming a queue, with at most `prefetch` unsettled deliveries. Several consumers share a queue.
+    /// Never blocks.
     ///
     /// # Errors
     /// [`ConsumeError`].
@@ -50,8 +47,8 @@ pub trait Broker: Send + Sync {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError>;
 
-    /// Puts a message into a queue; `on_outcome` is called once, on any thread, when the broker has taken
-    /// charge of it or it is known that this will not be heard of. Never blocks.
+    /// Publishes a message. `on_outcome` is called once, on any thread, when the broker has confirmed or refused
+    /// it, or when its fate stays unknown. Never blocks.
     ///
     /// # Errors
     /// [`PublishError`], with the body; `on_outcome` is then not called.
@@ -62,7 +59,7 @@ pub trait Broker: Send + Sync {
         on_outcome: OnOutcome,
     ) -> Result<(), PublishError>;
 
-    /// As [`Broker::publish_with`], with a future in place of the call.
+    /// As [`Broker::publish_with`], with a future instead of a callback.
     ///
     /// # Errors
     /// As there.
@@ -72,13 +69,133 @@ pub trait Broker: Send + Sync {
             queue,
             body,
             Box::new(move |outcome| {
-                // Who asked may have gone.
+                // The caller may have dropped the future.
                 let _ = sender.send(outcome);
             }),
         )?;
         Ok(confirm)
     }
 
-    /// What this process has had to do with a queue, consistent in itself.
+    /// The ledger of a queue, for this process, consistent in itself.
     fn ledger(&self, queue: Queue) -> Ledger;
+}
+
+/// A queue of a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// Urgent notifications.
+    Priority0,
+    /// The other notifications.
+    Priority1,
+    /// Replies.
+    Replies,
+    /// Messages that could not be handled, with the reason.
+    DeadLetters,
+}
+
+impl Queue {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Priority0,
+        Self::Priority1,
+        Self::Replies,
+        Self::DeadLetters,
+    ];
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name, without the prefix at RabbitMQ.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Priority0 => "priority0",
+            Self::Priority1 => "priority1",
+            Self::Replies => "replies",
+            Self::DeadLetters => "dead",
+        }
+    }
+}
+
+/// A callback for the outcome of a publish, called once, on any thread. It must not block.
+pub type OnOutcome = report::OnOutcome<(), Unconfirmed>;
+
+/// Calls the callback exactly once; if dropped unused, with [`Unconfirmed::Unknown`].
+#[cfg(feature = "rabbitmq")]
+pub(super) type Report = report::Report<(), Unconfirmed>;
+
+impl Lost for Unconfirmed {
+    fn lost() -> Self {
+        Self::Unknown
+    }
+}
+
+type Outcome = Result<(), Unconfirmed>;
+
+/// A future of the broker's confirm, or of the error that no confirm will arrive.
+#[derive(Debug)]
+#[must_use = "a message is not published before it is confirmed"]
+pub struct Confirm {
+    receiver: oneshot::Receiver<Outcome>,
+}
+
+impl Confirm {
+    pub(super) fn channel() -> (oneshot::Sender<Outcome>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self { receiver })
+    }
+}
+
+impl Future for Confirm {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        Pin::new(&mut self.receiver)
+            .poll(context)
+            .map(|outcome| outcome.unwrap_or(Err(Unconfirmed::Unknown)))
+    }
+}
+
+/// Publishing failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The queue or the limit of unconfirmed messages is full.
+    #[error("the broker takes no more at the moment")]
+    Full(Bytes),
+    /// There is no connection; the broker is reconnecting.
+    #[error("there is no connection to the broker")]
+    Disconnected(Bytes),
+}
+
+impl PublishError {
+    /// The body of the message.
+    #[must_use]
+    pub fn into_body(self) -> Bytes {
+        match self {
+            Self::Full(body) | Self::Disconnected(body) => body,
+        }
+    }
+}
+
+/// A published message was not confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unconfirmed {
+    /// The broker refused it.
+    #[error("the broker refused the message")]
+    Refused,
+    /// The connection was lost first, so the broker may have it or not.
+    #[error("the connection was lost before the broker confirmed the message")]
+    Unknown,
+}
+
+/// Starting a consumer failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsumeError {
+    /// The operating system cannot create a thread.
+    #[error("a consumer's thread cannot be started: {0}")]
+    Thread(#[from] io::Error),
 }

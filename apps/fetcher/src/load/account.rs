@@ -1,4 +1,4 @@
-//! What became of each notification.
+//! An account of every notification.
 
 use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
@@ -7,14 +7,14 @@ use std::{
 
 use freeboard::meter::{Counter, Histogram};
 
-/// Where a notification was seen.
+/// Where a notification was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was replied to.
+    /// In a reply.
     Replied,
-    /// It is a dead letter.
+    /// In a dead letter.
     Dead,
-    /// It was found in its queue, at the end.
+    /// In its queue, at the end of the run.
     Left,
 }
 
@@ -28,7 +28,7 @@ impl Fate {
     }
 }
 
-/// Notifications 0 to n, due one after the other at a constant rate.
+/// The fates of notifications 0 to n, due at a constant rate.
 #[derive(Debug)]
 pub struct Account {
     begun: Instant,
@@ -43,7 +43,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// So many notifications, so many a second from now on.
+    /// `notifications`, due at `rate` per second from now.
     ///
     /// # Panics
     /// If the rate is not positive.
@@ -64,7 +64,7 @@ impl Account {
         }
     }
 
-    /// How many there are.
+    /// The number of notifications.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.fates.len() as u64
@@ -76,7 +76,7 @@ impl Account {
         self.fates.is_empty()
     }
 
-    /// When one is due.
+    /// When a notification is due.
     #[must_use]
     pub fn due(&self, id: u64) -> Instant {
         self.begun + Duration::from_nanos(self.due_ns(id))
@@ -93,12 +93,12 @@ impl Account {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Notes where one was seen; an id that is none of these is passed over.
+    /// Records where a notification was found; unknown ids are ignored.
     pub fn saw(&self, id: u64, fate: Fate) {
         let Some(fates) = usize::try_from(id).ok().and_then(|it| self.fates.get(it)) else {
             return;
         };
-        // Ordering: Relaxed here and below: each count is taken for itself.
+        // Ordering: Relaxed here and below: each count is used alone.
         let before = fates.fetch_or(fate.bit(), Ordering::Relaxed);
         if before & fate.bit() != 0 {
             self.again.add(1);
@@ -115,25 +115,25 @@ impl Account {
         }
     }
 
-    /// How many were seen there, each counted once.
+    /// The number found there, each counted once.
     #[must_use]
     pub fn seen(&self, fate: Fate) -> u64 {
         self.first[fate as usize].get()
     }
 
-    /// How often one was seen where it had been seen before.
+    /// The number of repeated sightings at the same place.
     #[must_use]
     pub fn repeated(&self) -> u64 {
         self.again.get()
     }
 
-    /// How many were seen anywhere.
+    /// The number found anywhere.
     #[must_use]
     pub fn accounted(&self) -> u64 {
         self.accounted.load(Ordering::Relaxed)
     }
 
-    /// Those that were seen nowhere, the first few.
+    /// The first `most` notifications found nowhere.
     #[must_use]
     pub fn missing(&self, most: usize) -> Vec<u64> {
         let ids = self.fates.iter().enumerate();
@@ -143,7 +143,7 @@ impl Account {
             .collect()
     }
 
-    /// From when each was due to its first reply, in nanoseconds.
+    /// The time from each due time to the first reply, in nanoseconds.
     #[must_use]
     pub const fn latency(&self) -> &Histogram {
         &self.latency

@@ -1,4 +1,4 @@
-//! Takes what fetchers publish, and notes it.
+//! Consumes and records what fetchers publish.
 
 use std::{num::NonZeroU16, sync::Arc};
 
@@ -10,14 +10,14 @@ use crate::{
 
 const PREFETCH: NonZeroU16 = NonZeroU16::new(2_048).expect("it is not 0");
 
-/// Notes replies and dead letters until it is dropped.
+/// Records replies and dead letters until dropped.
 #[derive(Debug)]
 pub struct Collector {
     _consumers: [Consumer; 2],
 }
 
 impl Collector {
-    /// Begins.
+    /// Starts consuming.
     ///
     /// # Errors
     /// [`ConsumeError`].
@@ -32,8 +32,8 @@ impl Collector {
     }
 }
 
-/// Takes notifications that nobody else takes, and notes them as left. For the end of a run, once the fetchers
-/// have ended.
+/// Consumes the notifications left in their queues and records them as left. For the end of a run, after the
+/// fetchers have stopped.
 ///
 /// # Errors
 /// [`ConsumeError`].

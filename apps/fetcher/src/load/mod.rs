@@ -1,4 +1,4 @@
-//! Load for a fetcher, open-loop, and an account of every single notification.
+//! Open-loop load for a fetcher, and an account of every notification.
 //!
 //! ```text
 //!   send ──by schedule──▶ Priority0, Priority1 ──▶ fetchers ──▶ Replies, DeadLetters ──▶ Collector

@@ -1,4 +1,4 @@
-//! Publishes notifications when they are due, whatever becomes of those before.
+//! Publishes notifications when they are due, independent of earlier ones.
 
 use std::{
     sync::{
@@ -18,19 +18,19 @@ use crate::{
     message::{MessageId, Notification},
 };
 
-/// Between two looks at what is due.
+/// The interval between two batches.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What is sent.
+/// The settings of the load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Users, of whom each notification takes one by chance.
+    /// The number of users; each notification is for a random one.
     pub users: u64,
-    /// One of so many notifications is of priority 0.
+    /// One of so many notifications has priority 0.
     pub urgent_every: u64,
     /// Bytes of payload.
     pub payload: usize,
-    /// Where chance starts.
+    /// The seed of the random users.
     pub seed: u64,
 }
 
@@ -45,8 +45,8 @@ impl Default for LoadOptions {
     }
 }
 
-/// Publishes all notifications of an account, all for one app, and returns once the broker has confirmed each.
-/// What is refused or not confirmed is published again. Returns how many it has published, also if `stop` has ended it.
+/// Publishes all notifications of an account, for one app, and returns once the broker has confirmed each. Refused
+/// and unconfirmed ones are published again. Returns the number published, also if `stop` ended it.
 pub fn send(
     broker: &dyn Broker,
     account: &Account,
@@ -59,7 +59,7 @@ pub fn send(
     let again: Arc<Mutex<Vec<u64>>> = Arc::default();
     let mut refused = Vec::new();
     let mut next = 0;
-    // Ordering: Relaxed: it says nothing but stop.
+    // Ordering: Relaxed: the flag carries no data.
     while !stop.load(Ordering::Relaxed) && confirmed.get() < account.len() {
         let now = Instant::now();
         let mut batch = std::mem::take(&mut refused);
@@ -69,7 +69,7 @@ pub fn send(
             next += 1;
         }
         for id in batch {
-            // One refusal stands for all of this time: the broker is full, or away.
+            // After one refusal the rest of the batch waits: the broker is full or disconnected.
             if !refused.is_empty() {
                 refused.push(id);
                 continue;
@@ -101,6 +101,6 @@ pub fn send(
         }
         thread::sleep(TICK);
     }
-    // What was never taken was never sent.
+    // A notification that was never accepted was never sent.
     next - (refused.len() + again.lock().len()) as u64
 }

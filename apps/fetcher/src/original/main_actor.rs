@@ -1,4 +1,4 @@
-//! The original's main actor: asks the database on its own thread, and has the rest looked up.
+//! The main actor of the original: it queries the database on its own thread and delegates the other look-ups.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
 
 use super::{
     OriginalParts,
-    gauges::Gauges,
     pending::{Loss, Pending, Which},
     redis_actor::{LookUp, RedisActor},
+    snapshot::OriginalCounters,
 };
 use crate::{broker::Delivery, message::Notification};
 
-/// A notification that came.
+/// A notification that was delivered.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) delivery: Delivery,
@@ -33,19 +33,19 @@ impl Arrived {
 pub(super) struct OriginalMain {
     parts: Arc<OriginalParts>,
     redis: Group<RedisActor>,
-    gauges: Arc<Gauges>,
+    counters: Arc<OriginalCounters>,
 }
 
 impl OriginalMain {
     pub(super) fn new(
         parts: Arc<OriginalParts>,
         redis: Group<RedisActor>,
-        gauges: Arc<Gauges>,
+        counters: Arc<OriginalCounters>,
     ) -> Self {
         Self {
             parts,
             redis,
-            gauges,
+            counters,
         }
     }
 }
@@ -58,24 +58,24 @@ impl Handler<Arrived> for OriginalMain {
     fn handle(&mut self, arrived: Arrived, _: &mut Context<Self>) {
         let begun_ns = now_ns();
         let delivery = arrived.delivery;
-        let gauges = &self.gauges;
-        gauges.received.add(1);
-        gauges
+        let counters = &self.counters;
+        counters.received.add(1);
+        counters
             .in_queue
             .record(begun_ns.saturating_sub(arrived.at_ns));
         let notification = Notification::parse(delivery.body());
         let published_at = delivery.published_at();
         delivery.ack();
         let Ok(notification) = notification else {
-            gauges.malformed.add(1);
+            counters.malformed.add(1);
             return;
         };
         if let Some(waited) = notification.waited(published_at) {
             let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-            gauges.wait.record(waited_ns);
+            counters.wait.record(waited_ns);
         }
         let Ok(device) = self.parts.directory.look_up_blocking(&notification.user) else {
-            gauges.failed.add(1);
+            counters.failed.add(1);
             return;
         };
         let keys = [
@@ -84,7 +84,7 @@ impl Handler<Arrived> for OriginalMain {
         ];
         let pending = Pending::new(
             self.parts.clone(),
-            gauges.clone(),
+            counters.clone(),
             notification,
             device,
             begun_ns,

@@ -1,4 +1,4 @@
-//! The fetcher as it was in 2014, with what went wrong in it, for the scene to show.
+//! The original mode: the fetcher of 2014 with its faults, for the scene to show.
 //!
 //! ```text
 //!   broker, no prefetch ──acknowledged at once──▶ main actors: threads of their own, SQL on them
@@ -10,11 +10,9 @@
 //!                                                 publish
 //! ```
 //!
-//! What is shed here is lost: it was acknowledged before. Percentiles come from a sample.
+//! A notification that is shed is lost, because it was acknowledged before. Percentiles come from a sample.
 
-mod gauges;
 mod main_actor;
-mod options;
 mod pending;
 mod redis_actor;
 mod sample;
@@ -33,64 +31,97 @@ use parking_lot::Mutex;
 
 use crate::{
     broker::{Broker, ConsumeError, Consumer, Inbox, Queue},
+    choices::{Route, Wait},
     store::{Directory, SlowStore},
 };
-use gauges::Gauges;
 use main_actor::{Arrived, OriginalMain};
-pub use options::OriginalOptions;
 use redis_actor::RedisActor;
+use snapshot::OriginalCounters;
 pub use snapshot::OriginalSnapshot;
 
-/// As good as none: the most that a consumer can ask for.
+/// No effective limit: the largest prefetch of a consumer.
 const NO_PREFETCH: NonZeroU16 = NonZeroU16::MAX;
-/// Commands in flight where they are not bounded: more than memory holds.
+/// The limit of commands in flight that stands for no bound.
 const UNBOUNDED: usize = 1 << 31;
 
-/// What the original is put together from.
+/// The settings of the original mode.
+#[derive(Clone, Debug)]
+pub struct OriginalOptions {
+    /// Main actors, each with its own thread.
+    pub mains: usize,
+    /// Redis actors, each with its own thread and connection.
+    pub redis_threads: usize,
+    /// How a look-up is routed to a redis actor.
+    pub route: Route,
+    /// The wait strategy of all these threads.
+    pub wait: Wait,
+    /// The most commands in flight on a connection, or no bound.
+    pub queue_bound: Option<usize>,
+    /// The bound of each priority lane.
+    pub mailbox: usize,
+    /// The timeout of a look-up.
+    pub timeout: Duration,
+}
+
+impl Default for OriginalOptions {
+    fn default() -> Self {
+        Self {
+            mains: 6,
+            redis_threads: 4,
+            route: Route::Hash,
+            wait: Wait::Sleeping,
+            queue_bound: None,
+            mailbox: 4_096,
+            timeout: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The parts that the original uses.
 #[derive(Clone)]
 pub struct OriginalParts {
-    /// Where notifications come from and replies go.
+    /// The source of notifications and the target of replies.
     pub broker: Arc<dyn Broker>,
     /// The server that the redis actors connect to.
     pub redis: RedisOptions,
-    /// The cache's times and names.
+    /// The settings of the cache.
     pub cache: CacheOptions,
-    /// Where keys come from that are not cached.
+    /// The store of keys that are not cached.
     pub store: Arc<dyn SlowStore>,
     /// The devices of users.
     pub directory: Arc<dyn Directory>,
 }
 
-/// The original, running. Dropping it ends it.
+/// The running original. Dropping it stops it.
 #[derive(Debug)]
 pub struct OriginalFetcher {
     mains: Group<OriginalMain>,
     redis: Group<RedisActor>,
     clients: Vec<Redis>,
     consumers: Mutex<Vec<Consumer>>,
-    gauges: Arc<Gauges>,
+    counters: Arc<OriginalCounters>,
 }
 
-/// Why the original did not start.
+/// Starting the original failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginalStartError {
     /// The actors could not be spawned.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// The clients of Redis could not be made.
+    /// The Redis clients could not be created.
     #[error(transparent)]
     Redis(#[from] ConnectError),
-    /// The cache could not be made.
+    /// The cache could not be created.
     #[error(transparent)]
     Cache(#[from] CacheStartError),
-    /// The broker gives no consumer.
+    /// The broker cannot start a consumer.
     #[error(transparent)]
     Consume(#[from] ConsumeError),
 }
 
 impl OriginalFetcher {
-    /// Spawns its actors, and takes notifications from then on.
+    /// Spawns its actors and starts consuming notifications.
     ///
     /// # Errors
     /// [`OriginalStartError`].
@@ -100,7 +131,7 @@ impl OriginalFetcher {
         parts: OriginalParts,
         options: &OriginalOptions,
     ) -> Result<Self, OriginalStartError> {
-        let gauges = Arc::new(Gauges::default());
+        let counters = Arc::new(OriginalCounters::default());
         let mailbox = SpawnOptions::new()
             .lanes(vec![LaneConfig::bounded(options.mailbox); 2])
             .dispatcher(options.wait.dispatcher());
@@ -133,7 +164,7 @@ impl OriginalFetcher {
             RedisActor::new(client, cache, prefix.clone())
         })?;
         let broker = parts.broker.clone();
-        let (to_redis, counted) = (redis.clone(), gauges.clone());
+        let (to_redis, counted) = (redis.clone(), counters.clone());
         let group = GroupOptions::new(options.mains)
             .router(Router::RoundRobin)
             .name("fetcher")
@@ -147,7 +178,7 @@ impl OriginalFetcher {
             redis,
             clients,
             consumers: Mutex::default(),
-            gauges,
+            counters,
         };
         for (priority, queue) in [Queue::Priority0, Queue::Priority1].into_iter().enumerate() {
             let mains = fetcher.mains.clone();
@@ -185,17 +216,17 @@ impl OriginalFetcher {
         self.mains.members().iter().map(ActorRef::depth).sum()
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> OriginalSnapshot {
         let clients: Vec<_> = self.clients.iter().map(Redis::snapshot).collect();
-        OriginalSnapshot::of(&self.gauges, &self.mains, &self.redis, &clients)
+        OriginalSnapshot::of(&self.counters, &self.mains, &self.redis, &clients)
     }
 }
 
 impl Drop for OriginalFetcher {
     fn drop(&mut self) {
-        // First, so that nothing is offered to those who have gone.
+        // First, so that nothing is offered to terminated actors.
         self.consumers.lock().clear();
         self.mains.stop();
         self.redis.stop();

@@ -1,4 +1,4 @@
-//! A notification whose look-ups are under way.
+//! A notification whose look-ups are in flight.
 
 use std::sync::{
     Arc,
@@ -9,17 +9,17 @@ use bytes::Bytes;
 use freeboard::{cache::CacheError, meter::now_ns, redis::RedisError};
 use parking_lot::Mutex;
 
-use super::{OriginalParts, gauges::Gauges};
+use super::{OriginalParts, snapshot::OriginalCounters};
 use crate::{
     broker::Queue,
     message::{Notification, Reply},
 };
 
-/// Both look-ups have it; the later one publishes.
+/// Shared by both look-ups; the later one publishes.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) parts: Arc<OriginalParts>,
-    pub(super) gauges: Arc<Gauges>,
+    pub(super) counters: Arc<OriginalCounters>,
     notification: Notification,
     device: Option<String>,
     begun_ns: u64,
@@ -34,17 +34,17 @@ struct Found {
     failure: Option<Loss>,
 }
 
-/// Which key a look-up is for.
+/// The key that a look-up is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Which {
     User,
     App,
 }
 
-/// Why a notification is lost.
+/// Why a notification was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// What may be in flight to Redis was full.
+    /// Too many commands were in flight to Redis.
     Shed,
     /// Anything else.
     Failed,
@@ -71,14 +71,14 @@ impl From<&CacheError> for Loss {
 impl Pending {
     pub(super) fn new(
         parts: Arc<OriginalParts>,
-        gauges: Arc<Gauges>,
+        counters: Arc<OriginalCounters>,
         notification: Notification,
         device: Option<String>,
         begun_ns: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
             parts,
-            gauges,
+            counters,
             notification,
             device,
             begun_ns,
@@ -87,7 +87,7 @@ impl Pending {
         })
     }
 
-    /// A look-up has ended.
+    /// Records the result of a look-up.
     pub(super) fn found(&self, which: Which, value: Result<Option<Bytes>, Loss>) {
         {
             let mut found = self.found.lock();
@@ -103,7 +103,8 @@ impl Pending {
                 Err(loss) => found.failure = found.failure.or(Some(loss)),
             }
         }
-        // Ordering: AcqRel, though the lock orders all that is read: one of the two sees the last one.
+        // Ordering: AcqRel pairs with itself: the later look-up sees the result of the earlier one. The lock orders
+        // the results as well.
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.publish();
         }
@@ -124,16 +125,16 @@ impl Pending {
             device: self.device.clone(),
             payload: notification.payload.clone(),
         };
-        let (gauges, begun_ns) = (self.gauges.clone(), self.begun_ns);
+        let (counters, begun_ns) = (self.counters.clone(), self.begun_ns);
         let published = self.parts.broker.publish_with(
             Queue::Replies,
             reply.to_body().into(),
             Box::new(move |outcome| match outcome {
                 Ok(()) => {
-                    gauges.completed.add(1);
-                    gauges.lifetime.record(now_ns().saturating_sub(begun_ns));
+                    counters.completed.add(1);
+                    counters.lifetime.record(now_ns().saturating_sub(begun_ns));
                 }
-                Err(_) => gauges.failed.add(1),
+                Err(_) => counters.failed.add(1),
             }),
         );
         if published.is_err() {
@@ -143,8 +144,8 @@ impl Pending {
 
     fn lose(&self, loss: Loss) {
         match loss {
-            Loss::Shed => self.gauges.shed.add(1),
-            Loss::Failed => self.gauges.failed.add(1),
+            Loss::Shed => self.counters.shed.add(1),
+            Loss::Failed => self.counters.failed.add(1),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The original's redis actor: a thread before each connection.
+//! The redis actor of the original: a thread in front of each connection.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::pending::{Loss, Pending, Which};
 
-/// A key to be looked up.
+/// A key to look up.
 #[derive(Debug)]
 pub(super) struct LookUp {
     key: String,
@@ -74,8 +74,8 @@ impl Handler<LookUp> for RedisActor {
 
 /// A hit is used, however old.
 fn got(cache: Cache, look_up: LookUp, answer: Result<Option<Bytes>, RedisError>) {
-    let gauges = &look_up.pending.gauges;
-    gauges
+    let counters = &look_up.pending.counters;
+    counters
         .from_tell
         .record(now_ns().saturating_sub(look_up.told_ns));
     match answer {
@@ -94,7 +94,7 @@ fn leased(look_up: LookUp, found: Result<Found, CacheError>) {
     match found {
         Ok(Found::Cached(cached)) => look_up.ended(Ok(cached.value)),
         Ok(Found::Lease(lease)) => {
-            look_up.pending.gauges.misses.add(1);
+            look_up.pending.counters.misses.add(1);
             let store = look_up.pending.parts.store.clone();
             let key = look_up.key.clone();
             store.fetch(

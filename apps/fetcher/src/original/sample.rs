@@ -1,17 +1,17 @@
-//! Percentiles from a sample, as the original had them.
+//! Percentiles from a sample, as in the original.
 //!
-//! Vitter, "Random Sampling with a Reservoir" (1985), algorithm R, with the 1,028 places of the metrics library
-//! that the original used: of 1,028 values the 99.9th percentile is the second largest.
+//! Vitter, "Random Sampling with a Reservoir" (1985), algorithm R, with the 1,028 slots of the metrics library that
+//! the original used. The 99.9th percentile of 1,028 values is the second largest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use freeboard::meter::HistogramSummary;
 use parking_lot::Mutex;
 
-/// Values that are kept.
+/// The size of the reservoir.
 const PLACES: usize = 1_028;
 
-/// A sample of all values, each with the same chance.
+/// A uniform sample of all values.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     seen: AtomicU64,
@@ -19,7 +19,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Takes a value, or not.
+    /// Offers a value to the sample.
     pub(super) fn record(&self, value_ns: u64) {
         // Ordering: Relaxed: only the number matters.
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Sample {
         }
     }
 
-    /// The figures of what is kept.
+    /// The summary of the sample.
     pub(super) fn summary(&self) -> HistogramSummary {
         let mut kept = self.kept.lock().clone();
         kept.sort_unstable();

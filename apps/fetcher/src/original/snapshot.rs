@@ -1,29 +1,46 @@
-//! The original's gauges at one time.
+//! The original's counters at one time.
 
 use freeboard::{
     Group,
-    meter::{ActorSnapshot, HistogramSummary},
+    meter::{ActorSnapshot, Counter, HistogramSummary},
     redis::RedisSnapshot,
 };
 use serde::Serialize;
 
-use super::{gauges::Gauges, main_actor::OriginalMain, redis_actor::RedisActor};
+use super::{main_actor::OriginalMain, redis_actor::RedisActor, sample::Sample};
 use crate::names;
 
-/// What the original has done so far. Times are in nanoseconds.
+/// The counters of all actors of the original.
+#[derive(Debug, Default)]
+pub(super) struct OriginalCounters {
+    pub(super) received: Counter,
+    pub(super) malformed: Counter,
+    pub(super) completed: Counter,
+    /// Lost because too many commands were in flight to Redis.
+    pub(super) shed: Counter,
+    /// Lost for another reason.
+    pub(super) failed: Counter,
+    pub(super) misses: Counter,
+    pub(super) wait: Sample,
+    pub(super) lifetime: Sample,
+    pub(super) in_queue: Sample,
+    pub(super) from_tell: Sample,
+}
+
+/// The counters of the original at one time. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct OriginalSnapshot {
-    /// Notifications that main actors have taken up, and acknowledged.
+    /// Notifications started, and acknowledged.
     pub received: u64,
     /// Of these: their replies are confirmed.
     pub completed: u64,
-    /// Of these: lost, because too much was in flight to Redis.
+    /// Of these: lost because too many commands were in flight to Redis.
     pub shed: u64,
     /// Of these: lost for another reason.
     pub failed: u64,
-    /// Messages that were no notifications.
+    /// Messages that were not valid notifications.
     pub malformed: u64,
-    /// Keys that were fetched from the slow store.
+    /// Keys fetched from the slow store.
     pub misses: u64,
     /// Commands to Redis without a reply.
     pub in_flight: u64,
@@ -33,21 +50,21 @@ pub struct OriginalSnapshot {
     pub lifetime: HistogramSummary,
     /// In the mailbox of a main actor.
     pub in_queue: HistogramSummary,
-    /// From telling a redis actor to the reply.
+    /// From the tell to a redis actor to the reply.
     pub from_tell: HistogramSummary,
-    /// From the write to the reply, of each connection.
+    /// From the write to the reply, by connection.
     pub from_send: Vec<HistogramSummary>,
-    /// Messages that each main actor has handled, of each priority.
+    /// Messages handled by each main actor, by priority.
     pub mains: Vec<Vec<u64>>,
-    /// Messages that each redis actor has handled.
+    /// Messages handled by each redis actor.
     pub redis: Vec<u64>,
-    /// The most that each main actor's mailbox has held, of each priority.
+    /// The high-water mark of each main actor's mailbox, by priority.
     pub mailboxes: Vec<Vec<u64>>,
 }
 
 impl OriginalSnapshot {
     pub(super) fn of(
-        gauges: &Gauges,
+        counters: &OriginalCounters,
         mains: &Group<OriginalMain>,
         redis: &Group<RedisActor>,
         clients: &[RedisSnapshot],
@@ -56,17 +73,17 @@ impl OriginalSnapshot {
         let of_mains: Vec<_> = mains.members().iter().map(|main| main.snapshot()).collect();
         let of_redis: Vec<_> = redis.members().iter().map(|it| it.snapshot()).collect();
         Self {
-            received: gauges.received.get(),
-            completed: gauges.completed.get(),
-            shed: gauges.shed.get(),
-            failed: gauges.failed.get(),
-            malformed: gauges.malformed.get(),
-            misses: gauges.misses.get(),
+            received: counters.received.get(),
+            completed: counters.completed.get(),
+            shed: counters.shed.get(),
+            failed: counters.failed.get(),
+            malformed: counters.malformed.get(),
+            misses: counters.misses.get(),
             in_flight: connections().map(|it| it.in_flight + it.waiting).sum(),
-            wait: gauges.wait.summary(),
-            lifetime: gauges.lifetime.summary(),
-            in_queue: gauges.in_queue.summary(),
-            from_tell: gauges.from_tell.summary(),
+            wait: counters.wait.summary(),
+            lifetime: counters.lifetime.summary(),
+            in_queue: counters.in_queue.summary(),
+            from_tell: counters.from_tell.summary(),
             from_send: connections().map(|it| it.from_send.clone()).collect(),
             mains: of_mains.iter().map(handled).collect(),
             redis: of_redis.iter().map(|it| handled(it).iter().sum()).collect(),
@@ -74,7 +91,7 @@ impl OriginalSnapshot {
         }
     }
 
-    /// Counters, percentiles in milliseconds and levels, by the names that they had.
+    /// Counters, percentiles in milliseconds and gauges under their original names.
     #[must_use]
     pub fn counters(&self) -> Vec<(String, f64)> {
         let slowest = names::slowest(self.from_send.iter());

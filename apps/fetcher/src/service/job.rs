@@ -1,33 +1,35 @@
-//! What is done for one notification.
+//! The state of one notification in flight.
 
-use std::sync::{Arc, Weak};
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
+};
 
 use bytes::Bytes;
 use freeboard::{cache::CacheError, redis::RedisError};
 
-use super::under_way::Ticket;
 use crate::{
     broker::{Delivery, PublishError},
     message::{Notification, Reply},
     store::StoreError,
 };
 
-/// A job of one main actor, greater than all before it. Never used twice by it, so that an answer that comes too
-/// late is nobody's.
+/// The id of a job of one main actor, greater than all before it. Ids are never reused, so a late answer matches no
+/// job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
 
-/// Numbers of one life: more than a process lives to give.
+/// The bits for the jobs of one incarnation: more than a process can use.
 const LIFE_BITS: u32 = 40;
 
-/// Gives numbers to jobs.
+/// Generates job ids.
 #[derive(Debug)]
 pub(super) struct JobIds {
     next: u64,
 }
 
 impl JobIds {
-    /// Numbers of one life of a main actor: those of another begin `life` elsewhere.
+    /// The ids of one incarnation of a main actor. Each incarnation has a range of its own.
     pub(super) const fn of_life(life: u32) -> Self {
         Self {
             next: (life as u64) << LIFE_BITS,
@@ -47,7 +49,7 @@ impl JobId {
     }
 }
 
-/// Which of a job's keys.
+/// One of a job's two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     User,
@@ -71,32 +73,32 @@ impl Which {
     }
 }
 
-/// Why a job cannot be done: by what others do, or for good. Ordered by how much they say.
+/// Why a job failed. Greater values say more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
-    /// Nobody had room for it. To come again, and no attempt.
+    /// A full component refused it. It is delivered again, and this counts as no attempt.
     NoRoom(Passing),
-    /// Worth another attempt.
+    /// Another attempt may succeed.
     Passing(Passing, String),
     /// Dead-lettered with this reason.
     Lasting(String),
 }
 
-/// A failure that another attempt may not meet.
+/// The component that failed temporarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Passing {
     Cache,
     Store,
     Directory,
     Publish,
-    /// It was delivered again while it was still under way.
+    /// The broker delivered more than the prefetch after a reconnect.
     Broker,
-    /// It took too long.
+    /// The deadline passed.
     Deadline,
 }
 
 impl Passing {
-    /// How many there are.
+    /// The number of variants.
     pub(super) const COUNT: usize = Self::Deadline as usize + 1;
 }
 
@@ -126,11 +128,11 @@ impl Failure {
     }
 }
 
-/// What somebody waits for; gone with whoever waits.
+/// Something that is awaited until this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Wanted(Arc<()>);
 
-/// Whether somebody still waits.
+/// Tells whether the result is still awaited.
 pub(super) struct Interest(Weak<()>);
 
 impl Wanted {
@@ -145,23 +147,23 @@ impl Interest {
     }
 }
 
-/// A notification that is under way, and what is known of it so far.
+/// A notification in flight and the results so far.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) delivery: Delivery,
-    /// Dropped after the delivery was settled.
+    /// Dropped after the delivery is settled.
     _ticket: Ticket,
     pub(super) notification: Notification,
     pub(super) begun_ns: u64,
     pub(super) answers: Wanted,
     keys: [Option<String>; 2],
     device: Option<String>,
-    /// Look-ups that have no answer yet.
+    /// Look-ups without an answer.
     open: u32,
     failure: Option<Failure>,
 }
 
-/// Look-ups of a job: two keys and a device.
+/// The look-ups of a job: two keys and a device.
 const LOOK_UPS: u32 = 3;
 
 impl Job {
@@ -184,7 +186,7 @@ impl Job {
         }
     }
 
-    /// A key, or that there is none. Whether all look-ups are answered now.
+    /// Stores a key, or fails the job if there is none. Whether all look-ups are answered.
     pub(super) fn found(&mut self, which: Which, value: Option<&Bytes>) -> bool {
         match value.map(|value| std::str::from_utf8(value)) {
             Some(Ok(key)) => self.keys[which as usize] = Some(key.to_owned()),
@@ -197,13 +199,13 @@ impl Job {
         self.answered()
     }
 
-    /// The user's device, if there is one. As [`Job::found`].
+    /// Stores the user's device, if any. Returns as [`Job::found`].
     pub(super) fn has_device(&mut self, device: Option<String>) -> bool {
         self.device = device;
         self.answered()
     }
 
-    /// A look-up has failed. As [`Job::found`].
+    /// Records a failed look-up. Returns as [`Job::found`].
     pub(super) fn failed(&mut self, failure: Failure) -> bool {
         self.fail(failure);
         self.answered()
@@ -234,5 +236,31 @@ impl Job {
             device: self.device.take(),
             payload: std::mem::take(&mut self.notification.payload),
         })
+    }
+}
+
+/// Counts the notifications in flight.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnderWay(Arc<AtomicU64>);
+
+/// Counts a notification as in flight until it is dropped.
+#[derive(Debug)]
+pub(super) struct Ticket(UnderWay);
+
+impl UnderWay {
+    pub(super) fn ticket(&self) -> Ticket {
+        // Ordering: Relaxed here and below: only the number matters.
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ticket(self.clone())
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

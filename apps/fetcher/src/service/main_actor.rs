@@ -1,4 +1,4 @@
-//! The main actor: holds a job for each notification, and brings what it needs together.
+//! The main actor. It holds a job for each notification and combines the results of its look-ups.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,10 +11,9 @@ use freeboard::{
 
 use super::{
     FetcherOptions, Parts,
-    gauges::Gauges,
-    job::{Failure, Interest, Job, JobId, JobIds, Passing, Which},
-    questions::{QuestionId, Questions},
-    under_way::Ticket,
+    job::{Failure, Interest, Job, JobId, JobIds, Passing, Ticket, Which},
+    queries::{Queries, QueryId},
+    snapshot::MainCounters,
 };
 use crate::{
     broker::{Delivery, Queue, Unconfirmed},
@@ -22,7 +21,7 @@ use crate::{
     store::StoreError,
 };
 
-/// What was begun goes before what is new.
+/// Answers come before new notifications.
 pub(super) const LANE_OF_ANSWERS: usize = 0;
 
 /// The lane of a priority.
@@ -30,7 +29,7 @@ pub(super) const fn lane_of(priority: usize) -> usize {
     priority + 1
 }
 
-/// A notification that came.
+/// A notification that was delivered.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) delivery: Delivery,
@@ -48,24 +47,20 @@ impl Arrived {
     }
 }
 
-/// What comes back to a job.
+/// An answer for a job.
 pub(super) enum Answer {
-    /// What the cache has.
+    /// The result of the cache.
     Found(JobId, Which, Result<Found, CacheError>),
-    /// What the slow store has, or what was stale when it failed.
+    /// The result of the slow store, or the stale value if the store failed.
     Fetched(JobId, Which, Result<Option<Bytes>, StoreError>),
-    /// What the directory has.
-    Devices(
-        QuestionId,
-        Vec<JobId>,
-        Result<Vec<Option<String>>, StoreError>,
-    ),
-    /// Whether the broker has the reply.
+    /// The result of a directory query.
+    Devices(QueryId, Vec<JobId>, Result<Vec<Option<String>>, StoreError>),
+    /// Whether the broker confirmed the reply.
     Published(JobId, Result<(), Unconfirmed>),
 }
 
-/// Who has asked: told as long as there is interest. So an answer that is late, to a job whose deadline has passed
-/// or to a life that has ended with a panic, takes no room from others in the lane.
+/// The recipient of an answer. Answers that are no longer awaited, because the deadline has passed or the actor has
+/// restarted, are dropped here and use no capacity of the lane.
 struct Asker {
     answers: Recipient<Answer>,
     interest: Interest,
@@ -74,25 +69,25 @@ struct Asker {
 impl Asker {
     fn tell(self, answer: impl FnOnce() -> Answer) {
         if self.interest.is_alive() {
-            // Refused only if the actor has gone: the lane holds three answers for each job.
+            // Refused only if the actor has terminated: the lane has capacity for three answers of each job.
             let _ = self.answers.try_tell(answer());
         }
     }
 }
 
-/// Holds jobs.
+/// The actor that holds the jobs.
 #[derive(Debug)]
 pub(super) struct Main {
     parts: Arc<Parts>,
     options: FetcherOptions,
-    gauges: Arc<[Gauges]>,
+    counters: Arc<[MainCounters]>,
     index: usize,
-    /// The oldest first, and so by deadline.
+    /// The oldest first, so in order of deadlines.
     jobs: BTreeMap<JobId, Job>,
-    /// Whether a timer is set for the oldest.
+    /// Whether a timer is set for the oldest job.
     is_timed: bool,
     ids: JobIds,
-    questions: Questions,
+    queries: Queries,
     answers: Option<Recipient<Answer>>,
 }
 
@@ -100,15 +95,15 @@ impl Main {
     pub(super) fn new(
         parts: Arc<Parts>,
         options: FetcherOptions,
-        gauges: Arc<[Gauges]>,
+        counters: Arc<[MainCounters]>,
         index: usize,
     ) -> Self {
-        let life = gauges[index].begin_life();
+        let life = counters[index].begin_life();
         Self {
-            questions: Questions::new(options.question_users, options.questions),
+            queries: Queries::new(options.query_users, options.queries),
             parts,
             options,
-            gauges,
+            counters,
             index,
             jobs: BTreeMap::new(),
             is_timed: false,
@@ -117,8 +112,8 @@ impl Main {
         }
     }
 
-    fn gauges(&self) -> &Gauges {
-        &self.gauges[self.index]
+    fn counters(&self) -> &MainCounters {
+        &self.counters[self.index]
     }
 
     fn asker(&self, interest: Interest) -> Asker {
@@ -133,17 +128,17 @@ impl Main {
         let asker = self.asker(job.answers.interest());
         let key = which.key(&job.notification);
         let call = self.parts.cache.get_or_lease(key);
-        // A lease that nobody takes goes to the next who asks.
+        // A lease that is dropped goes to the next caller.
         call.then(move |found| asker.tell(|| Answer::Found(id, which, found)));
     }
 
-    /// A miss: this job fetches, for all who want the key.
+    /// A miss: this job fetches the key for all callers.
     fn fetch(&self, id: JobId, which: Which, lease: Lease) {
-        // Else it is dropped, and goes to the next who asks.
+        // If the job is gone, the lease is dropped and goes to the next caller.
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
-        self.gauges().misses.add(1);
+        self.counters().misses.add(1);
         let asker = self.asker(job.answers.interest());
         let key = Bytes::copy_from_slice(lease.key());
         self.parts.store.fetch(
@@ -151,7 +146,7 @@ impl Main {
             Box::new(move |outcome| {
                 let stale = lease.stale().map(|stale| stale.value.clone());
                 if let Ok(value) = &outcome {
-                    // Whoever waits for it here. What becomes of it is counted; this job has its value.
+                    // Fills the cache for the others. The result is counted there; this job has its value.
                     lease.fill(value.clone()).then(|_| {});
                 }
                 asker.tell(|| {
@@ -162,17 +157,17 @@ impl Main {
     }
 
     fn ask_directory(&mut self) {
-        while let Some(question) = self.questions.next() {
-            let asker = self.asker(question.interest);
-            let (id, jobs) = (question.id, question.jobs);
+        while let Some(query) = self.queries.next() {
+            let asker = self.asker(query.interest);
+            let (id, jobs) = (query.id, query.jobs);
             self.parts.directory.look_up(
-                question.users,
+                query.users,
                 Box::new(move |devices| asker.tell(|| Answer::Devices(id, jobs, devices))),
             );
         }
     }
 
-    /// Has a job take an answer, and brings it on if that was the last one.
+    /// Gives an answer to a job, and publishes the reply if it was the last.
     fn with(&mut self, id: JobId, take: impl FnOnce(&mut Job) -> bool) {
         if self.jobs.get_mut(&id).is_some_and(take) {
             self.publish(id);
@@ -205,11 +200,11 @@ impl Main {
                 let Some(job) = self.jobs.remove(&id) else {
                     return;
                 };
-                let gauges = self.gauges();
-                gauges
+                let counters = self.counters();
+                counters
                     .lifetime
                     .record(now_ns().saturating_sub(job.begun_ns));
-                gauges.completed.add(1);
+                counters.completed.add(1);
                 job.delivery.ack();
             }
             Err(unconfirmed) => {
@@ -219,7 +214,7 @@ impl Main {
         }
     }
 
-    /// Puts a job off, or dead-letters it.
+    /// Delivers a job again later, or dead-letters it.
     fn give_up(&mut self, id: JobId, failure: Failure) {
         if let Some(job) = self.jobs.remove(&id) {
             self.settle(job.delivery, failure);
@@ -227,26 +222,26 @@ impl Main {
     }
 
     fn settle(&self, delivery: Delivery, failure: Failure) {
-        let gauges = self.gauges();
+        let counters = self.counters();
         let attempts = delivery.attempts().saturating_add(1);
         match failure {
             Failure::NoRoom(by) => {
-                gauges.retried(by).add(1);
+                counters.retried(by).add(1);
                 let delay = self.put_off_for(&delivery);
                 delivery.defer(delay);
             }
             Failure::Passing(by, _) if attempts < self.options.attempts => {
-                gauges.retried(by).add(1);
+                counters.retried(by).add(1);
                 let delay = self.put_off_for(&delivery);
                 delivery.retry(delay);
             }
             Failure::Passing(_, reason) => {
-                gauges.dead_lettered.add(1);
+                counters.dead_lettered.add(1);
                 let reason = format!("given up after {attempts} attempts: {reason}");
                 delivery.dead_letter(&reason);
             }
             Failure::Lasting(reason) => {
-                gauges.dead_lettered.add(1);
+                counters.dead_lettered.add(1);
                 delivery.dead_letter(&reason);
             }
         }
@@ -259,7 +254,7 @@ impl Main {
         Duration::from_nanos(backoff.delay_jittered_ns(times, jitter_ppm))
     }
 
-    /// Sees to it that the oldest job does not outlast its deadline.
+    /// Sets a timer for the deadline of the oldest job.
     fn watch_oldest(&mut self, cx: &mut Context<Self>) {
         if self.is_timed {
             return;
@@ -269,11 +264,11 @@ impl Main {
         };
         let age = Duration::from_nanos(now_ns().saturating_sub(oldest.begun_ns));
         let left = self.options.deadline.saturating_sub(age);
-        // Without a timer the next notification tries again.
+        // Without a timer, the next notification tries again.
         self.is_timed = cx.wake_after(left, Self::expire).is_ok();
     }
 
-    /// Puts off what has come to its deadline.
+    /// Expires the jobs whose deadline has passed.
     fn expire(&mut self, cx: &mut Context<Self>) {
         self.is_timed = false;
         let now_ns = now_ns();
@@ -282,8 +277,8 @@ impl Main {
             && now_ns.saturating_sub(oldest.begun_ns) >= nanos(deadline)
         {
             let id = *id;
-            self.gauges().expired.add(1);
-            self.questions.expire(id);
+            self.counters().expired.add(1);
+            self.queries.expire(id);
             let reason = format!("not done within {deadline:?}");
             self.give_up(id, Failure::Passing(Passing::Deadline, reason));
         }
@@ -308,31 +303,31 @@ impl Handler<Arrived> for Main {
             ticket,
             at_ns,
         } = arrived;
-        let gauges = self.gauges();
-        gauges.received.add(1);
-        gauges.in_queue.record(begun_ns.saturating_sub(at_ns));
+        let counters = self.counters();
+        counters.received.add(1);
+        counters.in_queue.record(begun_ns.saturating_sub(at_ns));
         if self.jobs.len() >= self.options.jobs_max() {
-            // A broker that has come again has forgotten those of before: their answers are still to come.
+            // A reconnected broker has forgotten earlier deliveries, whose answers are still outstanding.
             return self.settle(delivery, Failure::NoRoom(Passing::Broker));
         }
         if delivery.attempts() >= self.options.attempts {
-            gauges.dead_lettered.add(1);
+            counters.dead_lettered.add(1);
             let reason = format!("given up after {} attempts", delivery.attempts());
             return delivery.dead_letter(&reason);
         }
         let notification = match Notification::parse(delivery.body()) {
             Ok(notification) => notification,
             Err(malformed) => {
-                gauges.malformed.add(1);
-                gauges.dead_lettered.add(1);
+                counters.malformed.add(1);
+                counters.dead_lettered.add(1);
                 return delivery.dead_letter(&malformed.to_string());
             }
         };
         if let Some(waited) = notification.waited(delivery.published_at()) {
-            gauges.wait.record(nanos(waited));
+            counters.wait.record(nanos(waited));
         }
         let id = self.ids.next();
-        self.questions.add(id, notification.user.clone());
+        self.queries.add(id, notification.user.clone());
         let job = Job::new(delivery, ticket, notification, begun_ns);
         for which in [Which::User, Which::App] {
             self.look_up(id, &job, which);
@@ -362,8 +357,8 @@ impl Handler<Answer> for Main {
                 let failure = Failure::of_store(Passing::Store, &error);
                 self.with(id, |job| job.failed(failure));
             }
-            // Its jobs were put off, at their deadline or when a former life ended.
-            Answer::Devices(question, ..) if !self.questions.answered(question) => {}
+            // Its jobs expired, or belonged to a previous incarnation.
+            Answer::Devices(query, ..) if !self.queries.answered(query) => {}
             Answer::Devices(_, jobs, Ok(devices)) => {
                 for (id, device) in jobs.into_iter().zip(devices) {
                     self.with(id, |job| job.has_device(device));

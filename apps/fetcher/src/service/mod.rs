@@ -1,31 +1,29 @@
-//! The fetcher: notifications in, what is known of their users and apps looked up, replies out.
+//! The fetcher in Freeboard mode: it takes notifications, looks up their users and apps, and publishes replies.
 //!
 //! ```text
 //!   broker, two priorities ──prefetch──▶ a main actor, a lane each
 //!                                          │ a job for each notification:
 //!                                          ├─ the user's key  ─┐  leased cache on Redis; a miss goes to the
 //!                                          ├─ the app's key   ─┤  slow store behind a bulkhead
-//!                                          ├─ the user's device┘  SQL, many users to a question
+//!                                          ├─ the user's device┘  SQL, many users to a query
 //!                                          ▼ once all three are there
 //!                                        publish ──confirm──▶ acknowledge
 //! ```
 //!
-//! What is under way is bounded by the prefetches: what is beyond waits at the broker. It is bounded in time by
-//! [`FetcherOptions::deadline`], also where a store never answers; what such a store holds is bounded by its
-//! [`Bulkhead`](crate::store::Bulkhead) and by the directory's questions. A notification is
-//! acknowledged once its reply is confirmed; until then it is unacknowledged, put off to come again, or
-//! dead-lettered with a reason: in = acked + unacked + retrying + dead-lettered, whoever dies
-//! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). So a reply may be published twice, never
-//! not at all; its id tells.
+//! The prefetches bound the notifications in flight; all others wait at the broker. [`FetcherOptions::deadline`]
+//! bounds their time, also if a store never answers. The [`Bulkhead`](crate::store::Bulkhead) and the bound on
+//! directory queries limit how many requests such a store holds.
+//!
+//! A notification is acknowledged once its reply is confirmed. Until then it is unacknowledged, to be delivered again,
+//! or dead-lettered with a reason. So the ledger accounts for every notification, whatever fails
+//! ([`Ledger::is_balanced`](crate::broker::Ledger::is_balanced)). A reply may be published twice, but is never lost;
+//! its id identifies duplicates.
 
-mod gauges;
 mod job;
 mod main_actor;
 mod options;
-mod parts;
-mod questions;
+mod queries;
 mod snapshot;
-mod under_way;
 
 use std::{
     sync::Arc,
@@ -40,35 +38,33 @@ use freeboard::{
 use parking_lot::Mutex;
 
 use crate::broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue};
-use gauges::Gauges;
+use job::UnderWay;
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
-pub use options::{FetcherOptions, OptionsError};
-pub use parts::Parts;
+pub use options::{FetcherOptions, OptionsError, Parts};
+use snapshot::MainCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
-use under_way::UnderWay;
 
-/// Between two looks at what is left, at the end.
+/// The polling interval of [`Fetcher::stop`].
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Pauses before a main actor that has panicked comes again.
+/// The restart delays of a main actor that panicked.
 const RESTART_MIN: Duration = Duration::from_millis(10);
 const RESTART_MAX: Duration = Duration::from_secs(1);
 
-/// What a job has under way at most: three look-ups, then a confirm; the answers to all fit in a main actor's
-/// mailbox.
+/// The most outstanding answers of a job: three look-ups, then a confirm. All answers fit into the mailbox.
 const ANSWERS_MAX: usize = 3;
 
-/// A running fetcher. Dropping it ends it at once: what is under way comes again, to others.
+/// A running fetcher. Dropping it stops it at once: notifications in flight are delivered to others.
 pub struct Fetcher {
     broker: Arc<dyn Broker>,
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
-    gauges: Arc<[Gauges]>,
+    counters: Arc<[MainCounters]>,
     under_way: UnderWay,
     options: FetcherOptions,
 }
 
-/// Why a fetcher did not start.
+/// Starting a fetcher failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -78,13 +74,13 @@ pub enum StartError {
     /// The main actors could not be spawned.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// The broker gives no consumer.
+    /// The broker cannot start a consumer.
     #[error(transparent)]
     Consume(#[from] ConsumeError),
 }
 
 impl Fetcher {
-    /// Spawns the main actors, and takes notifications from then on.
+    /// Spawns the main actors and starts consuming notifications.
     ///
     /// # Errors
     /// [`StartError`].
@@ -94,9 +90,11 @@ impl Fetcher {
         options: FetcherOptions,
     ) -> Result<Self, StartError> {
         options.validate()?;
-        let gauges: Arc<[Gauges]> = (0..options.mains).map(|_| Gauges::default()).collect();
+        let counters: Arc<[MainCounters]> = (0..options.mains)
+            .map(|_| MainCounters::default())
+            .collect();
         let broker = parts.broker.clone();
-        let (shared, of_members) = (Arc::new(parts), gauges.clone());
+        let (shared, of_members) = (Arc::new(parts), counters.clone());
         let mut lanes = vec![LaneConfig::bounded(options.mailbox); lane_of(1) + 1];
         lanes[LANE_OF_ANSWERS] = LaneConfig::bounded(options.jobs_max() * ANSWERS_MAX);
         let mut member = SpawnOptions::new().lanes(lanes).supervision(supervision());
@@ -111,12 +109,12 @@ impl Fetcher {
         let mains = system.spawn_group(group, move |index| {
             Main::new(shared.clone(), settings.clone(), of_members.clone(), index)
         })?;
-        // Ends the actors again, if a consumer is not to be had.
+        // If a consumer cannot be started, dropping this stops the actors.
         let fetcher = Self {
             broker: broker.clone(),
             mains,
             consumers: Mutex::default(),
-            gauges,
+            counters,
             under_way: UnderWay::default(),
             options,
         };
@@ -134,22 +132,22 @@ impl Fetcher {
         Ok(fetcher)
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> FetcherSnapshot {
-        // Those of its priorities.
+        // The lanes of the priorities.
         let lanes = |main: &ActorRef<Main>| main.snapshot().lanes.split_off(lane_of(0));
         let lanes: Vec<_> = self.mains.members().iter().map(lanes).collect();
-        FetcherSnapshot::of(&self.gauges, &lanes, self.under_way.get())
+        FetcherSnapshot::of(&self.counters, &lanes, self.under_way.get())
     }
 
-    /// Whether all its main actors are alive.
+    /// Whether all main actors are alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.mains.members().iter().all(ActorRef::is_alive)
     }
 
-    /// Deliveries that the broker has not seen settled, of this process.
+    /// Deliveries to this process that the broker has not seen settled.
     fn unacked(&self) -> u64 {
         let queues = [Queue::Priority0, Queue::Priority1].into_iter();
         queues.map(|queue| self.broker.ledger(queue).unacked).sum()
@@ -161,14 +159,14 @@ impl Fetcher {
         self.mains.members().iter().map(ActorRef::depth).sum()
     }
 
-    /// Takes nothing more, and lets what is under way come to its end, for so long at most; that is soon after
-    /// [`FetcherOptions::deadline`] at the latest, unless the broker does not answer. What no main actor had room
-    /// for goes back at once. Returns how many notifications were not done by then: they come again, to others,
-    /// once this is dropped. Those of other fetchers on the same broker object count.
+    /// Stops consuming and waits until the notifications in flight are done, at most `timeout`. That takes little
+    /// longer than [`FetcherOptions::deadline`], unless the broker does not answer. Deliveries that no main actor
+    /// had capacity for go back at once. Returns the number of unfinished notifications: they are delivered to
+    /// others once this is dropped. Those of other fetchers on the same broker object count too.
     pub fn stop(&self, timeout: Duration) -> u64 {
         let until = Instant::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);
-        // The broker is told a little later.
+        // The broker learns of it a little later.
         let left = || self.under_way.get().max(self.unacked());
         while left() > 0 && Instant::now() < until {
             thread::sleep(LOOK);
@@ -177,16 +175,17 @@ impl Fetcher {
     }
 }
 
-/// A main actor comes again however often it panics: the notification that it does not survive is given up after
-/// its attempts, and the others are not to wait for ever.
+/// A main actor is restarted after every panic: a notification that causes panics is given up after its attempts,
+/// and must not stop the others.
 fn supervision() -> Supervision {
     Supervision::restart()
         .backoff(RESTART_MIN, RESTART_MAX)
-        // More than these pauses allow.
+        // More than these delays allow.
         .limit(RESTARTS_MAX, Duration::from_secs(60))
 }
 
-/// To the main actor with the least in its mailbox, in turn among equals. When that one is full the broker waits.
+/// Offers a notification to the main actor with the shortest queue, round-robin among equals. If it is full, the
+/// broker waits.
 fn offer(mains: &Group<Main>, priority: usize, arrived: Arrived) -> Result<(), Delivery> {
     let main = mains.any().member();
     main.try_tell_lane(lane_of(priority), arrived)
@@ -195,7 +194,7 @@ fn offer(mains: &Group<Main>, priority: usize, arrived: Arrived) -> Result<(), D
 
 impl Drop for Fetcher {
     fn drop(&mut self) {
-        // First, so that nothing is offered to those who have gone.
+        // First, so that nothing is offered to terminated actors.
         self.consumers.lock().clear();
         self.mains.stop();
     }

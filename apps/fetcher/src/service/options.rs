@@ -1,60 +1,87 @@
-//! Settings of a fetcher.
+//! The settings of a fetcher, and the parts it is built from.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use freeboard::{
     GROUP_MEMBERS_MAX,
+    cache::Cache,
     flow::{Backoff, ConfigError},
 };
 
-use crate::wait::Wait;
+use crate::{
+    broker::Broker,
+    choices::Wait,
+    store::{Directory, SlowStore},
+};
 
-/// The most a lane of a main actor may hold.
+/// The parts that a fetcher uses, each embedded or real.
+#[derive(Clone)]
+pub struct Parts {
+    /// The source of notifications and the target of replies.
+    pub broker: Arc<dyn Broker>,
+    /// The cache of the keys of users and apps, on Redis.
+    pub cache: Cache,
+    /// The store of keys that are not cached.
+    pub store: Arc<dyn SlowStore>,
+    /// The devices of users.
+    pub directory: Arc<dyn Directory>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Parts")
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The highest bound of a main actor's lane.
 const MAILBOX_MAX: usize = 1 << 24;
-/// The longest that a notification may be under way, in milliseconds: an hour.
+/// The longest deadline of a notification, in milliseconds: an hour.
 const DEADLINE_MS_MAX: usize = 60 * 60 * 1_000;
-/// The most users in one question.
+/// The most users in one query.
 const QUESTION_USERS_MAX: usize = 1_024;
 
 /// Settings of a fetcher.
 #[derive(Clone, Debug)]
 pub struct FetcherOptions {
-    /// Main actors; default 2.
+    /// The number of main actors; default 2.
     pub mains: usize,
-    /// A thread for each main actor, which waits like this; default none: they run on the system's workers.
+    /// The wait strategy of main actors with threads of their own; default none: they run on the system's workers.
     pub wait: Option<Wait>,
-    /// What a main actor's mailbox holds of each priority, in notifications; default 4,096.
+    /// The bound of each priority lane of a main actor, in notifications; default 4,096.
     pub mailbox: usize,
-    /// How many notifications of each priority are under way at once; default 1,024 and 512.
+    /// The notifications of each priority in flight at once; default 1,024 and 512.
     pub prefetch: [NonZeroU16; 2],
-    /// How many users are looked up with one question to the directory; default 64.
-    pub question_users: usize,
-    /// How many such questions of a main actor are under way at once; default 1. Users that come meanwhile
-    /// wait, and go together.
-    pub questions: usize,
-    /// So often a notification is tried, then it is dead-lettered; default 20. One that found no room, here or
-    /// at a store, was not tried: it comes again until it is.
+    /// The most users in one directory query; default 64.
+    pub query_users: usize,
+    /// The most directory queries of a main actor in flight at once; default 1. Users that arrive meanwhile share
+    /// the next query.
+    pub queries: usize,
+    /// The attempts before a notification is dead-lettered; default 20. A notification that a full fetcher or store
+    /// refused was not attempted: it is deferred until it is.
     pub attempts: u32,
-    /// How long a notification is put off that failed or found no room; default from 100 ms, doubling each time,
-    /// to 10 s.
+    /// The delay before a notification that failed or was refused is delivered again; default from 100 ms, doubling
+    /// each time, to 10 s.
     pub backoff: Backoff,
-    /// How long a notification may be under way, to the confirm of its reply; default 30 s. Then it counts as
-    /// tried, and is put off: whatever answers later, nobody waits for it. To be longer than
-    /// [`wait_max`](freeboard::cache::CacheOptions::wait_max) and what a fetch takes, and shorter than the time
-    /// that RabbitMQ allows a consumer (30 minutes).
+    /// The time from the start of a notification to the confirm of its reply; default 30 s. After it, the attempt
+    /// counts as failed, the notification is delivered again later, and late results are ignored. Choose it longer
+    /// than [`wait_max`](freeboard::cache::CacheOptions::wait_max) plus a fetch, and shorter than RabbitMQ's
+    /// consumer timeout (30 minutes).
     pub deadline: Duration,
 }
 
-/// Settings that make no sense.
+/// Settings out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// A setting is out of range.
     #[error("{name} must be between 1 and {max}")]
     Range {
-        /// Its name.
+        /// The name of the setting.
         name: &'static str,
-        /// Its greatest value.
+        /// The greatest valid value.
         max: usize,
     },
     /// The back-off is out of range.
@@ -71,8 +98,8 @@ impl Default for FetcherOptions {
             mailbox: 4_096,
             prefetch: [NonZeroU16::new(1_024), NonZeroU16::new(512)]
                 .map(|prefetch| prefetch.unwrap_or(NonZeroU16::MIN)),
-            question_users: 64,
-            questions: 1,
+            query_users: 64,
+            queries: 1,
             attempts: 20,
             backoff: Backoff {
                 min_ns: 100 * milli,
@@ -85,7 +112,7 @@ impl Default for FetcherOptions {
 }
 
 impl FetcherOptions {
-    /// Notifications that a main actor has under way at most: it may be the one that all go to.
+    /// The most notifications in flight in one main actor: all may be routed to the same one.
     pub(super) fn jobs_max(&self) -> usize {
         self.prefetch.iter().map(|it| usize::from(it.get())).sum()
     }
@@ -95,8 +122,8 @@ impl FetcherOptions {
         for (name, value, max) in [
             ("mains", self.mains, GROUP_MEMBERS_MAX),
             ("mailbox", self.mailbox, MAILBOX_MAX),
-            ("question_users", self.question_users, QUESTION_USERS_MAX),
-            ("questions", self.questions, MAILBOX_MAX),
+            ("query_users", self.query_users, QUESTION_USERS_MAX),
+            ("queries", self.queries, MAILBOX_MAX),
             ("attempts", self.attempts as usize, u32::MAX as usize),
             ("deadline in ms", deadline_ms, DEADLINE_MS_MAX),
         ] {

@@ -1,64 +1,110 @@
-//! A fetcher's gauges at one time.
+//! The counters of main actors, and a snapshot of them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use freeboard::{
-    meter::{Exposition, FamilyKind, HistogramSnapshot, HistogramSummary, LaneSnapshot},
+    meter::{
+        Counter, Exposition, FamilyKind, Histogram, HistogramSnapshot, HistogramSummary,
+        LaneSnapshot,
+    },
     redis::RedisSnapshot,
 };
 use serde::Serialize;
 
-use super::{gauges::Gauges, job::Passing};
+use super::job::Passing;
 use crate::names;
 
-/// What a fetcher has done so far. Times are in nanoseconds.
+/// The counters of one main actor, kept over its restarts. Only that actor writes them.
+#[derive(Default)]
+pub(super) struct MainCounters {
+    lives: AtomicU32,
+    pub(super) received: Counter,
+    pub(super) malformed: Counter,
+    pub(super) completed: Counter,
+    pub(super) dead_lettered: Counter,
+    pub(super) expired: Counter,
+    pub(super) misses: Counter,
+    retried: [Counter; Passing::COUNT],
+    /// From the due time, or else the publication, to the start.
+    pub(super) wait: Histogram,
+    /// From the start to the confirm.
+    pub(super) lifetime: Histogram,
+    /// In the mailbox.
+    pub(super) in_queue: Histogram,
+}
+
+impl MainCounters {
+    /// Counts an incarnation of the actor and returns its number.
+    pub(super) fn begin_life(&self) -> u32 {
+        // Ordering: Relaxed: only the number matters.
+        self.lives.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn retried(&self, by: Passing) -> &Counter {
+        &self.retried[by as usize]
+    }
+}
+
+impl std::fmt::Debug for MainCounters {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("MainCounters")
+            .field("received", &self.received.get())
+            .field("completed", &self.completed.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The counters of a fetcher at one time. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FetcherSnapshot {
-    /// Notifications that main actors have taken up, each attempt counted.
+    /// Notifications started, each attempt counted.
     pub received: u64,
-    /// Of these: their replies are confirmed, and they are acknowledged.
+    /// Of these: acknowledged after their replies were confirmed.
     pub completed: u64,
-    /// Of these: put off, to come again.
+    /// Of these: to be delivered again.
     pub retried: RetrySnapshot,
     /// Of these: dead-lettered, the malformed ones included.
     pub dead_lettered: u64,
-    /// Of the dead letters: no notifications at all.
+    /// Of the dead letters: not valid notifications.
     pub malformed: u64,
-    /// Of those put off or dead-lettered: still under way at their deadline.
+    /// Of those retried or dead-lettered: not done by their deadline.
     pub expired: u64,
-    /// Under way now.
+    /// In flight now.
     pub under_way: u64,
-    /// Keys that were asked of the slow store.
+    /// Keys fetched from the slow store.
     pub misses: u64,
-    /// From when a notification was due, or else published, to its start, each attempt counted.
+    /// From the due time of a notification, or else its publication, to its start, each attempt counted.
     pub wait: HistogramSummary,
     /// From its start to the confirm of its reply.
     pub lifetime: HistogramSummary,
     /// In the mailbox of a main actor.
     pub in_queue: HistogramSummary,
-    /// Notifications that each main actor has taken up, of each priority.
+    /// Notifications handled by each main actor, by priority.
     pub mains: Vec<Vec<u64>>,
-    /// The most that each main actor's mailbox has held, of each priority.
+    /// The high-water mark of each main actor's mailbox, by priority.
     pub mailboxes: Vec<Vec<u64>>,
 }
 
-/// Why notifications were put off.
+/// Notifications to be delivered again, by the component that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RetrySnapshot {
-    /// The cache or Redis did not answer, or had no room.
+    /// The cache or Redis did not answer, or was full.
     pub cache: u64,
-    /// The slow store did not answer, or had no room.
+    /// The slow store did not answer, or was full.
     pub store: u64,
-    /// The directory did not answer, or had no room.
+    /// The directory did not answer, or was full.
     pub directory: u64,
-    /// The broker did not take the reply, or did not confirm it.
+    /// The broker refused the reply, or did not confirm it.
     pub publish: u64,
-    /// More were delivered than the prefetches, since the broker had come again.
+    /// More was delivered than the prefetch after a reconnect.
     pub broker: u64,
-    /// Not all answers, or no confirm, before the deadline.
+    /// Answers or the confirm were missing at the deadline.
     pub deadline: u64,
 }
 
 impl RetrySnapshot {
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.cache + self.store + self.directory + self.publish + self.broker + self.deadline
@@ -66,18 +112,22 @@ impl RetrySnapshot {
 }
 
 impl FetcherSnapshot {
-    pub(super) fn of(gauges: &[Gauges], lanes: &[Vec<LaneSnapshot>], under_way: u64) -> Self {
-        let sum = |count: fn(&Gauges) -> u64| gauges.iter().map(count).sum();
+    pub(super) fn of(
+        counters: &[MainCounters],
+        lanes: &[Vec<LaneSnapshot>],
+        under_way: u64,
+    ) -> Self {
+        let sum = |count: fn(&MainCounters) -> u64| counters.iter().map(count).sum();
         let of_lanes = |count: fn(&LaneSnapshot) -> u64| {
             let mains = lanes.iter();
             mains
                 .map(|lanes| lanes.iter().map(count).collect())
                 .collect()
         };
-        let merged = |histogram: fn(&Gauges) -> HistogramSnapshot| {
+        let merged = |histogram: fn(&MainCounters) -> HistogramSnapshot| {
             let mut merged = HistogramSnapshot::default();
-            for gauges in gauges {
-                merged.merge(&histogram(gauges));
+            for counters in counters {
+                merged.merge(&histogram(counters));
             }
             merged.summary()
         };
@@ -105,8 +155,8 @@ impl FetcherSnapshot {
         }
     }
 
-    /// Counters, percentiles in milliseconds and levels, by the names that the original gave them; `redis` is
-    /// the client's.
+    /// Counters, percentiles in milliseconds and gauges under the names of the original; `redis` is the snapshot of
+    /// the client.
     #[must_use]
     pub fn counters(&self, redis: &RedisSnapshot) -> Vec<(String, f64)> {
         let connections = &redis.connections;
@@ -130,50 +180,50 @@ impl FetcherSnapshot {
         counters
     }
 
-    /// Adds its families.
+    /// Adds the Prometheus families.
     pub fn render(&self, text: &mut Exposition) {
         use FamilyKind::{Counter, Gauge, Summary};
         for (name, kind, help, value) in [
             (
                 "fetcher_received_total",
                 Counter,
-                "Notifications that were taken up, each attempt counted.",
+                "Notifications started, each attempt counted.",
                 self.received,
             ),
             (
                 "fetcher_completed_total",
                 Counter,
-                "Notifications whose replies are confirmed.",
+                "Notifications whose replies were confirmed.",
                 self.completed,
             ),
             (
                 "fetcher_dead_lettered_total",
                 Counter,
-                "Notifications that were dead-lettered.",
+                "Notifications dead-lettered.",
                 self.dead_lettered,
             ),
             (
                 "fetcher_malformed_total",
                 Counter,
-                "Messages that were no notifications.",
+                "Messages that were not valid notifications.",
                 self.malformed,
             ),
             (
                 "fetcher_expired_total",
                 Counter,
-                "Notifications that were still under way at their deadline, each attempt counted.",
+                "Notifications not done by their deadline, each attempt counted.",
                 self.expired,
             ),
             (
                 "fetcher_misses_total",
                 Counter,
-                "Keys that were asked of the slow store.",
+                "Keys fetched from the slow store.",
                 self.misses,
             ),
             (
                 "fetcher_under_way",
                 Gauge,
-                "Notifications that are under way.",
+                "Notifications in flight.",
                 self.under_way,
             ),
         ] {
@@ -184,7 +234,7 @@ impl FetcherSnapshot {
         text.family(
             name,
             Counter,
-            "Notifications that were put off, by what failed.",
+            "Notifications to be delivered again, by the component that failed.",
         );
         for (failed, count) in [
             ("cache", self.retried.cache),
@@ -199,7 +249,7 @@ impl FetcherSnapshot {
         for (name, help, summary) in [
             (
                 "fetcher_wait_seconds",
-                "From when a notification was due, or else published, to its start.",
+                "From the due time of a notification, or else its publication, to its start.",
                 &self.wait,
             ),
             (

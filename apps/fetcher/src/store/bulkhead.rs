@@ -1,7 +1,8 @@
-//! A limit on how many fetches are at a store, so that a slow store cannot take the whole service with it:
-//! the bulkhead of Nygard's "Release It!".
+//! A limit on concurrent fetches, so that a slow store cannot block the whole service: the bulkhead of Nygard's
+//! "Release It!".
 
 use std::{
+    collections::VecDeque,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -9,20 +10,14 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{
-    error::StoreError,
-    occupancy::Occupancy,
-    places::{Entry, Places},
-    report::{OnFetched, Report},
-    slow::SlowStore,
-};
+use super::{OnFetched, Report, SlowStore, StoreError};
 
 /// The limits of a [`Bulkhead`].
 #[derive(Clone, Copy, Debug)]
 pub struct BulkheadOptions {
-    /// Fetches at the store at once: 64 unless set.
+    /// Concurrent fetches; 64 unless set.
     pub running_max: NonZeroUsize,
-    /// Fetches in line before it: 4,096 unless set.
+    /// Fetches waiting in the queue; 4,096 unless set.
     pub waiting_max: usize,
 }
 
@@ -35,11 +30,11 @@ impl Default for BulkheadOptions {
     }
 }
 
-/// A store with a bounded number of fetches at it, and a bounded line before it, first in, first out. What
-/// does not fit is refused at once with [`StoreError::Full`].
+/// A store with a bounded number of concurrent fetches and a bounded FIFO queue. Further fetches are refused at
+/// once with [`StoreError::Full`].
 ///
-/// A place is free again when the store calls the callback, or drops it, or panics: the outcome is then
-/// [`StoreError::Unavailable`]. Dropping the bulkhead ends nothing: what was accepted has its outcome.
+/// A fetch ends when the store calls the callback, drops it, or panics; the last two give
+/// [`StoreError::Unavailable`]. Dropping the bulkhead ends nothing: accepted fetches still have their outcome.
 pub struct Bulkhead {
     shared: Arc<Shared>,
 }
@@ -50,9 +45,9 @@ struct Shared {
 }
 
 struct State {
-    places: Places<Fetch>,
-    /// Whether a thread is starting those in line. Others leave it to it: a store that answers on the
-    /// asker's thread would otherwise nest one start in another, as deep as the line is long.
+    admission: AdmissionQueue<Fetch>,
+    /// Whether a thread is starting queued fetches. Other threads leave it to that one: a store that answers on the
+    /// caller's thread would otherwise nest one start in another, as deep as the queue is long.
     is_starting: bool,
 }
 
@@ -61,15 +56,15 @@ struct Fetch {
     on_outcome: OnFetched,
 }
 
-/// A place at the store, free again when it is dropped.
-struct Place(Arc<Shared>);
+/// The permit of a running fetch, released on drop.
+struct Permit(Arc<Shared>);
 
 impl Bulkhead {
-    /// Limits the fetches at this store.
+    /// Limits the fetches of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn SlowStore>, options: BulkheadOptions) -> Self {
         let state = State {
-            places: Places::new(options.running_max.get(), options.waiting_max),
+            admission: AdmissionQueue::new(options.running_max.get(), options.waiting_max),
             is_starting: false,
         };
         Self {
@@ -80,10 +75,10 @@ impl Bulkhead {
         }
     }
 
-    /// How busy it is.
+    /// The current occupancy.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.shared.state.lock().places.occupancy()
+        self.shared.state.lock().admission.occupancy()
     }
 }
 
@@ -93,25 +88,25 @@ impl SlowStore for Bulkhead {
             key: key.into(),
             on_outcome,
         };
-        let entry = self.shared.state.lock().places.enter(fetch);
+        let entry = self.shared.state.lock().admission.enter(fetch);
         match entry {
-            Entry::Runs(fetch) => self.shared.start(fetch),
-            Entry::Waits => {}
-            Entry::Refused(fetch) => (fetch.on_outcome)(Err(StoreError::Full)),
+            Admission::Runs(fetch) => self.shared.start(fetch),
+            Admission::Waits => {}
+            Admission::Refused(fetch) => (fetch.on_outcome)(Err(StoreError::Full)),
         }
     }
 }
 
 impl Shared {
     fn start(self: &Arc<Self>, fetch: Fetch) {
-        let place = Place(self.clone());
+        let permit = Permit(self.clone());
         let report = Report::new(fetch.on_outcome);
         let on_outcome = Box::new(move |outcome| {
-            // First, so that who is told finds room.
-            drop(place);
+            // First, so that the callback finds a free permit.
+            drop(permit);
             report.tell(outcome);
         });
-        // A panic drops the callback, and so is an outcome.
+        // A panic drops the callback, which reports an outcome.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             self.store.fetch(&fetch.key, on_outcome)
         }));
@@ -119,19 +114,19 @@ impl Shared {
 
     fn leave(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.places.leave();
+        state.admission.leave();
         if state.is_starting {
             return;
         }
         state.is_starting = true;
-        while let Some(next) = state.places.next() {
+        while let Some(next) = state.admission.next() {
             MutexGuard::unlocked(&mut state, || self.start(next));
         }
         state.is_starting = false;
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -143,5 +138,104 @@ impl std::fmt::Debug for Bulkhead {
             .debug_struct("Bulkhead")
             .field("occupancy", &self.occupancy())
             .finish_non_exhaustive()
+    }
+}
+
+/// The running and queued fetches of a store, consistent in itself.
+///
+/// Of all fetches so far, `running + waiting + served` were accepted and `refused` were not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Fetches running.
+    pub running: usize,
+    /// The most there ever were.
+    pub running_high_water: usize,
+    /// Fetches queued.
+    pub waiting: usize,
+    /// The most there ever were.
+    pub waiting_high_water: usize,
+    /// Fetches finished, with any outcome.
+    pub served: u64,
+    /// Fetches refused because the queue was full.
+    pub refused: u64,
+}
+
+/// A bounded number of permits, and a bounded queue for them. Plain data, without a lock, a clock or a thread.
+#[derive(Debug)]
+pub(super) struct AdmissionQueue<T> {
+    running_max: usize,
+    waiting_max: usize,
+    queued: VecDeque<T>,
+    occupancy: Occupancy,
+}
+
+/// The result of [`AdmissionQueue::enter`].
+#[must_use]
+pub(super) enum Admission<T> {
+    /// It runs, and must [`AdmissionQueue::leave`].
+    Runs(T),
+    /// It is queued for [`AdmissionQueue::next`].
+    Waits,
+    /// The queue is full.
+    Refused(T),
+}
+
+impl<T> AdmissionQueue<T> {
+    pub(super) fn new(running_max: usize, waiting_max: usize) -> Self {
+        Self {
+            running_max,
+            waiting_max,
+            queued: VecDeque::new(),
+            occupancy: Occupancy::default(),
+        }
+    }
+
+    pub(super) fn enter(&mut self, item: T) -> Admission<T> {
+        let occupancy = &mut self.occupancy;
+        // A free permit is for the first in the queue.
+        if occupancy.running < self.running_max && self.queued.is_empty() {
+            self.begin();
+            return Admission::Runs(item);
+        }
+        if self.queued.len() == self.waiting_max {
+            occupancy.refused += 1;
+            return Admission::Refused(item);
+        }
+        self.queued.push_back(item);
+        occupancy.waiting_high_water = occupancy.waiting_high_water.max(self.queued.len());
+        Admission::Waits
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.occupancy.running -= 1;
+        self.occupancy.served += 1;
+    }
+
+    /// The first in the queue, if a permit is free. It runs, and must [`AdmissionQueue::leave`].
+    #[must_use]
+    pub(super) fn next(&mut self) -> Option<T> {
+        if self.occupancy.running == self.running_max {
+            return None;
+        }
+        let next = self.queued.pop_front()?;
+        self.begin();
+        Some(next)
+    }
+
+    pub(super) fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            waiting: self.queued.len(),
+            ..self.occupancy
+        }
+    }
+
+    pub(super) fn take_queued(&mut self) -> VecDeque<T> {
+        std::mem::take(&mut self.queued)
+    }
+
+    fn begin(&mut self) {
+        let occupancy = &mut self.occupancy;
+        occupancy.running += 1;
+        occupancy.running_high_water = occupancy.running_high_water.max(occupancy.running);
     }
 }

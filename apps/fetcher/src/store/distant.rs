@@ -1,4 +1,4 @@
-//! A directory that is further away than it is.
+//! A directory with an added delay.
 
 use std::{
     io,
@@ -9,58 +9,57 @@ use std::{
 
 use super::{Directory, OnDevices, StoreError};
 
-/// A directory each of whose questions takes some time on its way, as one on another machine's does: for what
-/// is embedded to stand for what is not.
+/// A directory whose queries take some time, so that an embedded directory can stand for a remote one.
 pub struct DistantDirectory {
     directory: Arc<dyn Directory>,
     time: Duration,
-    questions: mpsc::Sender<Question>,
+    queries: mpsc::Sender<Query>,
 }
 
-struct Question {
+struct Query {
     due: Instant,
     users: Vec<String>,
     on_outcome: OnDevices,
 }
 
 impl DistantDirectory {
-    /// `directory`, so far away.
+    /// Adds `time` to each query of `directory`.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If no thread can be created.
     pub fn new(directory: Arc<dyn Directory>, time: Duration) -> io::Result<Self> {
-        let (questions, travelling) = mpsc::channel::<Question>();
+        let (queries, travelling) = mpsc::channel::<Query>();
         let destination = directory.clone();
-        // Ends with the directory. What travels is as much as its askers have under way.
+        // The thread ends with the directory. The callers bound the queries in the channel.
         thread::Builder::new()
             .name("distance".to_owned())
             .spawn(move || {
-                for question in travelling {
-                    let left = question.due.saturating_duration_since(Instant::now());
+                for query in travelling {
+                    let left = query.due.saturating_duration_since(Instant::now());
                     if !left.is_zero() {
                         thread::sleep(left);
                     }
-                    destination.look_up(question.users, question.on_outcome);
+                    destination.look_up(query.users, query.on_outcome);
                 }
             })?;
         Ok(Self {
             directory,
             time,
-            questions,
+            queries,
         })
     }
 }
 
 impl Directory for DistantDirectory {
     fn look_up(&self, users: Vec<String>, on_outcome: OnDevices) {
-        let question = Question {
+        let query = Query {
             due: Instant::now() + self.time,
             users,
             on_outcome,
         };
-        if let Err(refused) = self.questions.send(question) {
-            let question = refused.0;
-            self.directory.look_up(question.users, question.on_outcome);
+        if let Err(refused) = self.queries.send(query) {
+            let query = refused.0;
+            self.directory.look_up(query.users, query.on_outcome);
         }
     }
 

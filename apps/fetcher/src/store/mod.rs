@@ -1,35 +1,102 @@
-//! Where the fetcher looks things up that the cache does not have.
+//! The stores behind the cache: the slow store of keys and the directory of devices.
 //!
 //! ```text
 //!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore (MockStore)
-//!               └── waiting_max in line, the rest refused
+//!               └── waiting_max queued, the rest refused
 //!
-//!   users ──questions_max──▶ Directory ─┬─ SqliteDirectory: threads that read a file
-//!                                       └─ MariaDbDirectory: connections to a server
+//!   users ──queries_max──▶ Directory ─┬─ MemoryDirectory: a table in this process
+//!                                     └─ MariaDbDirectory: connections to a server
 //! ```
 //!
-//! Nothing here blocks but what says so, and every question has one outcome: also when its store is
-//! dropped before, or loses the question.
+//! Only functions that say so block. Every request has one outcome, also when its store is dropped or loses the
+//! request.
 
 mod bulkhead;
-mod directory;
 mod distant;
-mod error;
+#[cfg(feature = "mariadb")]
 mod mariadb;
+mod memory;
 mod mock;
-mod occupancy;
-mod places;
-mod report;
-mod slow;
-mod sqlite;
 
-pub use bulkhead::{Bulkhead, BulkheadOptions};
-pub use directory::{Directory, USER_BYTES_MAX};
+use bytes::Bytes;
+
+use crate::report::{self, Lost, OnOutcome};
+pub use bulkhead::{Bulkhead, BulkheadOptions, Occupancy};
 pub use distant::DistantDirectory;
-pub use error::StoreError;
+#[cfg(feature = "mariadb")]
 pub use mariadb::{ConnectError, DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
+pub use memory::{MemoryDirectory, MemoryDirectoryOptions};
 pub use mock::{Failures, MockOptions, MockStore, NOBODY};
-pub use occupancy::Occupancy;
-pub use report::{OnDevices, OnFetched};
-pub use slow::SlowStore;
-pub use sqlite::{OpenError, SqliteDirectory, SqliteOptions};
+
+/// The slow store behind the cache (HBase in the original).
+pub trait SlowStore: Send + Sync {
+    /// Fetches the value of a key; `None` if it has none. `on_outcome` is called once, on any thread, possibly this
+    /// one. It must not block. Never blocks.
+    fn fetch(&self, key: &[u8], on_outcome: OnFetched);
+}
+
+/// The longest name of a user that every directory can hold, in bytes.
+pub const USER_BYTES_MAX: usize = 512;
+
+/// The devices of users: a table `devices` with the columns `user`, the key, and `device`. Names are compared by
+/// their bytes.
+pub trait Directory: Send + Sync {
+    /// Looks up several users with one query; the answers are in their order. Never blocks: refused with
+    /// [`StoreError::Full`] when too many queries are in flight. `on_outcome` is called once, on any thread,
+    /// possibly this one. It must not block.
+    fn look_up(&self, users: Vec<String>, on_outcome: OnDevices);
+
+    /// Looks up one user on this thread. Blocks until there is an answer.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn look_up_blocking(&self, user: &str) -> Result<Option<String>, StoreError>;
+
+    /// Creates the table if it is missing, and adds the users `user-0`, `user-1` and so on, `users` in number, with
+    /// the devices `device-0`, `device-1` and so on. Existing users are not changed. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]. A retry continues where it stopped.
+    fn provision(&self, users: u64) -> Result<(), StoreError>;
+}
+
+/// A request failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Too many requests are in flight.
+    #[error("the store takes no more queries at the moment")]
+    Full,
+    /// The store cannot be reached, or does not answer in time.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// The store refuses the request, and would refuse it again.
+    #[error("the store refuses the query: {0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    /// Whether a retry may succeed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Full | Self::Unavailable(_) => true,
+            Self::Refused(_) => false,
+        }
+    }
+}
+
+/// A callback for the value of a key, called once, on any thread. It must not block.
+pub type OnFetched = OnOutcome<Option<Bytes>, StoreError>;
+
+/// A callback for the devices of users, in their order, called once, on any thread. It must not block.
+pub type OnDevices = OnOutcome<Vec<Option<String>>, StoreError>;
+
+/// Calls the callback exactly once; if dropped unused, with [`StoreError::Unavailable`].
+pub(super) type Report<T> = report::Report<T, StoreError>;
+
+impl Lost for StoreError {
+    fn lost() -> Self {
+        Self::Unavailable("it ended before it answered".to_owned())
+    }
+}

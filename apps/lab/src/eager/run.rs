@@ -10,7 +10,7 @@ use freeboard::{
     meter::PollerSnapshot,
     net::poller::Poller,
     net::{
-        http::{Body, Handler, HttpServer, Limits},
+        http::{Body, HttpHandler, HttpServer, Limits},
         proxy::{Proxy, ProxyOptions},
         tcp::ListenerOptions,
     },
@@ -85,7 +85,7 @@ impl Served {
             return Ok(Self::Proxied(proxy));
         }
         let cpu_us = plan.cpu_us;
-        let handler = Handler::function(move |_| {
+        let handler = HttpHandler::function(move |_| {
             spin_us(cpu_us);
             Response::new(Body::from(Bytes::from_static(PAGE)))
         });

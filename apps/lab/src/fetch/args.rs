@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
-use freeboard_fetcher::{route::Route, wait::Wait};
+use freeboard_fetcher::choices::{Route, Wait};
 
 use super::{
     plan::{Mode, Plan},
@@ -37,9 +37,9 @@ fn steps(text: &str) -> Result<Steps, String> {
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeChoice {
-    /// As it was in 2014, with what went wrong
+    /// Original mode: the fetcher of 2014 with its faults
     Original,
-    /// As it is here
+    /// Freeboard mode: the fetcher on Freeboard
     Ours,
     /// One after the other
     Both,
@@ -48,7 +48,7 @@ enum ModeChoice {
 /// What the fetcher stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum BackendChoice {
-    /// A broker, a Redis and an SQLite in this process
+    /// A broker, a Redis and a directory in this process
     Embedded,
     /// RabbitMQ, Redis and MariaDB, started for the scene
     Real,
@@ -94,7 +94,7 @@ pub(crate) struct FetchArgs {
           value_parser = steps)]
     step: Vec<Steps>,
 
-    /// The fetcher as it was, as it is here, or both
+    /// Original mode, Freeboard mode, or both
     #[arg(long, value_enum, default_value_t = ModeChoice::Both)]
     mode: ModeChoice,
 

@@ -9,16 +9,16 @@ use std::{
 use anyhow::{Context, Result};
 use freeboard::{redis::RedisOptions, redis_embedded::EmbeddedOptions};
 use freeboard_fetcher::{
-    broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
+    broker::{Broker, MemoryBroker},
     embedded::EmbeddedRedis,
     store::{
-        Bulkhead, BulkheadOptions, Directory, DistantDirectory, MariaDbDirectory, MariaDbOptions,
-        MockOptions, MockStore, SlowStore, SqliteDirectory, SqliteOptions,
+        Bulkhead, BulkheadOptions, Directory, DistantDirectory, MemoryDirectory, MockOptions,
+        MockStore, SlowStore,
     },
 };
 
 use super::{args::BackendChoice, fill, plan::Plan};
-use crate::{console::Console, figures::count, usage::Usage};
+use crate::{console::Console, figures::count, real_backends, usage::Usage};
 
 /// What an entry takes in the embedded Redis, generously: none is to make way.
 const ENTRY_BYTES: u64 = 512;
@@ -74,7 +74,7 @@ impl Ground {
         })?;
         Ok(Self {
             redis: redis.options(),
-            directory: Arc::new(SqliteDirectory::open(SqliteOptions::default())?),
+            directory: Arc::new(MemoryDirectory::new(Default::default())?),
             amqp: None,
             _servers: Servers::Embedded { _redis: redis },
         })
@@ -83,6 +83,7 @@ impl Ground {
     #[cfg(unix)]
     fn real(console: &Console) -> Result<Self> {
         use freeboard_test_servers::{ServerError, mariadb, rabbitmq, redis};
+        real_backends::check()?;
         let missing = |error: ServerError| {
             Usage::new(format!(
                 "{error}; --backend embedded needs nothing installed"
@@ -95,14 +96,13 @@ impl Ground {
             mariadb().map_err(missing)?,
         ];
         let [amqp, redis, mysql] = servers.each_ref().map(|server| server.address());
-        let directory =
-            MariaDbDirectory::connect(MariaDbOptions::new(format!("mysql://root@{mysql}")))?;
+        let directory = real_backends::directory(&format!("mysql://root@{mysql}"))?;
         Ok(Self {
             redis: RedisOptions {
                 port: redis.port(),
                 ..RedisOptions::default()
             },
-            directory: Arc::new(directory),
+            directory,
             amqp: Some(format!("amqp://guest:guest@{amqp}")),
             _servers: Servers::Real {
                 _servers: Box::new(servers),
@@ -129,11 +129,9 @@ impl Ground {
         let Some(url) = &self.amqp else {
             return Ok(Arc::new(MemoryBroker::default()));
         };
-        let options = RabbitOptions {
-            name: format!("fetch-{}-{}", plan.step, plan.mode.name()),
-            ..RabbitOptions::new(url)
-        };
-        Ok(Arc::new(RabbitBroker::connect(options)?))
+        let name = format!("fetch-{}-{}", plan.step, plan.mode.name());
+        let (broker, _) = real_backends::broker(url, name)?;
+        Ok(broker)
     }
 
     pub(super) fn store(&self) -> Result<Arc<dyn SlowStore>> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use freeboard::redis::RedisOptions;
-use freeboard_fetcher::{route::Route, wait::Wait};
+use freeboard_fetcher::choices::{Route, Wait};
 
 use super::step::Step;
 
-/// As it was, or as it is.
+/// Original mode or Freeboard mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Original,

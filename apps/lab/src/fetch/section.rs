@@ -1,4 +1,4 @@
-//! The scene's section: each step as it was and as it is, on the same axes.
+//! The scene's section: each step in original mode and in Freeboard mode, on the same axes.
 
 use super::{
     plan::{Mode, Plan},
@@ -118,7 +118,7 @@ fn headline(outcomes: &[Outcome]) -> Option<Headline> {
 fn sentence(outcomes: &[Outcome]) -> Option<String> {
     let [original, ours] = both(outcomes)?;
     Some(format!(
-        "As it was, {} of {} notifications were lost, and replies came up to {} ms late (p99); as it is, {} of {} \
+        "In original mode, {} of {} notifications were lost, and replies came up to {} ms late (p99); in Freeboard mode, {} of {} \
          were, and {} ms.",
         count(original.1),
         count(original.0),
@@ -152,7 +152,10 @@ fn figures(outcomes: &[Outcome], (title, note, value, write): &Measure) -> Vec<F
         Side::pair(was.longest(), is.longest())
     };
     let longest = was.longest().max(is.longest());
-    let both = [(was, sides[0], "as it was"), (is, sides[1], "as it is")];
+    let both = [
+        (was, sides[0], "original mode"),
+        (is, sides[1], "Freeboard mode"),
+    ];
     let both = both.map(|(bars, side, whose)| {
         let bars = Bars {
             reach: longest,

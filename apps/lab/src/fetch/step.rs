@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use freeboard_fetcher::{route::Route, wait::Wait};
+use freeboard_fetcher::choices::{Route, Wait};
 
 /// A step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

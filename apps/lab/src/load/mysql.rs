@@ -5,11 +5,8 @@ use std::{env, sync::Arc, time::Instant};
 use anyhow::{Context, Result};
 use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
 
-use super::{Load, LoadArgs, PATIENCE, schedule::Schedule};
+use super::{LOGIN_VARIABLE, Load, LoadArgs, PATIENCE, schedule::Schedule};
 
-/// Who logs in, as mysql://user:password@host:port/database; the address of it is not used. From the
-/// environment, where others do not see it.
-pub(crate) const LOGIN_VARIABLE: &str = "FREEBOARD_MYSQL_LOGIN";
 /// Who logs in if nobody is named.
 const LOGIN: &str = "mysql://root@127.0.0.1";
 /// Any server knows it, with any rights.

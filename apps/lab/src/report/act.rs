@@ -64,7 +64,7 @@ impl Act {
             Self::Ring => "four ways of waiting for a bounded ring",
             Self::Streams => "many small messages to disk: durable, sealed, in order",
             Self::Eager => "when a busy scheduler looks at the network",
-            Self::Fetch => "a push-notification fetcher, as it was and as it is",
+            Self::Fetch => "a push-notification fetcher, in original mode and in Freeboard mode",
         }
     }
 

@@ -16,26 +16,22 @@ use clap::Args;
 use freeboard::{
     cache::{Cache, CacheOptions, LocalOptions},
     net::{
-        http::{Handler, HttpServer, Limits},
+        http::{HttpHandler, HttpServer, Limits},
         tcp::ListenerOptions,
         types::StatusCode,
     },
     redis::{Redis, RedisOptions},
 };
 use freeboard_fetcher::{
-    broker::{Broker, MemoryBroker, RabbitBroker, RabbitOptions},
+    broker::{Broker, MemoryBroker},
+    choices::{Route, Wait},
     embedded::EmbeddedRedis,
-    route::Route,
     service::{Fetcher, FetcherOptions, Parts},
-    store::{
-        Bulkhead, BulkheadOptions, Directory, MariaDbDirectory, MariaDbOptions, MockOptions,
-        MockStore, SqliteDirectory, SqliteOptions,
-    },
-    wait::Wait,
+    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockOptions, MockStore},
 };
 
 use super::{HostArgs, announce, bound, metrics};
-use crate::{board, interrupt::Interrupt, usage::Usage};
+use crate::{board, interrupt::Interrupt, real_backends, usage::Usage};
 use load::Load;
 use page::{Page, answer};
 
@@ -56,7 +52,7 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
     redis: String,
 
-    /// MariaDB, with a table of devices; embedded is an SQLite in this process
+    /// MariaDB, with a table of devices; embedded is a directory in this process
     #[arg(long, value_name = "mysql://USER:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
     mysql: String,
 
@@ -141,24 +137,20 @@ impl FetcherArgs {
                 is_connected: Box::new(|| true),
             });
         }
-        let options = RabbitOptions {
-            name: self.name.clone(),
-            ..RabbitOptions::new(&self.amqp)
-        };
-        let rabbit = RabbitBroker::connect(options);
-        let rabbit = Arc::new(rabbit.map_err(|error| Usage::new(format!("--amqp: {error}")))?);
+        let (broker, is_connected) = real_backends::broker(&self.amqp, self.name.clone())
+            .map_err(|error| Usage::new(format!("--amqp: {error}")))?;
         Ok(Ends {
-            broker: rabbit.clone(),
-            is_connected: Box::new(move || rabbit.is_connected()),
+            broker,
+            is_connected,
         })
     }
 
     fn directory(&self) -> Result<Arc<dyn Directory>> {
         let directory: Arc<dyn Directory> = if self.mysql == EMBEDDED {
-            Arc::new(SqliteDirectory::open(SqliteOptions::default())?)
+            Arc::new(MemoryDirectory::new(Default::default())?)
         } else {
-            let directory = MariaDbDirectory::connect(MariaDbOptions::new(&self.mysql));
-            Arc::new(directory.map_err(|error| Usage::new(format!("--mysql: {error}")))?)
+            real_backends::directory(&self.mysql)
+                .map_err(|error| Usage::new(format!("--mysql: {error}")))?
         };
         let users = self.users();
         if users > 0 {
@@ -242,7 +234,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
     // Before anything is taken: the port may be in use.
     let page: Arc<OnceLock<Page>> = Arc::default();
     let (shown, system) = (page.clone(), host.system.clone());
-    let handler = Handler::function(move |request| match (request.uri().path(), shown.get()) {
+    let handler = HttpHandler::function(move |request| match (request.uri().path(), shown.get()) {
         ("/metrics", Some(shown)) => metrics::page(&system, |text| shown.render(text)),
         ("/healthz", Some(shown)) => shown.health(),
         ("/metrics" | "/healthz", None) => {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use clap::Args;
 use freeboard::net::{
-    http::{Body, Handler, HttpServer, Limits},
+    http::{Body, HttpHandler, HttpServer, Limits},
     tcp::ListenerOptions,
 };
 use http::{Response, StatusCode, header::CONTENT_TYPE};
@@ -41,7 +41,7 @@ pub(crate) fn serve_http(args: &ServeHttpArgs, interrupt: &Interrupt) -> Result<
     let cpu_us = args.cpu_us;
     let this: Arc<OnceLock<HttpServer>> = Arc::default();
     let (server, system) = (this.clone(), host.system.clone());
-    let handler = Handler::function(move |request| match request.uri().path() {
+    let handler = HttpHandler::function(move |request| match request.uri().path() {
         "/" => {
             spin_us(cpu_us);
             page(body.clone())

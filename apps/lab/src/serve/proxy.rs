@@ -5,7 +5,7 @@ use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use anyhow::Result;
 use clap::Args;
 use freeboard::net::{
-    http::{Handler, HttpServer, Limits},
+    http::{HttpHandler, HttpServer, Limits},
     proxy::{Proxy, ProxyOptions},
     tcp::ListenerOptions,
 };
@@ -60,7 +60,7 @@ pub(crate) fn proxy(args: &ProxyArgs, interrupt: &Interrupt) -> Result<ExitCode>
     let mut gauges = None;
     if let Some(address) = args.metrics {
         let (shown, system) = (proxy.clone(), host.system.clone());
-        let handler = Handler::function(move |_| {
+        let handler = HttpHandler::function(move |_| {
             metrics::page(&system, |text| {
                 shown.connections().render("proxy", text);
                 shown.snapshot().render("proxy", text);

@@ -43,16 +43,17 @@ pub(crate) struct AppendArgs {
     #[command(flatten)]
     key: KeyArgs,
 
-    /// Bytes of a segment file
+    /// Bytes of a segment file, at least 65536; for this run only
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     segment_bytes: u64,
 
-    /// Let the oldest segments go while the stream takes more bytes
+    /// Delete the oldest segments while the stream takes more bytes; at least twice --segment-bytes, because the file
+    /// that is being written counts with its full size; for this run only
     #[arg(long, value_name = "BYTES")]
     keep_bytes: Option<u64>,
 
-    /// Let segments go whose records are older than this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = crate::parse::seconds)]
+    /// Delete segments whose records are older than this many seconds, up to ten years; for this run only
+    #[arg(long, value_name = "SECONDS", value_parser = crate::parse::age)]
     keep_age: Option<Duration>,
 
     /// The longest line, in bytes, at most 31 MiB
@@ -115,8 +116,9 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
     let summary = finish(&stream, Some(bytes), is_json);
     match failed {
         Some(reason) => bail!(
-            "{reason}; the {} before it were appended",
-            counted(lines, "line")
+            "{reason}; the {} before it {} appended",
+            counted(lines, "line"),
+            if lines == 1 { "was" } else { "were" }
         ),
         None => summary.map(|()| ExitCode::SUCCESS),
     }
@@ -124,6 +126,14 @@ pub(super) fn append(args: &AppendArgs, interrupt: &Interrupt) -> Result<ExitCod
 
 fn open(args: &AppendArgs) -> Result<StreamWriter> {
     let path = &args.stream.path;
+    // Anything less deletes nearly all that is there as soon as the next file is made ready.
+    let keep_bytes_min = args.segment_bytes.saturating_mul(2);
+    if let Some(bytes) = args.keep_bytes.filter(|bytes| *bytes < keep_bytes_min) {
+        return Err(Usage::new(format!(
+            "--keep-bytes {bytes} is less than two segments: give {keep_bytes_min} or more, or smaller --segment-bytes"
+        ))
+        .into());
+    }
     let key = args.key.key(path)?;
     // A stream that is there knows how it is sealed.
     let there = Disk::open(path).ok();

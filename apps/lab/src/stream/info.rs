@@ -8,6 +8,7 @@ use freeboard::stream::{
     ReadFrom,
     format::{ALIGNMENT, SegmentHeader, segment_name, segment_number},
     storage::{Access, Disk, Storage},
+    stream_header,
 };
 use serde::Serialize;
 
@@ -81,6 +82,9 @@ fn look(args: &InfoArgs) -> Result<Info> {
         bytes += file.bytes().map_err(|error| unchecked(&error))?;
         headers.extend(SegmentHeader::decode(&page[..read]).ok());
     }
+    let key = args.key.key(path)?;
+    let identity = stream_header(&disk, key.as_ref()).map_err(|error| unchecked(&error))?;
+    headers.retain(|header| header.stream == identity.stream);
     let (Some(first), Some(last)) = (headers.first(), headers.last()) else {
         return Err(unchecked(&"there is no stream").into());
     };

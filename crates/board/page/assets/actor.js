@@ -1,4 +1,4 @@
-// One actor: its lanes, what comes and goes, and how long its messages waited and took.
+// One actor: its lanes, its rates, and the times in queue and of handling.
 
 import { levelOf, MEASURED, nameOf } from "./actors.js";
 import { Children, element, setAttribute, setShare, setShown, setText, swatch, tableHead } from "./dom.js";
@@ -47,7 +47,7 @@ class LaneRow {
   }
 }
 
-/** A row for each reason for which a lane has shed something. */
+/** A row for each reason of shed messages of a lane. */
 function shedRows(lanes) {
   return lanes.flatMap(({ lane, shed }) => {
     const some = shed.filter((it) => it.count > 0);
@@ -55,7 +55,7 @@ function shedRows(lanes) {
   });
 }
 
-/** One histogram over time, under its title and its figures since the start. */
+/** One histogram over time, with a title and its totals. */
 class Histogram {
   constructor(view, title) {
     this.octaves = new OctaveHistory();
@@ -89,7 +89,7 @@ export class ActorDetail {
     this.close.addEventListener("click", () => ask({ actor: "" }));
   }
 
-  /** Begins anew, for another actor. */
+  /** Resets the view for another actor. */
   #begin(id) {
     this.shown = id;
     this.last = null;
@@ -138,8 +138,8 @@ export class ActorDetail {
     );
   }
 
-  take({ frame: { system }, question, counters, history, isGap }) {
-    if (question.actor !== this.shown && question.actor !== "") this.#begin(question.actor);
+  take({ frame: { system }, query, counters, history, isGap }) {
+    if (query.actor !== this.shown && query.actor !== "") this.#begin(query.actor);
     const actor = system?.actor ?? null;
     if (actor === null || String(actor.snapshot.id) !== this.shown) return;
     this.last = actor;
@@ -164,13 +164,13 @@ export class ActorDetail {
     this.handling.octaves.take(this.view.now, actor.handling, isGap);
   }
 
-  draw({ frame: { system }, question, counters, history }) {
-    const isOpen = question.actor !== "" && question.actor === this.shown;
+  draw({ frame: { system }, query, counters, history }) {
+    const isOpen = query.actor !== "" && query.actor === this.shown;
     if (isOpen && this.node.hidden) {
       setShown(this.node, true);
       this.opener = document.activeElement;
       this.title.focus({ preventScroll: true });
-    } else if (!isOpen && !this.node.hidden && question.actor === "") {
+    } else if (!isOpen && !this.node.hidden && query.actor === "") {
       setShown(this.node, false);
       this.shown = "";
       const opener = this.opener?.isConnected ? this.opener : document.getElementById("actors");

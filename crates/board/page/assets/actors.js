@@ -1,11 +1,11 @@
-// All actors: the server sorts, filters and cuts, this shows one part of them.
+// All actors: the server sorts, filters and limits them; this shows one page.
 
 import { Children, element, setAttribute, setShare, setShown, setText } from "./dom.js";
 import { age, compact, count, duration, NONE, perSecond, shortType, words } from "./format.js";
-import { LIMITS } from "./question.js";
+import { LIMITS } from "./query.js";
 
 const TYPING_MS = 250;
-/** Not each message has its time taken. */
+/** Only some messages are timed. */
 export const MEASURED = "measured, 1 in 128";
 const COLUMNS = [
   { sort: "name", title: "Name", isText: true, hint: "the name it was spawned with" },
@@ -22,14 +22,14 @@ const COLUMNS = [
   { sort: "state", title: "State", isText: true },
 ];
 
-/** How an actor is called: by its name, or by type and number. */
+/** An actor's title: its name, or type and id. */
 export function nameOf({ id, name, actor_type: actorType }) {
   return name ?? `${shortType(actorType)} #${id}`;
 }
 
 const classOf = ({ sort, isText }) => (isText ? sort : `number ${sort}`);
 
-/** How full a mailbox is, in a word. */
+/** The fill level of a mailbox, in a word. */
 export function levelOf(share) {
   return share > 0.9 ? "full" : share > 0.5 ? "high" : "low";
 }
@@ -79,7 +79,7 @@ class ActorRow {
   }
 }
 
-/** Which rows are shown, of how many, and as of when. */
+/** The shown rows, their total, and their age. */
 function summaryOf({ actors, is_alive: isAlive }) {
   const first = actors.rows.length === 0 ? 0 : actors.offset + 1;
   const last = actors.offset + actors.rows.length;
@@ -100,14 +100,14 @@ export class Actors {
   constructor(ask) {
     this.ask = ask;
     this.node = document.getElementById("actors");
-    this.question = null;
+    this.query = null;
     this.matched = 0;
     this.typing = 0;
     this.#build();
     const open = (id) => ask({ actor: String(id) }, { isStep: true });
     this.rows = new Children(this.body, (id) => new ActorRow(id, open));
     this.reached = null;
-    this.place = 0;
+    this.row = 0;
     this.body.addEventListener("focusin", ({ target }) => this.#reach(target));
   }
 
@@ -166,49 +166,49 @@ export class Actors {
     );
   }
 
-  /** A question was asked: controls show it before its answer is here. */
-  asked(question) {
-    this.question = question;
+  /** Shows a new query in the controls, before its answer arrives. */
+  asked(query) {
+    this.query = query;
     setText(this.error, "");
     setAttribute(this.filter, "aria-invalid", null);
-    if (document.activeElement !== this.filter) this.filter.value = question.filter;
-    this.limit.value = String(question.limit);
+    if (document.activeElement !== this.filter) this.filter.value = query.filter;
+    this.limit.value = String(query.limit);
     this.#showOrder(true);
   }
 
   #showOrder(isSorted) {
-    const order = this.question.order === "asc" ? "ascending" : "descending";
+    const order = this.query.order === "asc" ? "ascending" : "descending";
     for (const [sort, cell] of this.heads) {
-      setAttribute(cell, "aria-sort", isSorted && sort === this.question.sort ? order : null);
+      setAttribute(cell, "aria-sort", isSorted && sort === this.query.sort ? order : null);
     }
   }
 
-  /** The server could not answer it. */
+  /** The server refused the query. */
   refused(text) {
     setText(this.error, text);
     setAttribute(this.filter, "aria-invalid", "true");
   }
 
   turn(pages) {
-    const { offset, limit } = this.question;
+    const { offset, limit } = this.query;
     const last = Math.max(0, Math.ceil(this.matched / limit) - 1) * limit;
     this.ask({ offset: Math.min(last, Math.max(0, offset + pages * limit)) });
   }
 
-  /** Moves the focus by so many rows, from where it was last. */
+  /** Moves the focus by `steps` rows from its last position. */
   move(steps) {
     const { rows } = this.body;
     if (rows.length === 0) return;
     const isInside = this.body.contains(document.activeElement);
-    const next = isInside ? this.place + steps : Math.max(0, this.place);
+    const next = isInside ? this.row + steps : Math.max(0, this.row);
     rows[Math.min(rows.length - 1, Math.max(0, next))].querySelector("button").focus();
   }
 
-  /** One row at a time can be reached by the tabulator: the last that was. */
+  /** Only the last focused row can be reached with Tab. */
   #reach(button) {
     if (this.reached !== null) this.reached.tabIndex = -1;
     this.reached = button;
-    this.place = button.closest("tr").sectionRowIndex;
+    this.row = button.closest("tr").sectionRowIndex;
     button.tabIndex = 0;
   }
 
@@ -218,8 +218,8 @@ export class Actors {
   }
 
   #sort({ sort, isText }) {
-    const isSame = this.question.sort === sort;
-    const order = isSame ? (this.question.order === "asc" ? "desc" : "asc") : isText ? "asc" : "desc";
+    const isSame = this.query.sort === sort;
+    const order = isSame ? (this.query.order === "asc" ? "desc" : "asc") : isText ? "asc" : "desc";
     this.ask({ sort, order, offset: 0 });
   }
 
@@ -236,12 +236,12 @@ export class Actors {
     const { actors, is_alive: isAlive } = system;
     const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     this.rows.show(actors.rows, (row) => row.id, (child, row) => {
-      child.show(row, { isOpen: String(row.id) === this.question.actor, isAlive });
+      child.show(row, { isOpen: String(row.id) === this.query.actor, isAlive });
     });
-    // A row that moves loses the focus.
+    // A moved row loses the focus.
     if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
     if (!this.reached?.isConnected && this.body.rows.length > 0) this.#reach(this.body.rows[0].querySelector("button"));
-    // Until the times are read that it takes, there is neither the order nor the choice that was asked for.
+    // Order and filter are not valid until the times that they need are read.
     const hasTimes = actors.has_times !== false;
     this.#showOrder(hasTimes);
     setText(this.summary, hasTimes ? summaryOf(system) : `${count(actors.total)} in all; times are being read`);

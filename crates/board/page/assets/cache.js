@@ -1,4 +1,4 @@
-// A leased cache: who found what, and who fetched it.
+// A leased cache: hits, misses, leases and fetches.
 
 import { compact, count, duration, percent, rate } from "./format.js";
 import { shedFacts } from "./panel.js";

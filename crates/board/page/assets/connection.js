@@ -1,13 +1,13 @@
-// The connection to the server: one stream of events, read by hand.
+// The connection to the server: one stream of events, parsed here.
 //
 // `EventSource` hides the status and the text of an answer that is not a stream, so the stream is read
-// through `fetch`. Whatever ends it, a new one is asked for after a pause that doubles up to five seconds.
+// through `fetch`. When it ends, it is opened again after a pause that doubles up to five seconds.
 
 const RETRY_MS_MIN = 250;
 const RETRY_MS_MAX = 5_000;
-/** The server may take ten seconds from one frame to the next; a stream that is silent for so long is dead. */
+/** Frames may be ten seconds apart; a stream that is silent for this long is dead. */
 const SILENCE_MS_MAX = 20_000;
-/** No frame is as long as this, in characters. */
+/** The maximum length of a frame, in characters. */
 const EVENT_LENGTH_MAX = 16 * 1024 * 1024;
 const REASON_LENGTH_MAX = 200;
 
@@ -19,7 +19,7 @@ class Refusal extends Error {
   }
 }
 
-/** The events of a stream as they come; gives the data of each. */
+/** Yields the data of each event of a stream. */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -45,7 +45,7 @@ async function* events(body) {
   }
 }
 
-/** What an answer says that is not a stream: its first line. */
+/** The first line of an answer that is not a stream. */
 async function refusalOf(response) {
   const text = (await response.text()).split("\n", 1)[0].trim().slice(0, REASON_LENGTH_MAX);
   return new Refusal(response.status, text || `the server answered ${response.status}`);
@@ -55,8 +55,8 @@ async function refusalOf(response) {
 export class Connection {
   /**
    * `onFrame(frame)` gets each frame; `onLost(reason, retryAt)` each failure, with the time on
-   * `performance.now()` of the next attempt; `onRefused(text)` a question that the server cannot answer:
-   * if that gives true, another one was asked in its place.
+   * `performance.now()` of the next attempt; `onRefused(text)` a query that the server refuses: if it returns
+   * true, it has replaced the query.
    */
   constructor({ onFrame, onLost, onRefused }) {
     Object.assign(this, { onFrame, onLost, onRefused });
@@ -66,7 +66,7 @@ export class Connection {
     this.failures = 0;
   }
 
-  /** Asks a question, in place of the one before. */
+  /** Replaces the query. */
   open(address) {
     this.close();
     this.address = address;
@@ -80,7 +80,7 @@ export class Connection {
     this.attempt = null;
   }
 
-  /** Tries at once instead of at its time. */
+  /** Ends a pause before its time. */
   retryNow() {
     if (this.attempt !== null || this.address === null) return;
     clearTimeout(this.timer);

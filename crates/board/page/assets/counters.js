@@ -1,12 +1,10 @@
-// Rates of counters: what they grew by, over the time in which they did. A system and each source have
-// their own, because each is read at a time of its own.
+// Rates of counters. A system and each source have their own, because each is read at its own time.
 //
-// A counter that fell was begun anew, and over a gap nobody knows when it grew (then all are cleared):
-// neither has a rate.
+// A counter that decreased was reset, and has no rate. After a gap all counters are cleared.
 
-/** Over so long for figures, which must stand still to be read, */
+/** The window for numbers, which must be stable to be read, */
 const FIGURE_MS = 1_000;
-/** and for plots, where it evens out that not everything is counted at the moment of the frame. */
+/** and for plots, which smooths counters that are updated in batches. */
 const PLOT_MS = 250;
 const SAMPLES_MAX = 16;
 const COUNTERS_MAX = 8_192;
@@ -32,7 +30,7 @@ class Counter {
     this.length = Math.min(this.length + 1, SAMPLES_MAX);
   }
 
-  /** Growth since the sample before. */
+  /** Growth since the previous sample. */
   growth() {
     if (this.length < 2) return NaN;
     return this.values[this.head] - this.values[(this.head + SAMPLES_MAX - 1) % SAMPLES_MAX];
@@ -50,7 +48,7 @@ class Counter {
   }
 }
 
-/** The counters of what is read at one time. Keys that a frame does not have are forgotten. */
+/** Counters that are read at the same time. Keys that a frame lacks are forgotten. */
 export class Counters {
   constructor() {
     this.byKey = new Map();
@@ -64,7 +62,7 @@ export class Counters {
     this.seen.clear();
   }
 
-  /** Begins a frame; what it counts was read at `time`, in milliseconds of a clock that never jumps. */
+  /** Begins a frame that was read at `time`, in milliseconds of a monotonic clock. */
   begin(time) {
     for (const key of this.byKey.keys()) {
       if (!this.seen.has(key)) this.byKey.delete(key);
@@ -74,7 +72,7 @@ export class Counters {
     this.time = time;
   }
 
-  /** Takes a total in, once a frame. Gives its growth a second as plots show it, or `NaN`. */
+  /** Takes a total, once per frame. Returns its rate for plots, or `NaN`. */
   take(key, value) {
     let counter = this.byKey.get(key);
     if (counter === undefined) {
@@ -89,12 +87,12 @@ export class Counters {
     return counter.rate(PLOT_MS);
   }
 
-  /** Growth since the frame before, or `NaN`; also if nothing was read since. */
+  /** Growth since the previous frame, or `NaN`, also without a new reading. */
   growth(key) {
     return this.isNew ? (this.byKey.get(key)?.growth() ?? NaN) : NaN;
   }
 
-  /** Growth a second as figures show it, or `NaN`. */
+  /** The rate for numbers, or `NaN`. */
   rate(key) {
     return this.byKey.get(key)?.rate(FIGURE_MS) ?? NaN;
   }

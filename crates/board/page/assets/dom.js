@@ -1,4 +1,4 @@
-// Nodes: made once, changed only where they differ.
+// DOM nodes: created once, changed only where they differ.
 
 /**
  * A new element. Properties in camel case are set on the node, `data-`, `aria-` and `role` as attributes;
@@ -14,7 +14,7 @@ export function element(tag, properties = {}, ...children) {
   return node;
 }
 
-/** The small square that says which colour a name has: that of a custom property. */
+/** A small square in the colour of a custom property, for legends. */
 export function swatch(name) {
   const node = element("i", { className: "swatch" });
   node.style.background = `var(--${name})`;
@@ -27,14 +27,14 @@ export function tableHead(columns) {
   return element("thead", {}, element("tr", {}, ...cells));
 }
 
-/** Changes a node's text if it is another one. The node has no children but its text. */
+/** Sets a node's text if it differs. The node has no other children. */
 export function setText(node, text) {
   const first = node.firstChild;
   if (first === null) node.textContent = text;
   else if (first.data !== text) first.data = text;
 }
 
-/** Changes an attribute if it is another one; `null` takes it away. */
+/** Sets an attribute if it differs; `null` removes it. */
 export function setAttribute(node, name, value) {
   if (value === null) {
     if (node.hasAttribute(name)) node.removeAttribute(name);
@@ -55,8 +55,8 @@ export function setShare(bar, share) {
 }
 
 /**
- * The children of a parent, one for each key, in the order of the keys. What stays keeps its node, and
- * with it focus and selection.
+ * The children of a parent, one for each key, in the order of the keys. Existing children keep their nodes, and so
+ * focus and selection.
  */
 export class Children {
   /** `make(key)` gives an object with a `node`. */
@@ -66,7 +66,7 @@ export class Children {
     this.byKey = new Map();
   }
 
-  /** Brings the children into agreement with `items`, and calls `update(child, item)` for each. */
+  /** Matches the children to `items`, and calls `update(child, item)` for each. */
   show(items, keyOf, update) {
     const wanted = new Map();
     for (const item of items) wanted.set(keyOf(item), item);

@@ -1,4 +1,4 @@
-// How evenly work lay on the queues, as a coloured line, and marks for what the monitor did.
+// The balance of the queues as a coloured line, and marks for actions of the monitor.
 
 import { count, ratio, words } from "./format.js";
 import { colour } from "./theme.js";
@@ -10,7 +10,7 @@ export const CLASSES = [
   { name: "unbalanced", colour: "unbalanced" },
 ];
 
-/** By the rule of the classes, queues that are all empty are unbalanced; that is no reason for alarm. */
+/** Empty queues count as unbalanced, but are no reason for alarm. */
 const NOTHING_QUEUED = { name: "nothing queued", colour: "park" };
 
 const levelOf = (value) => CLASSES[value] ?? NOTHING_QUEUED;
@@ -25,10 +25,10 @@ export const MARKS = [
 
 const LINE_HEIGHT = 18;
 const MARK_HEIGHT = 13;
-/** How near to a mark the pointer must be, in pixels. */
+/** The maximum distance of the pointer from a mark, in pixels. */
 const MARK_REACH = 5;
 
-/** How evenly work lies on the queues, as a line of three levels, and a row for each kind of mark. */
+/** The balance of the queues as a line of three levels, and a row for each kind of mark. */
 export class EventStrip extends TimeCanvas {
   constructor(view, label) {
     super(view, { height: LINE_HEIGHT + 4 + MARKS.length * MARK_HEIGHT, label, hasAxis: true });
@@ -50,7 +50,7 @@ export class EventStrip extends TimeCanvas {
       let last = -Infinity;
       this.ring.each(this.from, (index, time) => {
         const x = Math.min(this.x(time), this.width - MARK_REACH);
-        // Marks that would lie on each other are one; the tip tells how many.
+        // Overlapping marks are merged; the tip shows their number.
         if (!(values?.[index] > 0) || x - last < MARK_REACH) return;
         context.fillText(mark.glyph, x, y);
         last = x;
@@ -58,7 +58,7 @@ export class EventStrip extends TimeCanvas {
     }
   }
 
-  /** As few rectangles as there are changes. */
+  /** One rectangle per change. */
   #paintClasses(context) {
     const classes = this.ring.values("class");
     let run = null;

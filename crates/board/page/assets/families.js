@@ -1,4 +1,4 @@
-// What a stream, a client or a cache counts: families of samples, as Prometheus would get them.
+// The metrics of a stream, a client or a cache: families of samples, as for Prometheus.
 
 /** Reads the families of one source. */
 export class Families {

@@ -1,6 +1,6 @@
-// Figures as people read them: grouped digits, a unit that fits, three digits that matter.
+// Numbers for people: grouped digits, a suitable unit, three significant digits.
 
-/** Stands where there is no figure. */
+/** Shown for a missing value. */
 export const NONE = "\u2013";
 
 const SPACE = "\u00a0";
@@ -20,7 +20,7 @@ export function count(value) {
   return isNumber(value) ? grouped.format(value) : NONE;
 }
 
-/** A count in little room: in full up to 99,999, then 123 k, 1.23 M. */
+/** A short count: in full up to 99,999, then 123 k, 1.23 M. */
 export function compact(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
@@ -72,7 +72,7 @@ function clock(seconds) {
     .join(" ");
 }
 
-/** An age in nanoseconds that is looked at while it grows: 0.4 s, 12 s, 2 min 5 s. */
+/** An age in nanoseconds, with few digits because it changes: 0.4 s, 12 s, 2 min 5 s. */
 export function age(nanoseconds) {
   if (!isNumber(nanoseconds)) return NONE;
   const seconds = nanoseconds / 1e9;
@@ -110,7 +110,7 @@ export function ratio(value) {
   return isNumber(value) ? value.toFixed(2) : NONE;
 }
 
-/** What a list leaves out: "3 more groups are not shown"; nothing if that is nothing. */
+/** "3 more groups are not shown"; empty for 0. */
 export function notShown(number, noun) {
   if (!(number > 0)) return "";
   return number === 1 ? `1 more ${noun} is not shown` : `${count(number)} more ${noun}s are not shown`;
@@ -126,7 +126,7 @@ export function shortType(path) {
   return path.replace(/(?:[A-Za-z_]\w*::)+/g, "");
 }
 
-/** A moment in milliseconds since 1970, as the wall clock here has it: 14:03:22. */
+/** A time in milliseconds since 1970 as local time: 14:03:22. */
 export function wallTime(milliseconds) {
   const at = new Date(milliseconds);
   return [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");

@@ -1,14 +1,14 @@
-// A group of actors: what its router gave to whom.
+// A group of actors: its router and the messages of its members.
 
 import { element, setShown, setText } from "./dom.js";
 import { compact, count, notShown, rate, ratio, shortType, words } from "./format.js";
 import { panel, Table } from "./panel.js";
 
 const MEMBERS_SHOWN_MAX = 64;
-/** From here on one member has twice its part. */
+/** From here on one member has twice its share. */
 const SKEW_ALARM = 2;
 
-/** What went to another member because this one had ended, and what came from one that had. */
+/** Messages redirected from this member and taken over by it, because a member had terminated. */
 function moved({ redirected, taken_over: takenOver }) {
   const away = redirected > 0 ? `\u2212${compact(redirected)}` : "";
   const here = takenOver > 0 ? `+${compact(takenOver)}` : "";

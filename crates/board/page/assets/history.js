@@ -1,7 +1,7 @@
-// What was shown before: rings of columns, each with its time, and a value for each track.
+// The history: rings of columns, each with a time and a value for each track.
 //
-// Two rings, because ten minutes at ten frames a second are more than a plot is wide: the fine one keeps
-// every frame of the last minute, the coarse one a column for each second of the last ten.
+// There are two rings, because ten minutes at ten frames a second are wider than a plot: the fine ring has every
+// frame of the last minute, the coarse ring a column for each second of the last ten.
 
 const TRACKS_MAX = 2_048;
 
@@ -40,7 +40,7 @@ class Ring {
       track.values[this.head] = NaN;
       track.parts = 0;
       if (this.head > 0) continue;
-      // Once a round; what got no value in it has nothing left to show.
+      // Once a round: tracks without a value in it are removed.
       if (!track.isUsed) this.tracks.delete(name);
       track.isUsed = false;
     }
@@ -60,7 +60,7 @@ class Ring {
     track.values[this.head] = track.parts === 1 ? value : merge(before, value, track.parts);
   }
 
-  /** Calls `visit(index, time, isGap)` for each column from `from` on and the one before, oldest first. */
+  /** Calls `visit(index, time, isGap)` for the column before `from` and each one after it, the oldest first. */
   each(from, visit) {
     let isFirst = true;
     let back = this.length - 1;
@@ -92,7 +92,7 @@ class Ring {
   }
 }
 
-/** How the values of one second become one. */
+/** How the values of one second are combined. */
 const MEAN = (before, value, parts) => before + (value - before) / parts;
 export const MOST = (before, value) => Math.max(before, value);
 export const SUM = (before, value) => before + value;
@@ -108,7 +108,7 @@ export class History {
     this.coarse.clear();
   }
 
-  /** Begins a column, `time` in milliseconds; `isGap` if what was before it is not known. */
+  /** Begins a column, `time` in milliseconds; `isGap` if the time before it is unknown. */
   begin(time, isGap) {
     this.fine.begin(time, isGap);
     this.coarse.begin(time, isGap);
@@ -119,7 +119,7 @@ export class History {
     this.coarse.set(name, value, merge);
   }
 
-  /** The ring that has a time span of so many milliseconds. */
+  /** The ring for a time span, in milliseconds. */
   ring(spanMs) {
     return spanMs <= 60_000 ? this.fine : this.coarse;
   }

@@ -1,4 +1,4 @@
-// The poller: who looks for I/O, how often, what that finds, and how soon its owner runs.
+// The poller: polls by origin, events, and the delay until actors run.
 
 import { element, setShown, setText } from "./dom.js";
 import { count, duration, notShown, rate, ratio } from "./format.js";
@@ -7,11 +7,11 @@ import { Chart } from "./plot.js";
 
 const SIMPLE = ["runs", "wakes", "accepts", "agains"];
 const WON = ["won_idle_lazy", "won_busy_lazy", "won_idle_eager", "won_busy_eager"];
-const LOOKS = ["attempts", "nonwait", "wait", ...WON, "events"];
-const LOOKERS_SHOWN_MAX = 64;
+const FIELDS = ["attempts", "nonwait", "wait", ...WON, "events"];
+const ORIGINS_SHOWN_MAX = 64;
 
-/** All who look: the monitor and the thread of policy dedicated if they ever did, and the workers. */
-function lookers({ workers, monitor, dedicated }) {
+/** All origins of polls: the workers, and the monitor and the dedicated thread if they have polled. */
+function origins({ workers, monitor, dedicated }) {
   const all = workers.map((looks, index) => [`w${index}`, looks]);
   if (dedicated.attempts > 0) all.unshift(["dedicated", dedicated]);
   if (monitor.attempts > 0) all.unshift(["monitor", monitor]);
@@ -36,11 +36,11 @@ export class Io {
       { track: "io.ready_mean", name: "mean of now", colour: "p50" },
     ];
     this.charts = [
-      new Chart(view, { title: "Looks", lines: looks, format: rate, isFilled: false }),
+      new Chart(view, { title: "Polls", lines: looks, format: rate, isFilled: false }),
       new Chart(view, { title: "Events", lines: events, format: rate }),
       new Chart(view, { title: "Readiness to run", lines: ready, format: duration, isFilled: false }),
     ];
-    this.table = new Table("Looks by looker", ["Looker", "Attempts", "Looks", "Waits", "Won idle", "Won busy", "Events"]);
+    this.table = new Table("Polls by origin", ["Origin", "Attempts", "Polls", "Waits", "Won idle", "Won busy", "Events"]);
     this.more = element("p", { className: "note", hidden: true });
     this.node.append(this.facts.node, ...this.charts.map((it) => it.node), this.table.node, this.more);
   }
@@ -48,11 +48,11 @@ export class Io {
   take({ frame: { system }, counters, history }) {
     const poller = system?.poller ?? null;
     if (poller === null || !system.is_alive) return;
-    const sums = Object.fromEntries(LOOKS.map((name) => [name, 0]));
-    for (const [at, [name, looks]] of lookers(poller).entries()) {
-      for (const field of LOOKS) {
+    const sums = Object.fromEntries(FIELDS.map((name) => [name, 0]));
+    for (const [at, [name, looks]] of origins(poller).entries()) {
+      for (const field of FIELDS) {
         sums[field] += looks[field];
-        if (at < LOOKERS_SHOWN_MAX) counters.take(`io.${name}.${field}`, looks[field]);
+        if (at < ORIGINS_SHOWN_MAX) counters.take(`io.${name}.${field}`, looks[field]);
       }
     }
     for (const name of SIMPLE) counters.take(`io.${name}`, poller[name]);
@@ -79,7 +79,7 @@ export class Io {
       ["readiness to run p99", duration(ready.count > 0 ? ready.p99 : null)],
       ["longest gap since start", duration(poller.gap_max_ns)],
       ["events", per("events")],
-      ["events per look", events.count > 0 ? ratio(events.mean) : duration(null)],
+      ["events per poll", events.count > 0 ? ratio(events.mean) : duration(null)],
       ["owners run", per("runs")],
       ["waiting to run", count(poller.outstanding)],
       ["wakes", per("wakes")],
@@ -91,10 +91,10 @@ export class Io {
     found.draw(history, (track) => counters.rate(track));
     const mean = meanOf(counters.rate("io.ready_ns"), counters.rate("io.ready"));
     readiness.draw(history, (track) => (track === "io.ready_mean" ? mean : ready.count > 0 ? ready.p99 : null));
-    const all = lookers(poller);
-    const shown = all.slice(0, LOOKERS_SHOWN_MAX);
+    const all = origins(poller);
+    const shown = all.slice(0, ORIGINS_SHOWN_MAX);
     this.table.draw(shown.map(([name]) => row(name, (field) => counters.rate(`io.${name}.${field}`))));
-    setText(this.more, notShown(all.length - shown.length, "looker"));
+    setText(this.more, notShown(all.length - shown.length, "origin"));
     setShown(this.more, all.length > shown.length);
   }
 }

@@ -1,8 +1,8 @@
-// What the keys do, where no field has the focus.
+// Keyboard shortcuts, when no field has the focus.
 
 const FIELDS = "input, select, textarea, dialog";
 
-/** Lets keys call the parts of the page. */
+/** Connects keys with the parts of the page. */
 export function listenToKeys({ pause, actors, closeActor }) {
   const help = document.getElementById("help");
   const openHelp = () => help.showModal();
@@ -25,7 +25,7 @@ export function listenToKeys({ pause, actors, closeActor }) {
         closeActor();
         return;
       }
-      // Browsers would empty the filter.
+      // Browsers would clear the filter.
       event.preventDefault();
       event.target.blur();
       return;

@@ -3,7 +3,7 @@
 import { Children, element, setAttribute, setShown, setText } from "./dom.js";
 import { age, count, duration, percent, shortType } from "./format.js";
 
-/** Which actor runs, and which message. */
+/** The actor and the message of a run. */
 export function runText({ actor, actor_type: actorType, message_type: messageType }) {
   const message = messageType === "" ? "" : ` \u2190 ${shortType(messageType)}`;
   return `#${actor} ${shortType(actorType)}${message}`;
@@ -25,8 +25,8 @@ class Row {
     const share = run.cpu_share === null ? "" : `, ${percent(run.cpu_share)} on a processor`;
     setText(this.kind, (run.is_blocked ? "blocked" : "computing") + share);
     setAttribute(this.kind, "data-blocked", String(run.is_blocked));
-    const place = run.worker === null ? "" : ` on w${run.worker}`;
-    setText(this.what, runText(run.run) + place);
+    const onWorker = run.worker === null ? "" : ` on w${run.worker}`;
+    setText(this.what, runText(run.run) + onWorker);
     setText(this.seen, `${age(Math.max(0, uptimeNs - run.seen_ns))} ago`);
     setText(this.stack, run.stack ?? "No call stack was taken.");
   }

@@ -1,6 +1,6 @@
-// A histogram over time: seconds from left to right, octaves of time upwards, how many as heat.
+// A histogram over time: seconds on the x axis, octaves of time on the y axis, counts as colour.
 //
-// The server gives totals by octave; what a second added is their difference.
+// The server sends totals by octave; a column is the difference of two of them.
 
 import { compact, duration } from "./format.js";
 import { colour, pixelScale } from "./theme.js";
@@ -13,22 +13,22 @@ const COLUMN_MS = 1_000;
 const OCTAVES_SHOWN_MIN = 8;
 const GUTTER = 46;
 
-/** The place of an octave: 0 for what took no time, then 1 ns, 2 ns, 4 ns. */
-const placeOf = (fromNs) => (fromNs < 1 ? 0 : Math.min(OCTAVES - 1, Math.round(Math.log2(fromNs)) + 1));
-const lowestOf = (place) => (place === 0 ? 0 : 2 ** (place - 1));
+/** The index of an octave: 0 for a time of 0, then 1 ns, 2 ns, 4 ns. */
+const indexOf = (fromNs) => (fromNs < 1 ? 0 : Math.min(OCTAVES - 1, Math.round(Math.log2(fromNs)) + 1));
+const lowestOf = (octave) => (octave === 0 ? 0 : 2 ** (octave - 1));
 
 /** The time in nanoseconds that a share of the times in `counts` does not exceed, within an octave. */
 function quantile(counts, total, share) {
   let left = share * total;
-  for (let place = 0; place < OCTAVES; place += 1) {
-    const here = counts[place];
-    if (here > 0 && left <= here) return place === 0 ? 0 : lowestOf(place) * 2 ** (left / here);
+  for (let octave = 0; octave < OCTAVES; octave += 1) {
+    const here = counts[octave];
+    if (here > 0 && left <= here) return octave === 0 ? 0 : lowestOf(octave) * 2 ** (left / here);
     left -= here;
   }
   return NaN;
 }
 
-/** The last ten minutes of one histogram, a column a second, or a frame if they are rarer. */
+/** The last ten minutes of one histogram: a column per second, or per frame if frames are rarer. */
 export class OctaveHistory {
   constructor() {
     this.starts = new Float64Array(COLUMNS_MAX);
@@ -39,10 +39,10 @@ export class OctaveHistory {
     this.length = 0;
   }
 
-  /** Takes totals in, `time` in milliseconds; `isGap` if what was before it is not known. */
+  /** Takes totals, `time` in milliseconds; `isGap` if the time before it is unknown. */
   take(time, octaves, isGap) {
     const totals = new Float64Array(OCTAVES);
-    for (const { from_ns: fromNs, count } of octaves) totals[placeOf(fromNs)] += count;
+    for (const { from_ns: fromNs, count } of octaves) totals[indexOf(fromNs)] += count;
     const before = this.totals;
     const isComparable = before !== null && !isGap && totals.every((it, at) => it >= before[at]);
     this.totals = totals;
@@ -52,7 +52,7 @@ export class OctaveHistory {
     this.ends[this.head] = time;
     if (!isComparable) return;
     const column = this.columns[this.head];
-    for (let place = 0; place < OCTAVES; place += 1) column[place] += totals[place] - before[place];
+    for (let octave = 0; octave < OCTAVES; octave += 1) column[octave] += totals[octave] - before[octave];
   }
 
   #begin(start) {
@@ -102,11 +102,11 @@ export class OctaveMap extends TimeCanvas {
       const [left, right] = [this.x(start), this.x(end)];
       const [from, to] = this.pixelsOf(left, right);
       let total = 0;
-      for (let place = lowest; place <= highest; place += 1) {
-        total += counts[place];
-        if (!(counts[place] > 0)) continue;
-        const row = highest - place;
-        this.pixels.fill(from, to, row, row + 1, pixelFor(Math.log1p(counts[place]) / scale));
+      for (let octave = lowest; octave <= highest; octave += 1) {
+        total += counts[octave];
+        if (!(counts[octave] > 0)) continue;
+        const row = highest - octave;
+        this.pixels.fill(from, to, row, row + 1, pixelFor(Math.log1p(counts[octave]) / scale));
       }
       if (total === 0) return;
       for (const [at, { share }] of QUANTILES.entries()) lines[at].push([left, right, quantile(counts, total, share)]);
@@ -132,19 +132,19 @@ export class OctaveMap extends TimeCanvas {
     }
   }
 
-  /** Where a place on the scale of octaves lies, in pixels from above. */
-  #y(place) {
-    return (this.highest + 1 - place) * this.rowHeight;
+  /** The y position of an octave, in pixels. */
+  #y(octave) {
+    return (this.highest + 1 - octave) * this.rowHeight;
   }
 
   #extent() {
     let [lowest, highest, most] = [OCTAVES, 0, 1];
     this.octaves.each(this.from, (start, end, counts) => {
-      for (let place = 0; place < OCTAVES; place += 1) {
-        if (!(counts[place] > 0)) continue;
-        lowest = Math.min(lowest, place);
-        highest = Math.max(highest, place);
-        most = Math.max(most, counts[place]);
+      for (let octave = 0; octave < OCTAVES; octave += 1) {
+        if (!(counts[octave] > 0)) continue;
+        lowest = Math.min(lowest, octave);
+        highest = Math.max(highest, octave);
+        most = Math.max(most, counts[octave]);
       }
     });
     if (lowest > highest) [lowest, highest] = [10, 20];
@@ -159,9 +159,9 @@ export class OctaveMap extends TimeCanvas {
     context.fillStyle = colour("dim");
     context.textAlign = "right";
     const step = Math.max(1, Math.ceil(16 / this.rowHeight));
-    for (let place = this.lowest; place <= this.highest; place += step) {
-      const y = this.#y(place);
-      context.fillText(duration(lowestOf(place)), GUTTER - 4, Math.max(6, Math.min(this.height - 6, y)));
+    for (let octave = this.lowest; octave <= this.highest; octave += step) {
+      const y = this.#y(octave);
+      context.fillText(duration(lowestOf(octave)), GUTTER - 4, Math.max(6, Math.min(this.height - 6, y)));
     }
   }
 

@@ -1,4 +1,4 @@
-// The first figures: how long the system has run, how many actors, what passes through, what is lost.
+// The overview: uptime, actors, throughput, dead letters.
 
 import { element, setShown, setText } from "./dom.js";
 import { age, compact, count, rate, words } from "./format.js";

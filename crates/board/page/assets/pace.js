@@ -1,13 +1,13 @@
-// How often frames come, and so after how long a pause nobody can say what happened in between.
+// The usual time between frames, and so the pause that counts as a gap.
 //
-// The server spends no more than a small share of a processor on being looked at: from a large system, or
-// one that was built without optimisation, frames come seconds apart, and that is no gap.
+// The server limits the board's overhead: frames of a large system, or of a debug build, may be seconds apart, and
+// that is not a gap.
 
 const GAP_MS_MIN = 2_000;
 const GAP_MS_MAX = 30_000;
-/** A pause of so many usual ones is a gap. */
+/** A pause of this many usual ones is a gap. */
 const USUAL_TIMES = 4;
-/** What one pause counts of the usual one, and the longest that it may count for. */
+/** The weight of a pause in the usual one, and the longest pause that is counted. */
 const WEIGHT = 0.2;
 const PAUSE_MS_MAX = 12_000;
 
@@ -21,7 +21,7 @@ export class Pace {
     this.usualMs = 0;
   }
 
-  /** Takes the time of a frame, in milliseconds, and tells whether it comes after a gap. */
+  /** Takes the time of a frame, in milliseconds; returns whether it follows a gap. */
   take(time) {
     const pause = time - this.time;
     const limit = Math.min(GAP_MS_MAX, Math.max(GAP_MS_MIN, this.usualMs * USUAL_TIMES));

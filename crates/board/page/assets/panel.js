@@ -1,9 +1,9 @@
-// The parts that panels are made of: figures under their names, and tables whose rows stay.
+// Parts of panels: facts and tables.
 
 import { Children, element, setShare, setShown, setText, tableHead } from "./dom.js";
 import { count, words } from "./format.js";
 
-/** A list of figures, each under its name; what has no figure is not shown. */
+/** A list of named values; missing values are hidden. */
 export class Facts {
   constructor() {
     this.node = element("dl", { className: "facts-grid" });
@@ -22,7 +22,7 @@ export class Facts {
   }
 }
 
-/** A fact for each reason for which something was shed. */
+/** A fact for each reason of shedding. */
 export function shedFacts(byReason, isAlarm) {
   const some = [...byReason].filter(([, number]) => number > 0);
   return some.map(([reason, number]) => [`shed: ${words(reason)}`, count(number), isAlarm]);
@@ -47,7 +47,7 @@ export class Table {
     });
   }
 
-  /** Rows are lists of texts; a cell that is `{ text, className }` or `{ share }` looks like that. */
+  /** Rows are lists of cells: text, `{ text, className }` or `{ share }`. */
   draw(rows) {
     setShown(this.node, rows.length > 0);
     this.rows.show(rows, (row, at) => `${at} ${row[0].text ?? row[0]}`, ({ cells }, row) => {
@@ -68,7 +68,7 @@ function drawCell(node, cell) {
   }
 }
 
-/** A panel with its title; `name` is what tests call it. */
+/** A panel with a title; tests find it by `name`. */
 export function panel(name, title, subtitle) {
   const id = `panel-${name}`;
   return element(

@@ -1,4 +1,4 @@
-// The panels beneath the actors, one for each thing that counts. What is not there is not shown.
+// The panels below the actors, one for each source. Panels without data are hidden.
 
 import { CACHE } from "./cache.js";
 import { Children, setShown, setText } from "./dom.js";
@@ -39,12 +39,12 @@ export class Panels {
     });
   }
 
-  /** Sources that are called the same are told apart by their order. */
+  /** Sources with the same name are distinguished by their order. */
   #add(source) {
-    const keyOf = (place) => JSON.stringify(["source", source.kind, source.name, place]);
-    let place = 1;
-    while (this.made.has(keyOf(place))) place += 1;
-    this.made.set(keyOf(place), { source, name: place === 1 ? source.name : `${source.name} (${place})` });
+    const keyOf = (number) => JSON.stringify(["source", source.kind, source.name, number]);
+    let number = 1;
+    while (this.made.has(keyOf(number))) number += 1;
+    this.made.set(keyOf(number), { source, name: number === 1 ? source.name : `${source.name} (${number})` });
   }
 
   draw(board) {

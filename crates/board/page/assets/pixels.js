@@ -1,4 +1,4 @@
-// An image whose columns are moments: what is too much for one rectangle each.
+// An image whose columns are times, for plots with too many cells to draw them as rectangles.
 
 /** Pixels as wide as the plot, scaled up to its height; written column by column. */
 export class Pixels {
@@ -19,7 +19,7 @@ export class Pixels {
     this.words.fill(0);
   }
 
-  /** Colours the pixels of some rows, from `left` to before `right`; what lies outside is left out. */
+  /** Colours the pixels of some rows, from `left` to before `right`; pixels outside are ignored. */
   fill(left, right, top, bottom, pixel) {
     const { width } = this.image;
     const [from, to] = [Math.max(0, left), Math.min(width, right)];

@@ -14,7 +14,7 @@ function ceiling(value) {
 
 /** Lines on one scale. A line is `{ track, name, colour }`, its colour the name of a custom property. */
 export class Plot extends TimeCanvas {
-  /** `format` gives a value its unit; `max` fixes the scale; `isFilled` fills beneath the first line. */
+  /** `format` formats a value; `max` fixes the scale; `isFilled` fills the area below the first line. */
   constructor(view, { lines, format, max = null, height = 56, label, hasAxis = false, isFilled = true, isBare = false }) {
     super(view, { height, label, hasAxis });
     Object.assign(this, { lines, format, max, isFilled, isBare });
@@ -102,7 +102,7 @@ export class Plot extends TimeCanvas {
   }
 }
 
-/** A plot under its title and a legend with the lines' figures of now. */
+/** A plot with a title and a legend that has the current values. */
 export class Chart {
   constructor(view, { title, lines, ...options }) {
     this.plot = new Plot(view, { lines, label: `${title} over time`, hasAxis: true, ...options });
@@ -116,7 +116,7 @@ export class Chart {
     this.node = element("figure", { className: "chart" }, element("figcaption", {}, title, legend), this.plot.node);
   }
 
-  /** Paints it, with the figures beside the lines' names. */
+  /** Paints the plot and updates the legend. */
   draw(history, valueOf) {
     for (const [track, figure] of this.figures) setText(figure, this.plot.format(valueOf(track)));
     this.plot.draw(history);

@@ -1,4 +1,4 @@
-// A Redis client: what is under way on each connection, and what never got there.
+// A Redis client: commands of each connection, and commands that were not sent.
 
 import { compact, count, duration, rate } from "./format.js";
 import { shedFacts } from "./panel.js";

@@ -1,7 +1,7 @@
-// The panel of one source beside a system: figures and charts if its kind is known, and all of its families.
+// The panel of a source: facts and charts if its kind is known, and all of its metrics.
 //
-// A kind is plain data: `rates` (names of counters), `gauges` (functions of the families), `charts` (lines
-// over those values), `facts` (figures), and a `table` at most.
+// A kind is plain data: `rates` (names of counters), `gauges` (functions of the families), `charts` (lines of
+// these values), `facts`, and optionally a `table`.
 
 import { Counters } from "./counters.js";
 import { Children, element, setShown, setText, tableHead } from "./dom.js";
@@ -12,7 +12,7 @@ import { Chart } from "./plot.js";
 
 const SAMPLES_SHOWN_MAX = 500;
 
-/** The figure of a sample, in the unit that its name ends with. */
+/** A sample's value, in the unit of its name. */
 function figureOf(family, { value }) {
   const name = family.name.replace(/_total$/, "");
   if (name.endsWith("_seconds")) return duration(value * 1e9);
@@ -24,7 +24,7 @@ function rateOf(family, perSecond) {
   return family.name.endsWith("_bytes_total") ? bytesPerSecond(perSecond) : rate(perSecond);
 }
 
-/** A row for each sample, with the rates of those that only grow. */
+/** A row for each sample, with the rates of counters. */
 class FamilyTable {
   constructor() {
     this.body = element("tbody");
@@ -53,7 +53,7 @@ class FamilyTable {
     setShown(this.more, samples.length > SAMPLES_SHOWN_MAX);
   }
 
-  /** Takes in what only grows. */
+  /** Takes the counters. */
   take(families, counters) {
     let left = SAMPLES_SHOWN_MAX;
     for (const family of families) {
@@ -68,13 +68,13 @@ class FamilyTable {
 
 const keyOf = (sample) => `${sample.name} ${sample.labels.join(" ")}`;
 
-/** Whether a sample only grows: that of a counter, or the count of a summary. */
+/** Whether a sample is a counter: of a counter family, or the count of a summary. */
 function isGrowing(family, sample) {
   return family.kind === "counter" || (family.kind === "summary" && sample.name === `${family.name}_count`);
 }
 
 export class SourcePanel {
-  /** `key` is no other source's; `kind` is none for one that this page knows nothing about. */
+  /** `key` is unique among sources; `kind` is undefined for unknown kinds. */
   constructor(view, key, { kind, title, name }) {
     this.kind = kind;
     this.key = key;

@@ -1,13 +1,13 @@
-// The bar at the top: which system is shown, and whether what is shown is true at this moment.
+// The bar at the top: the shown system and the state of the connection.
 
 import { element, setAttribute, setShown, setText } from "./dom.js";
 import { age, wallTime } from "./format.js";
 
 const NEWEST = "";
 const NOTHING = "No system is watched yet. The first one that is will be shown here.";
-/** A frame that is older than this is said to be. */
+/** An older frame is marked as such. */
 const FRESH_MS = 2_500;
-/** A stream that is being opened is not worth a word before this. */
+/** The time before an unfinished connection is shown. */
 const PATIENCE_MS = 1_500;
 
 const node = (id) => document.getElementById(id);
@@ -60,7 +60,7 @@ export class Status {
     document.body.classList.add("stale");
   }
 
-  /** Nothing more is shown: what the board sends is not what this page was made for. */
+  /** Nothing more is shown: the page does not fit this version of the board. */
   broken() {
     clearTimeout(this.patience);
     clearInterval(this.timer);
@@ -84,9 +84,9 @@ export class Status {
     if (isPaused) this.#state("paused", `paused${since}`);
   }
 
-  draw(frame, question) {
+  draw(frame, query) {
     const names = frame.systems ?? [];
-    const wanted = question.system;
+    const wanted = query.system;
     const key = JSON.stringify([names, wanted]);
     if (key !== this.names) {
       this.names = key;
@@ -107,7 +107,7 @@ export class Status {
     if (document.title !== title) document.title = title;
   }
 
-  /** Beside the state and not in it: a screen reader need not be told every second. */
+  /** Separate from the state, so that screen readers do not announce it every second. */
   #showAge() {
     const oldMs = performance.now() - this.cameAt;
     const isLive = node("connection").dataset.state === "live";

@@ -1,4 +1,4 @@
-// A durable stream: what is accepted, written and durable, and how far they lie apart.
+// A durable stream: records accepted, written and durable, and the lag between them.
 
 import { bytes, bytesPerSecond, compact, count, duration, rate } from "./format.js";
 

@@ -1,4 +1,4 @@
-// Rows over time as heat, and shares of time stacked over time.
+// Heat maps and stacked shares over time.
 
 import { percent } from "./format.js";
 import { Pixels } from "./pixels.js";
@@ -7,13 +7,13 @@ import { TimeCanvas } from "./timecanvas.js";
 
 /** One row for each track; the share of `most` gives the colour. */
 export class HeatStrip extends TimeCanvas {
-  /** `scale(most)` gives a function from a value to its share of the ramp; `format` names a value. */
+  /** `scale(most)` returns a function from a value to its share of the ramp; `format` formats a value. */
   constructor(view, { scale, ramp, format, label }) {
     super(view, { height: 22, label });
     Object.assign(this, { scale, ramp, format });
     this.rows = [];
     this.rowHeight = 22;
-    /** The greatest value on the screen, which has the last colour of the ramp. */
+    /** The greatest visible value, which has the last colour of the ramp. */
     this.greatest = 0;
     this.pixels = new Pixels();
   }
@@ -76,16 +76,16 @@ export class HeatStrip extends TimeCanvas {
   }
 }
 
-/** The least that a scale of queue lengths goes up to, lest a queue of one looks like a flood. */
+/** The least maximum of a scale of queue lengths, so that a queue of one does not look long. */
 export const QUEUE_SCALE_MIN = 8;
 
-/** Long queues must not hide short ones: by logarithm. */
+/** Logarithmic, so that long queues do not hide short ones. */
 export function logarithmic(most) {
   const whole = Math.log1p(Math.max(most, QUEUE_SCALE_MIN));
   return (value) => Math.log1p(value) / whole;
 }
 
-/** Shares as they are. */
+/** Linear, for shares. */
 export const linear = () => (value) => value;
 
 /** Shares of time by state, stacked over time. */

@@ -8,7 +8,7 @@ const machine = matchMedia("(prefers-color-scheme: dark)");
 const colours = new Map();
 const probe = document.createElement("span");
 
-/** Private windows may have no storage; then the choice lasts as long as the page. */
+/** Private windows may have no storage; then the choice is kept until the page closes. */
 function stored() {
   try {
     return localStorage.getItem(KEY);
@@ -21,11 +21,11 @@ function store(theme) {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // Nothing is lost but the choice.
+    // Only the choice is lost.
   }
 }
 
-/** The colour that a custom property of the style sheet has now: `colour("run")` is that of `--run`. */
+/** The current colour of a custom property: `colour("run")` is that of `--run`. */
 export function colour(name) {
   let value = colours.get(name);
   if (value === undefined) {
@@ -58,7 +58,7 @@ const RAMPS = {
   },
 };
 const RAMP_STEPS = 64;
-/** What is not nothing must be seen: it begins here. */
+/** The ramp begins here, so that small values are visible. */
 const LEAST_STEP = 4;
 const ramps = new Map();
 
@@ -72,7 +72,7 @@ function rampOf(name) {
       const at = (step / (RAMP_STEPS - 1)) * (stops.length - 1);
       const first = Math.min(Math.floor(at), stops.length - 2);
       const [from, to] = [stops[first], stops[first + 1]];
-      const mix = (place) => Math.round(part(from, place) + (part(to, place) - part(from, place)) * (at - first));
+      const mix = (channel) => Math.round(part(from, channel) + (part(to, channel) - part(from, channel)) * (at - first));
       return pixel(mix(1), mix(3), mix(5));
     });
     ramps.set(name, colours);
@@ -100,7 +100,7 @@ export function pixelScale(name) {
   };
 }
 
-/** Lets a button go through the themes; `onChange` is called after each change. */
+/** Makes a button switch themes; `onChange` is called after each change. */
 export function chooseTheme(button, onChange) {
   const root = document.documentElement;
   const show = (theme) => {

@@ -1,7 +1,7 @@
-// A canvas whose x axis is time: the newest at the right, so many milliseconds wide.
+// A canvas whose x axis is time, with the newest at the right.
 //
-// All of them share one view, so that the line under the pointer stands at one moment everywhere. What is
-// not on the screen is not painted.
+// All canvases share one view, so that the line under the pointer is at the same time everywhere. Canvases outside
+// the screen are not painted.
 
 import { element } from "./dom.js";
 import { age } from "./format.js";
@@ -17,15 +17,15 @@ function font() {
   return `10px ${family}`;
 }
 
-/** What all time canvases share. */
+/** Shared by all time canvases. */
 export class View {
-  /** `onChange()` is called when everything must be painted anew. */
+  /** `onChange()` is called when everything must be repainted. */
   constructor(onChange) {
     this.onChange = onChange;
-    /** The time of the newest frame, in milliseconds of the server's steady clock. */
+    /** The time of the newest frame, in milliseconds of the server's monotonic clock. */
     this.now = 0;
     this.spanMs = 60_000;
-    /** The moment under the pointer; none if it is elsewhere. */
+    /** The time under the pointer, if any. */
     this.cursor = null;
   }
 }
@@ -37,7 +37,7 @@ const onScreen = new IntersectionObserver((entries) => {
   }
 });
 
-// Asking a canvas for its size would lay the page out anew, in the middle of a drawing.
+// Reading the size of a canvas would force a layout during drawing.
 const resized = new ResizeObserver((entries) => {
   for (const { target, contentRect } of entries) {
     target.timeCanvas.width = contentRect.width;
@@ -100,12 +100,12 @@ export class TimeCanvas {
     if (this.pointer !== null) this.#showTip();
   }
 
-  /** Where a time lies. */
+  /** The x position of a time. */
   x(time) {
     return this.left + ((time - this.from) / this.view.spanMs) * (this.width - this.left);
   }
 
-  /** Horizontal extent of a column that ends at `time`: from the one before, or a frame's worth. */
+  /** The extent of a column that ends at `time`: from the previous one, or the usual time of a frame. */
   columns(visit) {
     let before = NaN;
     const least = Math.max(1, (this.ring.periodMs / this.view.spanMs) * (this.width - this.left));
@@ -122,7 +122,7 @@ export class TimeCanvas {
     return [from, Math.max(from + 1, Math.round(right - this.left))];
   }
 
-  /** What the tip says of a moment; `top` is how far from above the pointer is. */
+  /** The text of the tip at a time; `top` is the y position of the pointer. */
   describeAt(time, top) {
     const index = this.ring.near(time);
     return index < 0 ? ["nothing was seen then"] : this.describe(index, top);

@@ -1,4 +1,4 @@
-// The box beside the pointer that says what is under it.
+// The tip beside the pointer.
 
 import { element } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The workers: what each does now, where its time went, and how the queues and the monitor fared.
+// The workers: current runs, time by state, queues, and the monitor.
 
 import { Children, element, setAttribute, setShown, setText, swatch, tableHead } from "./dom.js";
 import { compact, count, duration, NONE, notShown, percent, rate, ratio, words } from "./format.js";
@@ -7,7 +7,7 @@ import { LongRuns, runText } from "./longruns.js";
 import { linear, logarithmic, HeatStrip, QUEUE_SCALE_MIN, StackStrip } from "./strip.js";
 import { CLASSES, EventStrip, MARKS } from "./events.js";
 
-/** The states in the order in which they lie on each other: work, what holds work up, and rest. */
+/** The states in stacking order: work, obstacles to work, rest. */
 const STATES = ["run", "blocked", "poll", "search", "spin", "park", "offline"];
 const ROWS_HIGH_MAX = 16;
 const HOLDERS_SHOWN_MAX = 8;
@@ -59,7 +59,7 @@ class WorkerRow {
   }
 }
 
-/** Shares of the last interval's or the last second's time, or none if that is not known. */
+/** Shares of the last interval or second; undefined if unknown. */
 function sharesOf(rateOf) {
   const rates = STATES.map((state) => rateOf(state));
   const sum = rates.reduce((total, it) => total + it, 0);
@@ -70,7 +70,7 @@ function sharesOf(rateOf) {
   return shares;
 }
 
-/** The place of a reading among the classes, or behind them if nothing is queued. */
+/** The index of a balance's class, or the next one if nothing is queued. */
 function levelOf(balance) {
   if (balance === null) return NaN;
   return isQueued(balance) ? CLASSES.findIndex((it) => it.name === balance.class) : CLASSES.length;

@@ -1,8 +1,8 @@
-//! Who may look.
+//! Access control.
 //!
-//! Without a token: whoever can reach the address, which is this machine. A page of somebody else in the
-//! same browser can reach it as well, under a name that it makes point here; so the request must name an
-//! address, or localhost. With a token: who shows it, in a header or, for browsers, in a cookie that a
+//! Without a token the board binds to localhost, and every client there may read it. A foreign page in a local
+//! browser could reach it under a domain name that resolves to 127.0.0.1 (DNS rebinding), so the Host header must
+//! be an address or localhost. With a token, requests carry it in a header or, in browsers, in a cookie that a
 //! first visit to `/?token=...` sets.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,25 +10,25 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use axum::http::{HeaderMap, Uri, header};
 use subtle::ConstantTimeEq;
 
-/// What has to be shown.
+/// The token, and the cookie that carries it.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     token: Option<String>,
-    /// The cookie's name, with the port: to browsers all ports of a host are one.
+    /// The cookie's name, with the port: browsers share cookies between ports.
     cookie: String,
 }
 
-/// Whether a request may be answered.
+/// The result of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Granted,
-    /// By the token in the address: a browser is to keep it as a cookie instead.
+    /// By the token in the address: a browser should keep it as a cookie instead.
     GrantedByAddress,
-    /// No token, or not this one.
+    /// No token, or a wrong one.
     Unauthorised,
-    /// For a page of another site, which has no business here and would take up a viewer's place.
+    /// By a page of another site, which may neither read frames nor use up viewers.
     OtherSite,
-    /// Under a name that is not ours.
+    /// Under a foreign host name.
     WrongHost,
 }
 
@@ -52,7 +52,7 @@ impl Access {
             };
         };
         let is_right = |shown: &str| bool::from(shown.as_bytes().ct_eq(token.as_bytes()));
-        // First, so that a browser that has the cookie already takes it out of its address bar as well.
+        // First, so that browsers with a cookie drop the token from the address bar as well.
         if in_query(uri).is_some_and(is_right) {
             Verdict::GrantedByAddress
         } else if bearer(headers).is_some_and(is_right)
@@ -72,7 +72,7 @@ impl Access {
             .find_map(|pair| pair.trim().strip_prefix(&*self.cookie)?.strip_prefix('='))
     }
 
-    /// The header that makes a browser keep the token.
+    /// The header that stores the token in the browser.
     pub(super) fn set_cookie(&self) -> Option<String> {
         let token = self.token.as_ref()?;
         Some(format!(
@@ -87,14 +87,14 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     value.strip_prefix("Bearer ")
 }
 
-/// Whether a browser asks for the page of another site. That somebody follows a link to here is no such thing.
+/// Whether a browser sends the request for a page of another site. Following a link to the board is allowed.
 fn is_of_other_site(headers: &HeaderMap) -> bool {
     let value = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     let is_other = matches!(value("sec-fetch-site"), Some("cross-site" | "same-site"));
     is_other && value("sec-fetch-mode") != Some("navigate")
 }
 
-/// A token has nothing in it that would have to be escaped.
+/// A token has no characters that need escaping.
 fn in_query(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&');
     pairs
@@ -102,7 +102,7 @@ fn in_query(uri: &Uri) -> Option<&str> {
         .find_map(|(name, value)| (name == "token").then_some(value))
 }
 
-/// Whether the request names an address or localhost, as a person's does.
+/// Whether the Host header is an address or localhost.
 fn is_local_host(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|it| it.to_str().ok());
@@ -122,13 +122,13 @@ fn is_local_host(headers: &HeaderMap) -> bool {
             )
         }
     };
-    // Digits alone: a number would be parsed with a plus sign, too.
+    // Digits only: `parse` would accept a plus sign.
     let is_port =
         |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     is_local && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// `localhost`, and names below it, which browsers look up nowhere.
+/// `localhost` and names below it, which browsers do not resolve by DNS.
 fn is_local_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_token_whoever_shows_it_is() {
+    fn with_a_token_requests_that_carry_it_are_granted() {
         let access = Access::new(Some("abcdefghijklmnop".to_owned()), 7_700);
         let bearer = "Bearer abcdefghijklmnop";
         let cookie = "theme=dark; freeboard_token_7700=abcdefghijklmnop";

@@ -1,4 +1,4 @@
-//! The same figures as Prometheus reads them.
+//! The metrics as Prometheus text.
 
 use std::{
     collections::HashMap,
@@ -17,15 +17,14 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::routes::{Site, refused};
-use crate::processor::ProcessorTime;
+use crate::budget::ProcessorTime;
 
-/// For so long at least a text is given again, and for longer if making it cost more than its share of a
-/// processor: who scrapes often, or from many places, costs no more.
+/// How long a text is reused: longer if making it cost more than its share of a processor. So frequent scrapes
+/// do not raise the overhead.
 const FRESH_MIN: Duration = Duration::from_secs(1);
 const FRESH_MAX: Duration = Duration::from_secs(30);
 
-/// The latest texts and until when they are given again, by the number of the system; that without any has
-/// none.
+/// The latest texts and until when they are reused, by the system's number; `None` without a system.
 pub(super) type Cached = Arc<Mutex<HashMap<Option<u64>, (Instant, Bytes)>>>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -34,7 +33,7 @@ pub(super) struct Which {
     system: Option<String>,
 }
 
-/// The text of one system, the newest if none is named, and of all sources.
+/// The text of one system, by default the newest, and of all sources.
 pub(super) async fn text(
     State(site): State<Site>,
     which: Result<Params<Which>, QueryRejection>,
@@ -42,20 +41,20 @@ pub(super) async fn text(
     let Ok(Params(which)) = which else {
         return refused(StatusCode::BAD_REQUEST, "which system?");
     };
-    let watched = site.watching.systems.find(which.system.as_deref());
+    let watched = site.state.systems.find(which.system.as_deref());
     if watched.is_none() && which.system.is_some() {
         return refused(StatusCode::NOT_FOUND, "there is no system of that name");
     }
     let number = watched.as_ref().map(|it| it.number);
-    // Held while a text is made, even if who asked for it has gone: one is made at a time.
+    // Held while a text is made, even if the client disconnects: only one is made at a time.
     let mut cached = site.cached.clone().lock_owned().await;
     if let Some((until, text)) = cached.get(&number)
         && Instant::now() < *until
     {
         return answer(text.clone());
     }
-    let sources = site.watching.sources.clone();
-    // A hundred thousand actors take a while.
+    let sources = site.state.sources.clone();
+    // Slow with a hundred thousand actors.
     let made = tokio::task::spawn_blocking(move || {
         let time = ProcessorTime::now();
         let system = watched.and_then(|watched| watched.alive());
@@ -80,7 +79,7 @@ pub(super) async fn text(
     }
 }
 
-/// For how long a text is good that cost so much.
+/// How long a text of this cost is reused.
 fn fresh(cost: Duration, share: f64) -> Duration {
     let wait = Duration::try_from_secs_f64(cost.as_secs_f64() / share);
     wait.unwrap_or(FRESH_MAX).clamp(FRESH_MIN, FRESH_MAX)

@@ -1,20 +1,20 @@
 //! The board's server: axum on the attached tokio runtime, or on a thread of its own.
 //!
-//! What it holds is bounded whatever its clients do: connections and viewers in number, a request's head
-//! in bytes and time, what a viewer has not read by the kernel's buffer and one frame, and for how long.
+//! Everything that clients can make it hold is bounded: the number of connections and viewers, the size and
+//! time of a request's head, and the unread data of a viewer (the kernel's buffer and one frame) and its time.
 //!
 //! ```text
-//!   accept ──▶ silent ──whole request──▶ served: keeps its place
-//!                └── all places are taken: the oldest is told so and closed for the next
+//!   accept ──▶ pending ──complete request──▶ served: keeps its permit
+//!                └── no free permit: the oldest is answered with 503 and replaced by the next
 //! ```
 //!
-//! A connection that is refused as a stranger's is closed behind the answer, so whoever has no token holds no place.
+//! A connection whose request is refused for want of a token is closed after the answer, so clients without the
+//! token hold no permits.
 
 mod access;
-mod assets;
 mod metrics;
+mod pending;
 mod routes;
-mod silent;
 
 use std::{
     cell::Cell,
@@ -42,27 +42,27 @@ use tokio::{
 };
 use tokio_io_timeout::TimeoutStream;
 
-use crate::board::{BoardError, BoardOptions, Watching};
+use crate::board::{BoardError, BoardOptions, BoardState};
+use pending::{PendingConnection, PendingConnections};
 use routes::Site;
-use silent::{Silence, Silent};
 
 /// A request's head, in bytes; further ones are answered with 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What the kernel keeps for a peer that does not read.
+/// The kernel's buffer for a peer that does not read.
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1_024;
 
-/// How long accepting rests when the process has no more file descriptors.
+/// The pause of accepting when the process has no more file descriptors.
 const REST: Duration = Duration::from_millis(100);
 
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\n\
     content-length: 54\r\nconnection: close\r\nretry-after: 5\r\n\r\n\
     the board has as many connections open as it may have\n";
 
-/// A server that runs; it ends when this is dropped.
+/// A running server; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -72,11 +72,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens, and serves from here on.
+    /// Binds the address and begins to serve.
     pub(crate) fn start(
         address: SocketAddr,
         options: BoardOptions,
-        watching: Watching,
+        state: BoardState,
     ) -> Result<Self, BoardError> {
         let (handle, own_runtime) = match &options.runtime {
             Some(handle) => (handle.clone(), None),
@@ -97,15 +97,15 @@ impl Server {
         let address = bound.map_err(|source| BoardError::Bind { address, source })?;
         drop(entered);
         let (open, closed) = watch::channel(());
-        let places = Arc::new(Semaphore::new(
+        let permits = Arc::new(Semaphore::new(
             options.connections_max.min(Semaphore::MAX_PERMITS),
         ));
-        let peers = Peers {
-            router: Site::new(&options, watching, address.port()).router(),
+        let context = ConnectionContext {
+            router: Site::new(&options, state, address.port()).router(),
             patience: options.patience,
             closed,
         };
-        handle.spawn(accept(listener, places, peers));
+        handle.spawn(accept(listener, permits, context));
         Ok(Self {
             address,
             _open: open,
@@ -121,7 +121,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.own_runtime.take() {
-            // A board may be dropped within another runtime, where nothing may wait.
+            // A board may be dropped within another runtime, where blocking is not allowed.
             runtime.shutdown_background();
         }
     }
@@ -133,7 +133,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     } else {
         TcpSocket::new_v6()?
     };
-    // After a restart the port is there at once, connections of before notwithstanding.
+    // After a restart the port can be bound at once, although old connections linger.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     // Accepted sockets inherit it.
@@ -142,44 +142,44 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// How each connection is served.
+/// Shared by all connections.
 #[derive(Clone)]
-struct Peers {
+struct ConnectionContext {
     router: Router,
     patience: Duration,
     /// Changes when the server ends.
     closed: watch::Receiver<()>,
 }
 
-async fn accept(listener: TcpListener, places: Arc<Semaphore>, mut peers: Peers) {
-    let silent = Silent::default();
+async fn accept(listener: TcpListener, permits: Arc<Semaphore>, mut context: ConnectionContext) {
+    let pending = PendingConnections::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = peers.closed.changed() => return,
+            _ = context.closed.changed() => return,
         };
         let Ok((stream, _)) = accepted else {
             sleep(REST).await;
             continue;
         };
-        let mut place = places.clone().try_acquire_owned().ok();
-        if place.is_none() && silent.close_oldest() {
-            // It gives up its place as soon as it hears of it.
-            place = places.clone().acquire_owned().await.ok();
+        let mut permit = permits.clone().try_acquire_owned().ok();
+        if permit.is_none() && pending.close_oldest() {
+            // It releases its permit when it receives the signal.
+            permit = permits.clone().acquire_owned().await.ok();
         }
-        match place {
-            Some(place) => {
-                tokio::spawn(serve(stream, place, silent.enter(), peers.clone()));
+        match permit {
+            Some(permit) => {
+                tokio::spawn(serve(stream, permit, pending.enter(), context.clone()));
             }
-            // At once or not at all: a full house waits for nobody.
+            // Without waiting: accepting must go on.
             None => refuse(stream),
         }
     }
 }
 
-/// Says that there is no room, if that can be said without waiting.
+/// Answers with 503, if that is possible without waiting.
 fn refuse(stream: TcpStream) {
-    // Tokio has not yet heard that a new socket can be written to, and would not try.
+    // Tokio does not know yet that a new socket is writable, and would not try.
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write(TOO_MANY);
     }
@@ -188,21 +188,21 @@ fn refuse(stream: TcpStream) {
 async fn serve(
     stream: TcpStream,
     _place: OwnedSemaphorePermit,
-    (silence, mut closed): (Silence, oneshot::Receiver<()>),
-    mut peers: Peers,
+    (pending_one, mut closed): (PendingConnection, oneshot::Receiver<()>),
+    mut context: ConnectionContext,
 ) {
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(peers.patience));
-    let router = TowerToHyperService::new(peers.router);
-    let has_spoken = Cell::new(false);
-    // Called with each head that has come whole.
+    stream.set_write_timeout(Some(context.patience));
+    let router = TowerToHyperService::new(context.router);
+    let has_request = Cell::new(false);
+    // Called with each complete head.
     let service = service_fn(move |request| {
-        let is_served = has_spoken.replace(true) || silence.end();
+        let is_served = has_request.replace(true) || pending_one.end();
         let answer = router.call(request);
         async move {
             if !is_served {
-                // Its place is another's already: `closed` is about to say so.
+                // Its permit is given to another connection: `closed` is about to fire.
                 pending::<()>().await;
             }
             answer.await
@@ -210,18 +210,18 @@ async fn serve(
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // For a request to come whole, and for a connection to be idle between two.
-        .header_read_timeout(peers.patience)
+        // Limits the time of a request's head and the idle time between two requests.
+        .header_read_timeout(context.patience)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     tokio::select! {
-        // What went wrong with a peer is the peer's.
+        // Errors of a peer are ignored.
         _ = &mut connection => {}
-        _ = peers.closed.changed() => {}
+        _ = context.closed.changed() => {}
         Ok(()) = &mut closed => {
             let stream = connection.into_parts().io.into_inner();
             let stream = stream.get_ref();
-            // Nothing was written before, so there is room at once.
+            // Nothing was written before, so the buffer is empty.
             if stream.writable().await.is_ok() {
                 let _ = stream.try_write(TOO_MANY);
             }

@@ -1,4 +1,4 @@
-//! What can be asked of the board; nothing that is asked changes anything.
+//! The routes of the board. No request changes anything.
 
 use std::{
     convert::Infallible,
@@ -13,42 +13,43 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{Query as Params, Request, State, rejection::QueryRejection},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
 use bytes::Bytes;
+use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio_stream::{StreamExt, wrappers::WatchStream};
 
 use super::{
     access::{Access, Verdict},
-    assets, metrics,
+    metrics,
 };
 use crate::{
-    board::{BoardOptions, FrameError, Watching, check},
+    board::{BoardOptions, BoardState, FrameError, check},
     query::Query,
 };
 
-/// Pages load nothing from elsewhere, and nobody else may frame them.
+/// Pages load nothing from other hosts and cannot be framed.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; \
     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// What all requests share.
+/// Shared by all requests.
 #[derive(Clone)]
 pub(super) struct Site {
-    pub(super) watching: Watching,
+    pub(super) state: BoardState,
     access: Access,
     viewers: Arc<AtomicUsize>,
     viewers_max: usize,
     pub(super) cached: metrics::Cached,
-    /// Of a processor, that looking may cost.
+    /// The board's share of a processor.
     pub(super) share: f64,
 }
 
-/// One of those that are kept up to date.
+/// A viewer, counted until it is dropped.
 struct Viewer(Arc<AtomicUsize>);
 
 impl Drop for Viewer {
@@ -59,9 +60,9 @@ impl Drop for Viewer {
 }
 
 impl Site {
-    pub(super) fn new(options: &BoardOptions, watching: Watching, port: u16) -> Self {
+    pub(super) fn new(options: &BoardOptions, state: BoardState, port: u16) -> Self {
         Self {
-            watching,
+            state,
             access: Access::new(options.token.clone(), port),
             viewers: Arc::default(),
             viewers_max: options.viewers_max,
@@ -76,7 +77,7 @@ impl Site {
             .route("/api/frame", get(frame))
             .route("/metrics", get(metrics::text))
             .route("/healthz", get(async || "ok\n"))
-            .fallback(get(assets::asset))
+            .fallback(get(asset))
             .layer(middleware::from_fn_with_state(self.clone(), guard))
             .with_state(self)
     }
@@ -85,17 +86,17 @@ impl Site {
         let viewer = Viewer(self.viewers.clone());
         // Ordering: Relaxed, as above.
         let before = self.viewers.fetch_add(1, Ordering::Relaxed);
-        // One too many leaves again as it is dropped.
+        // A viewer beyond the limit is dropped and subtracted again.
         (before < self.viewers_max).then_some(viewer)
     }
 }
 
-/// Lets in who may look, and says to browsers what the page may do.
+/// Checks access, and adds the security headers.
 async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let is_looking = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_read_only = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = match site.access.judge(request.uri(), request.headers()) {
-        _ if !is_looking => {
-            let text = "the board is only to be looked at";
+        _ if !is_read_only => {
+            let text = "the board accepts only GET and HEAD";
             let allow = [(header::ALLOW, "GET, HEAD")];
             (allow, refused(StatusCode::METHOD_NOT_ALLOWED, text)).into_response()
         }
@@ -115,13 +116,13 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
             "this board answers to localhost and to addresses, not to other names",
         ),
     };
-    let is_stranger = matches!(
+    let is_refused = matches!(
         response.status(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
     );
     let headers = response.headers_mut();
-    if is_stranger {
-        // It keeps no place among the connections.
+    if is_refused {
+        // It must not keep a permit.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in [
@@ -139,7 +140,7 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
     response
 }
 
-/// Has the browser keep the token, and takes it out of its address bar.
+/// Stores the token in a cookie and removes it from the address bar.
 fn to_cookie(access: &Access) -> Response {
     let cookie = access.set_cookie().unwrap_or_default();
     let headers = [
@@ -150,7 +151,7 @@ fn to_cookie(access: &Access) -> Response {
 }
 
 pub(super) fn refused(status: StatusCode, text: &str) -> Response {
-    // It may repeat what was asked: it stays one line, and says nothing to a terminal.
+    // The text may repeat input: it must be one line without control characters.
     let line = text.replace(char::is_control, " ");
     (status, format!("{line}\n")).into_response()
 }
@@ -165,16 +166,16 @@ fn refused_frame(error: &FrameError) -> Response {
     refused(status, &error.to_string())
 }
 
-type Asked = Result<Params<Query>, QueryRejection>;
+type QueryParams = Result<Params<Query>, QueryRejection>;
 
-fn asked(params: Asked) -> Result<Query, String> {
+fn asked(params: QueryParams) -> Result<Query, String> {
     match params {
         Ok(Params(query)) => Ok(query),
         Err(rejection) => Err(rejection.body_text()),
     }
 }
 
-/// How often a viewer wants to be told.
+/// The update rate of a viewer.
 #[derive(Debug, Deserialize)]
 #[serde(default)]
 struct Pace {
@@ -187,11 +188,11 @@ impl Default for Pace {
     }
 }
 
-/// Frames for as long as somebody listens.
+/// A stream of frames.
 async fn events(
     State(site): State<Site>,
     pace: Result<Params<Pace>, QueryRejection>,
-    params: Asked,
+    params: QueryParams,
 ) -> Response {
     let query = match asked(params) {
         Ok(query) => query,
@@ -212,12 +213,12 @@ async fn events(
         );
         return refused(StatusCode::SERVICE_UNAVAILABLE, &text);
     };
-    let answers = WatchStream::new(site.watching.desk.listen(query, filter));
+    let answers = WatchStream::new(site.state.subscriptions.subscribe(query, filter));
     let events = answers
         .filter(|event: &Bytes| !event.is_empty())
         .throttle(Duration::from_secs_f64(1.0 / hz) - Duration::from_millis(5));
     let events = events.map(move |event| {
-        // Leaves when the stream is dropped.
+        // Dropped with the stream.
         let _ = &viewer;
         Ok::<_, Infallible>(event)
     });
@@ -226,7 +227,7 @@ async fn events(
 }
 
 fn unknown(site: &Site, name: &str) -> String {
-    let all = site.watching.systems.all();
+    let all = site.state.systems.all();
     let names: Vec<&str> = all.iter().map(|it| &*it.name).collect();
     format!(
         "there is no system {:?}; there are: {}",
@@ -236,18 +237,18 @@ fn unknown(site: &Site, name: &str) -> String {
 }
 
 /// One frame.
-async fn frame(State(site): State<Site>, params: Asked) -> Response {
+async fn frame(State(site): State<Site>, params: QueryParams) -> Response {
     let query = match asked(params) {
         Ok(query) => query,
         Err(text) => return refused(StatusCode::BAD_REQUEST, &text),
     };
     if let Some(name) = &query.system
-        && site.watching.systems.find(Some(name)).is_none()
+        && site.state.systems.find(Some(name)).is_none()
     {
         return refused(StatusCode::NOT_FOUND, &unknown(&site, name));
     }
     let (sender, receiver) = oneshot::channel();
-    let asked = site.watching.demand(query, Box::new(sender));
+    let asked = site.state.request(query, Box::new(sender));
     if let Err(error) = asked {
         return refused_frame(&error);
     }
@@ -255,4 +256,27 @@ async fn frame(State(site): State<Site>, params: Asked) -> Response {
         Ok(frame) => Json(frame).into_response(),
         Err(_) => refused_frame(&FrameError::Ended),
     }
+}
+
+/// The files of the page, which are part of the binary.
+static PAGE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/page");
+
+/// The file of that path; the page itself at `/`.
+async fn asset(uri: Uri) -> Response {
+    let path = match uri.path() {
+        "/" => "index.html",
+        path => path.trim_start_matches('/'),
+    };
+    // Only embedded files are found: no path leads to the file system.
+    let Some(file) = PAGE.get_file(path) else {
+        return refused(StatusCode::NOT_FOUND, "there is no such page");
+    };
+    let kind = match path.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    ([(header::CONTENT_TYPE, kind)], file.contents()).into_response()
 }

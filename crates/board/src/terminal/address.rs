@@ -1,11 +1,11 @@
-//! Where a board is: `http://HOST:PORT`, with or without a token.
+//! The address of a board: `http://HOST:PORT`, with or without a token.
 
 use std::fmt;
 use std::str::FromStr;
 
 use url::Url;
 
-/// The address of a board. Shown without its token.
+/// The address of a board. Displayed without its token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     /// Scheme, host and port.
@@ -13,31 +13,31 @@ pub struct Address {
     token: Option<String>,
 }
 
-/// Why a text is no address of a board.
+/// Why a text is not the address of a board.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It cannot be read.
-    #[error("`{text}` is no address of a board ({reason}): write http://HOST:PORT")]
+    /// It cannot be parsed.
+    #[error("`{text}` is not the address of a board ({reason}): write http://HOST:PORT")]
     Unreadable {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A board speaks plain HTTP.
-    #[error("a board speaks http, not {0}: for one far away, forward its port through ssh")]
+    /// The scheme is not plain HTTP.
+    #[error("a board speaks http, not {0}: to reach a remote one, forward its port through ssh")]
     Scheme(String),
-    /// There is more than host, port and token.
+    /// It has more than host, port and token.
     #[error("the address of a board is http://HOST:PORT/?token=TOKEN; it has no {0}")]
     Unexpected(String),
-    /// The token cannot be sent.
-    #[error("the token is empty, or has other characters than visible ASCII")]
+    /// The token is not valid in a header.
+    #[error("the token is empty or has characters other than visible ASCII")]
     Token,
 }
 
 impl Address {
-    /// The same with this token, unless it has one.
+    /// Sets the token, unless it has one.
     ///
     /// # Errors
     /// [`AddressError::Token`].
@@ -72,14 +72,14 @@ fn checked(token: &str) -> Result<String, AddressError> {
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// Reads `http://HOST:PORT`; the scheme may be missing. What stands behind a `#` is the page's.
+    /// Parses `http://HOST:PORT`. The scheme may be missing; a fragment is ignored, because it is the page's.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let whole = match text.contains("://") {
             true => text.to_owned(),
             false => format!("http://{text}"),
         };
         let mut root = Url::parse(&whole).map_err(|error| AddressError::Unreadable {
-            // A token that does not belong on the screen may stand behind the question mark.
+            // The query may contain the token, which must not be shown.
             text: text.split('?').next().unwrap_or_default().to_owned(),
             reason: error.to_string(),
         })?;

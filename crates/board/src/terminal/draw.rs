@@ -1,4 +1,4 @@
-//! A screen as cells: a header, the workers, tabs, a pane and a line for what to do.
+//! Draws a screen as cells: header, workers, tabs, a pane, and a status line.
 
 mod actor;
 mod actors;
@@ -31,7 +31,7 @@ pub(crate) use actors::SORTS;
 const COLUMNS_MIN: u16 = 80;
 const ROWS_MIN: u16 = 24;
 
-/// Draws all of it.
+/// Draws everything.
 pub(crate) fn screen(screen: &Screen, area: Rect, buffer: &mut Buffer, now: Instant) {
     if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
         let text = format!(
@@ -67,7 +67,7 @@ pub(crate) fn screen(screen: &Screen, area: Rect, buffer: &mut Buffer, now: Inst
     }
 }
 
-/// One frame from the top to the last actor, without what belongs to keys.
+/// Draws one frame from the header to the last actor, without tabs and status line.
 pub(crate) fn sheet(screen: &Screen, columns: u16, now: Instant) -> Buffer {
     let columns = columns.max(COLUMNS_MIN);
     let workers_rows = workers::strip_rows(screen, u16::MAX);
@@ -87,7 +87,7 @@ pub(crate) fn sheet(screen: &Screen, columns: u16, now: Instant) -> Buffer {
     buffer
 }
 
-/// How many rows the opened source or group has.
+/// The number of rows of the opened source or group.
 pub(crate) fn opened_rows(screen: &Screen) -> u64 {
     match screen.pane {
         Pane::Groups => groups::opened_rows(screen),
@@ -95,7 +95,7 @@ pub(crate) fn opened_rows(screen: &Screen) -> u64 {
     }
 }
 
-/// What the source or group under the cursor is remembered by.
+/// The key of the source or group under the cursor.
 pub(crate) fn key_at_cursor(screen: &Screen) -> Option<String> {
     match screen.pane {
         Pane::Groups => groups::key_at_cursor(screen),
@@ -103,7 +103,7 @@ pub(crate) fn key_at_cursor(screen: &Screen) -> Option<String> {
     }
 }
 
-/// As many of the words as fit, and none cut in two.
+/// The words that fit completely.
 fn whole(words: Vec<Words<'static>>, columns: u16) -> Line<'static> {
     let mut rest = usize::from(columns);
     let fitting = words.into_iter().take_while(|word| {

@@ -1,8 +1,8 @@
-//! Figures as people read them, short enough for a column.
+//! Numbers formatted for the columns of a table.
 
 pub(crate) use freeboard_meter::figures::{count, counted};
 
-/// What has no figure.
+/// Shown for a missing value.
 pub(crate) const NONE: &str = "–";
 
 /// A count in at most seven characters: 12,345, then 1.23 M.
@@ -19,12 +19,12 @@ pub(crate) fn rate(per_second: f64) -> String {
         0.05..9.95 => format!("{per_second:.1}/s"),
         9.95..999.5 => format!("{per_second:.0}/s"),
         999.5.. => format!("{}/s", scaled(per_second)),
-        // What is no number neither.
+        // Also NaN.
         _ => "0/s".to_owned(),
     }
 }
 
-/// A rate, or that there is none.
+/// A rate, or [`NONE`].
 pub(crate) fn rate_or_none(per_second: Option<f64>) -> String {
     per_second.map_or_else(|| NONE.to_owned(), rate)
 }
@@ -52,7 +52,7 @@ fn long_time(seconds: u64) -> String {
     }
 }
 
-/// A time, or that there is none.
+/// A time, or [`NONE`].
 pub(crate) fn time_or_none(ns: Option<u64>) -> String {
     ns.map_or_else(|| NONE.to_owned(), time)
 }

@@ -1,27 +1,25 @@
-//! The frames of the last moment, and the lengths of queues of the last minutes.
+//! The frames of the last second, for rates, and the queue lengths of the last minutes.
 //!
-//! Rates are taken over about a second, however often frames come: over less they would flicker. All is
-//! begun anew when the board, or the system on it, is another one, and after a gap.
+//! Rates are computed over about a second, whatever the frame rate: over less they would flicker. The history
+//! starts again with another board or system, and after a gap.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::Frame;
 
-use crate::terminal::span::Span;
-
-/// The time over which rates are taken, if frames come more often.
+/// The time over which rates are computed.
 const SPAN_NS: u64 = 1_000_000_000;
-/// Across a longer gap nothing is counted.
+/// No rates are computed across a longer gap.
 const GAP_NS_MAX: u64 = 15_000_000_000;
 /// The most frames that are kept.
 const FRAMES_MAX: usize = 32;
-/// Lengths that are kept of each queue.
+/// The most lengths that are kept of each queue.
 const LENGTHS_MAX: usize = 120;
 /// The most queues whose lengths are kept.
 const QUEUES_MAX: usize = 1_024;
 
-/// What was shown before.
+/// The previous frames.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The oldest first.
@@ -31,7 +29,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Takes in the next frame.
+    /// Adds the next frame.
     pub(crate) fn take(&mut self, frame: &Arc<Frame>) {
         if let Some(last) = self.frames.back() {
             let follows = last.board == frame.board
@@ -64,7 +62,7 @@ impl History {
         }
     }
 
-    /// From the oldest frame to the latest one.
+    /// From the oldest frame to the latest.
     pub(crate) fn span(&self) -> Option<Span<'_>> {
         Span::new(self.frames.front()?, self.frames.back()?)
     }
@@ -74,6 +72,35 @@ impl History {
         let lengths = self.queues.get(worker);
         let skipped = lengths.map_or(0, |lengths| lengths.len().saturating_sub(number));
         lengths.into_iter().flatten().skip(skipped).copied()
+    }
+}
+
+/// The time between two frames of one board, for rates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    pub(crate) earlier: &'a Frame,
+    seconds: f64,
+}
+
+impl<'a> Span<'a> {
+    /// `None` if the frames have the same time.
+    pub(crate) fn new(earlier: &'a Frame, later: &Frame) -> Option<Self> {
+        let ns = later.at_ns.checked_sub(earlier.at_ns)?;
+        (ns > 0).then(|| Self {
+            earlier,
+            seconds: ns as f64 / 1e9,
+        })
+    }
+
+    /// The rate of a counter; `None` if it was reset.
+    pub(crate) fn rate(&self, earlier: u64, later: u64) -> Option<f64> {
+        let growth = later.checked_sub(earlier)?;
+        Some(growth as f64 / self.seconds)
+    }
+
+    /// The rate of a counter of a source.
+    pub(crate) fn rate_of(&self, earlier: f64, later: f64) -> Option<f64> {
+        (later >= earlier).then(|| (later - earlier) / self.seconds)
     }
 }
 

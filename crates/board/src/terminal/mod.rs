@@ -1,14 +1,14 @@
-//! The board in a terminal: the same frames as the page shows, drawn as text.
+//! The board in a terminal: the frames of the page, drawn as text.
 //!
 //! ```text
 //!   Feed ──frame──▶ Watch (a thread) ──reading──▶ Screen ──draw──▶ cells ──▶ terminal
 //!    │                  ▲                           ▲
-//!    a board here,      └───────── query ───────────┴── keys
-//!    or one behind a URL
+//!    │                  └───────── query ───────────┴── keys
+//!    └── a board of this process, or one behind a URL
 //! ```
 //!
-//! [`run`] takes the terminal until the user quits; [`text`] and [`json`] give one frame to read or to
-//! work on. A [`Screen`] alone, without a terminal, is for programs that have one of their own.
+//! [`run`] uses the terminal until the user quits; [`text`] and [`json`] return one frame. A [`Screen`] alone is
+//! for programs that draw on a terminal themselves.
 
 mod address;
 mod draw;
@@ -22,7 +22,6 @@ mod reading;
 mod run;
 mod screen;
 mod sheet;
-mod span;
 mod watch;
 
 pub use address::{Address, AddressError};

@@ -1,6 +1,6 @@
-//! Texts of others, cut to what fits.
+//! Shortens type names and error texts.
 
-/// The longest text of a failure that is shown, in characters.
+/// The most characters of an error text.
 const LINE_CHARACTERS_MAX: usize = 200;
 
 /// A type without the paths before its name and its parameters': `Vec<String>` of
@@ -22,7 +22,7 @@ pub(crate) fn short_type(path: &str) -> String {
     text
 }
 
-/// The first line that says something, without what would move a terminal's cursor.
+/// The first line that is not empty, without control characters.
 pub(crate) fn line(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let line = lines.find(|line| !line.is_empty()).unwrap_or_default();

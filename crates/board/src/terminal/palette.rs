@@ -1,4 +1,4 @@
-//! Colours, or none: every one of them only repeats what a sign, a word or a figure says.
+//! Colours, or none: a colour only repeats what a sign, a word or a number says.
 
 use freeboard_meter::{BalanceClass, WorkerState};
 use ratatui::style::{Color, Modifier, Style};
@@ -6,9 +6,9 @@ use ratatui::style::{Color, Modifier, Style};
 /// The colours of a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
-    /// The sixteen of every terminal, whose theme makes them fit a light or a dark ground.
+    /// The sixteen colours of every terminal, which follow its theme.
     Colour,
-    /// Bold, dim and reversed only.
+    /// Only bold, dim and reversed.
     Plain,
 }
 
@@ -57,7 +57,7 @@ impl Palette {
         self.fore(Color::Cyan)
     }
 
-    /// How full something is.
+    /// For the fill level of a mailbox.
     pub(crate) fn fill(self, share: f64) -> Style {
         match share {
             0.9.. => self.bad(),

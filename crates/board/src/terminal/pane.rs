@@ -1,4 +1,4 @@
-//! What is shown below the workers, one at a time.
+//! The panes below the workers, of which one is shown.
 
 /// One of the panes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Pane {
         self as usize
     }
 
-    /// The one so many places to the right, around.
+    /// The pane `by` positions to the right, cyclically.
     pub(crate) fn turned(self, by: usize) -> Self {
         Self::ALL[(self.index() + by) % Self::ALL.len()]
     }

@@ -1,4 +1,4 @@
-//! The latest that came from a feed, and how the link to it stands.
+//! The latest result of a feed, and the state of the link to it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,39 +7,39 @@ use crate::{Frame, Query};
 
 use crate::terminal::feed::FeedError;
 
-/// How the link to a board stands.
+/// The state of the link to a board.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Link {
-    /// Nothing has come yet, neither a frame nor a failure.
+    /// There is no result yet.
     Waiting,
     /// The last query was answered.
     Live,
-    /// It was not.
+    /// The last query failed.
     Lost {
-        /// Why.
+        /// The reason.
         error: FeedError,
-        /// When it is asked again.
+        /// The time of the next attempt.
         again_at: Instant,
     },
 }
 
-/// The latest that came from a feed.
+/// The latest result of a feed.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Rises with each frame or failure.
+    /// Increases with each frame and failure.
     pub serial: u64,
-    /// The latest frame; also when the link is lost.
+    /// The latest frame; kept when the link is lost.
     pub frame: Option<Arc<Frame>>,
-    /// What this frame answers.
+    /// The query of this frame.
     pub query: Arc<Query>,
-    /// When it came.
+    /// When it arrived.
     pub came_at: Option<Instant>,
-    /// How the link stands.
+    /// The state of the link.
     pub link: Link,
 }
 
 impl Reading {
-    /// Before anything came.
+    /// Without a result.
     #[must_use]
     pub fn new(query: Query) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Reading {
         }
     }
 
-    /// A frame came.
+    /// Stores a frame.
     pub fn come(&mut self, frame: Frame, query: Arc<Query>, now: Instant) {
         self.serial += 1;
         self.frame = Some(Arc::new(frame));
@@ -60,13 +60,13 @@ impl Reading {
         self.link = Link::Live;
     }
 
-    /// None came, and the next attempt is at `again_at`.
+    /// Stores a failure; the next attempt is at `again_at`.
     pub fn fail(&mut self, error: FeedError, again_at: Instant) {
         self.serial += 1;
         self.link = Link::Lost { error, again_at };
     }
 
-    /// How old the frame is, from its coming here.
+    /// The time since the frame arrived.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
         self.came_at.map(|at| now.saturating_duration_since(at))

@@ -1,4 +1,4 @@
-//! The terminal while it is ours, and how it is given back however that ends.
+//! The event loop on the terminal, and its restoration on every exit.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Stdout};
@@ -25,30 +25,30 @@ use crate::terminal::{
     watch::Watch,
 };
 
-/// How long keys are waited for before the feed is looked at again.
+/// How long to wait for keys before checking the feed.
 const TICK: Duration = Duration::from_millis(50);
-/// Ages are shown in seconds, so the screen is drawn so often even if nothing came.
+/// The screen shows ages in seconds, so it is redrawn at least this often.
 const REDRAW: Duration = Duration::from_secs(1);
-/// The most keys between two drawings: a paste of thousands must not keep the screen from changing.
+/// The most keys between two redraws, so that a long paste does not block the screen.
 const KEYS_MAX: usize = 64;
 
-/// Why there is no screen.
+/// Why the terminal cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TerminalError {
     /// Standard output is a file or a pipe.
-    #[error("standard output is no terminal")]
+    #[error("standard output is not a terminal")]
     NoTerminal,
-    /// The terminal, or a thread, cannot be had or has gone.
+    /// The terminal or a thread failed.
     #[error("the terminal cannot be used: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Shows what comes from `feed`, asked once per `every` (a second or less, or its frames are said to be late),
-/// until the user quits or `is_over` says so.
+/// Shows the frames of `feed`, queried once per `every`, until the user quits or `is_over` returns true. With more
+/// than a second, frames are reported as late.
 ///
 /// # Errors
-/// [`TerminalError`]. The terminal is given back in any case, also when this thread panics.
+/// [`TerminalError`]. The terminal is restored in any case, also when this thread panics.
 pub fn run(
     feed: impl Feed,
     query: Query,
@@ -101,12 +101,12 @@ pub fn run(
 }
 
 thread_local! {
-    /// Whether this thread draws: when it panics the terminal is given back before the message. When
-    /// another one does, an actor's of the same process perhaps, the screen goes on.
+    /// Whether this thread draws. If it panics, the terminal is restored before the message. If another thread
+    /// panics, such as an actor's, the screen continues.
     static DRAWS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The terminal in raw mode, on its second page.
+/// The terminal in raw mode, on the alternate screen.
 struct Session {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
@@ -118,17 +118,17 @@ impl Session {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if DRAWS.get() {
-                    give_back();
+                    restore();
                 }
                 before(info);
             }));
         });
         terminal::enable_raw_mode()?;
         DRAWS.set(true);
-        // From here on dropping it gives the terminal back.
+        // From here on dropping the session restores the terminal.
         let session = Terminal::new(CrosstermBackend::new(io::stdout()))
             .map(|terminal| Self { terminal })
-            .inspect_err(|_| give_back())?;
+            .inspect_err(|_| restore())?;
         execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
         Ok(session)
     }
@@ -137,13 +137,13 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if DRAWS.get() {
-            give_back();
+            restore();
         }
     }
 }
 
-/// Leaves the terminal as it was found. What fails has failed for good, and nobody can be told.
-fn give_back() {
+/// Restores the terminal. Errors cannot be reported anywhere.
+fn restore() {
     DRAWS.set(false);
     let _ = terminal::disable_raw_mode();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);

@@ -1,7 +1,6 @@
-//! The state of the screen: what is shown, what is asked, and what a key does to both.
+//! The state of the screen: the shown reading, the query, and the effect of keys.
 //!
-//! Knows no terminal: keys and readings come in, cells go out (`draw`), so that it can stand in another
-//! program's terminal as well.
+//! It does not use the terminal: it takes keys and readings and draws cells, so other programs can embed it.
 
 use std::time::Instant;
 
@@ -16,13 +15,13 @@ use crate::terminal::{draw, history::History, palette::Palette, pane::Pane, read
 
 /// Rows that a page key moves.
 const PAGE_ROWS: i64 = 10;
-/// The rows of actors that are asked for begin at a multiple of this.
+/// The offset of a query is a multiple of this.
 const OFFSET_STEP: u64 = 50;
 
-/// What the program does after a key.
+/// The effect of a key on the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It goes on.
+    /// It continues.
     Stay,
     /// It ends.
     Quit,
@@ -31,27 +30,27 @@ pub enum Next {
 /// A board on a screen.
 #[derive(Debug)]
 pub struct Screen {
-    /// Where frames come from.
+    /// The origin of the frames.
     pub(crate) place: String,
     pub(crate) palette: Palette,
     pub(crate) query: Query,
     pub(crate) reading: Reading,
     pub(crate) history: History,
     pub(crate) pane: Pane,
-    /// The row that each pane's cursor is on; of actors, among all that match.
+    /// The cursor's row of each pane; for actors, among all that match.
     cursors: [u64; Pane::ALL.len()],
-    /// The source or group that is shown in full, by its key.
+    /// The key of the source or group that is shown in detail.
     pub(crate) opened: Option<String>,
-    /// How far down that one is scrolled.
+    /// Its scroll position.
     pub(crate) scrolled: u64,
-    /// The filter that is being typed.
+    /// The filter that is being edited.
     pub(crate) input: Option<String>,
     pub(crate) has_help: bool,
     pub(crate) is_paused: bool,
 }
 
 impl Screen {
-    /// An empty screen that wants to know `query` from `place`; of actors, as many as a frame has.
+    /// An empty screen with this query, whose limit becomes [`ROWS_MAX`]. `place` is the origin of the frames.
     #[must_use]
     pub fn new(place: String, palette: Palette, query: Query) -> Self {
         let query = Query {
@@ -74,19 +73,19 @@ impl Screen {
         }
     }
 
-    /// What it wants to know.
+    /// The current query.
     #[must_use]
     pub fn query(&self) -> &Query {
         &self.query
     }
 
-    /// Whether the user wants to look at what is shown, and nothing newer.
+    /// Whether the user has paused updates.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// The latest that came from the feed. While paused, only how the link stands is taken from it.
+    /// Takes a reading. While paused, only the state of the link is taken.
     pub fn take(&mut self, reading: Reading) {
         if self.is_paused {
             self.reading.serial = reading.serial;
@@ -103,12 +102,12 @@ impl Screen {
         }
     }
 
-    /// Draws it. `now` is what ages are counted to.
+    /// Draws the screen. Ages are relative to `now`.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer, now: Instant) {
         draw::screen(self, area, buffer, now);
     }
 
-    /// Does what a key stands for.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Next {
         if key.kind == KeyEventKind::Release {
             return Next::Stay;
@@ -165,17 +164,17 @@ impl Screen {
         self.frame()?.system.as_ref()
     }
 
-    /// The row of the pane that the cursor is on.
+    /// The cursor's row in the current pane.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursors[self.pane.index()]
     }
 
-    /// Whether the frame answers what is asked now.
+    /// Whether the frame answers the current query.
     pub(crate) fn is_answered(&self) -> bool {
         self.reading.frame.is_some() && *self.reading.query == self.query
     }
 
-    /// Asks something else, which ends a pause: what was asked for should be seen.
+    /// Changes the query. A change ends a pause, so that its result is shown.
     fn ask(&mut self, change: impl FnOnce(&mut Query)) {
         let before = self.query.clone();
         change(&mut self.query);
@@ -213,7 +212,7 @@ impl Screen {
         }
     }
 
-    /// How many rows the pane has.
+    /// The number of rows of the pane.
     fn rows(&self) -> u64 {
         let Some(system) = self.system() else {
             return self.sources_shown();
@@ -247,7 +246,7 @@ impl Screen {
         let row = row.min(self.rows().saturating_sub(1));
         self.cursors[self.pane.index()] = row;
         if self.pane == Pane::Actors {
-            // Rows before and behind the cursor are there before they are needed.
+            // Loads rows before and after the cursor ahead of time.
             let offset = (row / OFFSET_STEP).saturating_sub(1) * OFFSET_STEP;
             if offset != self.query.offset {
                 self.ask(|query| query.offset = offset);
@@ -321,8 +320,7 @@ impl Screen {
     }
 }
 
-/// The order that a column has at first: of figures the greatest come first, but not of words and of numbers
-/// that only name.
+/// The initial order of a column: descending for numbers, ascending for text and ids.
 #[must_use]
 pub fn first_order(sort: SortKey) -> Order {
     match sort {

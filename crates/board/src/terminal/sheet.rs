@@ -1,4 +1,4 @@
-//! One frame without a screen: as text to read, or as JSON.
+//! One frame without a screen: as text or JSON.
 
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -15,10 +15,10 @@ use crate::terminal::{
     screen::Screen,
 };
 
-/// How wide a text is that is not for a terminal.
+/// The width of text that is not for a terminal.
 const COLUMNS: u16 = 120;
 
-/// How many columns the terminal has that standard output is; 120 if it is none.
+/// The columns of the terminal at standard output; 120 without a terminal.
 #[must_use]
 pub fn columns() -> u16 {
     let size = io::stdout().is_terminal().then(terminal::size);
@@ -28,10 +28,10 @@ pub fn columns() -> u16 {
     }
 }
 
-/// A frame as text, of so many columns, 80 at least. Rates need two frames, and `span` of time between them.
+/// A frame as text of this width, at least 80. Rates need two frames, so it waits for `span` between them.
 ///
 /// # Errors
-/// What kept the feed from answering.
+/// The error of the feed.
 pub fn text(
     feed: &mut impl Feed,
     query: &Query,
@@ -54,7 +54,7 @@ pub fn text(
 /// A frame as one line of JSON.
 ///
 /// # Errors
-/// What kept the feed from answering.
+/// The error of the feed.
 pub fn json(feed: &mut impl Feed, query: &Query) -> Result<String, FeedError> {
     let frame: Frame = feed.frame(query)?;
     serde_json::to_string(&frame).map_err(|error| FeedError::NotABoard(error.to_string()))

@@ -1,4 +1,4 @@
-//! The thread that asks, so that keys work however slow a board is.
+//! The thread that queries the feed, so that keys work although a board is slow.
 //!
 //! ```text
 //!   screen ──ask──▶ query ──▶ thread ──▶ feed
@@ -6,8 +6,8 @@
 //!     └────────── reading ◀─────────┘     one query, one reading: the latest
 //! ```
 //!
-//! One query is under way at a time, at most so many begin a second; after a failure the pause grows.
-//! A new query ends a pause.
+//! One query runs at a time, and at most one starts per period; after a failure the pause grows. A new query ends
+//! a pause.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,7 +19,7 @@ use freeboard_flow::Backoff;
 
 use crate::terminal::{feed::Feed, reading::Reading};
 
-/// From a lost link to the next attempt.
+/// The pause before the next attempt after a failure.
 const BACKOFF: Backoff = Backoff {
     min_ns: 250_000_000,
     max_ns: 5_000_000_000,
@@ -28,7 +28,7 @@ const BACKOFF: Backoff = Backoff {
 
 struct State {
     query: Arc<Query>,
-    /// Rises with each query.
+    /// Increases with each query.
     asked: u64,
     is_over: bool,
     reading: Reading,
@@ -45,16 +45,16 @@ impl Shared {
     }
 }
 
-/// A feed that is asked on a thread of its own until this is dropped.
+/// Queries a feed on a thread of its own until it is dropped.
 pub struct Watch {
     shared: Arc<Shared>,
 }
 
 impl Watch {
-    /// Starts asking, once per `every`.
+    /// Starts the thread; it queries once per `every`.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// The thread cannot be started.
     pub fn start(feed: impl Feed, query: Query, every: Duration) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -68,11 +68,11 @@ impl Watch {
         let of_thread = shared.clone();
         thread::Builder::new()
             .name("freeboard-top".to_owned())
-            .spawn(move || ask_on(feed, &of_thread, every))?;
+            .spawn(move || query_loop(feed, &of_thread, every))?;
         Ok(Self { shared })
     }
 
-    /// From now on this is asked, at once for the first time.
+    /// Changes the query and sends it at once.
     pub fn ask(&self, query: Query) {
         let mut state = self.shared.lock();
         state.query = Arc::new(query);
@@ -81,7 +81,7 @@ impl Watch {
         self.shared.changed.notify_one();
     }
 
-    /// The latest that came, unless that is the one with this number.
+    /// The latest result, unless it has this serial number.
     #[must_use]
     pub fn later_than(&self, serial: u64) -> Option<Reading> {
         let state = self.shared.lock();
@@ -90,7 +90,7 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// The thread ends by itself, at the latest when its feed gives up: nobody should wait for that.
+    /// Does not wait for the thread, which ends after the feed's current call.
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_one();
@@ -103,7 +103,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-fn ask_on(mut feed: impl Feed, shared: &Shared, every: Duration) {
+fn query_loop(mut feed: impl Feed, shared: &Shared, every: Duration) {
     let mut failures = 0_u32;
     loop {
         let (query, asked) = {

@@ -1,15 +1,17 @@
-//! Families in the making, gathered so that the text cannot come out wrong.
+//! Families, gathered so that the text is always valid.
 //!
 //! Families are declared once and keep their samples together whatever the order of calls, as the
 //! format demands; names are checked, help and label values escaped.
 
+use std::fmt::Write as _;
+
 use super::{
+    Metric, Series, Unit,
     family::{Family, FamilyKind, Sample},
-    seconds, text,
 };
 use crate::tally::HistogramSummary;
 
-/// Prometheus families in the making.
+/// Prometheus families that are being filled.
 ///
 /// ```
 /// use freeboard_meter::{Exposition, FamilyKind};
@@ -40,6 +42,55 @@ impl Exposition {
             families: Vec::new(),
             recent: 0,
         }
+    }
+
+    /// Declares metrics and reads them from one snapshot.
+    ///
+    /// # Panics
+    ///
+    /// As [`Exposition::family`] and [`Exposition::sample`].
+    pub fn metrics<S: ?Sized>(
+        &mut self,
+        metrics: &[Metric<S>],
+        labels: &[(&str, &str)],
+        snapshot: &S,
+    ) -> &mut Self {
+        for metric in metrics {
+            self.family(metric.name, metric.kind, metric.help);
+            self.read(metric, labels, snapshot);
+        }
+        self
+    }
+
+    /// Declares metrics and reads them from several snapshots of the same type, each with its own labels.
+    ///
+    /// # Panics
+    ///
+    /// As [`Exposition::metrics`].
+    pub fn series<'a, S: 'a, L: AsRef<str>, const N: usize>(
+        &mut self,
+        metrics: &[Metric<S>],
+        snapshots: impl IntoIterator<Item = ([(&'a str, L); N], &'a S)>,
+    ) -> &mut Self {
+        let snapshots: Vec<_> = snapshots.into_iter().collect();
+        for metric in metrics {
+            self.family(metric.name, metric.kind, metric.help);
+            for (labels, snapshot) in &snapshots {
+                let labels: [(&str, &str); N] =
+                    std::array::from_fn(|index| (labels[index].0, labels[index].1.as_ref()));
+                self.read(metric, &labels, snapshot);
+            }
+        }
+        self
+    }
+
+    fn read<S: ?Sized>(&mut self, metric: &Metric<S>, labels: &[(&str, &str)], snapshot: &S) {
+        let mut series = Series {
+            text: self,
+            name: metric.name,
+            labels,
+        };
+        (metric.read)(snapshot, &mut series);
     }
 
     /// Declares a family. Declaring it again with the same kind changes nothing.
@@ -96,8 +147,8 @@ impl Exposition {
         self
     }
 
-    /// Adds the samples of a summary of times: quantiles, sum and count, in seconds. Quantiles 0 and 1 are
-    /// the least and the greatest value, as Go's own metrics have them.
+    /// Adds the samples of a summary: quantiles, sum and count. Recorded nanoseconds become seconds if the
+    /// name says seconds. Quantiles 0 and 1 are the least and the greatest value, as in Go's own metrics.
     ///
     /// # Panics
     ///
@@ -108,11 +159,11 @@ impl Exposition {
         labels: &[(&str, &str)],
         summary: &HistogramSummary,
     ) -> &mut Self {
-        self.scaled_summary(name, labels, summary, seconds)
+        self.quantiles(name, labels, Some(summary));
+        self.sum_and_count(name, labels, summary.sum(), summary.count)
     }
 
-    /// As [`Exposition::summary`], of values that are no times, such as bytes: they stay as they were
-    /// recorded.
+    /// As [`Exposition::summary`].
     ///
     /// # Panics
     ///
@@ -123,29 +174,17 @@ impl Exposition {
         labels: &[(&str, &str)],
         summary: &HistogramSummary,
     ) -> &mut Self {
-        self.scaled_summary(name, labels, summary, |value| value)
+        self.summary(name, labels, summary)
     }
 
-    fn scaled_summary(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        summary: &HistogramSummary,
-        scaled: fn(f64) -> f64,
-    ) -> &mut Self {
-        self.quantiles(name, labels, summary, scaled);
-        self.sample(&format!("{name}_sum"), labels, scaled(summary.sum() as f64));
-        self.sample(&format!("{name}_count"), labels, summary.count as f64)
-    }
-
-    /// The quantiles of a summary alone, whose sum and count are those of more than it.
+    /// The quantiles of a summary, whose sum and count may be those of more than it.
     pub(super) fn quantiles(
         &mut self,
         name: &str,
         labels: &[(&str, &str)],
-        summary: &HistogramSummary,
-        scaled: fn(f64) -> f64,
+        summary: Option<&HistogramSummary>,
     ) {
+        let Some(summary) = summary else { return };
         for (quantile, value) in [
             ("0", summary.min),
             ("0.5", summary.p50),
@@ -156,13 +195,24 @@ impl Exposition {
             ("0.999", summary.p999),
             ("1", summary.max),
         ] {
-            let mut with_quantile = labels.to_vec();
-            with_quantile.push(("quantile", quantile));
-            self.sample(name, &with_quantile, scaled(value as f64));
+            let labels = [labels, &[("quantile", quantile)]].concat();
+            self.sample(name, &labels, Unit::of(name).scaled(value));
         }
     }
 
-    /// What was declared so far, in the order of declaration; families without samples among them.
+    pub(super) fn sum_and_count(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        sum: u64,
+        count: u64,
+    ) -> &mut Self {
+        let sum = Unit::of(name).scaled(sum);
+        self.sample(&format!("{name}_sum"), labels, sum);
+        self.sample(&format!("{name}_count"), labels, count as f64)
+    }
+
+    /// The families declared so far, in the order of declaration, including those without samples.
     #[must_use]
     pub fn families(&self) -> &[Family] {
         &self.families
@@ -173,7 +223,7 @@ impl Exposition {
     pub fn finish(self) -> String {
         let mut text = String::new();
         for family in &self.families {
-            text::push_family(&mut text, family);
+            push_family(&mut text, family);
         }
         text
     }
@@ -182,4 +232,57 @@ impl Exposition {
 fn is_name(name: &str, colon_allowed: bool) -> bool {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || (colon_allowed && c == ':');
     name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
+}
+
+/// Adds a family and its samples in the text exposition format 0.0.4; nothing, if it has none.
+fn push_family(text: &mut String, family: &Family) {
+    if family.samples.is_empty() {
+        return;
+    }
+    text.push_str("# HELP ");
+    text.push_str(&family.name);
+    text.push(' ');
+    push_escaped(text, &family.help, false);
+    text.push_str("\n# TYPE ");
+    text.push_str(&family.name);
+    text.push(' ');
+    text.push_str(family.kind.as_str());
+    text.push('\n');
+    for sample in &family.samples {
+        push_sample(text, sample);
+    }
+}
+
+fn push_sample(text: &mut String, sample: &Sample) {
+    text.push_str(&sample.name);
+    for (index, (label, value)) in sample.labels.iter().enumerate() {
+        text.push(if index == 0 { '{' } else { ',' });
+        text.push_str(label);
+        text.push_str("=\"");
+        push_escaped(text, value, true);
+        text.push('"');
+    }
+    if !sample.labels.is_empty() {
+        text.push('}');
+    }
+    text.push(' ');
+    if sample.value.is_infinite() {
+        text.push_str(if sample.value > 0.0 { "+Inf" } else { "-Inf" });
+    } else {
+        // Rust writes the shortest digits that read back as the same value, and NaN as "NaN".
+        write!(text, "{}", sample.value).expect("writing to a String cannot fail");
+    }
+    text.push('\n');
+}
+
+/// A quote is escaped in label values only: in help, `\"` would be read as two characters.
+fn push_escaped(text: &mut String, raw: &str, quotes: bool) {
+    for character in raw.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '"' if quotes => text.push_str("\\\""),
+            _ => text.push(character),
+        }
+    }
 }

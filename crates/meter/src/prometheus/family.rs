@@ -45,12 +45,63 @@ pub struct Family {
 }
 
 impl Family {
+    /// The unit of its values.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        Unit::of(&self.name)
+    }
+
     /// Whether a sample of this name belongs here.
     pub(super) fn takes(&self, sample: &str) -> bool {
         match sample.strip_prefix(self.name.as_str()) {
             Some("") => true,
             Some("_sum" | "_count") => self.kind == FamilyKind::Summary,
             _ => false,
+        }
+    }
+}
+
+/// The unit of a family's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// The name ends in `_seconds`, or `_seconds_total`.
+    Seconds,
+    /// The name ends in `_bytes`, or `_bytes_total`.
+    Bytes,
+    /// The name ends in `_ratio`.
+    Ratio,
+    /// The name ends in nothing of these: things are counted.
+    Count,
+}
+
+impl Unit {
+    /// The unit as UCUM writes it, which is what OpenTelemetry wants; empty for a count of things.
+    #[must_use]
+    pub const fn ucum(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Bytes => "By",
+            Self::Ratio => "1",
+            Self::Count => "",
+        }
+    }
+
+    /// The unit that a metric's name says.
+    pub(super) fn of(name: &str) -> Self {
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        match name.rsplit('_').next() {
+            Some("seconds") => Self::Seconds,
+            Some("bytes") => Self::Bytes,
+            Some("ratio") => Self::Ratio,
+            _ => Self::Count,
+        }
+    }
+
+    /// A recorded number in this unit: times are recorded in nanoseconds.
+    pub(super) fn scaled(self, value: u64) -> f64 {
+        match self {
+            Self::Seconds => value as f64 / 1e9,
+            _ => value as f64,
         }
     }
 }

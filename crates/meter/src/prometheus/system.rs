@@ -1,62 +1,319 @@
-//! The families of the system as a whole.
+//! The metrics of a system: workers, scheduler, poller, actors by type, named actors, groups.
 
-use super::{Exposition, FamilyKind, seconds};
-use crate::snapshot::SystemSnapshot;
+use std::collections::HashMap;
 
-pub(super) fn render(text: &mut Exposition, snapshot: &SystemSnapshot) {
-    use FamilyKind::{Counter, Gauge};
-    let name = "freeboard_system_info";
-    text.family(name, Gauge, "The system's name; always 1.");
-    text.sample(name, &[("system", &snapshot.name)], 1.0);
-    let uptime_seconds = seconds(snapshot.uptime_ns as f64);
-    for (name, kind, help, value) in [
-        (
-            "freeboard_uptime_seconds",
-            Gauge,
-            "Time since the system was built.",
-            uptime_seconds,
-        ),
-        (
-            "freeboard_injector_depth",
-            Gauge,
-            "Runnable actors in the global queue.",
-            snapshot.scheduler.injector_depth as f64,
-        ),
-        (
-            "freeboard_actors_alive",
-            Gauge,
-            "Actors alive now.",
-            snapshot.actors_alive as f64,
-        ),
-        (
-            "freeboard_actors_spawned_total",
-            Counter,
-            "Actors ever spawned.",
-            snapshot.actors_spawned as f64,
-        ),
-        (
-            "freeboard_actors_ended_total",
-            Counter,
-            "Actors that have ended.",
-            snapshot.actors_ended as f64,
-        ),
-        (
-            "freeboard_actors_restarted_total",
-            Counter,
-            "Restarts of actors.",
-            snapshot.actors_restarted as f64,
-        ),
-    ] {
-        text.family(name, kind, help);
-        text.sample(name, &[], value);
-    }
-    let name = "freeboard_dead_letters_total";
-    text.family(
-        name,
-        Counter,
-        "Messages not handled to their end, by reason.",
+use super::Exposition;
+use crate::{
+    by_type::{TypeLaneSnapshot, TypeSnapshot, by_type},
+    group::{GroupSnapshot, MemberSnapshot},
+    metrics,
+    poller::{LooksSnapshot, PollerSnapshot},
+    scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
+    snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot},
+};
+
+/// The most actors that have series of their own: of those with a name, the oldest.
+pub const ACTOR_SERIES_MAX: usize = 200;
+
+/// The most groups that have series: the first of them.
+pub const GROUP_SERIES_MAX: usize = 200;
+
+/// The most members of all groups together that have series of their own: those of the first groups. The
+/// series of a group include all of its members.
+pub const MEMBER_SERIES_MAX: usize = 1_000;
+
+metrics! {
+    const SYSTEM: SystemSnapshot;
+    gauge "freeboard_system_info" by "system" = |it| [(&it.name, 1_u64)], "The system's name; always 1.";
+    gauge "freeboard_uptime_seconds" = |it| it.uptime_ns, "Time since the system was built.";
+    gauge "freeboard_injector_depth" = |it| it.scheduler.injector_depth,
+        "Runnable actors in the global queue.";
+    gauge "freeboard_actors_alive" = |it| it.actors_alive, "Actors alive now.";
+    counter "freeboard_actors_spawned_total" = |it| it.actors_spawned, "Actors ever spawned.";
+    counter "freeboard_actors_ended_total" = |it| it.actors_ended, "Actors that have terminated.";
+    counter "freeboard_actors_restarted_total" = |it| it.actors_restarted, "Restarts of actors.";
+    counter "freeboard_dead_letters_total" by "reason" = |it| reasons(&it.dead_letters),
+        "Messages not handled to their end, by reason.";
+}
+
+metrics! {
+    const WORKER: WorkerSnapshot;
+    gauge "freeboard_worker_online" = |it| it.is_online(), "Whether the worker is online: 1 or 0.";
+    gauge "freeboard_worker_queue_depth" = |it| it.queue_depth,
+        "Runnable actors in the worker's own queue.";
+    counter "freeboard_worker_runs_total" = |it| it.runs, "Runs of an actor.";
+    counter "freeboard_worker_steals_total" = |it| it.steals,
+        "Times the worker took work from another.";
+    counter "freeboard_worker_wakes_total" = |it| it.wakes, "Times the worker woke another.";
+    counter "freeboard_worker_parks_total" = |it| it.parks, "Times the worker went to sleep.";
+    counter "freeboard_worker_budget_expiries_total" = |it| it.budget_expiries,
+        "Runs that ended because the budget was spent.";
+    counter "freeboard_worker_state_seconds_total" by "state" = |it| {
+        WorkerState::ALL.map(|state| (state.name(), it.times.of(state)))
+    }, "Wall time of the worker, by state.";
+}
+
+metrics! {
+    const SCHEDULER: SchedulerSnapshot;
+    gauge "freeboard_workers_online" = |it| it.workers_online, "Workers online.";
+    gauge "freeboard_worker_threads" = |it| it.threads,
+        "Worker threads, including spare and displaced ones.";
+    gauge "freeboard_worker_threads_spare" = |it| it.threads_spare,
+        "Parked threads that can replace a blocked worker's thread.";
+    gauge "freeboard_worker_threads_displaced" = |it| it.threads_displaced,
+        "Threads in a run whose worker slot was given to a spare thread.";
+    gauge "freeboard_worker_threads_limit" = |it| it.threads_max,
+        "The maximum number of worker threads.";
+    counter "freeboard_forced_wakes_total" = |it| it.forced_wakes, "Times the monitor woke a worker.";
+    counter "freeboard_rescues_total" = |it| it.rescues,
+        "Times a blocked worker's slot was given to a spare thread.";
+    counter "freeboard_reliefs_total" = |it| it.reliefs,
+        "Times a spare thread was added because all workers computed for long.";
+    counter "freeboard_rescued_actors_total" = |it| it.rescued_tasks,
+        "Runnable actors taken from the queues of stuck workers.";
+    counter "freeboard_blocking_calls_total" = |it| it.blocking_calls,
+        "Calls that were announced as blocking.";
+    counter "freeboard_spares_exhausted_total" = |it| it.spares_exhausted,
+        "Times all allowed threads were in use.";
+    gauge "freeboard_scheduler_all_blocked" = |it| !it.all_blocked.is_empty(),
+        "Whether all threads are blocked while actors wait: 1 or 0.";
+    counter "freeboard_collapses_total" = |it| it.collapses,
+        "Times workers slept while there was work for them.";
+    gauge "freeboard_collapse_detect_max_seconds" = |it| it.collapse_detect_ns_max,
+        "The longest time until a collapse was detected.";
+    counter "freeboard_wasted_core_seconds_total" = |it| it.wasted_core_ns,
+        "Time that workers slept while there was work for them.";
+    counter "freeboard_long_runs_total" = |it| it.long_runs,
+        "Runs that were longer than the threshold.";
+    counter "freeboard_long_runs_unreported_total" = |it| it.long_runs_unreported,
+        "Long runs that were counted but not reported.";
+    summary "freeboard_rescue_delay_seconds" = |it| it.rescue_delay.as_ref(),
+        "From the start of a blocked run until a spare thread worked in its slot.";
+}
+
+metrics! {
+    const POLLER_INFO: PollerSnapshot;
+    gauge "freeboard_poller_info" by "policy" = |it| [(&it.policy, 1_u64)],
+        "When busy workers poll; always 1.";
+}
+
+metrics! {
+    const POLLS: LooksSnapshot;
+    counter "freeboard_poller_attempts_total" = |it| it.attempts, "Attempted polls.";
+    counter "freeboard_poller_looks_nonwaiting_total" = |it| it.nonwait, "Polls without waiting.";
+    counter "freeboard_poller_looks_waiting_total" = |it| it.wait, "Polls that waited.";
+    counter "freeboard_poller_looks_won_total" = |it| it.won(), "Polls that found events.";
+    counter "freeboard_poller_events_total" = |it| it.events, "Events that polls found.";
+}
+
+metrics! {
+    const POLLER: PollerSnapshot;
+    gauge "freeboard_poller_sources" = |it| it.sources, "Registered sockets.";
+    gauge "freeboard_poller_outstanding" = |it| it.outstanding,
+        "Actors that were woken for their sockets and have not run yet.";
+    counter "freeboard_poller_runs_total" = |it| it.runs, "Runs of actors for their sockets.";
+    gauge "freeboard_poller_gap_max_seconds" = |it| it.gap_max_ns,
+        "The longest time between two polls while sockets were registered.";
+    counter "freeboard_poller_wakes_total" = |it| it.wakes,
+        "Times that a waiting poll was woken because there was work.";
+    counter "freeboard_poller_accepts_total" = |it| it.accepts, "Accepted connections.";
+    counter "freeboard_poller_agains_total" = |it| it.agains,
+        "Reads and writes that would have blocked.";
+    summary "freeboard_poller_events_per_look" = |it| &it.events_per_look,
+        "Events per poll, of polls that found any.";
+    summary "freeboard_poller_readiness_to_run_seconds" = |it| &it.readiness_to_run,
+        "From the poll that found a socket ready to the run of its actor.";
+}
+
+metrics! {
+    const TYPE: TypeSnapshot;
+    gauge "freeboard_type_actors" = |it| it.alive, "Actors of the type alive now.";
+    counter "freeboard_type_actors_ended_total" = |it| it.ended,
+        "Actors of the type that have terminated.";
+    counter "freeboard_type_restarts_total" = |it| it.restarts, "Restarts of actors of the type.";
+    summary "freeboard_type_handling_seconds" = |it| &it.handling,
+        "Time that handlers took, of one message in 128; quantiles of the type's slowest actor.";
+}
+
+metrics! {
+    const TYPE_LANE: TypeLaneSnapshot;
+    gauge "freeboard_type_mailbox_depth" = |it| it.depth,
+        "Messages in the lanes of all actors of the type now.";
+    gauge "freeboard_type_mailbox_depth_max" = |it| it.depth_max,
+        "Messages in the fullest lane of an actor of the type now.";
+    counter "freeboard_type_messages_accepted_total" = |it| it.accepted,
+        "Messages that the lanes of all actors of the type have accepted.";
+    counter "freeboard_type_messages_handled_total" = |it| it.handled,
+        "Messages of all actors of the type that were handled.";
+    counter "freeboard_type_messages_shed_total" by "reason" = |it| reasons(&it.shed),
+        "Messages for actors of the type that were not handled, by reason.";
+    summary "freeboard_type_time_in_queue_seconds" = |it| &it.time_in_queue,
+        "Time that messages waited, of one in 128; quantiles of the type's slowest actor.";
+}
+
+metrics! {
+    const ACTOR: ActorSnapshot;
+    gauge "freeboard_actor_info" by "actor_type" = |it| [(&it.actor_type, 1_u64)],
+        "The actor's type; always 1.";
+    counter "freeboard_actor_restarts_total" = |it| it.restarts, "Restarts of the actor.";
+    summary "freeboard_actor_handling_seconds" = |it| it.handling.as_ref(),
+        "Time that handlers took, of one message in 128.";
+}
+
+metrics! {
+    const ACTOR_LANE: LaneSnapshot;
+    gauge "freeboard_actor_mailbox_bound" = |it| it.bound, "The most messages the lane holds.";
+    gauge "freeboard_actor_mailbox_depth" = |it| it.depth, "Messages in the lane now.";
+    gauge "freeboard_actor_mailbox_high_water" = |it| it.high_water,
+        "The most messages the lane has held.";
+    counter "freeboard_actor_messages_accepted_total" = |it| it.accepted,
+        "Messages the lane has accepted.";
+    counter "freeboard_actor_messages_handled_total" = |it| it.handled,
+        "Messages of the lane that were handled.";
+    counter "freeboard_actor_messages_shed_total" by "reason" = |it| reasons(&it.shed),
+        "Messages of the lane that were not handled, by reason.";
+    summary "freeboard_actor_time_in_queue_seconds" = |it| it.time_in_queue.as_ref(),
+        "Time that messages waited in the lane, of one in 128.";
+}
+
+metrics! {
+    const GROUP: GroupSnapshot;
+    gauge "freeboard_group_info" by "router" = |it| [(&it.router, 1_u64)],
+        "The group's router; always 1.";
+    gauge "freeboard_group_skew_ratio" = |it| it.skew,
+        "The most messages routed to one member over the mean of all members.";
+    counter "freeboard_group_messages_routed_total" = |it| sum(it, |member| member.routed),
+        "Messages that the router chose a member for.";
+    counter "freeboard_group_messages_redirected_total" = |it| sum(it, |member| member.redirected),
+        "Messages that another member got than was chosen, because that one had terminated.";
+    counter "freeboard_group_messages_taken_over_total" = |it| sum(it, |member| member.taken_over),
+        "Messages that members got in place of terminated ones.";
+    counter "freeboard_group_messages_refused_total" = |it| sum(it, |member| member.refused),
+        "Messages that came back from members.";
+}
+
+metrics! {
+    const MEMBER: MemberSnapshot;
+    counter "freeboard_group_member_messages_routed_total" = |it| it.routed,
+        "Messages that the router chose the member for.";
+    counter "freeboard_group_member_messages_redirected_total" = |it| it.redirected,
+        "Messages routed to the member that another one got, because it had terminated.";
+    counter "freeboard_group_member_messages_taken_over_total" = |it| it.taken_over,
+        "Messages that the member got in place of terminated ones.";
+    counter "freeboard_group_member_messages_refused_total" = |it| it.refused,
+        "Messages that came back from the member.";
+}
+
+/// The families of a system, to which others can be added before the text is made of them.
+///
+/// ```
+/// let snapshot = freeboard_meter::SystemSnapshot { actors_alive: 3, ..Default::default() };
+/// let families = freeboard_meter::families(&snapshot);
+/// let mut found = families.families().iter();
+/// let alive = found.find(|family| family.name == "freeboard_actors_alive").unwrap();
+/// assert_eq!(alive.samples[0].value, 3.0);
+/// ```
+#[must_use]
+pub fn families(snapshot: &SystemSnapshot) -> Exposition {
+    let mut text = Exposition::new();
+    text.metrics(SYSTEM, &[], snapshot);
+    let workers = snapshot.workers.iter();
+    text.series(
+        WORKER,
+        workers.map(|it| ([("worker", it.index.to_string())], it)),
     );
-    for letters in &snapshot.dead_letters {
-        text.sample(name, &[("reason", &letters.reason)], letters.count as f64);
+    text.metrics(SCHEDULER, &[], &snapshot.scheduler);
+    if let Some(poller) = &snapshot.poller {
+        add_poller(&mut text, poller);
     }
+    let types = by_type(snapshot);
+    let of_type = |it: &TypeSnapshot| ("actor_type", it.actor_type.clone());
+    text.series(TYPE, types.iter().map(|it| ([of_type(it)], it)));
+    let lanes = types.iter().flat_map(|it| {
+        let lanes = it.lanes.iter();
+        lanes.map(move |lane| ([of_type(it), ("lane", lane.lane.to_string())], lane))
+    });
+    text.series(TYPE_LANE, lanes);
+    add_named_actors(&mut text, &snapshot.actors);
+    add_groups(&mut text, &snapshot.groups);
+    text
+}
+
+fn add_poller(text: &mut Exposition, poller: &PollerSnapshot) {
+    text.metrics(POLLER_INFO, &[], poller);
+    let workers = poller.workers.iter().enumerate();
+    let workers = workers.map(|(index, polls)| (index.to_string(), polls));
+    let others = [
+        ("monitor".to_owned(), &poller.monitor),
+        ("dedicated".to_owned(), &poller.dedicated),
+    ];
+    let all = workers.chain(others);
+    text.series(POLLS, all.map(|(of, polls)| ([("looker", of)], polls)));
+    text.metrics(POLLER, &[], poller);
+}
+
+/// Actors with a name, the oldest first. A terminated actor may still be present beside its successor of the
+/// same name: the later of the two is shown.
+fn add_named_actors(text: &mut Exposition, actors: &[ActorSnapshot]) {
+    let mut latest: HashMap<&str, &ActorSnapshot> = HashMap::new();
+    for actor in actors {
+        if let Some(name) = &actor.name {
+            let known = latest.entry(name).or_insert(actor);
+            if actor.id > known.id {
+                *known = actor;
+            }
+        }
+    }
+    let mut named: Vec<_> = latest.into_iter().collect();
+    named.sort_unstable_by_key(|(name, actor)| (actor.id, *name));
+    named.truncate(ACTOR_SERIES_MAX);
+    text.series(
+        ACTOR,
+        named
+            .iter()
+            .map(|&(name, actor)| ([("actor", name)], actor)),
+    );
+    let lanes = named.iter().flat_map(|(name, actor)| {
+        let lanes = actor.lanes.iter();
+        lanes.map(move |lane| {
+            let labels = [
+                ("actor", (*name).to_owned()),
+                ("lane", lane.lane.to_string()),
+            ];
+            (labels, lane)
+        })
+    });
+    text.series(ACTOR_LANE, lanes);
+}
+
+fn add_groups(text: &mut Exposition, groups: &[GroupSnapshot]) {
+    metrics! {
+        const GROUPS: [GroupSnapshot];
+        gauge "freeboard_groups" = |it| it.len() as u64, "Groups of actors.";
+    }
+    text.metrics(GROUPS, &[], groups);
+    // The id distinguishes groups without a name, which are shown under the type of their members.
+    let labels = |it: &GroupSnapshot| {
+        let name = it.name.as_ref().unwrap_or(&it.actor_type);
+        [("group_id", it.id.to_string()), ("group", name.clone())]
+    };
+    let groups = groups.iter().take(GROUP_SERIES_MAX);
+    text.series(GROUP, groups.clone().map(|it| (labels(it), it)));
+    let members = groups.flat_map(|it| {
+        let members = it.members.iter().enumerate();
+        members.map(move |(index, member)| {
+            let [id, group] = labels(it);
+            ([id, group, ("member", index.to_string())], member)
+        })
+    });
+    text.series(MEMBER, members.take(MEMBER_SERIES_MAX));
+}
+
+fn reasons(counts: &[ReasonCount]) -> impl Iterator<Item = (&String, u64)> {
+    counts.iter().map(|it| (&it.reason, it.count))
+}
+
+fn sum(group: &GroupSnapshot, count: fn(&MemberSnapshot) -> u64) -> u64 {
+    let counts = group.members.iter().map(count);
+    counts.fold(0, u64::saturating_add)
 }

@@ -6,7 +6,7 @@
 
 #![no_main]
 
-#[path = "../../tests/reading/mod.rs"]
+#[path = "../../tests/it/reading.rs"]
 mod reading;
 
 use libfuzzer_sys::fuzz_target;

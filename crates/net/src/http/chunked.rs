@@ -1,29 +1,29 @@
-//! The chunked transfer coding, taken apart (RFC 9112, 7.1).
+//! Decoder of the chunked transfer coding (RFC 9112, 7.1).
 
 use bytes::{Buf, BytesMut};
 use http::{HeaderName, HeaderValue};
 
-use super::refusal::Refusal;
+use super::request_reader::Refusal;
 
-/// The longest line of a chunk's size, with its extensions, or of a trailer, in bytes.
+/// The longest line of a chunk size with its extensions, or of a trailer, in bytes.
 const LINE_BYTES_MAX: usize = 1_024;
 /// The most bytes of trailers.
 const TRAILERS_BYTES_MAX: usize = 16 << 10;
 
-/// Where in a chunked body the reader is.
+/// The state of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     Size,
     /// So many bytes of the chunk are missing.
     Data(usize),
-    /// The end of line behind a chunk.
+    /// The line end after a chunk.
     DataEnd,
-    /// Trailers, of which so many bytes have come.
+    /// Trailers, of which so many bytes were read.
     Trailers(usize),
 }
 
 impl Chunked {
-    /// Moves what has come of the body from `inbox` to `body`. `true` when it is whole.
+    /// Moves body bytes from `inbox` to `body`. `true` once the body is complete.
     pub(super) fn advance(
         &mut self,
         inbox: &mut BytesMut,
@@ -84,7 +84,7 @@ impl Chunked {
     }
 }
 
-/// A line without its end, which must be CR LF; `None` if it has not come whole.
+/// A line without its CR LF; `None` if it is incomplete.
 fn take_line(inbox: &mut BytesMut) -> Result<Option<BytesMut>, Refusal> {
     let shown = &inbox[..inbox.len().min(LINE_BYTES_MAX)];
     let Some(end) = shown.iter().position(|&byte| byte == b'\n') else {
@@ -104,7 +104,7 @@ fn take_line(inbox: &mut BytesMut) -> Result<Option<BytesMut>, Refusal> {
     }
 }
 
-/// Whether it is a header field, `name: value`.
+/// Whether the line is a header field, `name: value`.
 fn is_field(line: &[u8]) -> bool {
     let colon = line.iter().position(|&byte| byte == b':');
     colon.is_some_and(|colon| {
@@ -129,6 +129,6 @@ fn size(line: &[u8]) -> Result<usize, Refusal> {
     if !is_hex {
         return Err(Refusal::Malformed("a chunk's size"));
     }
-    // All digits: what does not parse is too large for any limit.
+    // All are digits: a number that does not parse exceeds every limit.
     Ok(usize::from_str_radix(text, 16).unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! One connection of a server, as an actor.
+//! One HTTP connection as an actor.
 //!
 //! ```text
 //!   ready ──▶ read ──▶ RequestReader ──▶ handler ──▶ Outgoing ──▶ write
@@ -12,83 +12,71 @@ use std::{
     sync::Arc,
 };
 
-use crate::poller::{Poller, mio::net::TcpStream};
+use crate::poller::mio::net::TcpStream;
 use bytes::BytesMut;
-use freeboard_actor::{Actor, Context, Handler as Handles};
+use freeboard_actor::{Actor, Context, Handler};
 use http::{Response, StatusCode};
 
 use super::{
-    answer::{self, Rest},
-    body::Body,
-    gauges::Gauges,
-    handler::{Call, Handler, Reply, plain},
-    limits::Limits,
-    refusal::Refusal,
-    request_reader::{Incoming, Manner, RequestReader, Step},
+    handler::{Body, Call, HttpHandler, Reply, plain},
+    request_reader::{Framing, Incoming, Refusal, RequestReader, Step},
+    response::{self, RemainingBody},
+    server::ServerShared,
 };
 use crate::{
     deadline::Deadline,
-    tcp::{Arrived, LINGER_TIME, Linger, Lingered, Outgoing, Place, Socket},
+    tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket},
 };
 
-/// Steps of one run, so that others have their turn.
+/// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: usize = 64;
 
-/// What all connections of a server have in common.
+/// The response of an actor, sent to the connection.
 #[derive(Debug)]
-pub(super) struct Common {
-    pub(super) handler: Handler,
-    pub(super) limits: Limits,
-    pub(super) poller: Poller,
-    pub(super) gauges: Gauges,
-}
-
-/// An answer on its way back from an actor.
-#[derive(Debug)]
-pub struct Answer {
+pub(super) struct HandlerResponse {
     pub(super) number: u64,
-    pub(super) answer: Response<Body>,
+    pub(super) response: Response<Body>,
 }
 
-/// Where the connection is.
+/// The state of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// Requests are read.
+    /// Reads requests.
     Open,
-    /// A request is with an actor.
-    Asked { number: u64, manner: Manner },
-    /// What is written is the last.
+    /// An actor handles a request.
+    Handling { number: u64, framing: Framing },
+    /// Writes the rest, then closes.
     Closing,
-    /// All is written; what still comes is thrown away.
+    /// Everything is written; incoming bytes are discarded.
     Lingering(Linger),
 }
 
 /// One connection of a server.
-pub struct HttpConnection {
-    /// Until it has started.
+pub(super) struct HttpConnection {
+    /// Taken when the actor starts.
     stream: Option<TcpStream>,
     socket: Option<Socket>,
-    common: Arc<Common>,
+    shared: Arc<ServerShared>,
     reader: RequestReader,
     inbox: BytesMut,
     outgoing: Outgoing,
     phase: Phase,
-    /// What is left of an answer in pieces.
-    rest: Option<Rest>,
-    /// Whether another request may follow the present answer.
+    /// The rest of a streamed response.
+    rest: Option<RemainingBody>,
+    /// Whether another request may follow the current response.
     keeps_alive: bool,
-    /// Whether the connection ends with its next answer.
+    /// Whether the connection closes after its next response.
     is_draining: bool,
     is_refused: bool,
     asked: u64,
     deadline: Deadline,
     waits_for: Wait,
-    /// Whether a request was taken, or the peer has read something, since the deadline was set.
+    /// Whether a request was handled or the peer read bytes since the deadline was set.
     has_advanced: bool,
-    place: Place,
+    guard: ConnectionGuard,
 }
 
-/// What a deadline is for.
+/// The purpose of the current deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Request,
@@ -99,8 +87,8 @@ enum Wait {
     Linger,
 }
 
-/// The connection is over.
-struct Over;
+/// The connection is closed.
+struct Closed;
 
 impl std::fmt::Debug for HttpConnection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -112,12 +100,16 @@ impl std::fmt::Debug for HttpConnection {
 }
 
 impl HttpConnection {
-    pub(super) fn new(stream: TcpStream, place: Place, common: Arc<Common>) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        guard: ConnectionGuard,
+        shared: Arc<ServerShared>,
+    ) -> Self {
         Self {
             stream: Some(stream),
             socket: None,
-            reader: RequestReader::new(common.limits),
-            common,
+            reader: RequestReader::new(shared.limits),
+            shared,
             inbox: BytesMut::new(),
             outgoing: Outgoing::new(),
             phase: Phase::Open,
@@ -129,7 +121,7 @@ impl HttpConnection {
             deadline: Deadline::default(),
             waits_for: Wait::Request,
             has_advanced: true,
-            place,
+            guard,
         }
     }
 
@@ -140,10 +132,10 @@ impl HttpConnection {
         }
     }
 
-    /// The listener drains: an idle connection ends now, another one with its answer.
+    /// The listener drains: an idle connection closes now, any other after its response.
     fn drain(&mut self, cx: &mut Context<Self>) {
         self.is_draining = true;
-        self.look_again();
+        self.assume_readable();
         self.run(cx);
     }
 
@@ -152,44 +144,44 @@ impl HttpConnection {
             return;
         }
         let is_late = !matches!(self.waits_for, Wait::Request | Wait::Linger);
-        self.common.gauges.timed_out.add(u64::from(is_late));
+        self.shared.counters.timed_out.add(u64::from(is_late));
         if matches!(self.waits_for, Wait::Head | Wait::Body) && self.outgoing.is_empty() {
             self.refuse(Refusal::TimedOut);
             return self.run(cx);
         }
-        self.over(cx);
+        self.close(cx);
     }
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
             Ok(()) => self.wait(cx),
-            Err(Over) => self.over(cx),
+            Err(Closed) => self.close(cx),
         }
     }
 
-    /// It can go on no further for now.
+    /// No progress is possible now.
     fn wait(&mut self, cx: &mut Context<Self>) {
         if self.socket.as_mut().is_some_and(|it| it.wait().is_err()) {
-            self.common.gauges.broken.add(1);
-            return self.over(cx);
+            self.shared.counters.broken.add(1);
+            return self.close(cx);
         }
-        self.watch_time(cx);
+        self.set_deadline(cx);
     }
 
-    fn over(&mut self, cx: &mut Context<Self>) {
-        // Closed at once, not when the actor is taken away.
+    fn close(&mut self, cx: &mut Context<Self>) {
+        // Closes the socket now, not when the actor is dropped.
         self.socket = None;
         cx.stop();
     }
 
-    /// Goes on as far as it can without waiting.
-    fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Over> {
+    /// Makes all progress possible without waiting.
+    fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Closed> {
         for _ in 0..STEPS_MAX {
             let may_go_on = match self.phase {
                 Phase::Open => self.step_open(cx)?,
-                Phase::Asked { .. } => {
+                Phase::Handling { .. } => {
                     self.flush()?;
-                    self.see_whether_gone()?;
+                    self.check_still_connected()?;
                     false
                 }
                 Phase::Closing => self.step_closing()?,
@@ -203,32 +195,32 @@ impl HttpConnection {
         Ok(())
     }
 
-    fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
+    fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Closed> {
         if self.rest.is_some() {
-            return self.answer_on();
+            return self.continue_response();
         }
         if !self.keeps_alive {
             self.phase = Phase::Closing;
             return Ok(true);
         }
-        if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
+        if self.outgoing.len() >= self.shared.limits.write_bytes && !self.flush()? {
             return Ok(false);
         }
         match self.reader.next(&mut self.inbox) {
-            Ok(Step::Request(incoming)) => self.take(*incoming, cx),
+            Ok(Step::Request(incoming)) => self.handle_request(*incoming, cx),
             Ok(Step::Continue) => {
-                self.queue(answer::go_on);
+                self.queue(response::write_continue);
                 self.flush()?;
             }
-            Ok(Step::More) => return self.fetch(),
+            Ok(Step::More) => return self.read_more(),
             Err(refusal) => self.refuse(refusal),
         }
         Ok(true)
     }
 
-    /// Writes one more piece of an answer. `false` while the peer must read first.
-    fn answer_on(&mut self) -> Result<bool, Over> {
-        if self.outgoing.len() >= self.common.limits.write_bytes && !self.flush()? {
+    /// Writes one more piece of a streamed response. `false` while the peer must read first.
+    fn continue_response(&mut self) -> Result<bool, Closed> {
+        if self.outgoing.len() >= self.shared.limits.write_bytes && !self.flush()? {
             return Ok(false);
         }
         if let Some(mut rest) = self.rest.take()
@@ -239,26 +231,26 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Has something written, and counts it.
+    /// Queues output and counts its bytes.
     fn queue<T>(&mut self, write: impl FnOnce(&mut Outgoing) -> T) -> T {
         let before = self.outgoing.len();
         let written = write(&mut self.outgoing);
         let queued = self.outgoing.len() - before;
-        self.common.gauges.bytes_queued.add(queued as u64);
+        self.shared.counters.bytes_queued.add(queued as u64);
         written
     }
 
-    /// Reads more, once everything is written. Whether anything came.
-    fn fetch(&mut self) -> Result<bool, Over> {
+    /// Reads more once everything is written. Whether progress was made.
+    fn read_more(&mut self) -> Result<bool, Closed> {
         let is_between = !self.reader.has_begun(&self.inbox);
-        let socket = self.socket.as_mut().ok_or(Over)?;
-        // A drain ends it only once what has come is read: it may be a request.
+        let socket = self.socket.as_mut().ok_or(Closed)?;
+        // A drain closes the connection only after all received bytes are parsed: they may be a request.
         if !socket.is_readable() {
             self.flush()?;
             let is_ended = self.socket.as_ref().is_none_or(Socket::is_ended);
             if is_ended || self.is_draining && is_between {
                 if !is_between {
-                    self.common.gauges.broken.add(1);
+                    self.shared.counters.broken.add(1);
                 }
                 self.phase = Phase::Closing;
                 return Ok(true);
@@ -272,134 +264,135 @@ impl HttpConnection {
         let inbox = &mut self.inbox;
         let room = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
         let read = socket.read(room.max(1), |bytes| inbox.extend_from_slice(bytes));
-        match self.noted(read)? {
-            Arrived::Bytes(count) => self.common.gauges.bytes_read.add(count as u64),
+        match self.check(read)? {
+            Arrived::Bytes(count) => self.shared.counters.bytes_read.add(count as u64),
             Arrived::End | Arrived::Nothing => {}
         }
         Ok(true)
     }
 
-    fn take(&mut self, incoming: Incoming, cx: &mut Context<Self>) {
-        self.common.gauges.requests.add(1);
+    fn handle_request(&mut self, incoming: Incoming, cx: &mut Context<Self>) {
+        self.shared.counters.requests.add(1);
         self.has_advanced = true;
-        let manner = incoming.manner;
-        match &self.common.handler {
-            Handler::Function(function) => {
-                let answer = catch_unwind(AssertUnwindSafe(|| function(incoming.request)));
-                let answer = answer.unwrap_or_else(|_| {
-                    self.common.gauges.panics.add(1);
+        let framing = incoming.framing;
+        match &self.shared.handler {
+            HttpHandler::Function(function) => {
+                let response = catch_unwind(AssertUnwindSafe(|| function(incoming.request)));
+                let response = response.unwrap_or_else(|_| {
+                    self.shared.counters.panics.add(1);
                     plain(StatusCode::INTERNAL_SERVER_ERROR)
                 });
-                self.begin(answer, manner);
+                self.begin(response, framing);
             }
-            Handler::Actor(actor) => {
+            HttpHandler::Actor(actor) => {
                 self.asked += 1;
                 let number = self.asked;
                 let call = Call {
                     request: incoming.request,
                     reply: Reply::new(cx.actor_ref(), number),
                 };
-                self.phase = Phase::Asked { number, manner };
+                self.phase = Phase::Handling { number, framing };
                 if let Err(error) = actor.try_tell(call) {
-                    // Full or gone: said at once, and not by the reply that is dropped here.
+                    // The actor's lane is full or the actor has terminated: respond now, not when the reply is
+                    // dropped.
                     error.into_inner().reply.forget();
                     self.phase = Phase::Open;
-                    self.begin(plain(StatusCode::SERVICE_UNAVAILABLE), manner);
+                    self.begin(plain(StatusCode::SERVICE_UNAVAILABLE), framing);
                 }
             }
         }
     }
 
-    fn begin(&mut self, answer: Response<Body>, manner: Manner) {
-        self.common.gauges.answers.add(1);
-        if self.is_draining && manner.keeps_alive {
-            // The peer does not know yet that this is the last, and may be sending the next request.
-            self.look_again();
+    fn begin(&mut self, response: Response<Body>, framing: Framing) {
+        self.shared.counters.answers.add(1);
+        if self.is_draining && framing.keeps_alive {
+            // The peer does not know yet that this response is the last, and may be sending a request.
+            self.assume_readable();
         }
-        let manner = Manner {
-            keeps_alive: manner.keeps_alive && !self.is_draining,
-            ..manner
+        let framing = Framing {
+            keeps_alive: framing.keeps_alive && !self.is_draining,
+            ..framing
         };
-        let begun = self.queue(|outgoing| answer::begin(answer, manner, outgoing));
+        let begun = self.queue(|outgoing| response::begin(response, framing, outgoing));
         self.keeps_alive = begun.keeps_alive;
         self.rest = begun.rest;
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        self.common.gauges.refused.add(1);
+        self.shared.counters.refused.add(1);
         let is_head = self.reader.is_head(&self.inbox);
-        self.queue(|outgoing| answer::refuse(refusal, is_head, outgoing));
+        self.queue(|outgoing| response::refuse(refusal, is_head, outgoing));
         self.phase = Phase::Closing;
         self.is_refused = true;
     }
 
-    fn step_closing(&mut self) -> Result<bool, Over> {
+    fn step_closing(&mut self) -> Result<bool, Closed> {
         if !self.flush()? {
             return Ok(false);
         }
-        let socket = self.socket.as_ref().ok_or(Over)?;
-        // Closed with something unread it would be reset, and what the peer has not read yet be lost.
+        let socket = self.socket.as_ref().ok_or(Closed)?;
+        // If it were closed with unread bytes, the kernel would reset it, and the peer could lose the response.
         let is_unread = self.is_refused || !self.inbox.is_empty() || socket.is_readable();
         if !is_unread || socket.is_ended() || socket.end().is_err() {
-            return Err(Over);
+            return Err(Closed);
         }
         self.inbox = BytesMut::new();
         self.phase = Phase::Lingering(Linger::new());
         Ok(true)
     }
 
-    fn step_lingering(&mut self) -> Result<bool, Over> {
+    fn step_lingering(&mut self) -> Result<bool, Closed> {
         let (Phase::Lingering(linger), Some(socket)) = (&mut self.phase, &mut self.socket) else {
-            return Err(Over);
+            return Err(Closed);
         };
         match linger.step(socket) {
             Lingered::More => Ok(true),
             Lingered::Nothing => Ok(false),
-            Lingered::Over => Err(Over),
+            Lingered::Over => Err(Closed),
         }
     }
 
-    /// Whether everything is written.
-    fn flush(&mut self) -> Result<bool, Over> {
-        let socket = self.socket.as_mut().ok_or(Over)?;
+    /// Writes queued bytes. Whether all are written.
+    fn flush(&mut self) -> Result<bool, Closed> {
+        let socket = self.socket.as_mut().ok_or(Closed)?;
         let before = self.outgoing.len();
         let written = socket.write(&mut self.outgoing);
         self.has_advanced |= self.outgoing.len() < before;
-        self.noted(written)
+        self.check(written)
     }
 
-    fn look_again(&mut self) {
+    fn assume_readable(&mut self) {
         if let Some(socket) = &mut self.socket {
-            socket.look_again();
+            socket.assume_readable();
         }
     }
 
-    /// While an actor works on a request, a connection that breaks is noticed all the same.
-    fn see_whether_gone(&mut self) -> Result<(), Over> {
-        let socket = self.socket.as_mut().ok_or(Over)?;
-        // Only what was not read yet can hide the end: it is left where it is, and bounds the peer.
+    /// Notices a broken connection while an actor handles a request.
+    fn check_still_connected(&mut self) -> Result<(), Closed> {
+        let socket = self.socket.as_mut().ok_or(Closed)?;
+        // Unread bytes can hide the end; they stay in the kernel, which bounds the peer.
         if socket.has_failed() {
-            self.common.gauges.broken.add(1);
-            return Err(Over);
+            self.shared.counters.broken.add(1);
+            return Err(Closed);
         }
         Ok(())
     }
 
-    fn noted<T>(&self, result: io::Result<T>) -> Result<T, Over> {
+    fn check<T>(&self, result: io::Result<T>) -> Result<T, Closed> {
         result.map_err(|_| {
-            self.common.gauges.broken.add(1);
-            Over
+            self.shared.counters.broken.add(1);
+            Closed
         })
     }
 
-    /// Sets the deadline for what is waited for now.
-    fn watch_time(&mut self, cx: &Context<Self>) {
-        let limits = &self.common.limits;
+    /// Sets the deadline of the current state.
+    fn set_deadline(&mut self, cx: &Context<Self>) {
+        let limits = &self.shared.limits;
         let (wait, time) = match self.phase {
             Phase::Lingering(_) => (Wait::Linger, LINGER_TIME),
             _ if !self.outgoing.is_empty() => (Wait::Write, limits.body_time),
-            // It takes the time that the handler takes.
-            Phase::Asked { .. } => {
+            // The handler has no deadline here.
+            Phase::Handling { .. } => {
                 self.waits_for = Wait::Handler;
                 return self.deadline.clear();
             }
@@ -407,7 +400,7 @@ impl HttpConnection {
             _ if self.reader.has_begun(&self.inbox) => (Wait::Head, limits.head_time),
             _ => (Wait::Request, limits.idle_time),
         };
-        // What comes bit by bit gets no more time for it.
+        // A slow sender does not extend its deadline byte by byte.
         let is_new = wait != self.waits_for || self.has_advanced;
         self.has_advanced = false;
         self.waits_for = wait;
@@ -420,24 +413,24 @@ impl HttpConnection {
 impl Actor for HttpConnection {
     fn started(&mut self, cx: &mut Context<Self>) {
         let Some(stream) = self.stream.take() else {
-            return self.over(cx);
+            return self.close(cx);
         };
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
-        self.socket = Some(Socket::accepted(stream, &self.common.poller, call));
-        self.place
+        self.socket = Some(Socket::accepted(stream, &self.shared.poller, call));
+        self.guard
             .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.drain(cx)));
         self.run(cx);
     }
 }
 
-impl Handles<Answer> for HttpConnection {
+impl Handler<HandlerResponse> for HttpConnection {
     type Reply = ();
 
-    fn handle(&mut self, answer: Answer, cx: &mut Context<Self>) {
+    fn handle(&mut self, response: HandlerResponse, cx: &mut Context<Self>) {
         match self.phase {
-            Phase::Asked { number, manner } if number == answer.number => {
+            Phase::Handling { number, framing } if number == response.number => {
                 self.phase = Phase::Open;
-                self.begin(answer.answer, manner);
+                self.begin(response.response, framing);
                 self.run(cx);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Who answers requests: a function or an actor.
+//! Handlers of requests: functions and actors.
 
 use std::{fmt, sync::Arc};
 
@@ -6,24 +6,20 @@ use bytes::Bytes;
 use freeboard_actor::{ActorRef, Recipient};
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 
-use super::{
-    body::Body,
-    connection::{Answer, HttpConnection},
-};
+use super::connection::{HandlerResponse, HttpConnection};
 
-/// Who answers requests.
+/// Handles the requests of a server.
 #[derive(Clone)]
-pub enum Handler {
-    /// Called on the connection's actor; it should be quick, as any handler. If it panics, the client
-    /// gets 500.
+pub enum HttpHandler {
+    /// Called on the connection's actor; it should be quick, as any handler. If it panics, the client gets 500.
     Function(Arc<dyn Fn(Request<Bytes>) -> Response<Body> + Send + Sync>),
-    /// Told each request, and answers it whenever it likes. A connection has one request with it at a
+    /// Gets each request as a [`Call`] and replies at any time. It has at most one request of a connection at a
     /// time.
     Actor(Recipient<Call>),
 }
 
-impl Handler {
-    /// A function.
+impl HttpHandler {
+    /// Handles requests with a function.
     pub fn function(
         function: impl Fn(Request<Bytes>) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
@@ -31,7 +27,7 @@ impl Handler {
     }
 }
 
-impl fmt::Debug for Handler {
+impl fmt::Debug for HttpHandler {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Function(_) => "Function",
@@ -40,16 +36,16 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// A request, and the way back for its answer.
+/// A request for an actor.
 #[derive(Debug)]
 pub struct Call {
-    /// What is asked for.
+    /// The request.
     pub request: Request<Bytes>,
-    /// Takes the answer.
+    /// Sends the response.
     pub reply: Reply,
 }
 
-/// Takes the answer to one request. Dropped without one, the client gets 500.
+/// Sends the response to one request. Dropped unused, it sends 500.
 pub struct Reply {
     connection: Option<ActorRef<HttpConnection>>,
     number: u64,
@@ -63,31 +59,31 @@ impl Reply {
         }
     }
 
-    /// Sends the answer; to nobody, if the client is gone.
-    pub fn send(mut self, answer: Response<Body>) {
-        self.give(answer);
+    /// Sends the response. It is dropped if the client has disconnected.
+    pub fn send(mut self, response: Response<Body>) {
+        self.deliver(response);
     }
 
-    /// Gives the way back up without an answer.
+    /// Drops the reply without a response.
     pub(super) fn forget(mut self) {
         self.connection = None;
     }
 
-    fn give(&mut self, answer: Response<Body>) {
+    fn deliver(&mut self, response: Response<Body>) {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        // At most one is on its way to a connection, so there is room unless it is gone.
-        let _ = connection.try_tell(Answer {
+        // A connection awaits at most one response, so its lane has capacity unless it has terminated.
+        let _ = connection.try_tell(HandlerResponse {
             number: self.number,
-            answer,
+            response,
         });
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.give(plain(StatusCode::INTERNAL_SERVER_ERROR));
+        self.deliver(plain(StatusCode::INTERNAL_SERVER_ERROR));
     }
 }
 
@@ -97,17 +93,54 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// A status and its name as the body.
+/// The body of a response.
+pub enum Body {
+    /// The complete body.
+    Full(Bytes),
+    /// Pieces, requested one by one as the peer reads them. They are sent in chunks to an HTTP/1.1 client, and up
+    /// to the end of the connection to an HTTP/1.0 client.
+    Pieces(Box<dyn Iterator<Item = Bytes> + Send>),
+}
+
+impl Body {
+    /// A streamed body from an iterator. Empty pieces are skipped.
+    pub fn pieces(pieces: impl IntoIterator<Item = Bytes, IntoIter: Send + 'static>) -> Self {
+        Self::Pieces(Box::new(pieces.into_iter()))
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Full(Bytes::new())
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Body {
+    fn from(bytes: B) -> Self {
+        Self::Full(bytes.into())
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(bytes) => write!(formatter, "Full({} bytes)", bytes.len()),
+            Self::Pieces(_) => formatter.write_str("Pieces"),
+        }
+    }
+}
+
+/// A response with the name of its status as the body.
 pub(super) fn plain(status: StatusCode) -> Response<Body> {
     let name = status.canonical_reason().unwrap_or("unknown");
     text(status, format!("{name}\n"))
 }
 
-/// A status and what it says.
+/// A response with a status and a text.
 pub(super) fn text(status: StatusCode, said: String) -> Response<Body> {
-    let mut answer = Response::new(Body::from(said));
-    *answer.status_mut() = status;
+    let mut response = Response::new(Body::from(said));
+    *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    answer
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }

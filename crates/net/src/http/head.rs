@@ -1,4 +1,4 @@
-//! The head of a request: what it asks for, and how its body is framed.
+//! The head of a request: target, headers and the length of its body.
 
 use std::{mem::MaybeUninit, net::Ipv6Addr};
 
@@ -8,31 +8,31 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
 };
 
-use super::{chunked::Chunked, limits::Limits, refusal::Refusal};
+use super::{Limits, chunked::Chunked, request_reader::Refusal};
 
-/// How the bytes behind a head are framed.
+/// How the length of the body is given (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// So many bytes; 0 where none are announced.
-    Length(usize),
-    /// In chunks, and where in them the reader is.
+pub(super) enum BodyLength {
+    /// So many bytes; 0 if no length is given.
+    Fixed(usize),
+    /// In chunks, with the state of the decoder.
     Chunked(Chunked),
 }
 
-/// A head that was read.
+/// A parsed head.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) request: Request<()>,
-    pub(super) framing: Framing,
-    /// Whether the connection may be used for another request.
+    pub(super) body_length: BodyLength,
+    /// Whether the connection may carry another request.
     pub(super) keeps_alive: bool,
     pub(super) expects_continue: bool,
 }
 
 impl Head {
-    /// Takes a head off the front of `inbox`; `None` if it has not come whole.
+    /// Takes a head from the front of `inbox`; `None` if it is incomplete.
     pub(super) fn take(inbox: &mut BytesMut, limits: &Limits) -> Result<Option<Self>, Refusal> {
-        // Left as it is: setting a hundred of them costs more than reading the usual few.
+        // Uninitialized: setting a hundred costs more than reading the usual few.
         let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut []);
         let shown = &inbox[..inbox.len().min(limits.head_bytes)];
@@ -72,11 +72,11 @@ impl Head {
                 .map_err(|_| Refusal::Malformed("a header's value"))?;
             headers.append(name, value);
         }
-        let framing = framing(headers, version)?;
+        let body_length = body_length(headers, version)?;
         see_host(headers, version)?;
         let expects_continue = match headers.get(EXPECT) {
             None => false,
-            // Of HTTP/1.0 it means nothing.
+            // HTTP/1.0 does not define it.
             Some(_) if version == Version::HTTP_10 => false,
             Some(value) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => true,
             Some(_) => return Err(Refusal::Expectation),
@@ -88,7 +88,7 @@ impl Head {
         };
         Ok(Self {
             request,
-            framing,
+            body_length,
             keeps_alive,
             expects_continue,
         })
@@ -103,10 +103,10 @@ impl Head {
 /// The most header fields of a request.
 const HEADERS_MAX: usize = 100;
 
-/// What is asked for: a path, a whole URL, or `*` of OPTIONS (RFC 9112, 3.2).
+/// The target: a path, a complete URL, or `*` for OPTIONS (RFC 9112, 3.2).
 fn read_target(target: &str, method: &Method) -> Result<Uri, Refusal> {
     if method == Method::CONNECT {
-        // Its answer would open a tunnel.
+        // A response would open a tunnel.
         return Err(Refusal::Method);
     }
     let uri = Uri::try_from(target).map_err(|_| Refusal::Malformed("the target"))?;
@@ -120,7 +120,7 @@ fn read_target(target: &str, method: &Method) -> Result<Uri, Refusal> {
     Ok(uri)
 }
 
-/// Two hosts, or one that is none, are read differently by others (RFC 9112, 3.2).
+/// Refuses requests without a unique valid host: parsers disagree on them (RFC 9112, 3.2).
 fn see_host(headers: &HeaderMap, version: Version) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -134,8 +134,8 @@ fn see_host(headers: &HeaderMap, version: Version) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A name or an address, and perhaps a port (RFC 3986, 3.2.2 and 3.2.3). An address in brackets is one of IPv6: there
-/// is no other yet.
+/// Whether it is a name or an address with an optional port (RFC 3986, 3.2.2 and 3.2.3). An address in brackets
+/// must be IPv6: no other form is defined yet.
 fn is_host(text: &str) -> bool {
     let (is_known, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -154,7 +154,7 @@ fn is_host(text: &str) -> bool {
     is_known && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// A registered name, or an address of IPv4. Percent signs are left out: no two readers decode them alike.
+/// A registered name or an IPv4 address. Percent signs are refused: parsers decode them differently.
 fn is_name(name: &[u8]) -> bool {
     let mut bytes = name.iter();
     !name.is_empty()
@@ -165,18 +165,17 @@ fn is_name(name: &[u8]) -> bool {
 pub(super) fn has_connection_token(headers: &HeaderMap, token: &str) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     values
-        // Not as text: a byte that is none hides nothing beside it.
+        // Compared as bytes: a byte outside ASCII must not hide the tokens beside it.
         .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
         .any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// What is ambiguous here is how requests are smuggled past others who read it differently: it is
-/// refused (RFC 9112, 6.3).
-fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
+/// Ambiguous lengths make request smuggling possible, so they are refused (RFC 9112, 6.3).
+fn body_length(headers: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     match (codings.next(), lengths.next()) {
-        (None, None) => Ok(Framing::Length(0)),
+        (None, None) => Ok(BodyLength::Fixed(0)),
         (Some(_), Some(_)) => Err(Refusal::Malformed("two lengths")),
         (Some(_), None) if version == Version::HTTP_10 => {
             Err(Refusal::Malformed("a transfer coding in HTTP/1.0"))
@@ -186,7 +185,7 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             if !is_chunked || codings.next().is_some() {
                 return Err(Refusal::Coding);
             }
-            Ok(Framing::Chunked(Chunked::Size))
+            Ok(BodyLength::Chunked(Chunked::Size))
         }
         (None, Some(length)) => {
             let digits = length.as_bytes();
@@ -196,9 +195,9 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
                 return Err(Refusal::Malformed("the length"));
             }
-            // All digits: what does not parse is too large for any limit.
+            // All are digits: a number that does not parse exceeds every limit.
             let text = length.to_str().unwrap_or_default();
-            Ok(Framing::Length(text.parse().unwrap_or(usize::MAX)))
+            Ok(BodyLength::Fixed(text.parse().unwrap_or(usize::MAX)))
         }
     }
 }

@@ -1,30 +1,21 @@
-//! HTTP/1.1, as RFC 9110 and RFC 9112 say.
+//! HTTP/1.1 after RFC 9110 and RFC 9112.
 //!
-//! - [`HttpServer`]: listens, and answers by a [`Handler`], which is a function or an actor.
-//! - [`Limits`]: what one connection may cost. [`Refusal`]: what is not answered by the handler.
-//! - [`RequestReader`]: requests out of bytes, without a socket.
+//! - [`HttpServer`]: listens and answers with an [`HttpHandler`], which is a function or an actor.
+//! - [`Limits`]: bounds of one connection. [`Refusal`]: requests that do not reach the handler.
+//! - [`RequestReader`]: parses requests from bytes, without a socket.
 //!
-//! What others might read differently is refused: two lengths, a length beside chunks, a `Host` or an authority that is
-//! not one name or address with a port of digits, more than 16 empty lines before a request. An answer to HEAD has no
-//! body, a refusal neither.
+//! The reader refuses requests that another parser may read differently (request smuggling): two lengths, a
+//! length beside chunks, a `Host` or an authority other than one name or address with a numeric port, and more
+//! than 16 empty lines before a request. A response to HEAD has no body, nor has a refusal of HEAD.
 
-mod answer;
-mod body;
 mod chunked;
 mod connection;
-mod gauges;
 mod handler;
 mod head;
-mod limits;
-mod refusal;
 mod request_reader;
+mod response;
 mod server;
 
-pub use body::Body;
-pub use connection::{Answer, HttpConnection};
-pub use gauges::HttpSnapshot;
-pub use handler::{Call, Handler, Reply};
-pub use limits::Limits;
-pub use refusal::Refusal;
-pub use request_reader::{Incoming, Manner, RequestReader, Step};
-pub use server::HttpServer;
+pub use handler::{Body, Call, HttpHandler, Reply};
+pub use request_reader::{Framing, Incoming, Refusal, RequestReader, Step};
+pub use server::{HttpServer, HttpSnapshot, Limits};

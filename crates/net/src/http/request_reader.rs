@@ -1,43 +1,89 @@
-//! Requests out of bytes, however these were cut. It touches no socket.
+//! An incremental parser of requests, independent of how the bytes are split. It uses no socket.
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Method, Request, Version};
+use http::{Method, Request, StatusCode, Version};
 
 use super::{
-    head::{Framing, Head},
-    limits::Limits,
-    refusal::Refusal,
+    Limits,
+    head::{BodyLength, Head},
 };
 
-/// The most empty lines before a request. One is left behind by clients that end a body with a line end.
+/// The most empty lines before a request. Some clients send one after a body.
 const EMPTY_LINES_MAX: usize = 16;
 
-/// A request and what its answer must heed.
-#[derive(Debug)]
-pub struct Incoming {
-    /// The request, its body whole.
-    pub request: Request<Bytes>,
-    /// How to answer it.
-    pub manner: Manner,
+/// Why a request does not reach the handler. The connection is closed after the response, because the start of the
+/// next request is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The bytes are not a valid request.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// The head exceeds [`Limits::head_bytes`], or has too many headers.
+    #[error("the head is too long")]
+    HeadTooLong,
+    /// The body exceeds [`Limits::body_bytes`].
+    #[error("the body is too long")]
+    BodyTooLong,
+    /// A version other than 1.0 and 1.1.
+    #[error("not HTTP/1")]
+    Version,
+    /// A method that is not supported.
+    #[error("the method is not served")]
+    Method,
+    /// A transfer coding other than chunked.
+    #[error("an unknown transfer coding")]
+    Coding,
+    /// An expectation other than `100-continue`.
+    #[error("an unknown expectation")]
+    Expectation,
+    /// The request was not complete in time.
+    #[error("it did not come in time")]
+    TimedOut,
 }
 
-/// How a request is to be answered.
+impl Refusal {
+    /// The status of the response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::HeadTooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::Method | Self::Coding => StatusCode::NOT_IMPLEMENTED,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+/// A request and the framing of its response.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The request with its complete body.
+    pub request: Request<Bytes>,
+    /// How its response must be framed.
+    pub framing: Framing,
+}
+
+/// How a response must be framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct Framing {
     /// The client's version.
     pub version: Version,
-    /// Whether only the head of the answer is wanted.
+    /// Whether the response has only a head.
     pub is_head: bool,
-    /// Whether the client would send another request.
+    /// Whether the client keeps the connection open.
     pub keeps_alive: bool,
 }
 
-/// What comes next.
+/// The result of [`RequestReader::next`].
 #[derive(Debug)]
 pub enum Step {
-    /// More bytes.
+    /// More bytes are needed.
     More,
-    /// The client waits for a word before it sends the body: `100 Continue`.
+    /// The client waits for `100 Continue` before it sends the body.
     Continue,
     /// A request.
     Request(Box<Incoming>),
@@ -46,25 +92,25 @@ pub enum Step {
 #[derive(Debug)]
 enum State {
     Head,
-    /// The head is there; whether the client still waits for a word before it sends the body.
+    /// The head is parsed. `is_awaited`: the client waits for `100 Continue`.
     Body {
         head: Box<Head>,
         is_awaited: bool,
     },
 }
 
-/// Reads requests.
+/// Parses requests.
 #[derive(Debug)]
 pub struct RequestReader {
     limits: Limits,
     state: State,
     body: BytesMut,
-    /// Before the present request.
+    /// Empty lines before the current request.
     empty_lines: usize,
 }
 
 impl RequestReader {
-    /// One that is at the beginning of a request.
+    /// A reader at the beginning of a request.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -75,20 +121,20 @@ impl RequestReader {
         }
     }
 
-    /// Whether a head has come whose body has not.
+    /// Whether the body of a parsed head is incomplete.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self.state, State::Body { .. })
     }
 
-    /// Whether a part of a request has come, of which `inbox` was not taken. An empty line is none, nor is half of
-    /// one: it gives nobody more time.
+    /// Whether a request has begun, given the unread `inbox`. Empty lines are no beginning, so they extend no
+    /// deadline.
     #[must_use]
     pub fn has_begun(&self, inbox: &[u8]) -> bool {
         self.is_in_body() || !matches!(inbox, [] | [b'\r'])
     }
 
-    /// Whether the request under way asks for a head alone, as far as `inbox` and what was taken before tell.
+    /// Whether the current request is a HEAD request, as far as is known.
     pub(super) fn is_head(&self, inbox: &[u8]) -> bool {
         match &self.state {
             State::Body { head, .. } => head.request.method() == Method::HEAD,
@@ -96,16 +142,16 @@ impl RequestReader {
         }
     }
 
-    /// The most bytes that `inbox` should hold for it.
+    /// The most bytes that `inbox` should hold.
     #[must_use]
     pub fn inbox_bytes_max(&self) -> usize {
         self.limits.head_bytes
     }
 
-    /// Takes the next step from the front of `inbox`.
+    /// Parses the next step from the front of `inbox`.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing can be read from this connection any more.
+    /// [`Refusal`]; the connection can carry no further request.
     pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Step, Refusal> {
         if matches!(self.state, State::Head) {
             self.pass_empty_lines(inbox)?;
@@ -113,11 +159,10 @@ impl RequestReader {
                 return Ok(Step::More);
             };
             self.empty_lines = 0;
-            if let Framing::Length(0) = head.framing {
+            if let BodyLength::Fixed(0) = head.body_length {
                 return Ok(Self::request(head, Bytes::new()));
             }
-            let is_too_long =
-                matches!(head.framing, Framing::Length(length) if length > self.limits.body_bytes);
+            let is_too_long = matches!(head.body_length, BodyLength::Fixed(length) if length > self.limits.body_bytes);
             self.state = State::Body {
                 is_awaited: head.expects_continue,
                 head: Box::new(head),
@@ -132,11 +177,11 @@ impl RequestReader {
         if std::mem::take(is_awaited) && inbox.is_empty() {
             return Ok(Step::Continue);
         }
-        let is_whole = match &mut head.framing {
-            Framing::Chunked(chunked) => {
+        let is_whole = match &mut head.body_length {
+            BodyLength::Chunked(chunked) => {
                 chunked.advance(inbox, &mut self.body, self.limits.body_bytes)?
             }
-            &mut Framing::Length(length) => {
+            &mut BodyLength::Fixed(length) => {
                 let here = (length - self.body.len()).min(inbox.len());
                 let piece = inbox.split_to(here);
                 if self.body.is_empty() {
@@ -157,7 +202,7 @@ impl RequestReader {
         }
     }
 
-    /// Before a request, as the standard asks (RFC 9112, 2.2).
+    /// Skips empty lines before a request (RFC 9112, 2.2).
     fn pass_empty_lines(&mut self, inbox: &mut BytesMut) -> Result<(), Refusal> {
         while let [b'\r', b'\n', ..] | [b'\n', ..] = inbox[..] {
             if self.empty_lines == EMPTY_LINES_MAX {
@@ -170,14 +215,14 @@ impl RequestReader {
     }
 
     fn request(head: Head, body: Bytes) -> Step {
-        let manner = Manner {
+        let framing = Framing {
             version: head.request.version(),
             is_head: head.request.method() == Method::HEAD,
             keeps_alive: head.keeps_alive,
         };
         Step::Request(Box::new(Incoming {
             request: head.with_body(body),
-            manner,
+            framing,
         }))
     }
 }

@@ -1,31 +1,91 @@
-//! A server: a listener whose connections speak HTTP.
+//! An HTTP server: a listener whose connections speak HTTP/1.1.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use crate::poller::Poller;
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 
-use super::{
-    connection::{Common, HttpConnection},
-    gauges::{Gauges, HttpSnapshot},
-    handler::Handler,
-    limits::Limits,
+use super::{connection::HttpConnection, handler::HttpHandler};
+use crate::{
+    metrics::declare_counters,
+    poller::Poller,
+    tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot},
 };
-use crate::tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot};
 
-/// Messages of one connection that wait: answers, of which there is one at a time.
+declare_counters! {
+    counters: HttpCounters;
+    /// The counters of an HTTP server at one time.
+    snapshot: HttpSnapshot labelled "server";
+    /// Requests received completely.
+    requests: "freeboard_http_requests_total",
+    /// Responses begun.
+    answers: "freeboard_http_answers_total",
+    /// Requests refused: malformed, too large, too late.
+    refused: "freeboard_http_refused_total",
+    /// Connections closed because the peer took too long.
+    timed_out: "freeboard_http_timed_out_total",
+    /// Connections that broke, or that the peer closed in the middle of a request.
+    broken: "freeboard_http_broken_total",
+    /// Handlers that panicked; the client got 500.
+    panics: "freeboard_http_panics_total",
+    /// Bytes received.
+    bytes_read: "freeboard_http_read_bytes_total",
+    /// Bytes queued on connections to be written.
+    bytes_queued: "freeboard_http_queued_bytes_total",
+}
+
+/// Bounds of one connection of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest head of a request, in bytes; default 64 KiB. Longer ones get 431.
+    pub head_bytes: usize,
+    /// The longest body of a request, in bytes; default 1 MiB. Longer ones get 413.
+    pub body_bytes: usize,
+    /// While so many bytes are queued for the peer, no further request is handled; default 64 KiB.
+    pub write_bytes: usize,
+    /// The time for a head, from its first byte; default 10 s. Later ones get 408.
+    pub head_time: Duration,
+    /// The time for a body, and the time that the peer may leave written bytes unread; default 30 s.
+    pub body_time: Duration,
+    /// The time that a connection may be idle between requests; default 60 s. Empty lines (at most 16 before a
+    /// request) do not extend it.
+    pub idle_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 << 10,
+            body_bytes: 1 << 20,
+            write_bytes: 64 << 10,
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(30),
+            idle_time: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The state that all connections of a server share.
+#[derive(Debug)]
+pub(super) struct ServerShared {
+    pub(super) handler: HttpHandler,
+    pub(super) limits: Limits,
+    pub(super) poller: Poller,
+    pub(super) counters: HttpCounters,
+}
+
+/// The mailbox bound of a connection, which gets one response at a time.
 const LANE_BOUND: usize = 4;
 
-/// A server of HTTP/1.1. Dropping the handle leaves it at work; see [`HttpServer::drain`].
+/// A handle of an HTTP/1.1 server. Dropping it does not stop the server; see [`HttpServer::drain`].
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     listener: Listener,
-    common: Arc<Common>,
+    shared: Arc<ServerShared>,
 }
 
 impl HttpServer {
-    /// Serves on `address`; port 0 takes any that is free.
+    /// Serves on `address`; port 0 takes any free port.
     ///
     /// # Errors
     /// [`BindError`], for example because the port is in use.
@@ -35,44 +95,45 @@ impl HttpServer {
         address: SocketAddr,
         options: ListenerOptions,
         limits: Limits,
-        handler: Handler,
+        handler: HttpHandler,
     ) -> Result<Self, BindError> {
-        let common = Arc::new(Common {
+        let shared = Arc::new(ServerShared {
             handler,
             limits,
             poller: poller.clone(),
-            gauges: Gauges::default(),
+            counters: HttpCounters::default(),
         });
-        let shared = common.clone();
+        let of_connection = shared.clone();
         let spawn_options = SpawnOptions::new().lane(LaneConfig::bounded(LANE_BOUND));
         let listener = Listener::bind(system, poller, address, options, move |accepted, cx| {
-            let connection = HttpConnection::new(accepted.stream, accepted.place, shared.clone());
+            let connection =
+                HttpConnection::new(accepted.stream, accepted.guard, of_connection.clone());
             cx.spawn_once(spawn_options.clone(), connection).map(drop)
         })?;
-        Ok(Self { listener, common })
+        Ok(Self { listener, shared })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> HttpSnapshot {
-        self.common.gauges.snapshot()
+        self.shared.counters.snapshot()
     }
 
-    /// What its listener has counted so far.
+    /// The counters of its listener now.
     #[must_use]
     pub fn connections(&self) -> ListenerSnapshot {
         self.listener.snapshot()
     }
 
-    /// Stops accepting, has each connection end with its present answer, and waits for that: it blocks
-    /// the thread, so not from a handler. Returns how many are open still; an answer in pieces that has
-    /// no end is one of them.
+    /// Stops accepting, closes each connection after its current response, and waits for that. It blocks the
+    /// thread, so it must not be called in a handler. Returns the number of connections still open; an endless
+    /// streamed response keeps one open.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.listener.drain(timeout)
     }

@@ -1,4 +1,4 @@
-//! One client and its backend, as one actor.
+//! One client and its backend as one actor.
 //!
 //! ```text
 //!   client ──▶ read ──▶ Outgoing ──▶ write ──▶ backend     nothing is read while
@@ -12,32 +12,32 @@ use bytes::BufMut;
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::Counter;
 
-use super::server::Common;
+use super::Shared;
 use crate::{
     deadline::Deadline,
     tcp::{
-        Arrived, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Place, Socket,
+        Arrived, ConnectionGuard, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Socket,
         is_exhausted,
     },
 };
 
-/// Pieces carried in one run, so that others have their turn.
+/// The most pieces forwarded in one turn, so that other actors run too.
 const STEPS_MAX: u32 = 64;
 
-/// Where a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Connecting,
     Open,
-    /// There is no backend; what still comes is thrown away.
+    /// The backend cannot be reached; incoming bytes are discarded.
     Lingering(Linger),
 }
 
-/// What is on its way in one direction.
+/// The bytes buffered in one direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     outgoing: Outgoing,
-    /// Whether the end was passed on.
+    /// Whether the end of stream was forwarded.
     has_ended: bool,
 }
 
@@ -49,15 +49,15 @@ pub(super) struct Link {
     backend: Option<Socket>,
     phase: Phase,
     is_draining: bool,
-    to_backend: Way,
-    to_client: Way,
-    common: Arc<Common>,
+    to_backend: Direction,
+    to_client: Direction,
+    shared: Arc<Shared>,
     deadline: Deadline,
-    place: Place,
+    guard: ConnectionGuard,
 }
 
-impl Way {
-    /// Carries what there is. Whether anything moved.
+impl Direction {
+    /// Forwards what can be read. Whether any byte moved.
     fn carry(
         &mut self,
         from: &mut Socket,
@@ -78,33 +78,33 @@ impl Way {
             to.end()?;
             return Ok(true);
         }
-        // Room that was made is movement too: no edge will say again that `from` is readable.
+        // Freed capacity counts as progress: no further edge announces that `from` is readable.
         Ok(matches!(arrived, Arrived::Bytes(_)) || self.outgoing.len() < before)
     }
 }
 
 impl Link {
-    pub(super) fn new(client: TcpStream, place: Place, common: Arc<Common>) -> Self {
+    pub(super) fn new(client: TcpStream, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
         Self {
             client_stream: Some(client),
             client: None,
             backend: None,
             phase: Phase::Connecting,
             is_draining: false,
-            to_backend: Way::default(),
-            to_client: Way::default(),
-            common,
+            to_backend: Direction::default(),
+            to_client: Direction::default(),
+            shared,
             deadline: Deadline::default(),
-            place,
+            guard,
         }
     }
 
-    /// Watches the client, and begins to connect to the backend.
+    /// Registers the client and begins to connect to the backend.
     fn open(&mut self, cx: &Context<Self>) -> io::Result<()> {
         if let Some(client) = self.client_stream.take() {
             self.client = Some(self.watch(client, cx)?);
         }
-        let backend = TcpStream::connect(self.common.backend)?;
+        let backend = TcpStream::connect(self.shared.backend)?;
         let _ = backend.set_nodelay(true);
         self.backend = Some(self.watch(backend, cx)?);
         Ok(())
@@ -112,11 +112,10 @@ impl Link {
 
     fn watch(&self, stream: TcpStream, cx: &Context<Self>) -> io::Result<Socket> {
         let call = cx.waker_fn(|link: &mut Self, cx| link.ready(cx));
-        Socket::new(stream, &self.common.poller, call)
+        Socket::new(stream, &self.shared.poller, call)
     }
 
-    /// Tries to open; while the system has no file descriptors left, again and again until it is too
-    /// late.
+    /// Opens the link. While file descriptors have run out it retries until the deadline.
     fn try_open(&mut self, cx: &mut Context<Self>) {
         match self.open(cx) {
             Ok(()) => self.run(cx),
@@ -134,15 +133,15 @@ impl Link {
         }
     }
 
-    /// There is no backend. The client is told by an end, not by a reset: what it sent is read first.
+    /// Gives up on the backend. The client sees an end of stream and no reset: its bytes are read first.
     fn give_up(&mut self, cx: &mut Context<Self>) {
-        self.common.gauges.backend_failures.add(1);
+        self.shared.counters.backend_failures.add(1);
         self.backend = None;
         let Some(client) = &self.client else {
-            return self.over(cx);
+            return self.close(cx);
         };
         if client.end().is_err() {
-            return self.over(cx);
+            return self.close(cx);
         }
         self.phase = Phase::Lingering(Linger::new());
         self.deadline.set(LINGER_TIME, cx, Self::expired);
@@ -158,11 +157,11 @@ impl Link {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
-            // The client broke before there was a backend.
+            // The client broke before the backend was connected.
             Ok(true) if self.phase == Phase::Connecting => self.reset(cx),
-            Ok(true) => self.over(cx),
+            Ok(true) => self.close(cx),
             Ok(false) => self.watch_time(cx),
-            // One that was accepted and reset since is no backend that is down: that is another error.
+            // A backend that accepted and then reset is not down: that error counts as broken.
             Err(error)
                 if self.phase == Phase::Connecting
                     && error.kind() != io::ErrorKind::ConnectionReset =>
@@ -170,24 +169,24 @@ impl Link {
                 self.give_up(cx);
             }
             Err(_) => {
-                self.common.gauges.broken.add(1);
+                self.shared.counters.broken.add(1);
                 self.reset(cx);
             }
         }
     }
 
     fn watch_time(&mut self, cx: &Context<Self>) {
-        let options = &self.common.options;
+        let options = &self.shared.options;
         let time = match self.phase {
             Phase::Open if self.is_draining => options.drain_idle_time,
             Phase::Open => options.idle_time,
-            // Set when it began.
+            // Set when the phase began.
             Phase::Connecting | Phase::Lingering(_) => return,
         };
         self.deadline.set(time, cx, Self::expired);
     }
 
-    /// Carries as far as it can without waiting. Whether it is over.
+    /// Forwards as far as possible without waiting. Whether the link is finished.
     fn steps(&mut self, cx: &mut Context<Self>) -> io::Result<bool> {
         let Some(client) = &mut self.client else {
             return Ok(true);
@@ -200,7 +199,7 @@ impl Link {
             return Ok(lingered == Lingered::Over);
         }
         let Some(backend) = &mut self.backend else {
-            // Waits for a file descriptor.
+            // Waiting for a file descriptor.
             return Ok(client.has_failed());
         };
         if self.phase == Phase::Connecting {
@@ -209,18 +208,18 @@ impl Link {
             }
             self.phase = Phase::Open;
         }
-        let window = self.common.options.window_bytes.max(1);
-        let gauges = &self.common.gauges;
+        let window = self.shared.options.window_bytes.max(1);
+        let counters = &self.shared.counters;
         for _ in 0..STEPS_MAX {
-            let to_backend = &gauges.to_backend_bytes;
+            let to_backend = &counters.to_backend_bytes;
             let there = self.to_backend.carry(client, backend, window, to_backend)?;
-            let to_client = &gauges.to_client_bytes;
+            let to_client = &counters.to_client_bytes;
             let back = self.to_client.carry(backend, client, window, to_client)?;
             if !there && !back {
                 if self.to_backend.has_ended && self.to_client.has_ended {
                     return Ok(true);
                 }
-                // With a full window nothing is read that would say so.
+                // With a full window no read would report the failure.
                 let failure = client.failure().or_else(|| backend.failure());
                 return failure.map_or(Ok(false), Err);
             }
@@ -229,19 +228,19 @@ impl Link {
         Ok(false)
     }
 
-    /// One side broke: the other must not take that for the end of what was sent.
+    /// One side broke: a reset tells the other that the stream is incomplete.
     fn reset(&mut self, cx: &mut Context<Self>) {
         let sockets = [self.client.take(), self.backend.take()];
         sockets.into_iter().flatten().for_each(Socket::reset);
         cx.stop();
     }
 
-    fn over(&mut self, cx: &mut Context<Self>) {
+    fn close(&mut self, cx: &mut Context<Self>) {
         (self.client, self.backend) = (None, None);
         cx.stop();
     }
 
-    /// The listener drains: what is under way goes on, until nothing has moved for a while.
+    /// The listener drains: the link continues until it has been idle for a while.
     fn drain(&mut self, cx: &mut Context<Self>) {
         self.is_draining = true;
         self.watch_time(cx);
@@ -253,19 +252,19 @@ impl Link {
         }
         match self.phase {
             Phase::Connecting => return self.give_up(cx),
-            Phase::Open if !self.is_draining => self.common.gauges.idle_timeouts.add(1),
+            Phase::Open if !self.is_draining => self.shared.counters.idle_timeouts.add(1),
             Phase::Open | Phase::Lingering(_) => {}
         }
-        self.over(cx);
+        self.close(cx);
     }
 }
 
 impl Actor for Link {
     fn started(&mut self, cx: &mut Context<Self>) {
-        self.place
+        self.guard
             .on_drain(cx.waker_fn(|link: &mut Self, cx| link.drain(cx)));
         self.deadline
-            .set(self.common.options.connect_time, cx, Self::expired);
+            .set(self.shared.options.connect_time, cx, Self::expired);
         self.try_open(cx);
     }
 }

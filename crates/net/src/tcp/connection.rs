@@ -3,23 +3,23 @@
 //! ```text
 //!   peer ──▶ socket ──▶ Received(bytes) ──▶ owner             one credit each; none left: nothing is read
 //!   peer ◀── socket ◀── outgoing ◀── lane 0 ◀── Write(bytes)  write_bytes wait: the lane is paused
-//!                         CONTROL_LANE ◀── Credit             never paused
+//!                         CONTROL_LANE ◀── ReadCredit             never paused
 //! ```
 //!
-//! Reading is as Erlang's `{active, N}`: the owner grants so many messages, and more when it has handled them. An
-//! owner that is slow stops the reading, and the peer's window closes.
+//! Reading works like Erlang's `{active, N}`: the owner grants a number of messages, and more once it has handled
+//! them. A slow owner stops the reading, and the peer's window closes.
 //!
-//! Writing is as Pony's `apply_pressure`: while [`ConnectionOptions::write_bytes`] wait for a slow peer, the
-//! connection pauses lane 0. Senders see a full lane: they wait in `send`, threads block in `tell`, actors are
-//! muted, and another policy than to wait sheds. The lane goes on once a quarter of the bytes is left. An owner that
-//! must not be muted stops writing at [`Event::Pressure`].
+//! Writing works like Pony's `apply_pressure`: while [`ConnectionOptions::write_bytes`] are queued for a slow peer,
+//! the connection pauses lane 0. Senders then see a full lane: `send` waits, `tell` blocks a thread, actors are
+//! muted, and a lane with a shedding policy sheds. The lane resumes once at most a quarter of the bytes is queued.
+//! An owner that must not be muted stops writing at [`Event::Pressure`].
 //!
-//! Messages of lane 0 keep their order: a [`Credit`] told there is granted when what was written before it has been
-//! taken, so an echo reads no faster than its peer does. A [`Credit`] on [`Connection::CONTROL_LANE`] does not wait
-//! for writes: it is for protocols that read while they cannot write.
+//! Messages of lane 0 keep their order: a [`ReadCredit`] told there is granted once the earlier writes are
+//! accepted, so an echo reads no faster than its peer. A [`ReadCredit`] on [`Connection::CONTROL_LANE`] does not
+//! wait for writes; protocols that read while they cannot write need it.
 //!
-//! [`Close`], a listener's drain, a graceful stop and the system's shutdown write everything that was accepted before. A
-//! connection that is stopped at once, or at a shutdown's deadline, does not.
+//! [`Close`], a listener's drain, a graceful stop and the system's shutdown first write everything that was
+//! accepted. An immediate stop, or a shutdown that reaches its deadline, does not.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -31,35 +31,36 @@ use freeboard_actor::{
 use freeboard_flow::LaneConfig;
 
 use super::{
-    listener::{Accepted, Place},
+    listener::{Accepted, ConnectionGuard},
     outgoing::Outgoing,
     socket::{Arrived, Socket},
 };
 use crate::deadline::Deadline;
 
-/// Steps of one run, so that others have their turn.
+/// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: u32 = 64;
 
-/// The lane of writes, which is paused: that of `tell`, `send` and `ask`.
+/// The lane of writes, which pressure pauses: the lane of `tell`, `send` and `ask`.
 const WRITE_LANE: usize = 0;
 
-/// Messages that wait on the lane that is not paused.
+/// The bound of the control lane, which is never paused.
 const CONTROL_BOUND: usize = 64;
 
 /// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
-    /// Messages that the owner is ready for at the beginning; default 16.
+    /// Read messages granted at the beginning; default 16.
     pub credit: u32,
-    /// The longest piece that one message brings, in bytes, 1 to 64 KiB; default 16 KiB.
+    /// The most bytes in one [`Event::Received`], 1 to 64 KiB; default 16 KiB.
     pub read_bytes: usize,
-    /// When so many bytes wait to be written, writes have to wait; default 1 MiB, at least 1. The write that comes
-    /// to it is the last to be taken, and a longer one is refused: fewer than twice as many bytes wait. At half of
-    /// it pressure is reported.
+    /// The queued bytes at which lane 0 is paused; default 1 MiB, at least 1. The write that reaches the bound is
+    /// the last accepted, and a longer write is refused, so less than twice the bound is queued. Pressure is
+    /// reported at half of it.
     pub write_bytes: usize,
-    /// How long nothing may come or go before it is closed, also with writes that wait; default never.
+    /// The connection is closed after so long without a byte in either direction, also with queued writes; default
+    /// never.
     pub idle_time: Option<Duration>,
-    /// The lane of the writes; default 64 messages, whose senders wait when there are more.
+    /// The lane of writes; default 64 messages, whose senders wait when it is full.
     pub lane: LaneConfig,
 }
 
@@ -75,75 +76,75 @@ impl Default for ConnectionOptions {
     }
 }
 
-/// What happens on a connection, told to its owner.
+/// An event of a connection, sent to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is there. Comes first.
+    /// The connection is established. Always the first event.
     Opened(SocketAddr),
-    /// Bytes came. Costs one credit.
+    /// Bytes from the peer. Uses one credit.
     Received(Bytes),
-    /// The peer has ended its side; it still reads.
+    /// The peer has shut down its sending side; it may still read.
     Ended,
-    /// Half of [`ConnectionOptions::write_bytes`] wait, so an owner that must not be muted should stop writing
-    /// (`true`); or no more than a quarter again (`false`).
+    /// `true`: half of [`ConnectionOptions::write_bytes`] is queued, so an owner that must not be muted should stop
+    /// writing. `false`: at most a quarter is queued again.
     Pressure(bool),
-    /// These bytes will not be written: they came after [`End`] or [`Close`], are longer than
-    /// [`ConnectionOptions::write_bytes`], or came on [`Connection::CONTROL_LANE`] while writes had to wait.
+    /// Bytes that will not be written: they arrived after [`End`] or [`Close`], are longer than
+    /// [`ConnectionOptions::write_bytes`], or arrived on [`Connection::CONTROL_LANE`] while lane 0 was paused.
     Refused(Bytes),
-    /// It is over; nothing follows. Why, if not by [`Close`] or after both sides have ended.
+    /// The last event. The error, unless [`Close`] or the end of both sides closed the connection.
     Closed(Option<io::ErrorKind>),
 }
 
-/// An event of a connection, as its owner is told it.
+/// The message that carries an [`Event`] to the owner.
 #[derive(Clone, Debug)]
-pub struct Events {
-    /// The connection, to be given credit and written to.
+pub struct ConnectionEvent {
+    /// The connection, to grant credit to and to write to.
     pub connection: ActorRef<Connection>,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// Bytes to be written. The reply says whether they were taken; if not, the owner gets [`Event::Refused`].
+/// Writes bytes. The reply says whether they were accepted; if not, the owner gets [`Event::Refused`].
 #[derive(Clone, Debug)]
 pub struct Write(pub Bytes);
 
-/// So many further messages may come: on lane 0 once the writes before it have been taken, on
+/// Grants so many further [`Event::Received`]: on lane 0 after the earlier writes are accepted, on
 /// [`Connection::CONTROL_LANE`] at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Credit(pub u32);
+pub struct ReadCredit(pub u32);
 
-/// Ends this side once all writes are written that were accepted before, on whichever lane it comes; the peer's goes
-/// on.
+/// Shuts down the sending side once all earlier writes are written, on whichever lane it arrives. The peer may go
+/// on sending.
 #[derive(Clone, Copy, Debug)]
 pub struct End;
 
-/// Closes the connection once all writes are written that were accepted before, on whichever lane it comes. To close
-/// at once, stop the actor.
+/// Closes the connection once all earlier writes are written, on whichever lane it arrives. To close at once, stop
+/// the actor.
 #[derive(Clone, Copy, Debug)]
 pub struct Close;
 
-/// A connection.
+/// The actor of one TCP connection.
 pub struct Connection {
     stream: Option<TcpStream>,
     socket: Option<Socket>,
     peer: SocketAddr,
     poller: Poller,
     options: ConnectionOptions,
-    owner: Recipient<Events>,
+    owner: Recipient<ConnectionEvent>,
     credit: u32,
     outgoing: Outgoing,
     is_opened: bool,
     is_pressed: bool,
-    /// Once this side ends: queued messages that may still be writes from before.
+    /// Set by [`End`] and [`Close`]: messages queued before it that may still be writes.
     queued_before_end: Option<u64>,
     has_ended: bool,
     is_closing: bool,
     has_told_end: bool,
-    /// Whether anything came or went since the deadline was set.
+    /// Whether bytes moved since the deadline was set.
     has_moved: bool,
     deadline: Deadline,
-    /// Given up when the connection is over.
-    place: Option<Place>,
+    /// Dropped when the connection closes.
+    guard: Option<ConnectionGuard>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -156,39 +157,39 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A lane that writes never block, for [`Credit`].
+    /// The lane that writes never pause, for [`ReadCredit`].
     pub const CONTROL_LANE: usize = 1;
 
-    /// Spawns the actor of a connection that was accepted, as a child of the listener's.
+    /// Spawns the actor of an accepted connection, as a child of the listener's actor.
     ///
     /// # Errors
-    /// If it cannot be spawned.
+    /// If the actor cannot be spawned.
     pub fn spawn<A: Actor>(
         accepted: Accepted,
         poller: &Poller,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
+        owner: Recipient<ConnectionEvent>,
         cx: &Context<A>,
     ) -> Result<ActorRef<Self>, SpawnError> {
         let Accepted {
             stream,
             peer,
-            place,
+            guard,
         } = accepted;
-        let connection = Self::new(stream, peer, poller, options, owner, Some(place));
+        let connection = Self::new(stream, peer, poller, options, owner, Some(guard));
         cx.spawn_once(Self::spawn_options(options), connection)
     }
 
-    /// Connects to `address`. [`Event::Opened`] or [`Event::Closed`] says what came of it.
+    /// Connects to `address`. [`Event::Opened`] or [`Event::Closed`] reports the result.
     ///
     /// # Errors
-    /// What the system says at once.
+    /// An immediate error of the operating system.
     pub fn connect(
         system: &System,
         poller: &Poller,
         address: SocketAddr,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
+        owner: Recipient<ConnectionEvent>,
     ) -> io::Result<ActorRef<Self>> {
         let stream = TcpStream::connect(address)?;
         let connection = Self::new(stream, address, poller, options, owner, None);
@@ -206,8 +207,8 @@ impl Connection {
         peer: SocketAddr,
         poller: &Poller,
         options: ConnectionOptions,
-        owner: Recipient<Events>,
-        place: Option<Place>,
+        owner: Recipient<ConnectionEvent>,
+        guard: Option<ConnectionGuard>,
     ) -> Self {
         let options = ConnectionOptions {
             write_bytes: options.write_bytes.max(1),
@@ -230,14 +231,14 @@ impl Connection {
             has_told_end: false,
             has_moved: true,
             deadline: Deadline::default(),
-            place,
+            guard,
         }
     }
 
-    fn say(&self, event: Event, cx: &Context<Self>) {
+    fn notify_owner(&self, event: Event, cx: &Context<Self>) {
         let connection = cx.actor_ref();
-        // An owner that is gone wants to know nothing.
-        let _ = self.owner.tell(Events { connection, event });
+        // A terminated owner needs no events.
+        let _ = self.owner.tell(ConnectionEvent { connection, event });
     }
 
     fn ready(&mut self, cx: &mut Context<Self>) {
@@ -250,23 +251,23 @@ impl Connection {
 
     fn run(&mut self, cx: &mut Context<Self>) {
         match self.steps(cx) {
-            Ok(true) => self.over(None, cx),
-            Ok(false) => self.touch(cx),
-            Err(error) => self.over(Some(error.kind()), cx),
+            Ok(true) => self.close(None, cx),
+            Ok(false) => self.extend_deadline(cx),
+            Err(error) => self.close(Some(error.kind()), cx),
         }
         cx.set_unfinished(self.socket.is_some() && !self.outgoing.is_empty());
     }
 
-    fn over(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
+    fn close(&mut self, why: Option<io::ErrorKind>, cx: &mut Context<Self>) {
         if self.socket.take().is_none() {
             return;
         }
-        self.place = None;
-        self.say(Event::Closed(why), cx);
+        self.guard = None;
+        self.notify_owner(Event::Closed(why), cx);
         cx.stop();
     }
 
-    /// Goes on as far as it can without waiting. Whether the connection is over.
+    /// Makes all progress possible without waiting. Whether the connection is finished.
     fn steps(&mut self, cx: &mut Context<Self>) -> io::Result<bool> {
         let Some(socket) = &mut self.socket else {
             return Ok(false);
@@ -277,7 +278,7 @@ impl Connection {
             }
             self.is_opened = true;
             self.has_moved = true;
-            self.say(Event::Opened(self.peer), cx);
+            self.notify_owner(Event::Opened(self.peer), cx);
         }
         let Some(socket) = &mut self.socket else {
             return Ok(false);
@@ -299,9 +300,9 @@ impl Connection {
         if self.is_pressed && self.outgoing.len() <= self.options.write_bytes / 4 {
             self.is_pressed = false;
             cx.resume_lane(WRITE_LANE);
-            self.say(Event::Pressure(false), cx);
+            self.notify_owner(Event::Pressure(false), cx);
         }
-        // Without credit nothing is read that would say so.
+        // Without credit no read would report the failure.
         let failure = self.socket.as_ref().and_then(Socket::failure);
         if let (0, Some(failure)) = (self.credit, failure) {
             return Err(failure);
@@ -316,7 +317,7 @@ impl Connection {
         Ok(false)
     }
 
-    /// Reads a piece. Whether there may be more.
+    /// Reads once. Whether there may be more.
     fn read(&mut self, cx: &Context<Self>) -> io::Result<bool> {
         let Some(socket) = &mut self.socket else {
             return Ok(false);
@@ -331,26 +332,26 @@ impl Connection {
             Arrived::Bytes(_) => {
                 self.has_moved = true;
                 self.credit -= 1;
-                self.say(Event::Received(piece), cx);
+                self.notify_owner(Event::Received(piece), cx);
                 Ok(true)
             }
             Arrived::End if !self.has_told_end => {
                 self.has_told_end = true;
                 self.has_moved = true;
-                self.say(Event::Ended, cx);
+                self.notify_owner(Event::Ended, cx);
                 Ok(false)
             }
             Arrived::End | Arrived::Nothing => Ok(false),
         }
     }
 
-    /// Ends this side behind what is queued now: neither another lane nor a drain overtakes it.
+    /// Ends this side after the messages queued now, so that neither another lane nor a drain overtakes them.
     fn end(&mut self, cx: &mut Context<Self>) {
         self.queued_before_end.get_or_insert_with(|| cx.depth());
         self.run(cx);
     }
 
-    fn touch(&mut self, cx: &Context<Self>) {
+    fn extend_deadline(&mut self, cx: &Context<Self>) {
         if let Some(time) = self.options.idle_time
             && std::mem::take(&mut self.has_moved)
         {
@@ -360,7 +361,7 @@ impl Connection {
 
     fn expired(&mut self, cx: &mut Context<Self>) {
         if self.deadline.has_passed(cx, Self::expired) {
-            self.over(Some(io::ErrorKind::TimedOut), cx);
+            self.close(Some(io::ErrorKind::TimedOut), cx);
         }
     }
 }
@@ -375,12 +376,12 @@ impl Actor for Connection {
         match Socket::new(stream, &self.poller, call) {
             Ok(socket) => self.socket = Some(socket),
             Err(error) => {
-                self.say(Event::Closed(Some(error.kind())), cx);
+                self.notify_owner(Event::Closed(Some(error.kind())), cx);
                 return cx.stop();
             }
         }
-        if let Some(place) = &self.place {
-            place.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
+        if let Some(guard) = &self.guard {
+            guard.on_drain(cx.waker_fn(|connection: &mut Self, cx| {
                 connection.is_closing = true;
                 connection.end(cx);
             }));
@@ -403,16 +404,16 @@ impl Handler<Write> for Connection {
         if is_taken {
             self.outgoing.push(bytes);
         } else {
-            self.say(Event::Refused(bytes), cx);
+            self.notify_owner(Event::Refused(bytes), cx);
         }
         self.run(cx);
         if self.socket.is_none() {
-            // It may have been the last before a close.
+            // It may have been the last write before a close.
             return is_taken && self.outgoing.is_empty();
         }
         if !self.is_pressed && self.outgoing.len() > bound / 2 {
             self.is_pressed = true;
-            self.say(Event::Pressure(true), cx);
+            self.notify_owner(Event::Pressure(true), cx);
         }
         if self.outgoing.len() >= bound {
             cx.pause_lane(WRITE_LANE);
@@ -421,10 +422,10 @@ impl Handler<Write> for Connection {
     }
 }
 
-impl Handler<Credit> for Connection {
+impl Handler<ReadCredit> for Connection {
     type Reply = ();
 
-    fn handle(&mut self, Credit(further): Credit, cx: &mut Context<Self>) {
+    fn handle(&mut self, ReadCredit(further): ReadCredit, cx: &mut Context<Self>) {
         self.credit = self.credit.saturating_add(further);
         self.run(cx);
     }

@@ -1,4 +1,4 @@
-//! A listening socket as an actor: accepts, within limits, and drains.
+//! A listening socket as an actor. It accepts up to a limit, and drains.
 
 use std::{
     io,
@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::metrics::declare_counters;
 use crate::poller::{
     Poller, Registration,
     mio::{
@@ -16,23 +17,21 @@ use crate::poller::{
 };
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
-use freeboard_meter::Counter;
 
-use super::exhausted::EXHAUSTED_PAUSE;
-
-/// Connections taken in one run, so that others have their turn.
+/// The most connections accepted in one turn, so that other actors run too.
 const ACCEPTS_MAX: usize = 64;
 
-/// Connections that wait in the kernel to be accepted. When there are more, their peers try again after a
-/// second. The system may have a lower limit.
+/// The kernel's accept queue. Beyond it, peers retry after a second. The operating system may have a lower limit.
 #[cfg(unix)]
 const BACKLOG: i32 = 1_024;
+
+/// The pause after file descriptors or memory have run out.
+pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerOptions {
-    /// The most connections open at once, at least 1; further ones wait in the kernel's backlog.
-    /// Default 16,384.
+    /// The most open connections, at least 1; default 16,384. Further ones wait in the kernel's accept queue.
     pub connections_max: usize,
 }
 
@@ -44,56 +43,58 @@ impl Default for ListenerOptions {
     }
 }
 
-/// Why there is no listener.
+/// Binding failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {error}")]
 pub struct BindError {
-    /// Where it should have been.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The error of the operating system.
     pub error: io::Error,
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Its socket, without Nagle's delay.
+    /// Its socket, with Nagle's algorithm off.
     pub stream: TcpStream,
     /// The peer's address.
     pub peer: SocketAddr,
-    /// Its place among the listener's connections; kept as long as it is open.
-    pub place: Place,
+    /// Keep it while the connection is open: the listener counts guards.
+    pub guard: ConnectionGuard,
 }
 
-/// Has the listener stop accepting, and its connections end when they have answered.
+/// Tells the listener to stop accepting, and its connections to close after their responses.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain;
 
-/// What a listener has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListenerSnapshot {
-    /// Connections that were accepted.
-    pub accepted: u64,
-    /// Connections that are open.
-    pub open: u64,
-    /// Times that accepting rested because file descriptors or memory had run out.
-    pub exhausted: u64,
-    /// Connections that were lost before they could be served.
-    pub failed: u64,
+declare_counters! {
+    counters: ListenerCounters;
+    /// The counters of a listener at one time.
+    snapshot: ListenerSnapshot labelled "listener";
+    /// Connections accepted.
+    accepted: "freeboard_connections_accepted_total",
+    /// Connections lost before they could be served.
+    failed: "freeboard_connections_failed_total",
+    /// Times that accepting paused because file descriptors or memory had run out.
+    exhausted: "freeboard_accepts_exhausted_total",
+    gauges:
+    /// Connections open now.
+    open: "freeboard_connections_open",
 }
 
 type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send;
 
-/// A listening socket. Dropping the handle leaves it at work; see [`Listener::drain`].
+/// A handle of a listening socket. Dropping it does not stop the listener; see [`Listener::drain`].
 #[derive(Clone, Debug)]
 pub struct Listener {
     actor: ActorRef<ListenerActor>,
-    room: Arc<Room>,
+    shared: Arc<ListenerShared>,
     address: SocketAddr,
 }
 
 impl Listener {
-    /// Listens on `address`; port 0 takes any that is free. `serve` spawns the actor of each connection.
+    /// Listens on `address`; port 0 takes any free port. `serve` spawns the actor of each connection.
     ///
     /// # Errors
     /// [`BindError`], for example because the port is in use.
@@ -108,20 +109,20 @@ impl Listener {
     ) -> Result<Self, BindError> {
         let fail = |error| BindError { address, error };
         let socket = TcpListener::bind(address).map_err(fail)?;
-        // It listens already, with a backlog that a burst of clients overflows.
+        // `bind` listens already, with an accept queue that a burst of clients overflows.
         #[cfg(unix)]
         rustix::net::listen(&socket, BACKLOG).map_err(|error| fail(error.into()))?;
-        // What is written goes out whole; waiting for more would only delay it. Accepted sockets inherit it.
+        // Writes are already combined, so Nagle's algorithm would only delay them. Accepted sockets inherit it.
         #[cfg(target_os = "linux")]
         rustix::net::sockopt::set_tcp_nodelay(&socket, true).map_err(|error| fail(error.into()))?;
         let bound = socket.local_addr().map_err(fail)?;
-        let room = Arc::new(Room::default());
+        let shared = Arc::new(ListenerShared::default());
         let actor = ListenerActor {
             socket: Some(socket),
             registration: None,
             poller: poller.clone(),
             options,
-            room: room.clone(),
+            shared: shared.clone(),
             serve: Box::new(serve),
             is_paused: false,
         };
@@ -131,66 +132,62 @@ impl Listener {
             .map_err(|error| fail(io::Error::other(error.to_string())))?;
         Ok(Self {
             actor,
-            room,
+            shared,
             address: bound,
         })
     }
 
-    /// Where it listens.
+    /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What was counted so far.
+    /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> ListenerSnapshot {
         ListenerSnapshot {
-            accepted: self.room.accepted.get(),
-            open: self.room.lock().open as u64,
-            exhausted: self.room.exhausted.get(),
-            failed: self.room.failed.get(),
+            open: self.shared.lock().open as u64,
+            ..self.shared.counters.snapshot()
         }
     }
 
-    /// Stops accepting, has the connections end when they have answered, and waits for that: it blocks
-    /// the thread, so not from a handler. Returns how many are open still.
+    /// Stops accepting, tells the connections to close after their responses, and waits for them. It blocks the
+    /// thread, so it must not be called in a handler. Returns the number of connections still open.
     pub fn drain(&self, timeout: Duration) -> usize {
         if self.actor.tell(Drain).is_err() {
-            self.room.call_all();
+            self.shared.call_all();
         }
-        self.room
+        self.shared
             .wait_until_empty(Instant::now().checked_add(timeout))
     }
 }
 
-/// The connections of a listener.
+/// The state that a listener shares with its connections.
 #[derive(Default)]
-struct Room {
-    state: Mutex<RoomState>,
+struct ListenerShared {
+    state: Mutex<OpenConnections>,
     emptied: Condvar,
-    accepted: Counter,
-    exhausted: Counter,
-    failed: Counter,
+    counters: ListenerCounters,
 }
 
 #[derive(Default)]
-struct RoomState {
+struct OpenConnections {
     open: usize,
     next: u64,
     is_draining: bool,
-    /// Have connections end when they have answered.
+    /// Tell connections to close after their responses.
     calls: std::collections::HashMap<u64, Box<dyn Fn() + Send>>,
-    /// Has the listener go on, once one has ended.
+    /// Resumes accepting once a connection has closed.
     resume: Option<Box<dyn Fn() + Send>>,
 }
 
-impl Room {
-    fn lock(&self) -> MutexGuard<'_, RoomState> {
+impl ListenerShared {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Not under the lock: a call may end a connection at once.
+    /// Outside the lock: a call may close a connection at once.
     fn call_all(&self) {
         let calls = {
             let mut state = self.lock();
@@ -201,7 +198,7 @@ impl Room {
         self.emptied.notify_all();
     }
 
-    /// Until nothing is accepted any more, and nothing is open; without a deadline for ever.
+    /// Waits until the listener drains and no connection is open; without a deadline, forever.
     fn wait_until_empty(&self, deadline: Option<Instant>) -> usize {
         let mut state = self.lock();
         while !state.is_draining || state.open > 0 {
@@ -220,23 +217,25 @@ impl Room {
     }
 }
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for ListenerShared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Room").finish_non_exhaustive()
+        formatter
+            .debug_struct("ListenerShared")
+            .finish_non_exhaustive()
     }
 }
 
-/// A connection's place among those of its listener, given up when it is dropped.
+/// Counts a connection as open at its listener until it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    room: Arc<Room>,
+pub struct ConnectionGuard {
+    shared: Arc<ListenerShared>,
     number: u64,
 }
 
-impl Place {
-    /// Calls `end` when the listener drains, at once if it does already.
+impl ConnectionGuard {
+    /// Calls `end` when the listener drains; at once if it is draining already.
     pub fn on_drain(&self, end: impl Fn() + Send + 'static) {
-        let mut state = self.room.lock();
+        let mut state = self.shared.lock();
         if state.is_draining {
             drop(state);
             end();
@@ -246,9 +245,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let mut state = self.room.lock();
+        let mut state = self.shared.lock();
         state.open -= 1;
         let call = state.calls.remove(&self.number);
         let resume = state.resume.take();
@@ -259,7 +258,7 @@ impl Drop for Place {
             resume();
         }
         if is_empty {
-            self.room.emptied.notify_all();
+            self.shared.emptied.notify_all();
         }
     }
 }
@@ -270,9 +269,9 @@ pub struct ListenerActor {
     registration: Option<Registration>,
     poller: Poller,
     options: ListenerOptions,
-    room: Arc<Room>,
+    shared: Arc<ListenerShared>,
     serve: Box<Serve>,
-    /// Whether a timer will have it go on.
+    /// Whether a timer will resume accepting.
     is_paused: bool,
 }
 
@@ -296,12 +295,12 @@ impl Handler<Drain> for ListenerActor {
     fn handle(&mut self, _: Drain, _: &mut Context<Self>) {
         self.registration = None;
         self.socket = None;
-        self.room.call_all();
+        self.shared.call_all();
     }
 }
 
 impl ListenerActor {
-    /// Has the poller watch the socket. `false` if the system has no room for it, for now.
+    /// Registers the socket at the poller. `false` if the operating system lacks resources now.
     fn watch(&mut self, cx: &mut Context<Self>) -> bool {
         let Some(socket) = &mut self.socket else {
             return false;
@@ -322,17 +321,17 @@ impl ListenerActor {
 
     fn accept(&mut self, cx: &mut Context<Self>) {
         if !self.is_paused && self.socket.is_some() && !self.watch(cx) {
-            self.room.exhausted.add(1);
+            self.shared.counters.exhausted.add(1);
             return self.pause(cx);
         }
         for _ in 0..ACCEPTS_MAX {
-            if self.is_paused || !self.has_room(cx) {
+            if self.is_paused || !self.may_accept(cx) {
                 return;
             }
             let Some(socket) = &self.socket else { return };
             match socket.accept() {
                 Ok((stream, peer)) => {
-                    let is_last = !has_another(socket);
+                    let is_last = !has_pending(socket);
                     self.serve(stream, peer, cx);
                     if is_last {
                         return;
@@ -342,21 +341,21 @@ impl ListenerActor {
                     self.poller.count_again();
                     return;
                 }
-                // Gone before it was accepted.
+                // The peer left before it was accepted.
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(_) => {
-                    self.room.exhausted.add(1);
+                    self.shared.counters.exhausted.add(1);
                     return self.pause(cx);
                 }
             }
         }
-        // Others first.
+        // Let other actors run first.
         cx.waker_fn(|listener: &mut Self, cx| listener.accept(cx))();
     }
 
-    /// Whether another connection may be open. If not, the next that ends has it go on.
-    fn has_room(&self, cx: &Context<Self>) -> bool {
-        let mut state = self.room.lock();
+    /// Whether another connection may be accepted. If not, the next one to close resumes accepting.
+    fn may_accept(&self, cx: &Context<Self>) -> bool {
+        let mut state = self.shared.lock();
         if state.open < self.options.connections_max.max(1) {
             return true;
         }
@@ -371,57 +370,57 @@ impl ListenerActor {
         #[cfg(not(target_os = "linux"))]
         let _ = stream.set_nodelay(true);
         self.poller.count_accept();
-        self.room.accepted.add(1);
+        self.shared.counters.accepted.add(1);
         let number = {
-            let mut state = self.room.lock();
+            let mut state = self.shared.lock();
             state.open += 1;
             state.next += 1;
             state.next
         };
-        let place = Place {
-            room: self.room.clone(),
+        let guard = ConnectionGuard {
+            shared: self.shared.clone(),
             number,
         };
         let accepted = Accepted {
             stream,
             peer,
-            place,
+            guard,
         };
         if (self.serve)(accepted, cx).is_err() {
-            self.room.failed.add(1);
+            self.shared.counters.failed.add(1);
         }
     }
 
-    /// Tries again after a while: whoever comes meanwhile waits in the backlog, and nothing spins.
+    /// Retries after a pause. New connections wait in the accept queue meanwhile, and nothing spins.
     fn pause(&mut self, cx: &Context<Self>) {
         let resumed = cx.wake_after(EXHAUSTED_PAUSE, |listener, cx| {
             listener.is_paused = false;
             listener.accept(cx);
         });
-        // Without a timer the next connection that comes has it go on.
+        // Without a timer, the next incoming connection resumes accepting.
         self.is_paused = resumed.is_ok();
     }
 }
 
-/// Whether a further connection waits to be accepted. An accept that finds none costs the kernel as much as
-/// one that does, for it makes the socket first; this look costs a sixth of it. A connection that comes
-/// after it is an event of its own, for the poller's edges are arrivals (`sk_data_ready` for each, in Linux'
-/// net/ipv4/tcp_minisocks.c), so nobody is forgotten.
+/// Whether another connection is pending. An accept that finds none costs the kernel as much as one that succeeds,
+/// because it creates the socket first; this poll costs a sixth of it. A connection that arrives after the poll is
+/// an event of its own, because the poller's edges are arrivals (`sk_data_ready` for each, in Linux'
+/// net/ipv4/tcp_minisocks.c), so none is missed.
 #[cfg(unix)]
-fn has_another(socket: &TcpListener) -> bool {
+fn has_pending(socket: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let mut sockets = [PollFd::new(socket, PollFlags::IN)];
-    // Where it cannot be asked, the accept tells.
+    // If the poll fails, the accept decides.
     poll(&mut sockets, Some(&Timespec::default())).map_or(true, |found| found > 0)
 }
 
 #[cfg(not(unix))]
-fn has_another(_: &TcpListener) -> bool {
+fn has_pending(_: &TcpListener) -> bool {
     true
 }
 
-/// Whether an accept failed because of the connection, and the next may succeed.
+/// Whether an accept failed because of that connection, so that the next may succeed.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -430,4 +429,24 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::Interrupted
             | io::ErrorKind::PermissionDenied
     )
+}
+
+/// Whether an operation failed because file descriptors or memory have run out.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::OutOfMemory || is_out_of_descriptors(error)
+}
+
+/// The limit of the process or of the operating system: neither error has a kind of its own.
+#[cfg(unix)]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
+}
+
+#[cfg(not(unix))]
+fn is_out_of_descriptors(_: &io::Error) -> bool {
+    false
 }

@@ -1,4 +1,4 @@
-//! What is on its way to a socket and has not been taken yet.
+//! Bytes that a socket has not accepted yet.
 
 use std::{
     collections::VecDeque,
@@ -7,35 +7,35 @@ use std::{
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Pieces up to this size are put together, in bytes: copying them costs less than a slice each.
+/// Pieces up to this size, in bytes, are copied together: that costs less than a slice each.
 const SMALL_BYTES: usize = 4 << 10;
-/// The most slices of one call to the kernel.
+/// The most slices of one system call.
 const SLICES_MAX: usize = 64;
 
-/// Bytes to write, in order. Its owner bounds it: see [`Outgoing::len`].
+/// Bytes to write, in order. The owner bounds them by [`Outgoing::len`].
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// Whole pieces, before `tail`.
+    /// Large pieces, before `tail`.
     pieces: VecDeque<Bytes>,
-    /// Small ones, put together.
+    /// Small pieces, copied together.
     tail: BytesMut,
     bytes: usize,
 }
 
 impl Outgoing {
-    /// Nothing.
+    /// An empty buffer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes that wait.
+    /// The number of bytes queued.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing waits.
+    /// Whether no byte is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -65,10 +65,10 @@ impl Outgoing {
         }
     }
 
-    /// Hands over as much as `to` takes now. `false` if it took less than there is.
+    /// Writes as much as `to` accepts now. `false` if bytes are left.
     ///
     /// # Errors
-    /// What `to` says, but for `WouldBlock`.
+    /// The errors of `to` other than `WouldBlock`.
     pub fn write_to(&mut self, to: &mut impl Write) -> io::Result<bool> {
         while self.bytes > 0 {
             let written = if self.pieces.is_empty() {

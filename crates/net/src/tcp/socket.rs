@@ -1,12 +1,11 @@
-//! A connected socket: reads and writes until it would block, and is called when that changes.
+//! A connected socket. It reads and writes until a call would block; the poller then wakes its owner.
 
-#[cfg(unix)]
-use std::time::Duration;
 use std::{
     cell::RefCell,
     fmt,
     io::{self, Read},
     net::Shutdown,
+    time::Duration,
 };
 
 use crate::poller::{
@@ -20,28 +19,28 @@ use super::outgoing::Outgoing;
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// Where all sockets of a thread read to first, so that idle ones hold no memory.
+    /// The read buffer of all sockets of a thread, so that idle sockets hold no memory.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// What a read came to.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// So many bytes.
+    /// So many bytes were read.
     Bytes(usize),
-    /// The peer has ended its side.
+    /// The peer has shut down its sending side.
     End,
-    /// Nothing for now.
+    /// Nothing can be read now.
     Nothing,
 }
 
 type Call = Box<dyn Fn() + Send + Sync>;
 
-/// What the poller does for a socket.
+/// The socket's registration at the poller.
 enum Watch {
-    /// Nothing yet; the first [`Socket::wait`] begins it.
+    /// Not registered; the first [`Socket::wait`] registers.
     Later(Call),
-    /// It is watched for what can be read, and for room to write if that was wanted once.
+    /// Registered for reading, and for writing once that was needed.
     Here {
         registration: Registration,
         is_for_writing: bool,
@@ -50,10 +49,10 @@ enum Watch {
 
 /// A connected TCP socket at a poller.
 ///
-/// Readiness is by edges: it is believed to be readable and writable until a call would block, so an
-/// owner that stops in between (because it has no room for more) just goes on later.
+/// Readiness is edge-triggered: the socket counts as readable and writable until a call would block. An owner with
+/// full buffers may stop in between and continue later.
 pub struct Socket {
-    // Before the stream, whose closing ends the watching.
+    // Declared before the stream, so that it is deregistered before the stream closes.
     watch: Option<Watch>,
     stream: TcpStream,
     poller: Poller,
@@ -61,12 +60,12 @@ pub struct Socket {
     is_writable: bool,
     is_ended: bool,
     is_failed: bool,
-    /// Whether the peer's end was announced; it is read once all before it is.
+    /// Whether the poller announced the peer's end; it is read after all bytes before it.
     is_end_announced: bool,
 }
 
 impl Socket {
-    /// Watches a stream, which may still be connecting; `call` has its owner run.
+    /// Registers a stream, which may still be connecting. `call` schedules its owner.
     ///
     /// # Errors
     /// What the system says.
@@ -83,8 +82,8 @@ impl Socket {
         Ok(Self::with(watch, stream, poller))
     }
 
-    /// A stream that was accepted, whose owner calls [`Socket::wait`] whenever it can go on no further:
-    /// one that is over before that is never watched, which saves two calls to the kernel.
+    /// Wraps an accepted stream, whose owner calls [`Socket::wait`] whenever it can make no progress. A connection
+    /// that closes before that is never registered, which saves two system calls.
     pub fn accepted(
         stream: TcpStream,
         poller: &Poller,
@@ -106,10 +105,10 @@ impl Socket {
         }
     }
 
-    /// Has the owner run when there is more to read, or room to write again if there was none.
+    /// Schedules the owner when there is more to read, or when it can write again after a write would block.
     ///
     /// # Errors
-    /// What the system says; the owner must not count on being called then.
+    /// The error of the operating system; the owner is then not scheduled.
     pub fn wait(&mut self) -> io::Result<()> {
         let wants_room = !self.is_writable;
         let interest = if wants_room {
@@ -139,7 +138,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes what was found since the last time. To be called whenever the owner was called.
+    /// Takes the readiness found since the last call. The owner calls this whenever it is scheduled.
     pub fn refresh(&mut self) -> Ready {
         let Some(Watch::Here { registration, .. }) = &self.watch else {
             return Ready::default();
@@ -152,12 +151,12 @@ impl Socket {
         ready
     }
 
-    /// Has the next read ask the system: something may have come that no look has found yet.
-    pub fn look_again(&mut self) {
+    /// Makes the next read ask the kernel: bytes may have arrived that no poll has found yet.
+    pub fn assume_readable(&mut self) {
         self.is_readable = true;
     }
 
-    /// Whether a read may give something.
+    /// Whether a read may return bytes.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.is_readable && !self.is_ended
@@ -169,13 +168,13 @@ impl Socket {
         self.is_ended
     }
 
-    /// Whether the connection is broken, or closed both ways.
+    /// Whether the connection is broken, or closed in both directions.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.is_failed
     }
 
-    /// Why it is broken, if it is: one that was closed both ways has come to its end. Says so once.
+    /// The error of a broken connection; none if it was closed in both directions. Reports it once.
     #[must_use]
     pub fn failure(&self) -> Option<io::Error> {
         if !self.is_failed {
@@ -184,7 +183,7 @@ impl Socket {
         self.stream.take_error().ok().flatten()
     }
 
-    /// Reads once, at most `limit` bytes (64 KiB at the most), and shows them to `take`.
+    /// Reads once, at most `limit` bytes (64 KiB at the most), and passes them to `take`.
     ///
     /// # Errors
     /// What the system says.
@@ -201,8 +200,8 @@ impl Socket {
                         return Ok(Arrived::End);
                     }
                     Ok(count) => {
-                        // Less than asked for: there is no more, and what comes is a new edge. The end
-                        // is none if it was announced before.
+                        // A short read: the kernel has no more, and new bytes are a new edge. An end that was
+                        // announced before is no new edge.
                         self.is_readable = count == room || self.is_end_announced;
                         take(&scratch[..count]);
                         return Ok(Arrived::Bytes(count));
@@ -219,7 +218,7 @@ impl Socket {
         })
     }
 
-    /// Writes as much as the socket takes. Whether that was all.
+    /// Writes as much as the socket accepts. Whether all is written.
     ///
     /// # Errors
     /// What the system says.
@@ -238,7 +237,7 @@ impl Socket {
         Ok(is_all)
     }
 
-    /// Ends this side: the peer reads to the end of what was written.
+    /// Shuts down the sending side: the peer still reads everything that was written.
     ///
     /// # Errors
     /// What the system says.
@@ -246,20 +245,20 @@ impl Socket {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Closes the connection with a reset: the peer is told that it broke, and not that it came to its end. What the
-    /// kernel has not sent yet is lost.
+    /// Closes the connection with a reset, so the peer learns that it broke and does not mistake it for the end.
+    /// Bytes that the kernel has not sent yet are lost.
     ///
-    /// Other systems than Unix send an orderly end.
+    /// On systems other than Unix the connection is closed without a reset.
     pub fn reset(self) {
-        // Where it cannot be set, the connection is closed all the same.
+        // If the option cannot be set, the connection is closed all the same.
         #[cfg(unix)]
         let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
     }
 
-    /// Whether a connect that was begun has come to its end.
+    /// Whether the connection is established.
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why connecting failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -278,5 +277,47 @@ impl fmt::Debug for Socket {
             .debug_struct("Socket")
             .field("stream", &self.stream)
             .finish_non_exhaustive()
+    }
+}
+
+/// The most bytes that a lingering connection discards.
+const BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection may linger. Its owner sets the deadline.
+pub(crate) const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Discards what a peer still sends after this side has ended. If a socket is closed with unread bytes, the kernel
+/// resets the connection, and the peer may lose bytes it has not read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Linger {
+    left: usize,
+}
+
+/// The result of [`Linger::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lingered {
+    /// Bytes were discarded, and there may be more.
+    More,
+    /// Nothing can be read now.
+    Nothing,
+    /// The peer has ended or has sent too much, or the connection is broken.
+    Over,
+}
+
+impl Linger {
+    pub(crate) const fn new() -> Self {
+        Self { left: BYTES_MAX }
+    }
+
+    /// Reads once and discards the bytes.
+    pub(crate) fn step(&mut self, socket: &mut Socket) -> Lingered {
+        match socket.read(self.left, |_| ()) {
+            Ok(Arrived::Bytes(count)) if count < self.left => {
+                self.left -= count;
+                Lingered::More
+            }
+            Ok(Arrived::Nothing) => Lingered::Nothing,
+            Ok(Arrived::Bytes(_) | Arrived::End) | Err(_) => Lingered::Over,
+        }
     }
 }

@@ -1,19 +1,18 @@
-//! What a client says of itself: its password, the protocol it speaks, its name.
+//! Commands about the connection and the server.
 
 use bytes::Bytes;
 
 use crate::{
-    command::{Call, Command, Outcome, is_only_listening},
-    integer::integer,
+    arguments::integer,
+    command::{Call, Command, CommandResult, Refusal, is_only_listening},
     output::Protocol,
-    refusal::Refusal,
-    store::Common,
+    store::{Common, now},
 };
 
 /// The only user.
 const USER: &[u8] = b"default";
-/// The version of Redis whose commands and words these are.
-pub(super) const VERSION: &str = "7.0.15";
+/// The emulated version of Redis.
+const VERSION: &str = "7.0.15";
 
 const WRONG_PASSWORD: Refusal =
     Refusal::of("WRONGPASS invalid username-password pair or user is disabled.");
@@ -35,13 +34,12 @@ const NO_DATABASE: Refusal = Refusal::of("ERR DB index is out of range");
 
 pub(super) const CLIENT: &[Command] = &[
     Command::new("CLIENT|GETNAME", 2, get_name),
-    Command::new("CLIENT|ID", 2, id),
     Command::new("CLIENT|SETINFO", 4, set_info),
     Command::new("CLIENT|SETNAME", 3, set_name),
 ];
 
-/// Whether a name and a password let a client in. Takes the same time wherever a wrong password differs.
-fn lets_in(common: &Common, user: &[u8], password: &[u8]) -> bool {
+/// Checks name and password. The time does not depend on where a wrong password differs.
+fn is_valid_login(common: &Common, user: &[u8], password: &[u8]) -> bool {
     let Some(wanted) = &common.password else {
         return user == USER;
     };
@@ -51,15 +49,15 @@ fn lets_in(common: &Common, user: &[u8], password: &[u8]) -> bool {
     user == USER && wanted.len() == password.len() && difference == 0
 }
 
-fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    if !lets_in(call.session.member.common(), user, password) {
+fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
+    if !is_valid_login(call.session.member.common(), user, password) {
         return Err(WRONG_PASSWORD);
     }
     call.session.is_logged_in = true;
     Ok(())
 }
 
-pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
+pub(super) fn auth(call: &mut Call<'_>) -> CommandResult {
     let has_password = call.session.member.common().password.is_some();
     match call.arguments.len() {
         2 if !has_password => return Err(NO_PASSWORD),
@@ -71,7 +69,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
     let mut protocol = call.output.protocol;
     if call.arguments.len() > 1 {
         protocol = match integer(call.argument(1)).ok_or(PROTOCOL_NO_INTEGER)? {
@@ -134,7 +132,7 @@ fn greet(call: &mut Call<'_>, protocol: Protocol) {
     output.array(0);
 }
 
-/// A name that a list of clients can show.
+/// Checks that a name is printable.
 fn checked_name(name: &[u8]) -> Result<Bytes, Refusal> {
     let is_shown = name.iter().all(u8::is_ascii_graphic);
     if !is_shown {
@@ -143,7 +141,7 @@ fn checked_name(name: &[u8]) -> Result<Bytes, Refusal> {
     Ok(Bytes::copy_from_slice(name))
 }
 
-pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
+pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
     if call.arguments.len() > 2 {
         return Err(Refusal::arity("PING"));
     }
@@ -159,18 +157,18 @@ pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
+pub(super) fn echo(call: &mut Call<'_>) -> CommandResult {
     call.output.bulk(call.argument(1));
     Ok(())
 }
 
-pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
+pub(super) fn quit(call: &mut Call<'_>) -> CommandResult {
     call.session.is_closing = true;
     call.output.ok();
     Ok(())
 }
 
-pub(super) fn select(call: &mut Call<'_>) -> Outcome {
+pub(super) fn select(call: &mut Call<'_>) -> CommandResult {
     if call.integer(1)? != 0 {
         return Err(NO_DATABASE);
     }
@@ -178,26 +176,64 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn id(call: &mut Call<'_>) -> Outcome {
-    let id = i64::try_from(call.session.id).unwrap_or(i64::MAX);
-    call.output.integer(id);
-    Ok(())
-}
-
-fn get_name(call: &mut Call<'_>) -> Outcome {
+fn get_name(call: &mut Call<'_>) -> CommandResult {
     let name = Some(&call.session.name).filter(|name| !name.is_empty());
     call.output.maybe(name);
     Ok(())
 }
 
-fn set_name(call: &mut Call<'_>) -> Outcome {
+fn set_name(call: &mut Call<'_>) -> CommandResult {
     call.session.name = checked_name(call.argument(2))?;
     call.output.ok();
     Ok(())
 }
 
-/// What library the client is, which nobody asks for.
-fn set_info(call: &mut Call<'_>) -> Outcome {
+/// Name and version of the client library, which is ignored.
+fn set_info(call: &mut Call<'_>) -> CommandResult {
     call.output.ok();
+    Ok(())
+}
+
+pub(super) const CONFIG: &[Command] = &[Command::new("CONFIG|GET", -3, config_get)];
+
+/// `COMMAND` and `COMMAND DOCS` reply with nothing; clients use them only for help texts.
+pub(super) fn command(call: &mut Call<'_>) -> CommandResult {
+    match call.is_word(1, "DOCS") {
+        true => call.output.map(0),
+        false => call.output.array(0),
+    }
+    Ok(())
+}
+
+/// Replies with no settings.
+fn config_get(call: &mut Call<'_>) -> CommandResult {
+    call.output.map(0);
+    Ok(())
+}
+
+pub(super) fn dbsize(call: &mut Call<'_>) -> CommandResult {
+    call.output.count(call.store.keyspace.len());
+    Ok(())
+}
+
+pub(super) fn flush(call: &mut Call<'_>) -> CommandResult {
+    let is_known = match call.arguments.len() {
+        1 => true,
+        2 => call.is_word(1, "SYNC") || call.is_word(1, "ASYNC"),
+        _ => false,
+    };
+    if !is_known {
+        return Err(Refusal::SYNTAX);
+    }
+    call.store.keyspace.clear();
+    call.output.ok();
+    Ok(())
+}
+
+pub(super) fn time(call: &mut Call<'_>) -> CommandResult {
+    let now = now();
+    call.output.array(2);
+    call.output.bulk(now.as_secs().to_string().as_bytes());
+    call.output.bulk(now.subsec_micros().to_string().as_bytes());
     Ok(())
 }

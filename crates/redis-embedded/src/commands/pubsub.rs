@@ -1,26 +1,23 @@
-//! Channels: who publishes, and who listens.
+//! Publishing and subscriptions.
 
 use bytes::Bytes;
 
-use crate::{
-    command::{Call, Command, Outcome},
-    refusal::Refusal,
-};
+use crate::command::{Call, Command, CommandResult, Refusal};
 
 const TOO_MANY: Refusal = Refusal::of("ERR too many subscriptions");
 
 pub(super) const PUBSUB: &[Command] = &[Command::new("PUBSUB|NUMSUB", -2, numsub)];
 
-pub(super) fn publish(call: &mut Call<'_>) -> Outcome {
+pub(super) fn publish(call: &mut Call<'_>) -> CommandResult {
     let (channel, text) = (call.argument(1), call.argument(2));
     let received = call.store.subscribers.publish(channel, text);
-    // To itself first, as Redis has it.
+    // Like Redis, this delivers to the publisher before the reply.
     call.deliver();
     call.output.count(received);
     Ok(())
 }
 
-pub(super) fn subscribe(call: &mut Call<'_>) -> Outcome {
+pub(super) fn subscribe(call: &mut Call<'_>) -> CommandResult {
     for channel in call.arguments.from(1) {
         let member = &mut call.session.member;
         if !member.subscribe(channel, &mut call.store.subscribers) {
@@ -31,7 +28,7 @@ pub(super) fn subscribe(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn unsubscribe(call: &mut Call<'_>) -> Outcome {
+pub(super) fn unsubscribe(call: &mut Call<'_>) -> CommandResult {
     if call.arguments.len() > 1 {
         for channel in call.arguments.from(1) {
             leave(call, channel);
@@ -64,7 +61,7 @@ fn tell(call: &mut Call<'_>, what: &[u8], channel: Option<&[u8]>) {
     call.output.count(call.session.member.channel_count());
 }
 
-fn numsub(call: &mut Call<'_>) -> Outcome {
+fn numsub(call: &mut Call<'_>) -> CommandResult {
     call.output.array(2 * (call.arguments.len() - 2));
     for channel in call.arguments.from(2) {
         call.output.bulk(channel);

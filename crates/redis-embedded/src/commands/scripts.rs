@@ -1,17 +1,14 @@
-//! The cache's scripts, which are carried out without Lua.
+//! The cache's scripts, executed without Lua.
 
 use std::sync::LazyLock;
 
 use freeboard_cache::native::{Effect, NativeScript};
 use freeboard_redis::Script;
 
-use crate::{
-    command::{Call, Command, Outcome},
-    refusal::Refusal,
-};
+use crate::command::{Call, Command, CommandResult, Refusal};
 
 const NO_LUA: Refusal =
-    Refusal::of("ERR this server runs no Lua, and knows the scripts of freeboard-cache only");
+    Refusal::of("ERR this server does not run Lua; it knows only the scripts of freeboard-cache");
 const NEGATIVE_KEYS: Refusal = Refusal::of("ERR Number of keys can't be negative");
 const MANY_KEYS: Refusal = Refusal::of("ERR Number of keys can't be greater than number of args");
 const FLUSH_OPTION: Refusal = Refusal::of("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
@@ -22,7 +19,7 @@ pub(super) const SCRIPT: &[Command] = &[
     Command::new("SCRIPT|LOAD", 3, load),
 ];
 
-/// All that are known, with their digests.
+/// The known scripts, with their digests.
 static SCRIPTS: LazyLock<[(NativeScript, Script); 4]> =
     LazyLock::new(|| NativeScript::ALL.map(|native| (native, native.script())));
 
@@ -32,7 +29,7 @@ fn by_digest(digest: &[u8]) -> Option<NativeScript> {
     found.map(|(native, _)| *native)
 }
 
-/// The script with this source, which clients may call by its digest from now on.
+/// Finds the script with this source, and allows clients to call it by digest.
 fn learn(call: &mut Call<'_>, source: &[u8]) -> Result<NativeScript, Refusal> {
     let mut natives = NativeScript::ALL.into_iter();
     let native = natives.find(|native| native.source().as_bytes() == source);
@@ -48,13 +45,13 @@ fn is_loaded(call: &Call<'_>, digest: &[u8]) -> Option<NativeScript> {
     by_digest(digest).filter(|native| call.store.scripts.contains(native))
 }
 
-pub(super) fn eval(call: &mut Call<'_>) -> Outcome {
+pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
     let keys = key_count(call)?;
     let native = learn(call, call.argument(1))?;
     run(call, native, keys)
 }
 
-pub(super) fn evalsha(call: &mut Call<'_>) -> Outcome {
+pub(super) fn evalsha(call: &mut Call<'_>) -> CommandResult {
     let keys = key_count(call)?;
     let native = is_loaded(call, call.argument(1)).ok_or(Refusal::SCRIPT)?;
     run(call, native, keys)
@@ -69,7 +66,7 @@ fn key_count(call: &Call<'_>) -> Result<usize, Refusal> {
     Ok(keys)
 }
 
-fn run(call: &mut Call<'_>, native: NativeScript, keys: usize) -> Outcome {
+fn run(call: &mut Call<'_>, native: NativeScript, keys: usize) -> CommandResult {
     let arguments: Vec<&[u8]> = call.arguments.from(3).collect();
     let (keys, arguments) = arguments.split_at(keys);
     let key = keys.first().copied().unwrap_or_default();
@@ -93,14 +90,14 @@ fn run(call: &mut Call<'_>, native: NativeScript, keys: usize) -> Outcome {
     Ok(())
 }
 
-fn load(call: &mut Call<'_>) -> Outcome {
+fn load(call: &mut Call<'_>) -> CommandResult {
     let native = learn(call, call.argument(2))?;
     let digest = native.script();
     call.output.bulk(digest.digest().as_bytes());
     Ok(())
 }
 
-fn exists(call: &mut Call<'_>) -> Outcome {
+fn exists(call: &mut Call<'_>) -> CommandResult {
     call.output.array(call.arguments.len() - 2);
     for digest in call.arguments.from(2) {
         let is_loaded = is_loaded(call, digest).is_some();
@@ -109,7 +106,7 @@ fn exists(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn flush(call: &mut Call<'_>) -> Outcome {
+fn flush(call: &mut Call<'_>) -> CommandResult {
     let is_known = match call.arguments.len() {
         2 => true,
         3 => call.is_word(2, "SYNC") || call.is_word(2, "ASYNC"),

@@ -10,7 +10,7 @@
 
 #![no_main]
 
-#[path = "../../tests/support/replies.rs"]
+#[path = "../../tests/it/common/replies.rs"]
 mod replies;
 
 use libfuzzer_sys::fuzz_target;

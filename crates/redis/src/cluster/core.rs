@@ -1,34 +1,30 @@
-//! What handles, commands under way and the keeper of a cluster share.
+//! The state shared by a cluster's handles, its commands in flight, and its topology refresher.
 
 use std::{
+    collections::BTreeMap,
+    mem,
     sync::{Arc, OnceLock},
     time::Instant,
 };
 
-use freeboard_meter::{Counter, now_ns};
+use freeboard_meter::Counter;
 use freeboard_net::poller::Poller;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    address::Address,
-    errand::Errand,
-    options::ClusterOptions,
-    slot_map::SlotMap,
-    snapshot::{ClusterSnapshot, NodeSnapshot},
+    answers::{Address, SlotMap},
+    request::Parked,
     topology::{Node, Topology},
-    waiting::{Parked, Waiting},
 };
 use crate::{
     error::{DownReason, RedisError},
-    pool::Deadline,
-    random,
-    reply::{Handed, Reply},
-    snapshot::RedisSnapshot,
+    metrics::{ClusterSnapshot, NodeSnapshot, RedisSnapshot},
+    options::ClusterOptions,
+    routing::{random_number, random_seed},
     sync::{AtomicU64, Ordering},
-    unit::Unit,
 };
 
-/// One million parts per million: the whole.
+/// Parts per million.
 const PPM: usize = 1_000_000;
 
 pub(crate) struct Core {
@@ -36,11 +32,11 @@ pub(crate) struct Core {
     pub(super) topology: Topology,
     pub(super) waiting: Waiting,
     refresh: Mutex<Refresh>,
-    /// Told when the slots are known, or cannot be had.
+    /// Notified when a refresh of the slot map has succeeded or failed.
     changed: Condvar,
-    /// Has the keeper run.
-    call: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Steps of chance.
+    /// Wakes the refresher.
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Random numbers drawn so far, from the seed.
     turn: AtomicU64,
     moved: Counter,
     asked: Counter,
@@ -50,28 +46,28 @@ pub(crate) struct Core {
     replies_refused: Counter,
 }
 
-/// Where learning the slots is.
+/// The state of the slot map's refresh.
 #[derive(Default)]
 struct Refresh {
     is_wanted: bool,
-    /// What a node answered, until the keeper has seen it.
+    /// A node's answer, until the refresher takes it.
     answer: Option<Result<SlotMap, RedisError>>,
-    /// Whether the slots were ever known.
+    /// Whether a refresh has ever succeeded.
     is_known: bool,
-    /// Why they could not be had the last time.
+    /// Why the last refresh failed.
     error: Option<RedisError>,
 }
 
 impl Core {
     pub(crate) fn new(poller: Poller, options: ClusterOptions) -> Self {
-        let seed = options.node.seed.unwrap_or_else(random::seed);
+        let seed = options.node.seed.unwrap_or_else(random_seed);
         Self {
             topology: Topology::new(poller, options.node.clone()),
             waiting: Waiting::new(options.waiting, options.waiting_bytes),
             options,
             refresh: Mutex::default(),
             changed: Condvar::new(),
-            call: OnceLock::new(),
+            waker: OnceLock::new(),
             turn: AtomicU64::new(seed),
             moved: Counter::default(),
             asked: Counter::default(),
@@ -82,18 +78,7 @@ impl Core {
         }
     }
 
-    /// Sends a command to where it belongs.
-    pub(crate) fn submit(self: &Arc<Self>, unit: Unit, deadline: Deadline, reply: Reply) {
-        if unit.is_crossing() {
-            let refused = reply.complete(Err(RedisError::CrossSlot));
-            self.count_refused(!matches!(refused, Handed::Refused));
-            return;
-        }
-        let deadline_ns = deadline.on_clock(now_ns());
-        Errand::new(self.clone(), unit, deadline_ns, reply).go();
-    }
-
-    /// Waits until the slots are known and all nodes that have any are up.
+    /// Waits until the slot map is known and all of its nodes are up.
     pub(crate) fn wait_up(&self, until: Instant) -> Result<(), RedisError> {
         let mut refresh = self.refresh.lock();
         while !refresh.is_known {
@@ -138,17 +123,17 @@ impl Core {
     }
 }
 
-/// Whether waiting will hardly help.
+/// Whether a retry is unlikely to help.
 fn is_final(error: &RedisError) -> bool {
     match error {
         RedisError::Down(reason) => reason.is_refusal(),
-        // It is no cluster.
+        // The server is not a cluster node.
         RedisError::Server(_) | RedisError::Closed => true,
         _ => false,
     }
 }
 
-/// For commands under way.
+/// For requests.
 impl Core {
     pub(super) fn route(&self, slot: Option<u16>) -> Option<Arc<Node>> {
         self.topology.route(slot, self.number())
@@ -156,10 +141,10 @@ impl Core {
 
     fn number(&self) -> u64 {
         // Ordering: Relaxed, each caller gets its own number.
-        random::number(self.turn.fetch_add(1, Ordering::Relaxed))
+        random_number(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A slot has moved: where to.
+    /// Records that a slot has moved. Returns the new node.
     pub(super) fn moved(&self, slot: u16, to: &Address) -> Option<Arc<Node>> {
         self.moved.add(1);
         self.want_refresh();
@@ -172,59 +157,59 @@ impl Core {
     }
 
     pub(super) fn delay_ns(&self, attempt: u32) -> u64 {
-        let jitter_ppm = random::below(self.number(), PPM) as u32;
+        let jitter_ppm = freeboard_flow::random::below(self.number(), PPM) as u32;
         self.options.backoff.delay_jittered_ns(attempt, jitter_ppm)
     }
 
     #[allow(clippy::result_large_err, reason = "what is refused comes back")]
     pub(super) fn park(&self, due_ns: u64, parked: Parked) -> Result<(), Parked> {
         if self.waiting.park(due_ns, parked)? {
-            self.call();
+            self.wake();
         }
         self.retried.add(1);
         Ok(())
     }
 
-    /// An outcome was handed over, or refused by the mailbox that it was for.
+    /// Counts an outcome that the recipient's mailbox refused.
     pub(super) fn count_refused(&self, is_taken: bool) {
         self.replies_refused.add(u64::from(!is_taken));
     }
 
-    /// Has the slots asked for, once for all who want it, and not too often.
+    /// Requests a refresh. Requests are coalesced and rate-limited.
     pub(super) fn want_refresh(&self) {
-        let was_wanted = std::mem::replace(&mut self.refresh.lock().is_wanted, true);
+        let was_wanted = mem::replace(&mut self.refresh.lock().is_wanted, true);
         if !was_wanted {
-            self.call();
+            self.wake();
         }
     }
 
-    fn call(&self) {
-        if let Some(call) = self.call.get() {
-            call();
+    fn wake(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
         }
     }
 }
 
-/// For the keeper.
+/// For the refresher.
 impl Core {
-    pub(super) fn on_call(&self, call: impl Fn() + Send + Sync + 'static) {
-        // A second one would be of the same actor.
-        let _ = self.call.set(Box::new(call));
+    pub(super) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
+        // A second call would set an equal waker.
+        let _ = self.waker.set(Box::new(wake));
     }
 
-    /// Whether the slots are to be asked for: they will be then.
+    /// Takes the request for a refresh.
     pub(super) fn take_wanted(&self) -> bool {
-        std::mem::take(&mut self.refresh.lock().is_wanted)
+        mem::take(&mut self.refresh.lock().is_wanted)
     }
 
     pub(super) fn is_refresh_wanted(&self) -> bool {
         self.refresh.lock().is_wanted
     }
 
-    /// A node has answered.
+    /// Stores a node's answer.
     pub(super) fn answered(&self, answer: Result<SlotMap, RedisError>) {
         self.refresh.lock().answer = Some(answer);
-        self.call();
+        self.wake();
     }
 
     pub(super) fn refresh_interval_ns(&self) -> u64 {
@@ -235,7 +220,7 @@ impl Core {
         self.refresh.lock().answer.take()
     }
 
-    /// The slots are known, or could not be had.
+    /// Records the result of a refresh.
     pub(super) fn refreshed(&self, outcome: Result<(), RedisError>) {
         let mut refresh = self.refresh.lock();
         match outcome {
@@ -255,7 +240,80 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // The keeper finds nothing to keep.
-        self.call();
+        // The refresher then finds no core, and stops.
+        self.wake();
+    }
+}
+
+/// Requests that wait for their retry, by due time.
+pub(crate) struct Waiting {
+    state: Mutex<WaitingState>,
+    max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct WaitingState {
+    /// By due time and order of arrival.
+    parked: BTreeMap<(u64, u64), Parked>,
+    /// Bytes of all requests.
+    bytes: usize,
+    turn: u64,
+    /// The refresher has terminated.
+    is_closed: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(max: usize, bytes_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            max,
+            bytes_max,
+        }
+    }
+
+    /// Keeps a request until it is due. Returns whether it is the first to be due, or the request itself if
+    /// the limits are reached.
+    #[allow(clippy::result_large_err, reason = "what is refused comes back")]
+    pub(crate) fn park(&self, due_ns: u64, parked: Parked) -> Result<bool, Parked> {
+        let mut state = self.state.lock();
+        let bytes = state.bytes + parked.request.bytes();
+        if state.is_closed || state.parked.len() >= self.max || bytes > self.bytes_max {
+            return Err(parked);
+        }
+        state.bytes = bytes;
+        state.turn += 1;
+        let key = (due_ns, state.turn);
+        state.parked.insert(key, parked);
+        let first = state.parked.first_key_value().map(|(first, _)| *first);
+        Ok(first == Some(key))
+    }
+
+    /// Takes the due requests.
+    pub(crate) fn take_due(&self, now_ns: u64) -> Vec<Parked> {
+        let mut state = self.state.lock();
+        let later = state.parked.split_off(&(now_ns, u64::MAX));
+        let due = mem::replace(&mut state.parked, later);
+        let due: Vec<Parked> = due.into_values().collect();
+        state.bytes -= due.iter().map(|it| it.request.bytes()).sum::<usize>();
+        due
+    }
+
+    /// When the next request is due.
+    pub(crate) fn due_ns(&self) -> u64 {
+        let state = self.state.lock();
+        let first = state.parked.first_key_value();
+        first.map_or(u64::MAX, |((due_ns, _), _)| *due_ns)
+    }
+
+    /// Takes all requests, and refuses new ones from now on.
+    pub(crate) fn close(&self) -> Vec<Parked> {
+        let mut state = self.state.lock();
+        (state.is_closed, state.bytes) = (true, 0);
+        mem::take(&mut state.parked).into_values().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().parked.len()
     }
 }

@@ -1,37 +1,30 @@
-//! A cluster: 16,384 hash slots on many nodes, which may move from one to another at any time.
+//! A cluster: 16,384 hash slots on many nodes, which may move between nodes at any time.
 //!
 //! ```text
 //!   Cluster ──▶ slot of the keys ──▶ topology: slot → node ──▶ the node's connections
 //!                                        ▲                          │
-//!              keeper: CLUSTER SLOTS ────┘◀──── MOVED ──────────────┤
-//!                                                ASK, TRYAGAIN, ... ┘ errand: tried again
+//!              refresher: CLUSTER SLOTS ────┘◀──── MOVED ──────────────┤
+//!                                                ASK, TRYAGAIN, ... ┘ request: tried again
 //! ```
 
-mod address;
-mod core;
-mod errand;
-mod keeper;
-mod options;
-mod redirection;
-mod slot_map;
-mod snapshot;
+mod answers;
+pub(crate) mod core;
+mod refresher;
+pub(crate) mod request;
 mod topology;
-mod waiting;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_net::poller::Poller;
 
-pub(crate) use self::core::Core;
-use self::keeper::Keeper;
-pub use self::{
-    options::{ClusterOptions, NODES_MAX},
-    snapshot::{ClusterSnapshot, NodeSnapshot},
+use self::{core::Core, refresher::TopologyRefresher};
+use crate::{
+    error::ConnectError, metrics::ClusterSnapshot, options::ClusterOptions, redis::Redis,
+    target::Servers,
 };
-use crate::redis::{ConnectError, Redis};
 
-/// A client of a cluster: a [`Redis`] whose commands find the node that has their keys. Cheap to clone.
+/// A client of a cluster: a [`Redis`] that sends each command to the node that owns its keys. Cheap to clone.
 ///
 /// ```no_run
 /// # fn run(system: &freeboard_actor::System, poller: &freeboard_net::poller::Poller)
@@ -45,22 +38,21 @@ use crate::redis::{ConnectError, Redis};
 /// # }
 /// ```
 ///
-/// - A command, pipeline, transaction or script must have its keys in one slot, else it is
-///   [`crate::RedisError::CrossSlot`]; `{user7}.name` and `{user7}.mail` are in one. A command of one's own
-///   says what its keys are ([`crate::Command::key`]).
-/// - A command without keys goes to any node. What is meant for each (`DBSIZE`, `FLUSHDB`, `SCAN`) is sent
-///   by the handles that [`Cluster::masters`] gives.
-/// - What a node refuses because the slot has moved or is moving is sent on, up to
-///   [`ClusterOptions::redirections`] times; what the cluster cannot take at present is tried again. The
-///   deadline holds for all of it. Commands on one key keep their order but for those that are sent on or
-///   tried again.
-/// - Of a pipeline only the commands that were refused so are sent again. If then their deadline passes, or
-///   their connection is lost, that is the outcome of all.
-/// - A node that is down has its commands refused with [`crate::RedisError::Down`], and the slots asked for
-///   again: another node may have them now.
+/// - The keys of a command, pipeline or script must be in one slot, otherwise it fails with
+///   [`crate::RedisError::CrossSlot`]. `{user7}.name` and `{user7}.mail` are in one slot. Add keys with
+///   [`crate::Command::key`], so that the client knows the slot.
+/// - A command without keys goes to any node. For commands that concern every node (`DBSIZE`, `FLUSHDB`,
+///   `SCAN`), use the clients of [`Cluster::masters`].
+/// - If the slot has moved or is moving, the command is redirected, up to [`ClusterOptions::redirections`]
+///   times. If the cluster temporarily refuses it, it is retried. The deadline covers all tries. Commands on
+///   one key keep their order, except those that are redirected or retried.
+/// - Of a pipeline, only the refused commands are sent again. If these then fail by deadline or a lost
+///   connection, that is the outcome of the whole pipeline.
+/// - Commands for a node that is down fail with [`crate::RedisError::Down`], and the client refreshes its
+///   slot map, because another node may own the slots now.
 ///
-/// Subscriptions are left out ([`crate::RedisError::NotOnCluster`]): a [`Redis`] on any node has the
-/// messages of all. So is reading from replicas.
+/// Not supported: subscriptions ([`crate::RedisError::NotOnCluster`]; a [`Redis`] on any node receives the
+/// messages of all) and reads from replicas.
 #[derive(Clone)]
 pub struct Cluster {
     redis: Redis,
@@ -68,11 +60,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Begins to connect, and goes on until the last handle is dropped. `poller` is the one that drives
-    /// `system`. Until the slots are known commands wait, and are tried again; see [`Redis::wait_up`].
+    /// Begins to connect, and retries until the last handle is dropped. `poller` must be the driver of
+    /// `system`. Commands are retried until the slot map is known; see [`Redis::wait_up`].
     ///
     /// # Errors
-    /// [`ConnectError`]: not that no node can be reached.
+    /// [`ConnectError`]. Unreachable nodes are not an error here.
     pub fn connect(
         system: &System,
         poller: &Poller,
@@ -81,30 +73,30 @@ impl Cluster {
         options.validate()?;
         let timeout = options.node.timeout;
         let core = Arc::new(Core::new(poller.clone(), options));
-        system.spawn_once(SpawnOptions::new(), Keeper::new(&core))?;
-        let redis = Redis::cluster(core.clone(), timeout);
+        system.spawn_once(SpawnOptions::new(), TopologyRefresher::new(&core))?;
+        let redis = Redis::new(Servers::Cluster(core.clone()), timeout);
         Ok(Self { redis, core })
     }
 
-    /// A client of each node that has slots now, for what is meant for each of them.
+    /// A client of each node that currently owns slots.
     #[must_use]
     pub fn masters(&self) -> Vec<Redis> {
         let nodes = self.core.topology.nodes().into_iter();
         let masters = nodes.filter(|(_, slots)| *slots > 0);
         let timeout = self.core.options.node.timeout;
         masters
-            .map(|(node, _)| Redis::server(node.pool.clone(), timeout))
+            .map(|(node, _)| Redis::new(Servers::One(node.pool.clone()), timeout))
             .collect()
     }
 
-    /// What was counted so far, node by node. Those of a node that the client has let go of are gone.
+    /// The counters of all nodes. Nodes that left the cluster are not included.
     #[must_use]
     pub fn snapshot(&self) -> ClusterSnapshot {
         self.core.snapshot()
     }
 }
 
-/// All commands, and all ways of sending them.
+/// All commands and ways to send them.
 impl Deref for Cluster {
     type Target = Redis;
 

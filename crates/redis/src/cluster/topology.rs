@@ -1,8 +1,8 @@
-//! The nodes of a cluster, and which of them has which slot.
+//! The nodes of a cluster, and the owner of each slot.
 //!
-//! Each refresh makes it anew: nodes that have slots, and those that a redirection has named since the
-//! refresh before, such as one that slots are on their way to. All others are let go of; their
-//! connections end once nothing is under way on them.
+//! Each refresh rebuilds it from the nodes that own slots, and those that a redirection has named since the
+//! previous refresh, for example an importing node. All other nodes are dropped; their connections close
+//! once nothing is in flight on them.
 
 use std::{
     collections::HashMap,
@@ -11,16 +11,21 @@ use std::{
 };
 
 use freeboard_actor::System;
+use freeboard_flow::random;
 use freeboard_net::poller::Poller;
 use parking_lot::RwLock;
 
-use super::{address::Address, options::NODES_MAX, slot_map::SlotMap};
-use crate::{options::RedisOptions, pool::Pool, random, routing::HASH_SLOTS};
+use super::answers::{Address, SlotMap};
+use crate::{
+    options::{NODES_MAX, RedisOptions},
+    pool::Pool,
+    routing::HASH_SLOTS,
+};
 
-/// A slot that no node is known to have.
-const NOBODY: u16 = u16::MAX;
+/// A slot without a known owner.
+const NO_OWNER: u16 = u16::MAX;
 
-/// A node, and the connections to it.
+/// A node and the connections to it.
 pub(crate) struct Node {
     pub(crate) address: Address,
     pub(crate) pool: Arc<Pool>,
@@ -28,14 +33,14 @@ pub(crate) struct Node {
 
 pub(crate) struct Topology {
     state: RwLock<State>,
-    /// What connections are made with.
+    /// For new connections.
     system: OnceLock<System>,
     poller: Poller,
     options: RedisOptions,
 }
 
 struct State {
-    /// By slot the index of its node.
+    /// Index of the owner, by slot.
     owners: Box<[u16]>,
     entries: Vec<Entry>,
     indexes: HashMap<Address, u16>,
@@ -50,7 +55,7 @@ struct Entry {
 impl State {
     fn new() -> Self {
         Self {
-            owners: vec![NOBODY; usize::from(HASH_SLOTS)].into(),
+            owners: vec![NO_OWNER; usize::from(HASH_SLOTS)].into(),
             entries: Vec::new(),
             indexes: HashMap::new(),
         }
@@ -60,7 +65,7 @@ impl State {
         self.indexes.get(address).copied()
     }
 
-    /// `None` if there are too many already.
+    /// `None` if the maximum is reached.
     fn add(&mut self, node: Arc<Node>) -> Option<u16> {
         let index = u16::try_from(self.entries.len()).ok()?;
         if self.entries.len() >= NODES_MAX {
@@ -83,14 +88,14 @@ impl Topology {
         }
     }
 
-    /// From here on nodes are connected to.
+    /// Enables connections.
     pub(crate) fn begin(&self, system: System) {
-        // A second one would be the same.
+        // A second call would set an equal system.
         let _ = self.system.set(system);
     }
 
-    /// The node of a slot; without a slot, or if nobody is known to have it, any, one that is up if there
-    /// is one. `number` is random.
+    /// The owner of a slot. Without a slot or a known owner: any node, preferably one that is up. `number` is
+    /// random.
     pub(crate) fn route(&self, slot: Option<u16>, number: u64) -> Option<Arc<Node>> {
         let state = self.state.read();
         let owner = slot.map(|slot| usize::from(state.owners[usize::from(slot)]));
@@ -105,7 +110,7 @@ impl Topology {
             .map(|entry| entry.node.clone())
     }
 
-    /// The node that a redirection names, which may be new.
+    /// The node named by an `ASK`, which may be new.
     pub(crate) fn named(&self, address: &Address) -> Option<Arc<Node>> {
         let mut state = self.state.write();
         let index = self.find_or_connect(&mut state, address)?;
@@ -114,18 +119,18 @@ impl Topology {
         Some(entry.node.clone())
     }
 
-    /// The node that has a slot now.
+    /// Records the new owner of a slot.
     pub(crate) fn moved(&self, slot: u16, address: &Address) -> Option<Arc<Node>> {
         let mut state = self.state.write();
         let index = self.find_or_connect(&mut state, address)?;
         state.owners[usize::from(slot)] = index;
         let entry = &mut state.entries[usize::from(index)];
-        // A map that was asked for before may not know the node yet, and the command is on its way to it.
+        // A slot map requested earlier may not include the node, and a command is about to be sent to it.
         entry.is_named = true;
         Some(entry.node.clone())
     }
 
-    /// Adds nodes to ask, if they are not there.
+    /// Adds nodes that are missing.
     pub(crate) fn add(&self, addresses: impl Iterator<Item = Address>) {
         let mut state = self.state.write();
         for address in addresses {
@@ -144,7 +149,7 @@ impl Topology {
             port: address.port,
             ..self.options.clone()
         };
-        // Refused while the system ends.
+        // Fails while the system shuts down.
         let pool = Pool::connect(self.system.get()?, &self.poller, options).ok()?;
         Some(Arc::new(Node {
             address: address.clone(),
@@ -152,7 +157,7 @@ impl Topology {
         }))
     }
 
-    /// Makes it anew.
+    /// Rebuilds the topology from a slot map.
     pub(crate) fn replace(&self, map: SlotMap) {
         let mut next = State::new();
         let mut state = self.state.write();
@@ -163,7 +168,7 @@ impl Topology {
                 next.add(known.or_else(|| self.connect(&address))?)
             });
             for slot in slots {
-                next.owners[usize::from(slot)] = index.unwrap_or(NOBODY);
+                next.owners[usize::from(slot)] = index.unwrap_or(NO_OWNER);
             }
         }
         for entry in state.entries.iter().filter(|entry| entry.is_named) {
@@ -173,11 +178,11 @@ impl Topology {
         }
         let before = mem::replace(&mut *state, next);
         drop(state);
-        // Connections that end here are told so without the lock.
+        // Closes connections outside the lock.
         drop(before);
     }
 
-    /// All nodes, and how many slots each has.
+    /// All nodes, with the number of slots of each.
     pub(crate) fn nodes(&self) -> Vec<(Arc<Node>, usize)> {
         let state = self.state.read();
         let nodes = state.entries.iter().map(|entry| (entry.node.clone(), 0));

@@ -1,42 +1,39 @@
-//! From bytes to values, however the bytes are cut.
+//! An incremental parser: bytes in pieces of any size become values.
 //!
 //! ```text
-//!   input ──▶ line ──▶ a value, or the beginning of a string or an aggregate
+//!   input ──▶ line ──▶ a value, or the start of a string or an aggregate
 //!                │                        │
 //!                │ cut: kept              ▼
-//!                ▼              bulk: what came of it        frames: aggregates that are open
+//!                ▼              bulk: the bytes so far        frames: open aggregates
 //! ```
 //!
-//! Nothing is looked at twice: what is left of a piece is in `line`, `bulk` and `frames`. A declared
-//! length reserves nothing: memory grows with what has come. A short element takes many times its bytes on
-//! the wire, so each counts with the size of a [`Value`] besides; memory is a small multiple of
-//! [`Limits::reply_bytes`] at the most.
+//! No byte is parsed twice: the state of a partial value is in `line`, `bulk` and `frames`. A declared length
+//! reserves nothing: memory grows with the bytes received. A short element needs many times its bytes on the
+//! wire, so each element also counts with the size of a [`Value`]. Memory is therefore at most a small
+//! multiple of [`Limits::reply_bytes`].
 
 use bytes::Bytes;
 
-use super::{
-    error::{Malformed, ProtocolError},
-    value::{ServerError, Value},
-};
+use super::value::{Malformed, ProtocolError, ServerError, Value};
 
-/// The longest line: a header, a simple string, an error, a number.
+/// Limit of a line: a header, a simple string, an error, a number.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// What each value counts besides its bytes on the wire.
+/// Counted for each value in addition to its bytes on the wire.
 const VALUE_BYTES: u64 = size_of::<Value>() as u64;
-/// Elements that an aggregate has room for at first, whatever it declares.
+/// Initial capacity of an aggregate at most, whatever it declares.
 const ELEMENTS_RESERVED: usize = 64;
 
-/// What a reply may be at most.
+/// Limits of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one string; default 512 MiB, which is Redis' own limit.
     pub bulk_bytes: u64,
-    /// Elements of one reply, all its aggregates together; default 1 Mi.
+    /// Elements of one reply, in all of its aggregates; default 1 Mi.
     pub elements: usize,
-    /// Bytes of one reply, and of all replies of a pipeline or transaction together: those on the wire, and
+    /// Bytes of one reply, and of all replies of a pipeline together: bytes on the wire plus
     /// the size of a [`Value`] for each value; default 1 GiB.
     pub reply_bytes: u64,
-    /// Aggregates within aggregates; default 32.
+    /// Depth of nested aggregates; default 32.
     pub nesting: usize,
 }
 
@@ -51,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// Makes values of bytes that come in pieces.
+/// Parses values from bytes that arrive in pieces.
 ///
 /// ```
 /// use freeboard_redis::protocol::{Limits, Parser, Value};
@@ -67,19 +64,19 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Parser {
     limits: Limits,
-    /// A line whose end has not come.
+    /// An incomplete line.
     line: Vec<u8>,
-    /// A string whose end has not come.
+    /// An incomplete string.
     bulk: Option<Bulk>,
-    /// Aggregates that are open, outermost first.
+    /// Open aggregates, outermost first.
     frames: Vec<Frame>,
-    /// Elements that the present reply has declared so far.
+    /// Elements declared so far in the current reply.
     elements: usize,
-    /// Bytes of the stream that were taken.
+    /// Bytes consumed from the stream.
     at: u64,
-    /// Where the present reply begins.
+    /// Offset of the current reply.
     reply_at: u64,
-    /// What the last whole reply counted.
+    /// Size of the last complete reply, as counted for the limit.
     last_reply_bytes: u64,
 }
 
@@ -114,16 +111,16 @@ enum FrameKind {
     Attribute,
 }
 
-/// What a line came to.
+/// The meaning of a line.
 enum Header {
     Value(Value),
     Bulk(BulkKind, usize),
-    /// An aggregate with so many elements to come.
+    /// An aggregate, with its number of elements.
     Frame(FrameKind, usize),
 }
 
 impl Parser {
-    /// A parser at the beginning of a stream.
+    /// A parser for a new stream.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -138,22 +135,22 @@ impl Parser {
         }
     }
 
-    /// The next value, if `input` has the rest of it; what was looked at is taken off `input`, which is
-    /// empty after `None`.
+    /// The next value, if `input` completes one. Consumed bytes are removed from `input`, which is empty after
+    /// `None`.
     ///
     /// # Errors
-    /// [`ProtocolError`]: the stream is useless from there on, and so is the parser.
+    /// [`ProtocolError`]. Neither the stream nor the parser can be used afterwards.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Value>, ProtocolError> {
         let value = self.advance(input);
         value.map_err(|what| self.error(what))
     }
 
-    /// An error at the present place of the stream.
+    /// An error at the current offset.
     pub(crate) fn error(&self, what: Malformed) -> ProtocolError {
         ProtocolError { what, at: self.at }
     }
 
-    /// What the last value counted towards [`Limits::reply_bytes`].
+    /// The size of the last value, as counted for [`Limits::reply_bytes`].
     pub(crate) fn last_reply_bytes(&self) -> u64 {
         self.last_reply_bytes
     }
@@ -171,7 +168,7 @@ impl Parser {
             if reply_bytes > self.limits.reply_bytes {
                 return Err(Malformed::LongReply(self.limits.reply_bytes));
             }
-            if let Some(value) = value.and_then(|value| self.place(value)) {
+            if let Some(value) = value.and_then(|value| self.add(value)) {
                 self.last_reply_bytes = reply_bytes;
                 (self.elements, self.reply_at) = (0, self.at);
                 return Ok(Some(value));
@@ -182,7 +179,7 @@ impl Parser {
         }
     }
 
-    /// Reads a line, or a string that is there whole. `None` if that is no whole value yet.
+    /// Parses a line, or a complete string. `None` if the value is not complete yet.
     fn begin(&mut self, input: &mut &[u8]) -> Result<Option<Value>, Malformed> {
         if self.line.is_empty()
             && let Some((text, rest)) = whole_bulk(input)
@@ -245,7 +242,7 @@ impl Parser {
         let have = bulk.bytes.len();
         let (piece, rest) = input.split_at(input.len().min(bulk.length - have));
         if bulk.bytes.capacity() - have < piece.len() {
-            // Doubled, but never beyond what is to come: the string is kept as it is.
+            // Doubles, but never exceeds the length: the buffer becomes the value without a copy.
             let wanted = (have + piece.len()).max(2 * have).min(bulk.length);
             bulk.bytes.reserve_exact(wanted - have);
         }
@@ -292,8 +289,8 @@ impl Parser {
         Ok(frame.into_value())
     }
 
-    /// Puts a value where it belongs. The whole reply, if that was the last of it.
-    fn place(&mut self, mut value: Value) -> Option<Value> {
+    /// Adds a value to the innermost aggregate. Returns the reply if that completes it.
+    fn add(&mut self, mut value: Value) -> Option<Value> {
         while let Some(frame) = self.frames.last_mut() {
             frame.values.push(value);
             frame.left -= 1;
@@ -307,7 +304,7 @@ impl Parser {
 }
 
 impl Frame {
-    /// `None` for an attribute: what it belongs to follows.
+    /// `None` for an attribute: its value follows.
     fn into_value(self) -> Option<Value> {
         match self.kind {
             FrameKind::Array => Some(Value::Array(self.values)),
@@ -344,14 +341,14 @@ fn server_error(text: &[u8]) -> ServerError {
     ServerError::new(&String::from_utf8_lossy(text))
 }
 
-/// A string that is there whole, the most common reply, and what is behind it. `None` for all else, also
-/// for what is malformed: it goes the long way.
+/// Fast path for a complete string, the most common reply. Returns it and the rest; `None` for everything else,
+/// malformed input included.
 #[inline]
 fn whole_bulk(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&first, digits) = input.strip_prefix(b"$")?.split_first()?;
     let mut length = usize::from(first.checked_sub(b'0').filter(|digit| *digit < 10)?);
     let mut rest = digits;
-    // Seven digits are more than a read brings.
+    // A read is shorter than seven digits of bytes.
     for _ in 0..6 {
         let (&byte, behind) = rest.split_first()?;
         if byte == b'\r' {
@@ -364,7 +361,7 @@ fn whole_bulk(input: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text, rest.strip_prefix(b"\r\n")?))
 }
 
-/// Reads a line with its end.
+/// Parses a line, with its line end.
 fn header(line: &[u8]) -> Result<Header, Malformed> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Malformed::LongLine(LINE_BYTES_MAX));
@@ -414,9 +411,9 @@ fn simple(text: &[u8]) -> Result<Bytes, Malformed> {
     }
 }
 
-/// A length, small enough that doubling it or adding to it stays in range.
+/// A length, limited so that doubling it does not overflow.
 fn length(text: &[u8]) -> Result<usize, Malformed> {
-    // 18 digits are below the largest number.
+    // 18 digits fit in a `u64`.
     if text.is_empty() || text.len() > 18 {
         return Err(Malformed::Length);
     }

@@ -1,27 +1,27 @@
-//! A value of RESP3.
+//! RESP3 values, and errors in malformed input.
 
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
-/// What a server can answer. Attributes are read and dropped.
+/// A value sent by a server. Attributes are parsed and dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing: also RESP2's null string and null array.
+    /// Null; also RESP2's null string and null array.
     Null,
     /// A short text, such as `OK`.
     Simple(Bytes),
-    /// The server's refusal.
+    /// An error reply.
     Error(ServerError),
-    /// A number.
+    /// An integer.
     Integer(i64),
-    /// A number with a fraction, or infinity, or none.
+    /// A floating-point number.
     Double(f64),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
-    /// A number of any length, in decimal digits.
+    /// An integer of any length, as decimal digits.
     BigNumber(Bytes),
-    /// Bytes.
+    /// A string of bytes.
     Bulk(Bytes),
     /// A text with its format, such as `txt` or `mkd`.
     Verbatim {
@@ -32,16 +32,16 @@ pub enum Value {
     },
     /// Values in order.
     Array(Vec<Value>),
-    /// Keys with their values, in the order that they came.
+    /// Keys and values, in the order received.
     Map(Vec<(Value, Value)>),
-    /// Values without an order.
+    /// Unordered values.
     Set(Vec<Value>),
-    /// What came without being asked for.
+    /// A push message, which is not a reply.
     Push(Vec<Value>),
 }
 
 impl Value {
-    /// What kind of value it is, for an error's text.
+    /// The name of its type, for error messages.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -62,14 +62,14 @@ impl Value {
     }
 }
 
-/// A refusal of the server: a code in capitals, and a text.
+/// An error reply: a code in capitals, and a text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ServerError {
     text: Arc<str>,
 }
 
 impl ServerError {
-    /// From the line as it came.
+    /// From its text, such as `ERR unknown command`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: text.into() }
@@ -81,7 +81,7 @@ impl ServerError {
         self.text.split(' ').next().unwrap_or_default()
     }
 
-    /// What follows the code.
+    /// The text after the code.
     #[must_use]
     pub fn message(&self) -> &str {
         self.text.split_once(' ').map_or("", |(_, message)| message)
@@ -101,3 +101,63 @@ impl fmt::Debug for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+/// Malformed RESP3, or input that exceeds the limits. The rest of the stream cannot be parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}, at byte {at} of the stream")]
+pub struct ProtocolError {
+    /// The defect.
+    pub what: Malformed,
+    /// Offset in the stream, in bytes.
+    pub at: u64,
+}
+
+/// A defect of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// A value begins with a byte that is not a type of RESP3.
+    #[error("no type of RESP3 begins with byte {0:#04x}")]
+    UnknownType(u8),
+    /// A line exceeds the limit.
+    #[error("a line of more than {0} bytes")]
+    LongLine(usize),
+    /// A line or a string does not end with CR LF, or a line contains CR.
+    #[error("a line end is missing or misplaced")]
+    LineEnd,
+    /// A malformed number, or one out of range.
+    #[error("a number is malformed or out of range")]
+    Number,
+    /// A malformed length.
+    #[error("a length is malformed")]
+    Length,
+    /// A malformed null or boolean.
+    #[error("a null or boolean is malformed")]
+    Literal,
+    /// A verbatim string without its format.
+    #[error("a verbatim string has no format")]
+    Verbatim,
+    /// A string exceeds the limit.
+    #[error("a string of {length} bytes; the limit is {limit}")]
+    LongBulk {
+        /// Its declared length in bytes.
+        length: u64,
+        /// [`super::Limits::bulk_bytes`].
+        limit: u64,
+    },
+    /// The aggregates of a reply have more elements than the limit.
+    #[error("a reply of more than {0} elements")]
+    ManyElements(usize),
+    /// A reply exceeds the limit in bytes.
+    #[error("a reply of more than {0} bytes")]
+    LongReply(u64),
+    /// Aggregates are nested too deeply.
+    #[error("aggregates nested more than {0} deep")]
+    Nesting(usize),
+    /// A push message inside another value.
+    #[error("a push message inside another value")]
+    NestedPush,
+    /// A reply without a command.
+    #[error("a reply to no command")]
+    Unasked,
+}

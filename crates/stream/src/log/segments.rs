@@ -11,7 +11,7 @@ use crate::{
     storage::{Access, AlignedBuffer, Storage, StorageFile},
 };
 
-use super::segment_file::SegmentFile;
+use super::{segment_file::SegmentFile, tail};
 
 /// What a file on its way to be a segment ends with.
 pub(super) const PREPARING: &str = ".preparing";
@@ -112,7 +112,8 @@ pub(crate) fn prepare(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         there => {
             if !there?.is_zero(0)? {
-                return Err(io::ErrorKind::AlreadyExists.into());
+                let held = format!("{name} holds something already");
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, held));
             }
         }
     }
@@ -132,7 +133,18 @@ pub(crate) fn prepare(
         }
     };
     file.file().sync()?;
-    storage.rename(&unfinished, &name)?;
+    match storage.rename(&unfinished, &name) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            let in_the_way = |error: io::Error| {
+                let kind = error.kind();
+                let what = "is a directory that cannot be set aside";
+                io::Error::new(kind, format!("{name} {what}: {error}"))
+            };
+            tail::set_aside(storage, number).map_err(in_the_way)?;
+            storage.rename(&unfinished, &name)?;
+        }
+        renamed => renamed?,
+    }
     storage.sync_directory()?;
     Ok(Prepared {
         number,
@@ -147,6 +159,10 @@ pub(crate) fn prepare(
 pub(crate) fn reserve_mark(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
     match storage.open(RETENTION_MARK, Access::Cached) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            let what = format!("{RETENTION_MARK} is a directory");
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
+        }
         there => return there,
     }
     let unfinished = format!("{RETENTION_MARK}{PREPARING}");

@@ -23,7 +23,7 @@ fn broken_name(storage: &dyn Storage, segment: u64, offset: u64) -> io::Result<S
     Ok(name.expect("there are more names than files"))
 }
 
-/// Keeps a whole segment aside.
+/// Keeps a whole segment aside, or a directory that has a segment's name.
 pub(super) fn set_aside(storage: &dyn Storage, segment: u64) -> io::Result<()> {
     let kept = broken_name(storage, segment, 0)?;
     storage.rename(&segment_name(segment), &kept)

@@ -121,21 +121,22 @@ impl StreamReader {
         let mut find = || {
             let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)?;
             let mut scan = scan.windowed();
+            let is_wanted = |header: &ChunkHeader| {
+                is_alike(header, &segment.header)
+                    && header.sequence >= self.place.chunk
+                    && header.epoch >= self.place.epoch
+                    && wanted(header, self.place.record)
+            };
             while offset < scan.bytes() {
-                match scan.read(offset)? {
-                    Slot::End => break,
-                    Slot::Chunk {
+                match scan.search(offset, is_wanted)? {
+                    Ok(Slot::End) => break,
+                    Ok(Slot::Chunk {
                         header,
                         is_padding_zero: true,
-                    } if is_alike(&header, &segment.header)
-                        && header.sequence >= self.place.chunk
-                        && header.epoch >= self.place.epoch
-                        && wanted(&header, self.place.record)
-                        && check_chunk(keys, &header, scan.body()).is_ok() =>
-                    {
+                    }) if check_chunk(keys, &header, scan.body()).is_ok() => {
                         return Ok(Some((*header, offset)));
                     }
-                    Slot::Zeros => offset = scan.behind_zeros(offset)?,
+                    Ok(Slot::Zeros) => offset = scan.behind_zeros(offset)?,
                     _ => offset += ALIGNMENT as u64,
                 }
             }

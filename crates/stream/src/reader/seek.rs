@@ -65,9 +65,9 @@ impl StreamReader {
         let mut found = None;
         while low < high {
             let middle = (low + high) / 2;
-            // Prepared, or damaged: the last segment before it will lead there.
+            // Prepared, foreign, or damaged: the last segment before it will lead there.
             match self.header_of(numbers[middle])? {
-                Some(Ok(header)) if is_before(&header) => {
+                Some(Ok(header)) if !self.is_foreign(&header) && is_before(&header) => {
                     found = Some(header);
                     low = middle + 1;
                 }

@@ -13,6 +13,9 @@ use super::{
     stream_reader::{OpenSegment, StreamReader},
 };
 
+/// So many headers at most, evenly spaced, say what stream this is: opening does not read all of many files.
+const IDENTITY_HEADERS_MAX: usize = 1_024;
+
 impl StreamReader {
     /// The number of the open segment.
     pub(super) fn number(&self) -> u64 {
@@ -64,10 +67,8 @@ impl StreamReader {
     /// Opens a segment, with its keys, which are checked.
     pub(super) fn open_segment(&mut self, header: SegmentHeader) -> Result<OpenSegment, ReadError> {
         let number = header.number;
-        let first = self.first.get_or_insert(header);
-        let is_alike = first.stream == header.stream
-            && (first.algorithm, first.unit) == (header.algorithm, header.unit);
-        if !is_alike {
+        self.first.get_or_insert(header);
+        if self.is_foreign(&header) {
             // Whoever writes a segment that says that it is not sealed needs no key.
             return Err(ReadError::Damaged {
                 segment: number,
@@ -103,6 +104,30 @@ impl StreamReader {
         Ok(OpenSegment { header, scan, keys })
     }
 
+    /// Whether a segment is of another stream, or sealed in another way.
+    pub(super) fn is_foreign(&self, header: &SegmentHeader) -> bool {
+        let is_other = |first: &SegmentHeader| scan::named(first) != scan::named(header);
+        self.first.as_ref().is_some_and(is_other)
+    }
+
+    /// The header that says what stream this is, as [`stream_header`](crate::stream_header) finds it; `None` if there
+    /// is none, or if headers differ and the key agrees with none.
+    fn identity(&self, numbers: &[u64]) -> Option<SegmentHeader> {
+        let step = numbers.len().div_ceil(IDENTITY_HEADERS_MAX).max(1);
+        // What cannot be read is spoken of when it is come to.
+        let header_of = |number: &u64| self.header_of(*number).ok()??.ok();
+        let mut headers: Vec<_> = numbers.iter().step_by(step).filter_map(header_of).collect();
+        scan::sort_by_share(&mut headers);
+        let (first, last) = (headers.first()?, headers.last()?);
+        match &self.key {
+            // The way to the keys is long: it is gone only where headers differ.
+            Some(key) if scan::named(first) != scan::named(last) => {
+                scan::agreed(&headers, *numbers.last()?, key)
+            }
+            _ => Some(*first),
+        }
+    }
+
     fn keys(&mut self, header: &SegmentHeader) -> Option<SegmentKeys> {
         let key = self.key.as_ref().filter(|_| header.algorithm.is_sealed())?;
         let at = |number| Ratchet::at(key, header.algorithm, header.stream, number);
@@ -124,20 +149,23 @@ impl StreamReader {
         self.searched = None;
     }
 
-    /// Goes to the oldest segment; whether there is one. Notes if one before it has lost its header, or does not agree
-    /// with the key, with which a later one agrees.
+    /// Goes to the oldest segment of the stream; whether there is one. Notes if one before it has lost its header, is
+    /// another stream's, or does not agree with the key, with which a later one agrees.
     pub(super) fn open_oldest(&mut self) -> Result<bool, ReadError> {
         self.lost_before = None;
         let mut lost = None;
         let mut refused = None;
-        for number in self.numbers()? {
+        let numbers = self.numbers()?;
+        let identity = self.first.or_else(|| self.identity(&numbers));
+        self.first = identity;
+        for number in numbers {
             match self.header_of(number)? {
+                Some(Ok(header)) if self.is_foreign(&header) => lost = lost.or(Some(number)),
                 Some(Ok(header)) => {
                     let segment = match self.open_segment(header) {
                         Err(error) if error.is_not_found() => continue,
                         Err(error @ (ReadError::WrongKey { .. } | ReadError::NotSealed { .. })) => {
-                            // Another segment says what stream this is, if the key agrees with one.
-                            self.first = None;
+                            self.first = identity;
                             self.ratchet = None;
                             lost = lost.or(Some(number));
                             refused = refused.or(Some(error));

@@ -39,7 +39,7 @@ pub struct StreamReader {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) key: Option<MasterKey>,
     pub(super) ratchet: Option<Ratchet>,
-    /// The header of the first segment that was opened: all are of its stream and sealed as it is.
+    /// The header that says what stream this is: all segments are of its stream and sealed as it is.
     pub(super) first: Option<SegmentHeader>,
     is_following: bool,
     stop: ReaderStop,
@@ -274,7 +274,7 @@ impl StreamReader {
                 offset: 0,
                 // The last of those that it had; the first is not known.
                 record: self.place.record.saturating_sub(1),
-                reason: "its header does not hold".to_owned(),
+                reason: "its header does not hold, or is of another stream".to_owned(),
             });
         }
         if self.segment.is_none() && !self.open_oldest()? {

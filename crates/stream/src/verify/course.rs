@@ -398,6 +398,15 @@ impl Course {
                     "the header is of an earlier epoch".to_owned(),
                 );
             }
+        } else if header.first_record <= expected.record {
+            // Missing records are reported where the hole is closed.
+            wrong(
+                DamageKind::Gap,
+                format!(
+                    "the segment begins with chunk {}, and chunk {} is missing",
+                    header.first_chunk, expected.chunk
+                ),
+            );
         }
         if let Some(hole) = self.hole.take() {
             self.close_hole(hole, Some(header.first_record));

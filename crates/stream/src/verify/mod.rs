@@ -23,7 +23,7 @@ use crate::{
     head::Head,
     log::read_marks,
     scan::{self, Slot},
-    seal::{MasterKey, Ratchet, check_chunk, check_segment},
+    seal::{MasterKey, Ratchet, check_chunk},
     storage::{Access, Storage},
 };
 
@@ -195,8 +195,8 @@ fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMa
     Ok(marks.pop())
 }
 
-/// The header that says what stream this is: the first that the key agrees with, or, without a key, the
-/// first that holds.
+/// The header that says what stream this is: of those that the key agrees with, or, without a key, of those that hold,
+/// the first that names the stream that most headers name.
 ///
 /// # Errors
 ///
@@ -254,32 +254,24 @@ fn headers(storage: &dyn Storage, numbers: &[u64]) -> Result<Vec<Begin>, VerifyE
         .collect()
 }
 
-/// The header that says what stream this is: the first that the key agrees with, or the first that
-/// holds; where none holds, what the first whole chunk says of it.
+/// As [`stream_header`]; where no header holds, what the first whole chunk says of it.
 fn identity(
     storage: &dyn Storage,
     numbers: &[u64],
     headers: &[Begin],
     key: Option<&MasterKey>,
 ) -> Result<SegmentHeader, VerifyError> {
-    let mut sound = headers.iter().filter_map(Begin::header);
-    let Some(first) = sound.clone().next() else {
+    let mut sound: Vec<SegmentHeader> = headers.iter().filter_map(Begin::header).copied().collect();
+    scan::sort_by_share(&mut sound);
+    let Some(first) = sound.first() else {
         return identity_of_chunks(storage, numbers, key)?.ok_or(VerifyError::NoStream);
     };
     let Some(key) = key else {
         return Ok(*first);
     };
-    // The way to a segment's keys is as long as its number, which an altered header may say anything
-    // about.
     let number_max = numbers.last().copied().unwrap_or_default();
-    let agreed = sound.find(|header| {
-        header.algorithm.is_sealed() && header.number <= number_max && {
-            let keys = Ratchet::at(key, header.algorithm, header.stream, header.number).keys();
-            check_segment(&keys, header).is_ok()
-        }
-    });
-    match agreed {
-        Some(agreed) => Ok(*agreed),
+    match scan::agreed(&sound, number_max, key) {
+        Some(agreed) => Ok(agreed),
         // Whoever writes a stream that says so needs no key.
         None if first.algorithm == Algorithm::None => Err(VerifyError::NotSealed {
             segment: first.number,
@@ -301,13 +293,16 @@ fn identity_of_chunks(
             let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
             let mut offset = ALIGNMENT as u64;
             while offset < scan.bytes() {
-                if let Slot::Chunk { header, .. } = scan.read(offset)? {
+                // With a key, one that the key does not agree with says nothing.
+                let is_wanted =
+                    |header: &ChunkHeader| key.is_none() || header.algorithm.is_sealed();
+                if let Ok(Slot::Chunk { header, .. }) = scan.search(offset, is_wanted)?
+                    && check_chunk(None, &header, scan.body()).is_ok()
+                {
                     let (algorithm, stream) = (header.algorithm, header.stream);
-                    let keys = key.filter(|_| algorithm.is_sealed());
-                    let keys = keys.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
-                    // With a key, one that the key does not agree with says nothing.
-                    let is_believed = key.is_some() == keys.is_some();
-                    if is_believed && check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
+                    // The way to the keys is long: only for what is whole without them.
+                    let keys = key.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
+                    if check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
                         return Ok(Some(header_before(&header, number, scan.bytes())));
                     }
                 }

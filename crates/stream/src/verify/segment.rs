@@ -43,7 +43,18 @@ impl SegmentCheck<'_> {
                 told = offset;
                 progress(offset);
             }
-            let slot = scan.read(offset)?;
+            let is_wanted = |header: &ChunkHeader| !self.is_left_alone(course, header);
+            let slot = match scan.search(offset, is_wanted)? {
+                Ok(slot) => slot,
+                Err(header) => {
+                    let (chunk, epoch) = (header.sequence, header.epoch);
+                    let detail = format!("chunk {chunk} of epoch {epoch} stands there");
+                    let kind = DamageKind::Stale;
+                    self.note(&mut hole, offset, kind, &detail, !self.is_recycled);
+                    offset += ALIGNMENT as u64;
+                    continue;
+                }
+            };
             offset += match slot {
                 Slot::End => break,
                 Slot::Chunk {
@@ -118,6 +129,20 @@ impl SegmentCheck<'_> {
         }
     }
 
+    /// Whether a chunk of the stream is of an earlier time, and no part of it: the next page is looked at, whatever
+    /// its body is.
+    fn is_left_alone(&self, course: &Course, header: &ChunkHeader) -> bool {
+        let is_ours = header.stream == course.identity.stream;
+        is_ours
+            && course.expected.is_some_and(|expected| {
+                if header.sequence < expected.chunk {
+                    self.is_recycled
+                } else {
+                    header.epoch < expected.epoch
+                }
+            })
+    }
+
     fn is_old(&self, course: &Course, header: &ChunkHeader) -> bool {
         course.expected.is_some_and(|expected| {
             header.sequence < expected.chunk || header.epoch < expected.epoch
@@ -164,12 +189,7 @@ impl SegmentCheck<'_> {
             epoch: header.epoch,
         });
         if header.sequence < expected.chunk {
-            return self.old(course, scan, offset, header, hole);
-        }
-        if header.epoch < expected.epoch {
-            let detail = format!("chunk {} is of epoch {}", header.sequence, header.epoch);
-            self.note(hole, offset, DamageKind::Stale, &detail, !self.is_recycled);
-            return ALIGNMENT as u64;
+            return self.old(course, scan, offset, header);
         }
         let is_sealed_alike =
             (header.algorithm, header.unit) == (identity.algorithm, identity.unit);
@@ -251,25 +271,14 @@ impl SegmentCheck<'_> {
         course.close_hole(hole, Some(header.first_record));
     }
 
-    /// A chunk that should have come before.
+    /// A chunk that should have come before, in a file without a former life.
     fn old(
         &self,
         course: &mut Course,
         scan: &SegmentScan,
         offset: u64,
         header: &ChunkHeader,
-        hole: &mut Option<Hole>,
     ) -> u64 {
-        if self.is_recycled {
-            self.note(
-                hole,
-                offset,
-                DamageKind::Stale,
-                "older data stands there",
-                false,
-            );
-            return ALIGNMENT as u64;
-        }
         let is_whole = check_chunk(self.keys, header, scan.body()).is_ok();
         if is_whole && course.fills_gap(header, self.number, offset) {
             return header.chunk_bytes();

@@ -78,8 +78,14 @@ pub(super) fn start(
     );
     supply.set_durable(last_record);
     if options.retention.is_bounded() {
-        // Where there is no room for it now, it is tried again when a segment goes.
-        let _ = reserve_mark(storage.as_ref());
+        match reserve_mark(storage.as_ref()) {
+            // It stays until somebody removes it, and no segment could ever go.
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                return Err(OpenError::io("make the mark of retention")(error));
+            }
+            // Where there is no room for it now, it is tried again when a segment goes.
+            _ => {}
+        }
     }
     supply.rolled(None, log.next_segment(), log.mark_sealer());
     let shards = options.shard_count();

@@ -1,6 +1,14 @@
 //! A stream's files in memory, to be read only.
 
-use std::{any::Any, collections::BTreeMap, io, sync::Arc};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use freeboard_stream::{
     MasterKey,
@@ -10,9 +18,12 @@ use freeboard_stream::{
 
 use super::KEY;
 
-/// Files by name.
+/// Files by name, and how many bytes were read of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(pub(crate) BTreeMap<String, Arc<Vec<u8>>>);
+pub(crate) struct Memory(
+    pub(crate) BTreeMap<String, Arc<Vec<u8>>>,
+    pub(crate) Arc<AtomicU64>,
+);
 
 impl Memory {
     /// Segments 1, 2, ... with these bytes.
@@ -23,6 +34,7 @@ impl Memory {
             files
                 .map(|(index, bytes)| (name(index), Arc::new(bytes.clone())))
                 .collect(),
+            Arc::default(),
         )
     }
 
@@ -61,7 +73,7 @@ impl Storage for Memory {
 
     fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn StorageFile>> {
         let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(MemoryFile(bytes.clone())))
+        Ok(Arc::new(MemoryFile(bytes.clone(), self.1.clone())))
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
@@ -82,13 +94,15 @@ impl Storage for Memory {
 }
 
 #[derive(Debug)]
-struct MemoryFile(Arc<Vec<u8>>);
+struct MemoryFile(Arc<Vec<u8>>, Arc<AtomicU64>);
 
 impl StorageFile for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let rest = self.0.get(offset as usize..).unwrap_or_default();
         let read = rest.len().min(buffer.len());
         buffer[..read].copy_from_slice(&rest[..read]);
+        // Ordering: Relaxed, a sum that is looked at when the reads have returned.
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 

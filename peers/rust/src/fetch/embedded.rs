@@ -11,7 +11,7 @@ use freeboard::redis::RedisOptions;
 use freeboard_fetcher::broker::{Broker, MemoryBroker};
 use freeboard_fetcher::embedded::EmbeddedRedis;
 use freeboard_fetcher::load::{self, Account, Collector, Fate, LoadOptions};
-use freeboard_fetcher::store::{Directory, SqliteDirectory, SqliteOptions};
+use freeboard_fetcher::store::{Directory, MemoryDirectory, MemoryDirectoryOptions};
 
 use super::times::milliseconds;
 use super::{Entries, USERS_COUNT, warm};
@@ -22,8 +22,8 @@ use crate::{cpu_time, memory};
 const RATE: f64 = 20_000.0;
 /// How long the last replies may take; those that take longer are lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than a service has under way: none of its questions is refused.
-const QUESTIONS_MAX: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
+/// More than a service has under way: none of its queries is refused.
+const QUERIES_MAX: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
 /// Between two looks at whether all have come.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct EmbeddedBed {
     broker: Arc<MemoryBroker>,
     redis: EmbeddedRedis,
-    directory: Arc<SqliteDirectory>,
+    directory: Arc<MemoryDirectory>,
     count: u64,
 }
 
@@ -39,9 +39,9 @@ impl EmbeddedBed {
     /// With Redis and the directory filled, for a load of so many notifications.
     pub fn start(entries: Entries, count: u64) -> Result<Self> {
         let redis = EmbeddedRedis::start(Default::default())?;
-        let directory = SqliteDirectory::open(SqliteOptions {
-            questions_max: QUESTIONS_MAX,
-            ..SqliteOptions::default()
+        let directory = MemoryDirectory::new(MemoryDirectoryOptions {
+            queries_max: QUERIES_MAX,
+            ..MemoryDirectoryOptions::default()
         })?;
         directory.provision(USERS_COUNT)?;
         warm::fill(&redis.options(), entries, USERS_COUNT)?;

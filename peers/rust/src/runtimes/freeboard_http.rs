@@ -7,7 +7,7 @@ use freeboard::{
     System,
     net::poller::{Policy, Poller},
     net::{
-        http::{Body, Handler, HttpServer, Limits},
+        http::{Body, HttpHandler, HttpServer, Limits},
         tcp::ListenerOptions,
     },
 };
@@ -26,7 +26,7 @@ pub fn run(connections: Connections, count: u64) -> Result<Outcome> {
         .workers(WORKERS_COUNT)
         .driver(poller.driver())
         .build()?;
-    let handler = Handler::function(|_| ::http::Response::new(Body::from(PAGE)));
+    let handler = HttpHandler::function(|_| ::http::Response::new(Body::from(PAGE)));
     let address = ([127, 0, 0, 1], 0).into();
     let options = ListenerOptions::default();
     let limits = Limits::default();

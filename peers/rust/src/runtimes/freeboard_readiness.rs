@@ -3,7 +3,7 @@
 use anyhow::Result;
 use freeboard::{
     net::poller::{Policy, Poller},
-    net::tcp::{Connection, ConnectionOptions, Credit, Event, Events, Listener, ListenerOptions},
+    net::tcp::{Connection, ConnectionOptions, ReadCredit, Event, ConnectionEvent, Listener, ListenerOptions},
     prelude::*,
 };
 
@@ -68,10 +68,10 @@ impl Handler<Grant> for Owner {
     }
 }
 
-impl Handler<Events> for Owner {
+impl Handler<ConnectionEvent> for Owner {
     type Reply = ();
 
-    fn handle(&mut self, events: Events, _: &mut Context<Self>) {
+    fn handle(&mut self, events: ConnectionEvent, _: &mut Context<Self>) {
         let Event::Received(bytes) = events.event else {
             return;
         };
@@ -80,7 +80,7 @@ impl Handler<Events> for Owner {
         };
         reader.take(&bytes);
         // A connection that has ended needs none.
-        let _ = connection.tell(Credit(1));
+        let _ = connection.tell(ReadCredit(1));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   lapin ──prefetch──► a task each ─┬─ keys: moka, single flight ──► redis-rs ──► 64 at once: the store
-//!                                    ├─ device: mysql_async, or SQLite's threads
+//!                                    ├─ device: mysql_async, or the embedded directory
 //!                                    └─ publish, confirm, acknowledge
 //! ```
 
@@ -32,7 +32,7 @@ pub fn embedded(count: u64) -> Result<Outcome> {
     let runtime = tokio_runtime::start_with_io()?;
     let look_ups = LookUps {
         keys: runtime.block_on(Keys::connect(&bed.redis()))?,
-        devices: Devices::Sqlite(bed.directory()),
+        devices: Devices::Embedded(bed.directory()),
     };
     let service = Arc::new(MemoryService::new(bed.broker(), look_ups));
     let consumers = service.start(&runtime)?;

@@ -1,4 +1,4 @@
-//! A queue that threads share.
+//! A queue shared by threads.
 
 use std::{
     collections::VecDeque,
@@ -9,44 +9,43 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use super::super::{
-    delivery::{DEAD_LETTER_REFUSED_DELAY, Settlement},
+    delivery::{DEAD_LETTER_REFUSED_DELAY, Message, Settlement},
     ledger::Ledger,
-    message::Message,
 };
-use super::held::Held;
+use super::messages::QueuedMessages;
 
-/// The longest that a message is put off.
+/// The longest delay of a message.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// One queue. Its consumers wait on one condition: for messages, for room in their prefetch, for the end.
+/// One queue. Its consumers wait on one condition for messages, for capacity in their prefetch, and for the end.
 #[derive(Debug)]
 pub(super) struct MemoryQueue {
-    held: Mutex<Held>,
+    messages: Mutex<QueuedMessages>,
     changed: Condvar,
 }
 
 impl MemoryQueue {
     pub(super) fn new(bound: usize) -> Self {
         Self {
-            held: Mutex::new(Held::new(bound)),
+            messages: Mutex::new(QueuedMessages::new(bound)),
             changed: Condvar::new(),
         }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
-        self.held.lock().ledger
+        self.messages.lock().ledger
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.held.lock().queued()
+        self.messages.lock().queued()
     }
 
     pub(super) fn publish(&self, message: Message) -> Result<(), Message> {
         let wake = {
-            let mut held = self.held.lock();
-            let wake = held.accept(message)?;
-            held.ledger.publish();
-            held.ledger.conclude(Ok(()));
+            let mut messages = self.messages.lock();
+            let wake = messages.accept(message)?;
+            messages.ledger.publish();
+            messages.ledger.conclude(Ok(()));
             wake
         };
         self.wake_if(wake);
@@ -54,45 +53,47 @@ impl MemoryQueue {
     }
 
     pub(super) fn enter(&self, prefetch: usize) -> u64 {
-        self.held.lock().enter(prefetch)
+        self.messages.lock().enter(prefetch)
     }
 
     pub(super) fn leave(&self, consumer: u64) {
-        self.held.lock().leave(consumer);
+        self.messages.lock().leave(consumer);
         self.changed.notify_all();
     }
 
     pub(super) fn pause_consumer(&self, consumer: u64) {
-        self.held.lock().pause(consumer);
+        self.messages.lock().pause(consumer);
         self.changed.notify_all();
     }
 
     pub(super) fn is_open(&self, consumer: u64) -> bool {
-        self.held.lock().is_open(consumer)
+        self.messages.lock().is_open(consumer)
     }
 
-    /// Waits for messages that the consumer may have. `None` once it has left.
+    /// Waits for messages for the consumer. `None` once it has left.
     pub(super) fn take(&self, consumer: u64, taken: &mut VecDeque<(u64, Message)>) -> Option<()> {
-        let mut held = self.held.lock();
+        let mut messages = self.messages.lock();
         loop {
-            held.take(consumer, Instant::now(), taken)?;
+            messages.take(consumer, Instant::now(), taken)?;
             if !taken.is_empty() {
                 return Some(());
             }
-            match held.next_due() {
+            match messages.next_due() {
                 Some(due) => {
-                    self.changed.wait_until(&mut held, due);
+                    self.changed.wait_until(&mut messages, due);
                 }
-                None => self.changed.wait(&mut held),
+                None => self.changed.wait(&mut messages),
             }
         }
     }
 
-    /// Waits so long, unless the consumer pauses or leaves before.
+    /// Waits so long, unless the consumer pauses or leaves first.
     pub(super) fn pause(&self, consumer: u64, pause: Duration) {
         let until = Instant::now() + pause;
-        let mut held = self.held.lock();
-        while held.is_open(consumer) && !self.changed.wait_until(&mut held, until).timed_out() {}
+        let mut messages = self.messages.lock();
+        while messages.is_open(consumer)
+            && !self.changed.wait_until(&mut messages, until).timed_out()
+        {}
     }
 
     pub(super) fn settle(
@@ -104,36 +105,36 @@ impl MemoryQueue {
     ) {
         let wake = match settlement {
             Settlement::Ack => {
-                let mut held = self.held.lock();
-                let Some((_, was_full)) = held.release(consumer, tag) else {
+                let mut messages = self.messages.lock();
+                let Some((_, was_full)) = messages.release(consumer, tag) else {
                     return;
                 };
-                held.acked();
+                messages.acked();
                 was_full
             }
             Settlement::Retry(delay) => self.put_off(consumer, tag, delay, Message::put_off),
             Settlement::Defer(delay) => self.put_off(consumer, tag, delay, Message::deferred),
             Settlement::GiveBack => {
-                let mut held = self.held.lock();
-                let Some((message, _)) = held.release(consumer, tag) else {
+                let mut messages = self.messages.lock();
+                let Some((message, _)) = messages.release(consumer, tag) else {
                     return;
                 };
-                held.give_back(message);
+                messages.give_back(message);
                 true
             }
             Settlement::DeadLetter(reason) => {
-                let Some((message, _)) = self.held.lock().release(consumer, tag) else {
+                let Some((message, _)) = self.messages.lock().release(consumer, tag) else {
                     return;
                 };
                 // Between the two locks it counts as unacknowledged here.
                 let is_taken = dead_letters.take_dead(message.clone().dead(reason));
-                let mut held = self.held.lock();
+                let mut messages = self.messages.lock();
                 if is_taken {
-                    held.dead_lettered();
+                    messages.dead_lettered();
                 } else {
-                    held.ledger.moves_failed += 1;
+                    messages.ledger.moves_failed += 1;
                     let due = Instant::now() + DEAD_LETTER_REFUSED_DELAY;
-                    held.put_off(message.deferred(), due);
+                    messages.put_off(message.deferred(), due);
                 }
                 true
             }
@@ -141,7 +142,7 @@ impl MemoryQueue {
         self.wake_if(wake);
     }
 
-    /// Whether those who wait are to be woken: they may wait for a later one.
+    /// Delays a message. Whether waiting consumers must be woken, because they may wait for a later one.
     fn put_off(
         &self,
         consumer: u64,
@@ -149,16 +150,16 @@ impl MemoryQueue {
         delay: Duration,
         change: impl FnOnce(Message) -> Message,
     ) -> bool {
-        let mut held = self.held.lock();
-        let Some((message, _)) = held.release(consumer, tag) else {
+        let mut messages = self.messages.lock();
+        let Some((message, _)) = messages.release(consumer, tag) else {
             return false;
         };
-        held.put_off(change(message), Instant::now() + delay.min(DELAY_MAX));
+        messages.put_off(change(message), Instant::now() + delay.min(DELAY_MAX));
         true
     }
 
     fn take_dead(&self, message: Message) -> bool {
-        let accepted = self.held.lock().accept(message);
+        let accepted = self.messages.lock().accept(message);
         self.wake_if(accepted.as_ref().is_ok_and(|wake| *wake));
         accepted.is_ok()
     }

@@ -2,23 +2,22 @@
 //!
 //! ```text
 //!   publish ──▶ publisher's task ──▶ its channel, with confirms ─┬──▶ a connection, kept by a task
-//!   inbox ◀── carrier's task, one per consumer ◀──▶ its channel ─┘
+//!   inbox ◀── consumer's task, one per consumer ◀──▶ its channel ─┘
 //!                  │ retry, dead letter
 //!                  └──▶ mover's task ──▶ its channel, with confirms ──▶ another connection, kept likewise
 //! ```
 //!
-//! A message that is put off or dead-lettered is published anew, and acknowledged where it came from once
-//! that is confirmed: it may come twice, and is never lost. The library's own recovery is not used, since
-//! what was unacknowledged and unconfirmed before it would not be told apart from what came after.
+//! A delayed or dead-lettered message is published anew, and acknowledged at its old queue once the publish is
+//! confirmed: it may be duplicated and is never lost. The library's own recovery is not used, because it cannot
+//! separate what was unacknowledged and unconfirmed before a reconnect from what came after.
 //!
-//! RabbitMQ closes a channel on which an exchange is missing, and what is unconfirmed on it becomes unknown. The
-//! library may send what it had queued for the channel after it has agreed to the close, on which RabbitMQ closes
-//! the connection (`CHANNEL_ERROR - expected 'channel.open'`). So messages are moved on a connection of their own,
-//! and replies stay known. A task whose channel is closed, or whose message finds no queue, waits with back-off,
-//! declares all queues and exchanges again, and opens another channel.
+//! RabbitMQ closes a channel that uses a missing exchange, and everything unconfirmed on it becomes unknown. After
+//! it agreed to the close, the library may still send what it had queued for the channel; RabbitMQ then closes the
+//! connection (`CHANNEL_ERROR - expected 'channel.open'`). So messages are moved on a connection of their own, and
+//! the fate of replies stays known. A task whose channel is closed, or whose message finds no queue, waits with
+//! back-off, declares all queues and exchanges again, and opens another channel.
 
-mod carrier;
-mod connect_error;
+mod consumer;
 mod options;
 mod publisher;
 mod session;
@@ -40,40 +39,36 @@ use tokio::{
 };
 
 use super::{
-    Broker, Consumer, Inbox, Ledger, Queue,
-    consumer::Ends,
-    error::{ConsumeError, PublishError},
-    message::Message,
-    report::{OnOutcome, Report},
+    Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue, Report,
+    consumer::ConsumerControl, delivery::Message,
 };
-use carrier::{Carrier, Phase};
-pub use connect_error::ConnectError;
-pub use options::RabbitOptions;
+use consumer::{ConsumerTask, Phase};
+pub use options::{ConnectError, RabbitOptions};
 use publisher::Outgoing;
-use session::{Connector, Mender, Sessions};
+use session::{ChannelRecovery, Connector, Sessions};
 use topology::Topology;
 
-/// Connections to RabbitMQ that come again by themselves when they are lost. Dropping it closes them: what
-/// was not confirmed is reported as unknown, what was not settled is delivered again to others.
+/// Connections to RabbitMQ that reconnect by themselves. Dropping it closes them: unconfirmed messages are reported
+/// as unknown, unsettled ones are delivered to others.
 pub struct RabbitBroker {
     shared: Arc<Shared>,
     unconfirmed: Arc<Semaphore>,
     runtime: Option<Runtime>,
 }
 
-/// What the tasks have in common.
+/// The state that all tasks share.
 struct Shared {
     topology: Arc<Topology>,
     backoff: Backoff,
     sessions: Sessions,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-    /// What consumers put off and dead-letter.
+    /// Messages that consumers delay or dead-letter.
     moves: mpsc::UnboundedSender<Outgoing>,
     ledgers: [Arc<Mutex<Ledger>>; Queue::ALL.len()],
 }
 
 impl RabbitBroker {
-    /// Connects and declares the queues. Blocks until then; not to be called inside another runtime.
+    /// Connects and declares the queues. Blocks; must not be called inside another runtime.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -90,7 +85,7 @@ impl RabbitBroker {
         let [connection, moving] = match connections {
             Ok(connections) => connections,
             Err(error) => {
-                // An ordinary end would wait for a resolver that does not answer.
+                // A graceful shutdown would wait for a resolver that does not answer.
                 runtime.shutdown_background();
                 return Err(error);
             }
@@ -107,9 +102,9 @@ impl RabbitBroker {
             moves,
             ledgers: Default::default(),
         });
-        let mender = Mender::new(connector.topology.clone(), connector.backoff);
-        runtime.spawn(publisher::run(to_publish, sessions, mender.clone()));
-        runtime.spawn(publisher::run(to_move, moving_sessions, mender));
+        let recovery = ChannelRecovery::new(connector.topology.clone(), connector.backoff);
+        runtime.spawn(publisher::run(to_publish, sessions, recovery.clone()));
+        runtime.spawn(publisher::run(to_move, moving_sessions, recovery));
         runtime.spawn(connector.clone().keep(moving, moving_session));
         runtime.spawn(connector.keep(connection, session));
         Ok(Self {
@@ -119,7 +114,7 @@ impl RabbitBroker {
         })
     }
 
-    /// Whether there is a connection at the moment: the one for deliveries and replies.
+    /// Whether the connection for deliveries and replies is up.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared.sessions.borrow().is_some()
@@ -153,9 +148,9 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
     Ok((connector, options.unconfirmed_max))
 }
 
-impl Ends for watch::Sender<Phase> {
+impl ConsumerControl for watch::Sender<Phase> {
     fn pause(&self) {
-        // Nobody looks if the broker is closed already; so below.
+        // If the broker is closed, nobody receives this; the same below.
         self.send_if_modified(|phase| {
             let is_consuming = *phase == Phase::Consuming;
             if is_consuming {
@@ -178,8 +173,8 @@ impl Broker for RabbitBroker {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError> {
         let (phase, phases) = watch::channel(Phase::Consuming);
-        let carrier = Carrier::new(self.shared.clone(), queue, prefetch.get(), inbox);
-        self.runtime().spawn(carrier.run(phases));
+        let task = ConsumerTask::new(self.shared.clone(), queue, prefetch.get(), inbox);
+        self.runtime().spawn(task.run(phases));
         Ok(Consumer::new(phase))
     }
 
@@ -208,7 +203,7 @@ impl Broker for RabbitBroker {
             report,
             permit: Some(permit),
         };
-        // Refused, it is dropped and reported as unknown: the tasks have ended.
+        // If the tasks have ended, it is dropped and reported as unknown.
         let _ = self.shared.outgoing.send(outgoing);
         Ok(())
     }
@@ -221,7 +216,7 @@ impl Broker for RabbitBroker {
 impl Drop for RabbitBroker {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A blocking end would panic inside another runtime.
+            // A blocking shutdown would panic inside another runtime.
             runtime.shutdown_background();
         }
     }

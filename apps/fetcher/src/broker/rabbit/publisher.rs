@@ -1,4 +1,4 @@
-//! A task that publishes, on a channel of its own, and hears the confirms.
+//! A task that publishes on a channel of its own and awaits the confirms.
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lapin::{
@@ -9,38 +9,37 @@ use lapin::{
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    super::{error::Unconfirmed, message::Message, report::Report},
-    session::{self, Mender, REPLY_SUCCESS, Sessions},
+    super::{Report, Unconfirmed, delivery::Message},
+    session::{self, ChannelRecovery, REPLY_SUCCESS, Sessions},
     wire,
 };
 
-/// A message on its way to RabbitMQ. Dropped, it is reported as unknown.
+/// A message to publish. Dropped, it is reported as unknown.
 pub(super) struct Outgoing {
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
     pub(super) message: Message,
     pub(super) report: Report,
-    /// Its place among what may be unconfirmed; none for what a consumer puts off or dead-letters, which
-    /// its prefetch bounds.
+    /// Its permit among the unconfirmed messages; none for moved messages, which the prefetch bounds.
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Publishes what comes until nobody can send any more, or the broker is closed.
+/// Publishes until all senders are gone or the broker is closed.
 pub(super) async fn run(
     mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     mut sessions: Sessions,
-    mender: Mender,
+    recovery: ChannelRecovery,
 ) {
     loop {
         let connection = tokio::select! {
             biased;
             connection = session::next(&mut sessions) => connection,
-            // Nothing is kept until then: who published is told now.
+            // Without a connection, messages are dropped and so reported at once.
             () = refuse_all(&mut outgoing) => None,
         };
         let Some(connection) = connection else { return };
         tokio::select! {
-            () = publish_on(&connection, &mut outgoing, mender.clone()) => return,
+            () = publish_on(&connection, &mut outgoing, recovery.clone()) => return,
             () = session::until_lost(&mut sessions, &connection) => {}
         }
     }
@@ -50,11 +49,11 @@ async fn refuse_all(outgoing: &mut mpsc::UnboundedReceiver<Outgoing>) {
     while outgoing.recv().await.is_some() {}
 }
 
-/// On one channel after the other, until nobody can send any more.
+/// Publishes on one channel after another until all senders are gone.
 async fn publish_on(
     connection: &Connection,
     outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
-    mut mender: Mender,
+    mut recovery: ChannelRecovery,
 ) {
     loop {
         if let Ok(channel) = confirming(connection).await {
@@ -64,7 +63,7 @@ async fn publish_on(
             // It may be closed already.
             let _ = channel.close(REPLY_SUCCESS, "ended".into()).await;
         }
-        mender.mend(connection).await;
+        recovery.recover(connection).await;
     }
 }
 
@@ -76,20 +75,21 @@ async fn confirming(connection: &Connection) -> lapin::Result<Channel> {
     Ok(channel)
 }
 
-/// Until the channel is closed, or a queue is missing. `None` when nobody can send any more.
+/// Publishes until the channel is closed or a queue is missing. `None` when all senders are gone.
 async fn publish_all(
     channel: &Channel,
     outgoing: &mut mpsc::UnboundedReceiver<Outgoing>,
 ) -> Option<()> {
-    // What comes while the client writes goes with its next write: waiting for each to be written would cost
-    // a write each. They begin in the order in which they are pushed, and so are written in it.
+    // Publishes are concurrent: messages that arrive while the client writes go with its next write, and waiting
+    // for each would cost a write each. The futures start in the order in which they are pushed, so messages are
+    // written in that order.
     let mut under_way = FuturesUnordered::new();
     let mut is_ending = false;
     loop {
         tokio::select! {
             heard = under_way.next(), if !under_way.is_empty() => match heard {
                 Some(Heard::Closed) => return Some(()),
-                // Once all others are heard of.
+                // Ends once all others are settled.
                 Some(Heard::Unroutable) => is_ending = true,
                 Some(Heard::Settled) | None => {}
             },
@@ -99,17 +99,17 @@ async fn publish_all(
     }
 }
 
-/// What the channel says of a message.
+/// The result of publishing a message.
 enum Heard {
-    /// Whether it has it.
+    /// Confirmed or refused.
     Settled,
-    /// That there is no such queue.
+    /// The queue is missing.
     Unroutable,
-    /// Nothing any more.
+    /// The channel is closed.
     Closed,
 }
 
-/// Until it is confirmed or refused.
+/// Publishes one message and awaits its confirm.
 async fn publish(channel: &Channel, outgoing: Outgoing) -> Heard {
     let Outgoing {
         exchange,
@@ -131,7 +131,7 @@ async fn publish(channel: &Channel, outgoing: Outgoing) -> Heard {
     drop(permit);
     let (outcome, heard) = match confirmation {
         Ok(Confirmation::Ack(None)) => (Ok(()), Heard::Settled),
-        // With a message it came back.
+        // A returned message was not routed.
         Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(Some(_))) => {
             (Err(Unconfirmed::Refused), Heard::Unroutable)
         }

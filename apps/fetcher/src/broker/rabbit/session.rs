@@ -1,4 +1,4 @@
-//! The connection, and how it comes again.
+//! The connection and its recovery.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,12 +10,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{connect_error::ConnectError, topology::Topology};
+use super::{options::ConnectError, topology::Topology};
 
-/// The connection that there is at the moment, if any.
+/// The current connection, if any.
 pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
 
-/// Makes connections to one place.
+/// Connects to one server.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) uri: AMQPUri,
@@ -29,11 +29,11 @@ impl Connector {
         format!("{}:{}", self.uri.authority.host, self.uri.authority.port)
     }
 
-    /// A connection where all queues are.
+    /// Connects and declares all queues.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
         let authority = &self.uri.authority;
         let lookup = tokio::net::lookup_host((authority.host.as_str(), authority.port));
-        // A resolver that cannot be asked says nothing for a long time.
+        // An unreachable resolver is silent for a long time.
         if !matches!(timeout(self.timeout, lookup).await, Ok(Ok(_))) {
             return Err(ConnectError::UnknownHost(authority.host.clone()));
         }
@@ -51,7 +51,8 @@ impl Connector {
         }
     }
 
-    /// Shows the connection to all, and another one whenever it is lost. Ends when nobody looks any more.
+    /// Provides the connection to all tasks, and reconnects whenever it is lost. Ends when no task uses it any
+    /// more.
     pub(super) async fn keep(
         self,
         first: Arc<Connection>,
@@ -64,7 +65,7 @@ impl Connector {
                 attempt = 0;
                 let mut events = Box::pin(connection.events_listener());
                 sessions.send_replace(Some(connection.clone()));
-                // It may have been lost before anybody listened. An error may also be that of a channel.
+                // It may have been lost before the listener started. An error event may also concern a channel.
                 while connection.status().connected() {
                     tokio::select! {
                         event = events.next() => if event.is_none() { break },
@@ -80,26 +81,26 @@ impl Connector {
     }
 }
 
-/// AMQP's reply code of an end that was asked for.
+/// AMQP's reply code of a requested close.
 pub(super) const REPLY_SUCCESS: u16 = 200;
 
-/// Waits before this attempt, with jitter.
+/// Waits before an attempt, with jitter.
 pub(super) async fn pause(backoff: &Backoff, attempt: u32) {
     let jitter_ppm = fastrand::u32(0..=1_000_000);
     let delay_ns = backoff.delay_jittered_ns(attempt, jitter_ppm);
     sleep(Duration::from_nanos(delay_ns)).await;
 }
 
-/// Pauses and declares the topology again before a task opens its next channel on the same connection.
+/// Waits and declares the topology again before a task opens its next channel on the same connection.
 #[derive(Clone)]
-pub(super) struct Mender {
+pub(super) struct ChannelRecovery {
     topology: Arc<Topology>,
     backoff: Backoff,
     attempt: u32,
     declared: Option<Instant>,
 }
 
-impl Mender {
+impl ChannelRecovery {
     pub(super) fn new(topology: Arc<Topology>, backoff: Backoff) -> Self {
         Self {
             topology,
@@ -109,9 +110,9 @@ impl Mender {
         }
     }
 
-    /// After a channel was closed: a pause, which grows while channels do not last, then declares what may have
-    /// been missing.
-    pub(super) async fn mend(&mut self, connection: &Connection) {
+    /// After a channel was closed: waits, longer while channels do not last, then declares queues and exchanges
+    /// that may be missing.
+    pub(super) async fn recover(&mut self, connection: &Connection) {
         let lasting = Duration::from_nanos(self.backoff.max_ns);
         if self
             .declared
@@ -121,7 +122,7 @@ impl Mender {
         }
         pause(&self.backoff, self.attempt).await;
         self.attempt = self.attempt.saturating_add(1);
-        // If it is refused, the next channel may be closed too.
+        // If this fails, the next channel may be closed too.
         let _ = self.topology.declare(connection).await;
         self.declared = Some(Instant::now());
     }
@@ -132,13 +133,13 @@ pub(super) async fn next(sessions: &mut Sessions) -> Option<Arc<Connection>> {
     sessions.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-/// Until this is no longer the connection that there is.
+/// Waits until `connection` is no longer current.
 ///
-/// Work on a connection is to be given up then: what the library waits for may never be heard of, if it was
-/// asked for at the very moment when the connection was lost.
+/// Callers then abandon their work on it: a request made at the moment of the loss may never be answered by the
+/// library.
 pub(super) async fn until_lost(sessions: &mut Sessions, connection: &Arc<Connection>) {
     let is_this = |session: &Arc<Connection>| Arc::ptr_eq(session, connection);
-    // With the broker closed nobody shows another one.
+    // If the broker is closed, there is no other connection.
     let _ = sessions
         .wait_for(|session| !session.as_ref().is_some_and(is_this))
         .await;

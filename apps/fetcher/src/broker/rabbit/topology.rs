@@ -6,9 +6,9 @@
 //!                                key that it came with: the queue that it came from
 //! ```
 //!
-//! One waiting queue per delay, since a queue expires messages at its head only: behind a long delay, a
-//! short one of its own would wait too. They are quorum queues since only these dead-letter at least
-//! once; a classic one forgets an expired message before its target has it.
+//! Each delay has its own waiting queue, because a queue expires messages only at its head: a short delay would
+//! wait behind a long one. The waiting queues are quorum queues, because only these dead-letter at least once; a
+//! classic queue forgets an expired message before its target has it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use lapin::{
 
 use super::{super::Queue, session::REPLY_SUCCESS};
 
-/// The names of everything, under one name.
+/// The names of all queues and exchanges under one prefix.
 #[derive(Debug)]
 pub(super) struct Topology {
     name: String,
@@ -37,7 +37,7 @@ impl Topology {
         format!("{}.{}", self.name, queue.name()).into()
     }
 
-    /// Where a message is put off by this delay, or by the longest that there is.
+    /// The exchange for this delay, or for the longest.
     pub(super) fn retry(&self, delay: Duration) -> ShortString {
         let index = self.delays.partition_point(|shorter| *shorter < delay);
         self.waiting(self.delays[index.min(self.delays.len() - 1)])
@@ -47,7 +47,7 @@ impl Topology {
         format!("{}.retry.{}", self.name, delay.as_millis()).into()
     }
 
-    /// Declares what is not there yet, on a channel of its own.
+    /// Declares missing queues and exchanges on a channel of its own.
     pub(super) async fn declare(&self, connection: &Connection) -> lapin::Result<()> {
         let channel = connection.create_channel().await?;
         self.declare_on(&channel).await?;

@@ -1,4 +1,4 @@
-//! A message as RabbitMQ carries it: what the broker knows of it is in headers.
+//! The encoding of a message at RabbitMQ: its metadata is in headers.
 
 use lapin::{
     BasicProperties,
@@ -6,14 +6,14 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use super::super::message::Message;
+use super::super::delivery::Message;
 
 const ATTEMPTS: &str = "x-attempts";
 const DEFERRALS: &str = "x-deferrals";
 const REASON: &str = "x-reason";
 const PUBLISHED_US: &str = "x-published-us";
 
-/// AMQP's delivery mode of what is to be there after a restart.
+/// AMQP's delivery mode of messages that survive a restart.
 const PERSISTENT: u8 = 2;
 
 pub(super) fn properties(message: &Message) -> BasicProperties {
@@ -32,7 +32,7 @@ pub(super) fn properties(message: &Message) -> BasicProperties {
         .with_headers(headers)
 }
 
-/// What others publish may lack our headers, or have them of other types: they then count as not there.
+/// Messages of other publishers may lack the headers, or have them with other types; such headers are ignored.
 pub(super) fn message(delivery: Delivery) -> Message {
     let headers = delivery.properties.headers().as_ref();
     let header = |name| headers?.inner().get(name);

@@ -1,8 +1,7 @@
-//! The connections that questions share.
+//! A bounded set of connections.
 //!
-//! Not the library's own pool: a question that is given up at its deadline leaves its reply on the way, and
-//! the pool would hand that connection, with the reply, to the next one. Here a connection that has not
-//! answered is closed.
+//! The library's own pool is not used: after a query that timed out, its reply is still on the connection, and the
+//! pool would give that connection to the next query. Here a connection that has not answered is closed.
 
 use std::{mem, time::Duration};
 
@@ -10,12 +9,12 @@ use mysql_async::{Conn, DriverError, Error, Opts};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{super::error::StoreError, address, table::Table};
+use super::{super::StoreError, address, table::Table};
 
-/// The users that one transaction puts in.
+/// The users inserted by one transaction.
 const CHUNK_USERS: u64 = 250_000;
 
-/// How long each of these may take.
+/// The timeout of each transaction.
 const PROVISION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bounded number of connections.
@@ -23,9 +22,9 @@ pub(super) struct Connections {
     opts: Opts,
     address: String,
     table: Table,
-    question_timeout: Duration,
-    places: Semaphore,
-    /// At most as many as there are places.
+    query_timeout: Duration,
+    permits: Semaphore,
+    /// At most as many as there are permits.
     idle: Mutex<Vec<Conn>>,
 }
 
@@ -34,14 +33,14 @@ impl Connections {
         opts: Opts,
         first: Conn,
         connections_max: u16,
-        question_timeout: Duration,
+        query_timeout: Duration,
     ) -> Self {
         Self {
             address: address(&opts),
             opts,
             table: Table::new(),
-            question_timeout,
-            places: Semaphore::new(connections_max.into()),
+            query_timeout,
+            permits: Semaphore::new(connections_max.into()),
             idle: Mutex::new(vec![first]),
         }
     }
@@ -55,12 +54,12 @@ impl Connections {
         &self,
         users: &[String],
     ) -> Result<Vec<Option<String>>, StoreError> {
-        self.within(self.question_timeout, async {
-            let _place = self.places.acquire().await.expect("it is never closed");
+        self.within(self.query_timeout, async {
+            let _permit = self.permits.acquire().await.expect("it is never closed");
             let idle = self.idle.lock().pop();
             if let Some(connection) = idle {
                 match self.ask(connection, users).await {
-                    // It was lost while nobody used it, as the others probably were.
+                    // The connection was lost while idle, as were probably the others.
                     Err(error) if is_loss(&error) => drop(mem::take(&mut *self.idle.lock())),
                     outcome => return outcome,
                 }
@@ -70,10 +69,10 @@ impl Connections {
         .await
     }
 
-    /// Puts the users in that are to be there.
+    /// Inserts missing users.
     pub(super) async fn provision(&self, users: u64) -> Result<(), StoreError> {
         let mut connection = self
-            .within(self.question_timeout, Conn::new(self.opts.clone()))
+            .within(self.query_timeout, Conn::new(self.opts.clone()))
             .await?;
         let prepare = self.table.prepare(&mut connection, users);
         let missing = self.within(PROVISION_TIMEOUT, prepare).await?;

@@ -1,13 +1,12 @@
 //! MariaDB as a directory, through `mysql_async` on a runtime of its own with one thread.
 //!
 //! ```text
-//!   look_up ──questions_max──▶ a task each ──connections_max──▶ a connection each ──▶ the server
+//!   look_up ──queries_max──▶ a task each ──connections_max──▶ a connection each ──▶ the server
 //! ```
 //!
-//! A connection that is lost is made again by the next question. How often that is tried is bounded by the
-//! questions: a server that is down has `questions_max` of them waiting for it, and no more.
+//! The next query replaces a lost connection. `queries_max` bounds the attempts: if the server is down, at most so
+//! many queries wait for it.
 
-mod connect_error;
 mod connections;
 mod options;
 mod table;
@@ -21,25 +20,20 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    directory::Directory,
-    error::StoreError,
-    report::{OnDevices, Report},
-};
-pub use connect_error::ConnectError;
+use super::{Directory, OnDevices, Report, StoreError};
 use connections::Connections;
-pub use options::{DATABASE_DEFAULT, MariaDbOptions};
+pub use options::{ConnectError, DATABASE_DEFAULT, MariaDbOptions};
 
-/// A directory in a database of MariaDB. Dropping it closes it: questions under way end with
+/// A directory in a MariaDB database. Dropping it closes it: queries in flight end with
 /// [`StoreError::Unavailable`].
 pub struct MariaDbDirectory {
     connections: Arc<Connections>,
-    questions: Arc<Semaphore>,
+    queries: Arc<Semaphore>,
     runtime: Option<Runtime>,
 }
 
 impl MariaDbDirectory {
-    /// Connects. Blocks until then; not to be called inside another runtime.
+    /// Connects. Blocks; must not be called inside another runtime.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -54,7 +48,7 @@ impl MariaDbDirectory {
         let (opts, first) = match runtime.block_on(connect(opts, options.connect_timeout)) {
             Ok(connected) => connected,
             Err(error) => {
-                // An ordinary end would wait for a resolver that does not answer.
+                // A graceful shutdown would wait for a resolver that does not answer.
                 runtime.shutdown_background();
                 return Err(error);
             }
@@ -63,11 +57,11 @@ impl MariaDbDirectory {
             opts,
             first,
             options.connections_max.get(),
-            options.question_timeout,
+            options.query_timeout,
         );
         Ok(Self {
             connections: Arc::new(connections),
-            questions: Arc::new(Semaphore::new(options.questions_max.get().into())),
+            queries: Arc::new(Semaphore::new(options.queries_max.get().into())),
             runtime: Some(runtime),
         })
     }
@@ -77,28 +71,28 @@ impl MariaDbDirectory {
     }
 
     fn begin(&self) -> Result<OwnedSemaphorePermit, StoreError> {
-        let permit = self.questions.clone().try_acquire_owned();
+        let permit = self.queries.clone().try_acquire_owned();
         permit.map_err(|_| StoreError::Full)
     }
 }
 
 fn check(url: &str) -> Result<Opts, ConnectError> {
     let opts = Opts::from_url(url).map_err(|error| ConnectError::Url(error.to_string()))?;
-    // In a URL an IPv6 address is in brackets, which no resolver knows.
+    // In a URL an IPv6 address is in brackets, which resolvers do not accept.
     let host = opts.ip_or_hostname().trim_matches(['[', ']']).to_owned();
     let builder = OptsBuilder::from_opts(opts)
         .ip_or_hostname(host)
-        // What the URL says is what is spoken to.
+        // Connect to the address of the URL, not to a Unix socket.
         .prefer_socket(false)
         .stmt_cache_size(table::STATEMENTS_MAX);
     Ok(builder.into())
 }
 
-/// The first connection, and how to make others.
+/// The first connection, and the options for others.
 async fn connect(opts: Opts, patience: Duration) -> Result<(Opts, Conn), ConnectError> {
     let host = opts.ip_or_hostname();
     let lookup = tokio::net::lookup_host((host, opts.tcp_port()));
-    // A resolver that cannot be asked says nothing for a long time.
+    // An unreachable resolver is silent for a long time.
     if !matches!(timeout(patience, lookup).await, Ok(Ok(_))) {
         return Err(ConnectError::UnknownHost(host.to_owned()));
     }
@@ -138,7 +132,7 @@ impl Directory for MariaDbDirectory {
         let connections = self.connections.clone();
         self.runtime().spawn(async move {
             let outcome = connections.look_up(&users).await;
-            // First, so that who is told finds room.
+            // First, so that the callback finds a free permit.
             drop(permit);
             report.tell(outcome);
         });
@@ -167,7 +161,7 @@ impl Directory for MariaDbDirectory {
 impl Drop for MariaDbDirectory {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A blocking end would panic inside another runtime.
+            // A blocking shutdown would panic inside another runtime.
             runtime.shutdown_background();
         }
     }
@@ -178,7 +172,7 @@ impl std::fmt::Debug for MariaDbDirectory {
         formatter
             .debug_struct("MariaDbDirectory")
             .field("address", &self.connections.address())
-            .field("room", &self.questions.available_permits())
+            .field("room", &self.queries.available_permits())
             .finish_non_exhaustive()
     }
 }

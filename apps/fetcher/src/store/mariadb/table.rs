@@ -1,19 +1,19 @@
-//! The table, in MariaDB's words.
+//! The statements about the table.
 
 use std::{collections::HashMap, ops::Range};
 
 use mysql_async::{Conn, DriverError, FromRowError, Result, Row, from_row_opt, prelude::Queryable};
 
-use super::super::directory::USER_BYTES_MAX;
+use super::super::USER_BYTES_MAX;
 
-/// So many users a statement asks for. In between, the last one is asked for again, so that few statements
-/// stay prepared.
+/// The numbers of users in a statement. For other numbers the last user is repeated, so that few statements stay
+/// prepared.
 const SIZES: [usize; 4] = [1, 4, 16, 64];
 
-/// The statements that a connection keeps prepared.
+/// The prepared statements of a connection.
 pub(super) const STATEMENTS_MAX: usize = SIZES.len();
 
-/// Bytes, not text: no two names are the same to a collation, and spaces at the end count.
+/// Bytes, not text: no collation makes two names equal, and trailing spaces count.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS devices \
     (user VARBINARY(512) PRIMARY KEY, device VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL)";
 
@@ -52,22 +52,22 @@ impl Table {
         Ok(users.iter().map(device_of).collect())
     }
 
-    /// Makes the table. How many users are to be put in: all of them, or none.
+    /// Creates the table. The number of users to insert: all or none.
     pub(super) async fn prepare(&self, connection: &mut Conn, users: u64) -> Result<u64> {
         connection.query_drop(CREATE).await?;
         let Some(last) = users.checked_sub(1) else {
             return Ok(0);
         };
-        // They are put in by ascending numbers: with the last one all are there.
+        // They are inserted in ascending order: if the last is there, all are.
         let last = format!("user-{last}");
         let found = self.ask(connection, &[last.as_bytes()]).await?;
         Ok(if found.is_empty() { users } else { 0 })
     }
 
-    /// Puts the users with these numbers in.
+    /// Inserts the users with these numbers.
     pub(super) async fn insert(connection: &mut Conn, numbers: Range<u64>) -> Result<()> {
         let Range { start, end } = numbers;
-        // In the order of the key, so that neighbours in the tree come together.
+        // In the order of the key, so that neighbours in the tree are inserted together.
         let insert = format!(
             "INSERT IGNORE INTO devices SELECT CONCAT('user-', seq), CONCAT('device-', seq) \
              FROM seq_{start}_to_{last} ORDER BY 1",
@@ -76,7 +76,7 @@ impl Table {
         connection.query_drop(insert).await
     }
 
-    /// The names that are there, and their devices.
+    /// The names found, with their devices.
     async fn ask(&self, connection: &mut Conn, names: &[&[u8]]) -> Result<Vec<(Vec<u8>, String)>> {
         let fits = |(size, _): &&(usize, String)| *size >= names.len();
         let [.., largest] = &self.look_ups;

@@ -1,4 +1,4 @@
-//! One actor in full: its lanes, what was shed and why, and its times.
+//! One actor in detail: lanes, shed messages by reason, and times.
 
 use crate::ActorFrame;
 use freeboard_meter::{ActorSnapshot, HistogramSummary, LaneSnapshot};
@@ -9,13 +9,13 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{Cell, Column, Grid, rates};
 use super::histogram;
 use crate::terminal::{
-    figures::{NONE, counted, rate_or_none, short, time},
+    figures::{NONE, counted, short, time},
+    history::Span,
     names::short_type,
     screen::Screen,
-    span::Span,
 };
 
 pub(super) fn draw(screen: &Screen, id: u64, area: Rect, buffer: &mut Buffer) {
@@ -24,7 +24,7 @@ pub(super) fn draw(screen: &Screen, id: u64, area: Rect, buffer: &mut Buffer) {
         let text = if screen.reading.query.actor == Some(id) {
             format!(" actor {id} is not alive; Esc goes back")
         } else {
-            format!(" asking for actor {id}")
+            format!(" waiting for actor {id}")
         };
         Line::styled(text, screen.palette.warning()).render(area, buffer);
         return;
@@ -66,10 +66,7 @@ fn lanes_grid(actor: &ActorSnapshot, span: Option<Span<'_>>) -> Grid {
     });
     let rows = actor.lanes.iter().enumerate().map(|(index, lane)| {
         let earlier = before.and_then(|actor| actor.lanes.get(index));
-        let rate = |field: fn(&LaneSnapshot) -> u64| {
-            let rate = earlier.and_then(|earlier| span?.rate(field(earlier), field(lane)));
-            Cell::new(rate_or_none(rate))
-        };
+        let rate = rates(span, earlier, lane);
         let waited = |field: fn(&HistogramSummary) -> u64| {
             let summary = lane.time_in_queue.as_ref();
             let time = summary.map(|summary| time(field(summary)));
@@ -126,7 +123,7 @@ fn draw_times(screen: &Screen, actor: &ActorFrame, area: Rect, buffer: &mut Buff
         Constraint::Fill(1),
     ])
     .areas(area);
-    // Figures of several lanes together cannot be had; those of each are in the table.
+    // Summaries of several lanes cannot be merged; the table has those of each lane.
     let waited = match &actor.snapshot.lanes[..] {
         [lane] => lane.time_in_queue.as_ref(),
         _ => None,

@@ -1,4 +1,4 @@
-//! The table of actors, in the order that was asked for.
+//! The table of actors, in the order of the query.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(crate) const SORTS: [SortKey; 16] = [
     SortKey::Handled,
 ];
 
-/// Draws the table, with a cursor on a row of all that match, if there is one.
+/// Draws the table; `cursor` is a row among all that match.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Option<u64>) {
     let Some(system) = screen.system() else {
         return;
@@ -63,7 +63,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Opt
     grid.draw(body, buffer, screen.palette);
 }
 
-/// How many rows all of it takes.
+/// The rows of the whole table.
 pub(super) fn sheet_rows(screen: &Screen) -> u16 {
     let rows = screen.system().map_or(0, |it| it.actors.rows.len());
     u16::try_from(rows).map_or(u16::MAX / 2, |rows| rows + 2)
@@ -120,7 +120,7 @@ fn column(screen: &Screen, sort: SortKey) -> Column {
             Order::Asc => '▲',
             Order::Desc => '▼',
         });
-        // What the order goes by is always there.
+        // The sort column is always shown.
         column.rank = 0;
     }
     column

@@ -1,4 +1,4 @@
-//! The line at the bottom: what is wrong, or being typed, or else what can be done.
+//! The status line: an error, the edited filter, or the keys.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::terminal::{figures::age, reading::Link, screen::Screen};
 const KEYS: &str =
     "? help  q quit  Tab panes  Enter open  Esc back  / filter  < > sort  space pause";
 
-/// A frame that is older than this is said to be late.
+/// An older frame is late.
 const LATE_AFTER: Duration = Duration::from_secs(3);
 
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, now: Instant) {
     line(screen, area.width, now).render(area, buffer);
 }
 
-/// Whether the link is live, but slower than it should be.
+/// Whether the last frame is late.
 pub(super) fn is_late(screen: &Screen, now: Instant) -> bool {
     screen.reading.age(now).is_some_and(|age| age > LATE_AFTER)
 }
@@ -56,11 +56,11 @@ fn line(screen: &Screen, columns: u16, now: Instant) -> Line<'static> {
     }
 }
 
-/// The end of what is being typed, if not all of it fits.
+/// The edited filter; its end, if not all of it fits.
 fn typed(input: &str, columns: u16) -> String {
     let (before, behind) = ("filter: ", "▏  (Enter applies, Esc cancels)");
-    let room = usize::from(columns).saturating_sub(before.len() + behind.chars().count());
-    let hidden = input.chars().count().saturating_sub(room);
+    let columns_left = usize::from(columns).saturating_sub(before.len() + behind.chars().count());
+    let hidden = input.chars().count().saturating_sub(columns_left);
     let shown: String = input.chars().skip(hidden).collect();
     format!("{before}{shown}{behind}")
 }

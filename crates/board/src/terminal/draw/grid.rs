@@ -1,4 +1,4 @@
-//! A table that fits: the columns that matter most, the first one as wide as there is room.
+//! A table that fits the screen: the most important columns; the first one takes the remaining width.
 
 use ratatui::{
     buffer::Buffer,
@@ -8,21 +8,21 @@ use ratatui::{
     widgets::{Cell as TableCell, Row, Table, Widget},
 };
 
-use crate::terminal::palette::Palette;
+use crate::terminal::{figures::rate_or_none, history::Span, palette::Palette};
 
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) title: String,
-    /// Of the first column, the least.
+    /// The minimum, for the first column.
     pub(super) width: u16,
-    /// Those with the lowest ranks are shown if not all fit.
+    /// Columns with the lowest ranks are shown if not all fit.
     pub(super) rank: u8,
     pub(super) alignment: Alignment,
 }
 
 impl Column {
-    /// For words.
+    /// For text.
     pub(super) fn text(title: &str, width: u16, rank: u8) -> Self {
         Self {
             title: title.to_owned(),
@@ -32,7 +32,7 @@ impl Column {
         }
     }
 
-    /// For figures.
+    /// For numbers.
     pub(super) fn figure(title: &str, width: u16, rank: u8) -> Self {
         Self {
             alignment: Alignment::Right,
@@ -61,12 +61,24 @@ impl Cell {
     }
 }
 
-/// The rows of a table that may be seen.
+/// Makes cells with the rates of counters of `now`, which were `before` at the beginning of the span.
+pub(super) fn rates<'a, T>(
+    span: Option<Span<'a>>,
+    before: Option<&'a T>,
+    now: &'a T,
+) -> impl Fn(fn(&T) -> u64) -> Cell {
+    move |field| {
+        let rate = before.and_then(|before| span?.rate(field(before), field(now)));
+        Cell::new(rate_or_none(rate))
+    }
+}
+
+/// A table.
 pub(super) struct Grid {
     pub(super) columns: Vec<Column>,
-    /// Each with a cell for each column.
+    /// Each has a cell for each column.
     pub(super) rows: Vec<Vec<Cell>>,
-    /// The row of the cursor; the page that has it is shown.
+    /// The cursor's row; its page is shown.
     pub(super) selected: Option<usize>,
 }
 
@@ -117,7 +129,7 @@ fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
     let mut kept = vec![0];
     for column in by_rank {
         let Some(left) = rest.checked_sub(columns[column].width + 1) else {
-            // A narrower one that matters less would only puzzle.
+            // No narrower, less important column takes its place.
             break;
         };
         rest = left;
@@ -142,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_goes_first() {
+    fn the_least_important_column_goes_first() {
         check(28, &[0, 1, 2, 3]);
         check(27, &[0, 2, 3]);
         check(21, &[0, 2]);

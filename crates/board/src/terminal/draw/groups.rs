@@ -1,4 +1,4 @@
-//! Groups of actors behind a router: how evenly it spreads messages over them.
+//! Groups of actors and their members, with the balance of messages.
 
 use freeboard_meter::{GroupSnapshot, MemberSnapshot};
 use ratatui::{
@@ -8,15 +8,15 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{Cell, Column, Grid, rates};
 use crate::terminal::{
-    figures::{percent, rate_or_none, short},
+    figures::{percent, short},
+    history::Span,
     names::short_type,
     screen::Screen,
-    span::Span,
 };
 
-/// Draws the table of groups, or the members of the one that is opened.
+/// Draws the table of groups, or the members of the opened group.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if screen.opened.is_none() {
         table(screen).draw(area, buffer, screen.palette);
@@ -33,12 +33,12 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     members(screen, group).draw(body, buffer, screen.palette);
 }
 
-/// How many members the opened group has.
+/// The number of members of the opened group.
 pub(super) fn opened_rows(screen: &Screen) -> u64 {
     opened(screen).map_or(0, |group| group.members.len() as u64)
 }
 
-/// What the group under the cursor is remembered by.
+/// The key of the group under the cursor.
 pub(super) fn key_at_cursor(screen: &Screen) -> Option<String> {
     let row = usize::try_from(screen.cursor()).ok()?;
     groups(screen).get(row).map(key)
@@ -77,16 +77,14 @@ fn sum(group: &GroupSnapshot, field: impl Fn(&MemberSnapshot) -> u64) -> u64 {
 fn table(screen: &Screen) -> Grid {
     let span = screen.history.span();
     let rows = groups(screen).iter().map(|group| {
-        let routed = |group: &GroupSnapshot| sum(group, |member| member.routed);
-        let earlier = before(span, group);
-        let routed_rate = earlier.and_then(|earlier| span?.rate(routed(earlier), routed(group)));
+        let rate = rates(span, before(span, group), group);
         let alive = sum(group, |member| u64::from(member.is_alive));
         vec![
             Cell::new(name(group)),
             Cell::new(group.router.clone()),
             Cell::new(format!("{alive}/{}", group.members.len())),
             Cell::new(format!("{:.2}", group.skew)),
-            Cell::new(rate_or_none(routed_rate)),
+            rate(|group| sum(group, |member| member.routed)),
             Cell::new(short(sum(group, |member| member.depth))),
             Cell::new(short(sum(group, |member| member.refused))),
             Cell::new(short(sum(group, |member| member.redirected))),
@@ -114,13 +112,13 @@ fn members(screen: &Screen, group: &GroupSnapshot) -> Grid {
     let all = sum(group, |member| member.routed).max(1) as f64;
     let rows = group.members.iter().enumerate().map(|(index, member)| {
         let before = earlier.and_then(|group| group.members.get(index));
-        let routed = before.and_then(|before| span?.rate(before.routed, member.routed));
+        let rate = rates(span, before, member);
         let name = member.name.clone();
         vec![
             Cell::new(name.unwrap_or_else(|| format!("actor {}", member.id))),
             Cell::new(if member.is_alive { "alive" } else { "ended" }),
             Cell::new(percent(member.routed as f64 / all)),
-            Cell::new(rate_or_none(routed)),
+            rate(|it| it.routed),
             Cell::new(short(member.depth)),
             Cell::new(short(member.refused)),
             Cell::new(short(member.redirected)),

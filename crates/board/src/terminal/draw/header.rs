@@ -1,4 +1,4 @@
-//! The two lines at the top: what is shown, how it does, and how the link stands.
+//! The two lines at the top: system, counters and the state of the link.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The keys and the language of filters, on top of everything else.
+//! The help window: keys and filters.
 
 use ratatui::{
     buffer::Buffer,
@@ -17,7 +17,7 @@ const TEXT: &[&str] = &[
     "/                   filter actors    space          pause, and go on",
     "q, Ctrl-C           quit             ?              this",
     "",
-    "A filter is words and comparisons, all of which must hold:",
+    "A filter is words and comparisons that must all match:",
     "  log               in name, type, state or number",
     "  type:LogServer    name:  type:  state:  id:",
     "  depth>10k         < <= = >= >, of any column of figures",

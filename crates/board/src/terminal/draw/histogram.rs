@@ -1,4 +1,4 @@
-//! Times by octave, as bars side by side.
+//! A histogram of times by octave.
 
 use crate::OctaveCount;
 use freeboard_meter::HistogramSummary;
@@ -14,7 +14,7 @@ use crate::terminal::{
     palette::Palette,
 };
 
-/// Draws a title with the usual figures, the bars, and what the first and the last one stand for.
+/// Draws a title with percentiles, the bars, and the range of times.
 pub(super) fn draw(
     title: &str,
     octaves: &[OctaveCount],
@@ -48,7 +48,7 @@ pub(super) fn draw(
         return;
     };
     let columns = usize::from(bars.width) / counts.len();
-    // One column of space between bars, if there is room.
+    // One column of space between bars, if it fits.
     let (wide, space) = match columns {
         0 | 1 => (1, 0),
         columns => (columns.min(5) - 1, 1),
@@ -77,7 +77,7 @@ pub(super) fn draw(
         .render(axis, buffer);
 }
 
-/// Adds up what several histograms have in each octave.
+/// Adds histograms octave by octave.
 pub(super) fn sum(histograms: &[Vec<OctaveCount>]) -> Vec<OctaveCount> {
     let mut counts = std::collections::BTreeMap::new();
     for octave in histograms.iter().flatten() {
@@ -90,8 +90,8 @@ pub(super) fn sum(histograms: &[Vec<OctaveCount>]) -> Vec<OctaveCount> {
         .collect()
 }
 
-/// The counts from the first octave that has any to the last one, with those between that have none; and
-/// where the first one begins. What took no time counts as the octave of 1 ns.
+/// The lower bound of the first octave that is not empty, and the counts from it to the last that is not empty.
+/// Times of 0 count in the octave of 1 ns.
 fn dense(octaves: &[OctaveCount]) -> Option<(u64, Vec<u64>)> {
     let mut counts = [0_u64; u64::BITS as usize];
     for octave in octaves {

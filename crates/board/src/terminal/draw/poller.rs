@@ -1,4 +1,4 @@
-//! The poller: who looks at the network how often, what is found, and how soon it runs.
+//! The poller: polls by origin, events, and the delay until actors run.
 
 use freeboard_meter::{LooksSnapshot, PollerSnapshot};
 use ratatui::{
@@ -8,11 +8,11 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{Cell, Column, Grid, rates};
 use crate::terminal::{
     figures::{counted, rate_or_none, short, time},
+    history::Span,
     screen::Screen,
-    span::Span,
 };
 
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
@@ -27,7 +27,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     for (row, line) in head.rows().zip(lines) {
         Line::raw(line).render(row, buffer);
     }
-    looks(screen, poller, before, span).draw(table, buffer, screen.palette);
+    polls(screen, poller, before, span).draw(table, buffer, screen.palette);
 }
 
 fn about(
@@ -42,10 +42,10 @@ fn about(
     let found = &poller.events_per_look;
     [
         format!(
-            "Policy {}  {} watched  {} not run yet",
+            "Policy {}  {} registered  {} not run yet",
             poller.policy,
             counted(poller.sources, "socket"),
-            counted(poller.outstanding, "owner"),
+            counted(poller.outstanding, "actor"),
         ),
         format!(
             "From ready to run  p50 {}  p99 {}  p99.9 {}  max {}  {}",
@@ -56,7 +56,7 @@ fn about(
             rate(|it| it.runs)
         ),
         format!(
-            "Events a look that found any  mean {:.1}  p99 {}  max {}  longest gap {}",
+            "Events per poll that found any  mean {:.1}  p99 {}  max {}  longest gap {}",
             found.mean,
             found.p99,
             found.max,
@@ -71,17 +71,14 @@ fn about(
     ]
 }
 
-fn looks(
+fn polls(
     screen: &Screen,
     poller: &PollerSnapshot,
     before: Option<&PollerSnapshot>,
     span: Option<Span<'_>>,
 ) -> Grid {
     let row = |name: String, now: &LooksSnapshot, earlier: Option<&LooksSnapshot>| {
-        let rate = |field: fn(&LooksSnapshot) -> u64| {
-            let rate = earlier.and_then(|earlier| span?.rate(field(earlier), field(now)));
-            Cell::new(rate_or_none(rate))
-        };
+        let rate = rates(span, earlier, now);
         vec![
             Cell::new(name),
             rate(|it| it.attempts),
@@ -111,7 +108,7 @@ fn looks(
     ];
     Grid {
         columns: vec![
-            Column::text("LOOKS OF", 12, 0),
+            Column::text("POLLS OF", 12, 0),
             Column::figure("WANTED", 9, 5),
             Column::figure("AT ONCE", 9, 3),
             Column::figure("WAITING", 9, 4),

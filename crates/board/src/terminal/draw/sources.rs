@@ -1,8 +1,7 @@
-//! What counts beside the system: streams, Redis clients, caches and the rest. A row for each, and all of
-//! its families when it is opened.
+//! The sources: streams, Redis clients, caches and others. One row each, and all metrics of an opened one.
 
 use crate::SourceFrame;
-use freeboard_meter::{Family, FamilyKind, Sample};
+use freeboard_meter::{Family, FamilyKind, Sample, Unit};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
@@ -13,30 +12,30 @@ use ratatui::{
 use super::grid::{Cell, Column, Grid};
 use crate::terminal::{
     figures::{NONE, bytes, rate, rate_or_none, short, time},
+    history::Span,
     pane::Pane,
     screen::Screen,
-    span::Span,
 };
 
-/// How a column is made of a family's samples.
+/// How a column combines a family's samples.
 #[derive(Clone, Copy)]
 enum Form {
     /// Their sum.
     Sum,
     /// Their sum, in bytes.
     Bytes,
-    /// Growth of their sum a second.
+    /// The rate of their sum.
     Rate,
     /// The same in bytes.
     ByteRate,
-    /// How many of them are 1, of how many.
+    /// The number of samples that are 1, and of all.
     Share,
     /// The largest 99th percentile of a summary of seconds.
     P99,
 }
 
 impl Form {
-    /// The columns that its largest figures take.
+    /// The width of its largest values.
     const fn width(self) -> u16 {
         match self {
             Self::ByteRate => 10,
@@ -45,78 +44,54 @@ impl Form {
     }
 }
 
-/// Title, family, form; what matters most first.
+/// Title, family without `freeboard_` and kind, form; the most important first.
 type Measure = (&'static str, &'static str, Form);
 
 const STREAM: &[Measure] = &[
-    (
-        "ACCEPTED",
-        "freeboard_stream_records_accepted_total",
-        Form::Rate,
-    ),
-    (
-        "DURABLE",
-        "freeboard_stream_records_durable_total",
-        Form::Rate,
-    ),
-    ("LAG", "freeboard_stream_records_lag", Form::Sum),
-    (
-        "BYTES",
-        "freeboard_stream_written_bytes_total",
-        Form::ByteRate,
-    ),
-    (
-        "WRITTEN",
-        "freeboard_stream_records_written_total",
-        Form::Rate,
-    ),
-    ("SHED", "freeboard_stream_records_shed_total", Form::Sum),
-    ("ACK99", "freeboard_stream_acknowledge_seconds", Form::P99),
-    ("SEGMENTS", "freeboard_stream_segments_finished", Form::Sum),
-    ("MEMORY", "freeboard_stream_memory_bytes", Form::Bytes),
-    ("WRITE99", "freeboard_stream_write_seconds", Form::P99),
-    (
-        "REFUSED",
-        "freeboard_stream_records_refused_total",
-        Form::Sum,
-    ),
+    ("ACCEPTED", "records_accepted_total", Form::Rate),
+    ("DURABLE", "records_durable_total", Form::Rate),
+    ("LAG", "records_lag", Form::Sum),
+    ("BYTES", "written_bytes_total", Form::ByteRate),
+    ("WRITTEN", "records_written_total", Form::Rate),
+    ("SHED", "records_shed_total", Form::Sum),
+    ("ACK99", "acknowledge_seconds", Form::P99),
+    ("SEGMENTS", "segments_finished", Form::Sum),
+    ("MEMORY", "memory_bytes", Form::Bytes),
+    ("WRITE99", "write_seconds", Form::P99),
+    ("REFUSED", "records_refused_total", Form::Sum),
 ];
 
 const REDIS: &[Measure] = &[
-    ("UP", "freeboard_redis_up", Form::Share),
-    ("SENT", "freeboard_redis_sent_total", Form::Rate),
-    ("REPLIES", "freeboard_redis_replies_total", Form::Rate),
-    ("IN FLIGHT", "freeboard_redis_in_flight", Form::Sum),
-    ("WAITING", "freeboard_redis_waiting", Form::Sum),
-    ("SHED", "freeboard_redis_shed_total", Form::Sum),
-    ("TIMED OUT", "freeboard_redis_timed_out_total", Form::Sum),
-    ("LOST", "freeboard_redis_lost_total", Form::Sum),
-    ("TELL99", "freeboard_redis_from_tell_seconds", Form::P99),
-    ("SEND99", "freeboard_redis_from_send_seconds", Form::P99),
-    ("UNDER WAY", "freeboard_redis_under_way_bytes", Form::Bytes),
-    ("CONNECTS", "freeboard_redis_connects_total", Form::Sum),
+    ("UP", "up", Form::Share),
+    ("SENT", "sent_total", Form::Rate),
+    ("REPLIES", "replies_total", Form::Rate),
+    ("IN FLIGHT", "in_flight", Form::Sum),
+    ("WAITING", "waiting", Form::Sum),
+    ("SHED", "shed_total", Form::Sum),
+    ("TIMED OUT", "timed_out_total", Form::Sum),
+    ("LOST", "lost_total", Form::Sum),
+    ("TELL99", "from_tell_seconds", Form::P99),
+    ("SEND99", "from_send_seconds", Form::P99),
+    ("UNDER WAY", "under_way_bytes", Form::Bytes),
+    ("CONNECTS", "connects_total", Form::Sum),
 ];
 
 const CACHE: &[Measure] = &[
-    ("HITS", "freeboard_cache_hits_total", Form::Rate),
-    ("STALE", "freeboard_cache_stale_hits_total", Form::Rate),
-    ("MISSES", "freeboard_cache_misses_total", Form::Rate),
-    ("WAITS", "freeboard_cache_waits_total", Form::Rate),
-    ("LEASES", "freeboard_cache_leases_granted_total", Form::Rate),
-    ("FLIGHTS", "freeboard_cache_flights", Form::Sum),
-    ("SHED", "freeboard_cache_shed_total", Form::Sum),
-    ("LOCAL", "freeboard_cache_local_hits_total", Form::Rate),
-    ("WAIT99", "freeboard_cache_wait_seconds", Form::P99),
-    (
-        "REFUSED",
-        "freeboard_cache_leases_refused_total",
-        Form::Rate,
-    ),
-    ("EXPIRED", "freeboard_cache_leases_expired_total", Form::Sum),
-    ("INVALID", "freeboard_cache_invalidations_total", Form::Rate),
+    ("HITS", "hits_total", Form::Rate),
+    ("STALE", "stale_hits_total", Form::Rate),
+    ("MISSES", "misses_total", Form::Rate),
+    ("WAITS", "waits_total", Form::Rate),
+    ("LEASES", "leases_granted_total", Form::Rate),
+    ("FLIGHTS", "flights", Form::Sum),
+    ("SHED", "shed_total", Form::Sum),
+    ("LOCAL", "local_hits_total", Form::Rate),
+    ("WAIT99", "wait_seconds", Form::P99),
+    ("REFUSED", "leases_refused_total", Form::Rate),
+    ("EXPIRED", "leases_expired_total", Form::Sum),
+    ("INVALID", "invalidations_total", Form::Rate),
 ];
 
-/// Draws the table of sources, or the one that is opened.
+/// Draws the table of sources, or the opened source.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if screen.opened.is_none() {
         table(screen).draw(area, buffer, screen.palette);
@@ -133,7 +108,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     families(screen, source).draw(body, buffer, screen.palette);
 }
 
-/// How many rows the opened source has.
+/// The number of rows of the opened source.
 pub(super) fn opened_rows(screen: &Screen) -> u64 {
     let families = opened(screen).map_or(&[][..], |source| &source.families[..]);
     families
@@ -142,7 +117,7 @@ pub(super) fn opened_rows(screen: &Screen) -> u64 {
         .sum()
 }
 
-/// What the source under the cursor is remembered by.
+/// The key of the source under the cursor.
 pub(super) fn key_at_cursor(screen: &Screen) -> Option<String> {
     let row = usize::try_from(screen.cursor()).ok()?;
     shown(screen).nth(row).map(key)
@@ -215,14 +190,15 @@ fn measure(
     name: &str,
     form: Form,
 ) -> Option<String> {
-    let family_of = |source: &'_ SourceFrame| -> Option<Vec<Sample>> {
+    let name = format!("freeboard_{}_{name}", source.kind);
+    let samples_of = |source: &SourceFrame| {
         let family = source.families.iter().find(|family| family.name == name)?;
         (!family.samples.is_empty()).then(|| family.samples.clone())
     };
-    let samples = family_of(source)?;
+    let samples: Vec<Sample> = samples_of(source)?;
     let sum: f64 = samples.iter().map(|sample| sample.value).sum();
     let per_second = || {
-        let earlier = family_of(earlier?)?;
+        let earlier = samples_of(earlier?)?;
         let before = earlier.iter().map(|sample| sample.value).sum();
         span?.rate_of(before, sum)
     };
@@ -245,7 +221,7 @@ fn measure(
     })
 }
 
-/// Every sample of a source.
+/// All samples of a source.
 fn families(screen: &Screen, source: &SourceFrame) -> Grid {
     let span = screen.history.span();
     let earlier = before(span, source);
@@ -303,17 +279,15 @@ fn plain_name(source: &SourceFrame, name: &str) -> String {
 }
 
 fn is_bytes(family: &Family) -> bool {
-    let unit = family.name.strip_suffix("_total");
-    unit.unwrap_or(&family.name).ends_with("_bytes")
+    family.unit() == Unit::Bytes
 }
 
-/// A value in the unit that its name ends in.
+/// A value in the unit of its family.
 fn value(family: &Family, sample: &Sample) -> String {
     let is_count = sample.name.ends_with("_count");
-    let unit = family.name.strip_suffix("_total").unwrap_or(&family.name);
     if !sample.value.is_finite() {
         NONE.to_owned()
-    } else if unit.ends_with("_seconds") && !is_count {
+    } else if family.unit() == Unit::Seconds && !is_count {
         time((sample.value * 1e9) as u64)
     } else if is_bytes(family) && !is_count {
         bytes(sample.value)

@@ -1,5 +1,4 @@
-//! The workers: where their time goes, how long their queues are, what they run, and what the monitor had
-//! to do for them.
+//! The workers: time by state, queue lengths, current runs, counters and long runs.
 
 use crate::SystemFrame;
 use freeboard_meter::{
@@ -12,16 +11,16 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{Cell, Column, Grid, rates};
 use crate::terminal::{
-    figures::{NONE, count, percent, rate_or_none, short, time},
+    figures::{NONE, count, percent, short, time},
+    history::Span,
     names::short_type,
     palette::Palette,
     screen::Screen,
-    span::Span,
 };
 
-/// In the order in which a bar shows them.
+/// In the order of a bar.
 const STATES: [(WorkerState, &str); 7] = [
     (WorkerState::Run, "█"),
     (WorkerState::Search, "s"),
@@ -34,22 +33,22 @@ const STATES: [(WorkerState, &str); 7] = [
 
 const LEVELS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// Rows of the strip beside those of workers: the summary and the legend.
+/// The rows of summary and legend.
 const STRIP_EXTRA_ROWS: u16 = 2;
 /// The most rows of long runs in the pane.
 const LONG_RUNS_ROWS_MAX: u16 = 8;
 
-/// How many rows the strip takes of so many.
+/// The rows that the strip takes of `of_rows`.
 pub(super) fn strip_rows(screen: &Screen, of_rows: u16) -> u16 {
     let Some(system) = screen.system() else {
         return 0;
     };
     let workers = u16::try_from(system.workers.len()).unwrap_or(u16::MAX);
-    // The table below is what people came for.
+    // Most of the screen is for the table below.
     workers.min(of_rows / 5) + STRIP_EXTRA_ROWS
 }
 
-/// A summary, a bar for each worker (as many as there is room for) and a legend.
+/// Draws a summary, a bar for each worker that fits, and a legend.
 pub(super) fn draw_strip(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let Some(system) = screen.system() else {
         return;
@@ -69,7 +68,7 @@ pub(super) fn draw_strip(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     legend(screen.palette, hidden).render(foot, buffer);
 }
 
-/// The pane: bars for all of them, their counters, and the latest long runs.
+/// Draws the pane: bars, counters and the latest long runs.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let Some(system) = screen.system() else {
         return;
@@ -126,7 +125,7 @@ fn draw_bars(screen: &Screen, system: &SystemFrame, first: usize, area: Rect, bu
     }
 }
 
-/// What it runs, or else its state.
+/// Its current run, or else its state.
 fn current(worker: &WorkerSnapshot) -> String {
     match &worker.current {
         Some(run) if run.message_type.is_empty() => short_type(&run.actor_type),
@@ -139,7 +138,7 @@ fn current(worker: &WorkerSnapshot) -> String {
     }
 }
 
-/// Where its time went lately, or since it began if that is not known.
+/// Its recent time by state, or the total time if that is unknown.
 fn times(worker: &WorkerSnapshot, span: Option<Span<'_>>) -> StateTimes {
     let earlier = span.and_then(|span| {
         let workers = &span.earlier.system.as_ref()?.workers;
@@ -157,7 +156,7 @@ fn total(times: &StateTimes) -> f64 {
     states.map(|(state, _)| times.of(*state) as f64).sum()
 }
 
-/// Share of the on-line time in which it ran actors.
+/// The share of online time in which it ran actors.
 fn utilisation(times: &StateTimes) -> f64 {
     let online = total(times) - times.offline_ns as f64;
     if online > 0.0 {
@@ -190,11 +189,11 @@ fn bar(times: &StateTimes, columns: usize, palette: Palette) -> Vec<Words<'stati
     words
 }
 
-/// Lengths as a line of bars, the tallest of which is `longest`.
+/// Lengths as a line of bars; `longest` has full height.
 fn sparkline(lengths: impl Iterator<Item = u64>, longest: u64) -> String {
     let steps = LEVELS.len() as u128 - 1;
     let longest = u128::from(longest.max(1));
-    // Rounded up, so that the bottom means empty.
+    // Rounded up, so that only empty queues have the lowest bar.
     lengths
         .map(|length| LEVELS[(u128::from(length) * steps).div_ceil(longest).min(steps) as usize])
         .collect()
@@ -211,7 +210,7 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
         ),
         palette.title(),
     )];
-    // By the rule empty queues are unbalanced; that is no reason for alarm.
+    // Empty queues count as unbalanced, but are no reason for alarm.
     let is_any_queued = |it: &Balance| it.queues.iter().any(|length| *length > 0);
     if system.balance.as_ref().is_some_and(|it| !is_any_queued(it)) {
         words.push(Words::raw("  queues empty"));
@@ -253,7 +252,7 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
         ),
     ] {
         let text = format!("  {name} {}", short(now));
-        // What has just happened stands out.
+        // A counter that has just grown is highlighted.
         let is_news = before.is_some_and(|before| before < now);
         words.push(if is_news {
             Words::styled(text, palette.bad())
@@ -291,10 +290,7 @@ fn counters(screen: &Screen, system: &SystemFrame, cursor: usize) -> Grid {
             let mut workers = system.workers.iter();
             workers.find(|other| other.index == worker.index)
         });
-        let rate = |field: fn(&WorkerSnapshot) -> u64| {
-            let rate = before.and_then(|before| span?.rate(field(before), field(worker)));
-            Cell::new(rate_or_none(rate))
-        };
+        let rate = rates(span, before, worker);
         vec![
             Cell::new(format!("worker {}", worker.index)),
             Cell::styled(worker.state.name(), screen.palette.state(worker.state)),

@@ -13,7 +13,7 @@ const CONNECTIONS_MAX: usize = 8;
 const QUESTION: &str = "SELECT device FROM devices WHERE user = ?";
 
 pub enum Devices {
-    Sqlite(Arc<dyn Directory>),
+    Embedded(Arc<dyn Directory>),
     MariaDb(Pool),
 }
 
@@ -33,7 +33,7 @@ impl Devices {
 
     pub async fn of_user(&self, user: &str) -> Result<Option<String>> {
         match self {
-            Self::Sqlite(directory) => {
+            Self::Embedded(directory) => {
                 let (sender, answered) = oneshot::channel();
                 let on_outcome = move |outcome| {
                     // Who asked may have gone.

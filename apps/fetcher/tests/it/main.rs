@@ -1,0 +1,22 @@
+//! The tests of `freeboard-fetcher`, in one binary. Those of the real back ends need the features `rabbitmq` and
+//! `mariadb`.
+
+mod broker_contract;
+mod capacity;
+mod common;
+mod directory_contract;
+mod fixture;
+mod gate;
+mod held_store;
+#[cfg(all(unix, feature = "mariadb"))]
+mod mariadb;
+mod memory_broker;
+mod memory_directory;
+mod messages;
+mod original;
+#[cfg(all(unix, feature = "rabbitmq"))]
+mod rabbit;
+#[cfg(all(unix, feature = "rabbitmq"))]
+mod rabbit_refusals;
+mod service;
+mod slow_stores;

@@ -1,0 +1,187 @@
+//! A system with a poller, and peers made of plain sockets.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use freeboard_actor::{Actor, ActorRef, Context, Handler, System};
+use freeboard_net::poller::{Policy, Poller};
+use freeboard_net::{
+    http::{Body, Call, HttpHandler, HttpServer, Limits, Reply},
+    tcp::{Connection, ConnectionEvent, ConnectionOptions, Event, ListenerOptions},
+};
+use http::{Response, StatusCode};
+
+/// The deadline of a test's waits, far beyond their usual time.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Two workers, and the poller that they share.
+pub(crate) fn system(policy: Policy) -> (System, Poller) {
+    let poller = Poller::new(2, policy).unwrap();
+    let system = System::builder().workers(2).driver(poller.driver());
+    (system.build().unwrap(), poller)
+}
+
+/// A port that the operating system chooses.
+pub(crate) fn any() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+/// Serves with `handler`.
+pub(crate) fn serve(
+    system: &System,
+    poller: &Poller,
+    limits: Limits,
+    handler: HttpHandler,
+) -> HttpServer {
+    let options = ListenerOptions::default();
+    HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
+}
+
+/// Forwards requests to the test, which responds to them.
+pub(crate) struct Desk(mpsc::Sender<Reply>);
+
+impl Actor for Desk {}
+
+impl Handler<Call> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, call: Call, _: &mut Context<Self>) {
+        self.0.send(call.reply).unwrap();
+    }
+}
+
+/// Serves with a [`Desk`]; what comes out is what is to be answered.
+pub(crate) fn serve_desk(
+    system: &System,
+    poller: &Poller,
+) -> (HttpServer, ActorRef<Desk>, mpsc::Receiver<Reply>) {
+    let (calls, asked) = mpsc::channel();
+    let desk = system.spawn(Desk(calls));
+    let handler = HttpHandler::Actor(desk.recipient());
+    let server = serve(system, poller, Limits::default(), handler);
+    (server, desk, asked)
+}
+
+/// Responds with method, path and body.
+pub(crate) fn echo() -> HttpHandler {
+    HttpHandler::function(|request| {
+        let text = format!(
+            "{} {} {}",
+            request.method(),
+            request.uri(),
+            String::from_utf8_lossy(request.body())
+        );
+        let mut answer = Response::new(Body::from(text));
+        *answer.status_mut() = StatusCode::OK;
+        answer
+    })
+}
+
+/// A connection with timeouts.
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let peer = TcpStream::connect(address).unwrap();
+    // Pieces are sent as they are written.
+    peer.set_nodelay(true).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_write_timeout(Some(LONG)).unwrap();
+    peer
+}
+
+/// Closes with a reset, as a killed process may.
+pub(crate) fn reset(peer: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+}
+
+/// Waits for a condition.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Sends all bytes, shuts down, and reads to the end.
+pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut peer = connect(address);
+    peer.write_all(request).unwrap();
+    peer.shutdown(std::net::Shutdown::Write).unwrap();
+    read_to_end(&mut peer)
+}
+
+pub(crate) fn read_to_end(peer: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A reset ends the response.
+    let _ = peer.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Reads one response with a length.
+pub(crate) fn read_answer(peer: &mut TcpStream) -> (String, String) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        peer.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    peer.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
+
+/// Forwards events to the test.
+pub(crate) struct Owner(pub(crate) mpsc::Sender<Event>);
+
+impl Actor for Owner {}
+
+impl Handler<ConnectionEvent> for Owner {
+    type Reply = ();
+
+    fn handle(&mut self, events: ConnectionEvent, _: &mut Context<Self>) {
+        // The test may have ended.
+        let _ = self.0.send(events.event);
+    }
+}
+
+/// A connection to a peer of the test.
+pub(crate) struct Pair {
+    pub(crate) ours: ActorRef<Connection>,
+    pub(crate) peer: TcpStream,
+    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) system: System,
+}
+
+pub(crate) fn pair(options: ConnectionOptions) -> Pair {
+    let (system, poller) = system(Policy::EAGER);
+    let (sender, events) = mpsc::channel();
+    let owner = system.spawn(Owner(sender));
+    let listener = TcpListener::bind(any()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let recipient = owner.recipient();
+    let ours = Connection::connect(&system, &poller, address, options, recipient).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_write_timeout(Some(LONG)).unwrap();
+    Pair {
+        ours,
+        peer,
+        events,
+        system,
+    }
+}
+
+impl Pair {
+    pub(crate) fn next(&self) -> Event {
+        self.events.recv_timeout(LONG).unwrap()
+    }
+}

@@ -1,0 +1,13 @@
+//! The tests of `freeboard-net`, in one binary.
+
+mod attacks;
+mod common;
+mod faults;
+mod fuzz_requests;
+mod http;
+mod metrics;
+mod pace;
+mod proxy;
+mod reading;
+mod slow_readers;
+mod tcp;

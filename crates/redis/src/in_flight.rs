@@ -1,0 +1,362 @@
+//! The commands of one connection that have no outcome or no reply yet. Uses no socket and no clock.
+//!
+//! ```text
+//!   accept ─▶ waiting ──next_batch──▶ sent ──reply──▶ outcome: the reply
+//!                │                     │
+//!                │ deadline            │ deadline: TimedOut; a tombstone stays until the reply
+//!                ▼                     │ lose: Lost
+//!             Expired                  ▼
+//!          (lose: Down)              outcome
+//! ```
+//!
+//! Each command has exactly one outcome. Its credit is [`Freed`] when its slot is removed: for a sent command
+//! that is when its reply arrives, even if its deadline has passed. Replies arrive in the order of sending, so
+//! a reply always belongs to the oldest sent command.
+
+use std::{collections::VecDeque, mem};
+
+use bytes::BytesMut;
+
+use crate::{
+    error::RedisError,
+    pieces::Pieces,
+    protocol::{Malformed, Value},
+    reply::ReplyResult,
+};
+
+/// The replies that complete a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// One reply.
+    Reply,
+    /// Several replies, which form one outcome.
+    Replies(usize),
+    /// A push message that confirms a subscription, or an error reply.
+    Confirmation,
+}
+
+/// A command or unit, and the receiver of its outcome.
+#[derive(Debug)]
+pub(crate) struct Slot<R> {
+    /// `None` once the outcome was produced.
+    pub(crate) reply: Option<R>,
+    pub(crate) awaits: Awaits,
+    /// Bytes on the wire.
+    pub(crate) bytes: usize,
+    pub(crate) deadline_ns: u64,
+    pub(crate) submitted_ns: u64,
+    /// 0 until it is sent.
+    pub(crate) sent_ns: u64,
+}
+
+impl<R> Slot<R> {
+    pub(crate) fn commands(&self) -> usize {
+        match self.awaits {
+            Awaits::Replies(commands) => commands,
+            Awaits::Reply | Awaits::Confirmation => 1,
+        }
+    }
+
+    /// When the outcome is due. A subscription never expires while the connection is up: its deadline only
+    /// decides when the connection counts as stuck.
+    fn expires_ns(&self) -> u64 {
+        match self.awaits {
+            Awaits::Confirmation => u64::MAX,
+            Awaits::Reply | Awaits::Replies(_) => self.deadline_ns,
+        }
+    }
+}
+
+/// An outcome and its receiver.
+pub(crate) type CommandOutcome<R> = (R, ReplyResult);
+
+/// When a completed unit was submitted and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) commands: usize,
+    pub(crate) submitted_ns: u64,
+    pub(crate) sent_ns: u64,
+}
+
+/// Credit to return.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Limits of one batch. A larger unit is a batch of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMax {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The size of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct InFlight<R> {
+    waiting: VecDeque<Slot<R>>,
+    /// The bytes of `waiting`, in order.
+    waiting_bytes: Pieces,
+    sent: VecDeque<Slot<R>>,
+    /// Replies of the oldest sent unit, until they are complete.
+    collected: Vec<Value>,
+    /// Their size, as the parser counts it.
+    collected_bytes: u64,
+    /// Lower bound of the deadlines of slots without an outcome.
+    earliest_ns: u64,
+    freed: Freed,
+    sent_commands: usize,
+    tombstones: usize,
+    /// A reply later than this after its deadline means that the connection is stuck.
+    overdue_ns: u64,
+    /// Limit of all replies of a unit together.
+    reply_bytes_max: u64,
+}
+
+impl<R> InFlight<R> {
+    pub(crate) fn new(overdue_ns: u64, reply_bytes_max: u64) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            waiting_bytes: Pieces::default(),
+            sent: VecDeque::new(),
+            collected: Vec::new(),
+            collected_bytes: 0,
+            earliest_ns: u64::MAX,
+            freed: Freed::default(),
+            sent_commands: 0,
+            tombstones: 0,
+            overdue_ns,
+            reply_bytes_max,
+        }
+    }
+
+    /// Takes commands and their bytes; leaves both empty.
+    pub(crate) fn accept(&mut self, slots: &mut Vec<Slot<R>>, bytes: &mut Pieces) {
+        self.waiting_bytes.append(bytes);
+        for slot in slots.drain(..) {
+            self.earliest_ns = self.earliest_ns.min(slot.expires_ns());
+            self.waiting.push_back(slot);
+        }
+    }
+
+    /// Whether nothing is waiting or sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// Passes the next commands to `write` and marks them as sent. Expired commands are skipped.
+    pub(crate) fn next_batch(
+        &mut self,
+        now_ns: u64,
+        max: BatchMax,
+        outcomes: &mut Vec<CommandOutcome<R>>,
+        mut write: impl FnMut(BytesMut),
+    ) -> Batch {
+        let mut batch = Batch::default();
+        // Bytes at the front of the first piece to send together.
+        let mut run = 0;
+        while let Some(slot) = self.waiting.front() {
+            let is_wanted = slot.reply.is_some() && slot.expires_ns() > now_ns;
+            let commands = slot.commands();
+            if is_wanted {
+                let is_full = batch.commands + commands > max.commands
+                    || batch.bytes + slot.bytes > max.bytes;
+                if is_full && batch.commands > 0 {
+                    break;
+                }
+            }
+            let Some(mut slot) = self.waiting.pop_front() else {
+                break;
+            };
+            if run > 0 && (!is_wanted || run == self.waiting_bytes.first_bytes()) {
+                write(self.waiting_bytes.take(mem::take(&mut run)));
+            }
+            if is_wanted {
+                slot.sent_ns = now_ns;
+                run += slot.bytes;
+                batch.commands += commands;
+                batch.bytes += slot.bytes;
+                self.sent.push_back(slot);
+                continue;
+            }
+            self.skip(slot, outcomes);
+        }
+        if run > 0 {
+            write(self.waiting_bytes.take(run));
+        }
+        self.sent_commands += batch.commands;
+        batch
+    }
+
+    /// Removes the first waiting command without sending it.
+    fn skip(&mut self, slot: Slot<R>, outcomes: &mut Vec<CommandOutcome<R>>) {
+        drop(self.waiting_bytes.take(slot.bytes));
+        self.free(&slot);
+        if let Some(reply) = slot.reply {
+            outcomes.push((reply, Err(RedisError::Expired)));
+        }
+    }
+
+    fn free(&mut self, slot: &Slot<R>) {
+        self.freed.commands += slot.commands();
+        self.freed.bytes += slot.bytes;
+    }
+
+    /// Takes a reply of `bytes` bytes. Returns the times of its unit if that is complete now.
+    pub(crate) fn reply(
+        &mut self,
+        value: Value,
+        bytes: u64,
+        outcomes: &mut Vec<CommandOutcome<R>>,
+    ) -> Result<Option<Times>, Malformed> {
+        let Some(oldest) = self.sent.front() else {
+            return Err(Malformed::Unasked);
+        };
+        let outcome = match oldest.awaits {
+            Awaits::Reply => Ok(value),
+            Awaits::Replies(replies) => {
+                self.collected_bytes += bytes;
+                if self.collected_bytes > self.reply_bytes_max {
+                    return Err(Malformed::LongReply(self.reply_bytes_max));
+                }
+                self.collected.push(value);
+                if self.collected.len() < replies {
+                    return Ok(None);
+                }
+                self.collected_bytes = 0;
+                Ok(Value::Array(mem::take(&mut self.collected)))
+            }
+            Awaits::Confirmation => match value {
+                Value::Error(error) => Err(RedisError::Server(error)),
+                _ => return Err(Malformed::Unasked),
+            },
+        };
+        Ok(self.complete(outcome, outcomes))
+    }
+
+    /// Takes the confirmation of a subscription.
+    pub(crate) fn confirm(&mut self, outcomes: &mut Vec<CommandOutcome<R>>) {
+        let oldest = self.sent.front().map(|slot| slot.awaits);
+        if oldest == Some(Awaits::Confirmation) {
+            self.complete(Ok(Value::Null), outcomes);
+        }
+    }
+
+    fn complete(
+        &mut self,
+        outcome: ReplyResult,
+        outcomes: &mut Vec<CommandOutcome<R>>,
+    ) -> Option<Times> {
+        let slot = self.sent.pop_front()?;
+        self.free(&slot);
+        let commands = slot.commands();
+        self.sent_commands -= commands;
+        match slot.reply {
+            Some(reply) => outcomes.push((reply, outcome)),
+            None => self.tombstones -= 1,
+        }
+        Some(Times {
+            commands,
+            submitted_ns: slot.submitted_ns,
+            sent_ns: slot.sent_ns,
+        })
+    }
+
+    /// Produces the outcome of each slot whose deadline has passed.
+    pub(crate) fn expire(&mut self, now_ns: u64, outcomes: &mut Vec<CommandOutcome<R>>) {
+        if now_ns < self.earliest_ns {
+            return;
+        }
+        let mut earliest_ns = u64::MAX;
+        let mut take = |slot: &mut Slot<R>, error: RedisError| {
+            if slot.expires_ns() > now_ns {
+                if slot.reply.is_some() {
+                    earliest_ns = earliest_ns.min(slot.expires_ns());
+                }
+                return false;
+            }
+            let reply = slot.reply.take();
+            let is_taken = reply.is_some();
+            outcomes.extend(reply.map(|reply| (reply, Err(error))));
+            is_taken
+        };
+        for slot in &mut self.sent {
+            self.tombstones += usize::from(take(slot, RedisError::TimedOut));
+        }
+        for slot in &mut self.waiting {
+            take(slot, RedisError::Expired);
+        }
+        self.earliest_ns = earliest_ns;
+        // Expired slots behind a live one are removed when that is sent.
+        while self
+            .waiting
+            .front()
+            .is_some_and(|slot| slot.reply.is_none())
+        {
+            if let Some(slot) = self.waiting.pop_front() {
+                self.skip(slot, outcomes);
+            }
+        }
+    }
+
+    /// Whether the oldest reply is so overdue that the connection must be replaced.
+    pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
+        self.stuck_ns().is_some_and(|stuck_ns| stuck_ns <= now_ns)
+    }
+
+    fn stuck_ns(&self) -> Option<u64> {
+        let oldest = self.sent.front()?;
+        Some(oldest.deadline_ns.saturating_add(self.overdue_ns))
+    }
+
+    /// When to check again if nothing arrives.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.earliest_ns.min(self.stuck_ns().unwrap_or(u64::MAX))
+    }
+
+    /// The connection is lost: produces all outcomes. The oldest sent unit gets `first`, if given.
+    pub(crate) fn lose(
+        &mut self,
+        first: Option<RedisError>,
+        sent: &RedisError,
+        unsent: &RedisError,
+        outcomes: &mut Vec<CommandOutcome<R>>,
+    ) {
+        let mut first = first;
+        while let Some(slot) = self.sent.pop_front() {
+            self.free(&slot);
+            let error = first.take().unwrap_or_else(|| sent.clone());
+            outcomes.extend(slot.reply.map(|reply| (reply, Err(error))));
+        }
+        while let Some(slot) = self.waiting.pop_front() {
+            self.free(&slot);
+            outcomes.extend(slot.reply.map(|reply| (reply, Err(unsent.clone()))));
+        }
+        self.waiting_bytes = Pieces::default();
+        (self.collected, self.collected_bytes) = (Vec::new(), 0);
+        self.earliest_ns = u64::MAX;
+        (self.sent_commands, self.tombstones) = (0, 0);
+    }
+
+    /// Credit freed since the last call.
+    pub(crate) fn take_freed(&mut self) -> Freed {
+        mem::take(&mut self.freed)
+    }
+
+    /// Sent commands without a reply.
+    pub(crate) fn sent_commands(&self) -> usize {
+        self.sent_commands
+    }
+
+    /// Sent units whose deadline has passed.
+    pub(crate) fn tombstones(&self) -> usize {
+        self.tombstones
+    }
+}

@@ -1,0 +1,77 @@
+//! Where a client's commands go: the connections to one server, or a cluster.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use freeboard_actor::Recipient;
+
+use crate::{
+    cluster::{core::Core, request},
+    error::RedisError,
+    metrics::RedisSnapshot,
+    pipeline::Unit,
+    pool::{Deadline, Pool, Subscription},
+    reply::Reply,
+    subscribers::PubSub,
+};
+
+/// Upper bound of a wait, so that the time can be added to an `Instant`.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) servers: Servers,
+    /// Default deadline of a command, from the call.
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Clone)]
+pub(crate) enum Servers {
+    One(Arc<Pool>),
+    Cluster(Arc<Core>),
+}
+
+impl Target {
+    pub(crate) fn wait_up(&self, timeout: Duration) -> Result<(), RedisError> {
+        let until = Instant::now() + timeout.min(WAIT_MAX);
+        match &self.servers {
+            Servers::One(pool) => pool.wait_up(until),
+            Servers::Cluster(core) => core.wait_up(until),
+        }
+    }
+
+    pub(crate) fn subscribe(
+        &self,
+        name: Bytes,
+        to: Recipient<PubSub>,
+    ) -> Result<Subscription, RedisError> {
+        match &self.servers {
+            Servers::One(pool) => pool.subscribe(name, to),
+            Servers::Cluster(_) => Err(RedisError::NotOnCluster("a subscription")),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> RedisSnapshot {
+        match &self.servers {
+            Servers::One(pool) => pool.snapshot(),
+            Servers::Cluster(core) => core.connections(),
+        }
+    }
+
+    /// The deadline of a call, or the client's default.
+    pub(crate) fn deadline(&self, deadline: Option<Deadline>) -> Deadline {
+        deadline.unwrap_or(Deadline::After(self.timeout))
+    }
+
+    /// Passes a unit to a connection.
+    #[inline]
+    pub(crate) fn submit(&self, unit: Unit, deadline: Deadline, reply: Reply) {
+        match &self.servers {
+            Servers::One(pool) => pool.submit(&unit, deadline, reply),
+            Servers::Cluster(core) => request::submit(core, unit, deadline, reply),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A real cluster of three nodes, with a slot that moves under load.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use bytes::Bytes;
+use freeboard_actor::System;
+use freeboard_net::poller::Poller;
+use freeboard_redis::{
+    Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Request, Script, hash_slot,
+};
+use freeboard_test_servers::Port;
+
+use crate::common::{LONG, Server, eventually, options, ping, system};
+
+const NODES: usize = 3;
+const SLOTS: usize = 16_384;
+/// Keys of the slot that moves.
+const KEYS: usize = 100;
+
+struct Node {
+    server: Server,
+    redis: Redis,
+    id: String,
+    /// Where the others reach it.
+    bus: Port,
+}
+
+fn cluster_command(name: &str) -> Command {
+    Command::new("CLUSTER").arg(name)
+}
+
+/// Nodes that know each other, each with a third of the slots.
+fn start(system: &System, poller: &Poller) -> Option<Vec<Node>> {
+    let mut nodes = Vec::new();
+    for index in 0..NODES {
+        let bus = Port::reserve().unwrap();
+        let number = bus.number().to_string();
+        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &number])?;
+        let redis = Redis::connect(system, poller, options(server.port)).unwrap();
+        redis.wait_up(LONG).unwrap();
+        let (first, end) = (SLOTS * index / NODES, SLOTS * (index + 1) / NODES);
+        let slots = cluster_command("ADDSLOTSRANGE").integer(first as i64);
+        redis
+            .cmd::<()>(slots.integer(end as i64 - 1))
+            .wait()
+            .unwrap();
+        let epoch = cluster_command("SET-CONFIG-EPOCH").integer(index as i64 + 1);
+        redis.cmd::<()>(epoch).wait().unwrap();
+        let id = redis.cmd(cluster_command("MYID")).wait().unwrap();
+        nodes.push(Node {
+            server,
+            redis,
+            id,
+            bus,
+        });
+    }
+    for node in &nodes[1..] {
+        let meet = cluster_command("MEET").arg("127.0.0.1");
+        let meet = meet
+            .integer(node.server.port.into())
+            .integer(node.bus.number().into());
+        nodes[0].redis.cmd::<()>(meet).wait().unwrap();
+    }
+    let is_ready = |node: &Node| {
+        let info: String = node.redis.cmd(cluster_command("INFO")).wait().unwrap();
+        info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+    };
+    eventually("the nodes are a cluster", || nodes.iter().all(is_ready));
+    Some(nodes)
+}
+
+fn connect(system: &System, poller: &Poller, nodes: &[Node]) -> Cluster {
+    let options = ClusterOptions {
+        node: options(0),
+        ..ClusterOptions::new([("127.0.0.1", nodes[0].server.port)])
+    };
+    let cluster = Cluster::connect(system, poller, options).unwrap();
+    cluster.wait_up(LONG).unwrap();
+    cluster
+}
+
+fn incr(cluster: &Cluster, key: String) -> Request<'_, i64> {
+    cluster.cmd(Command::new("INCR").key(key))
+}
+
+fn mget<K: AsRef<[u8]>>(cluster: &Cluster, keys: [K; 2]) -> Request<'_, Vec<Option<Bytes>>> {
+    cluster.cmd(Command::new("MGET").keys(keys))
+}
+
+#[test]
+fn commands_find_the_nodes_that_have_their_keys() {
+    let (system, poller) = system();
+    let Some(nodes) = start(&system, &poller) else {
+        return;
+    };
+    let cluster = connect(&system, &poller, &nodes);
+    for number in 0..300 {
+        cluster
+            .set(number.to_string(), number.to_string())
+            .wait()
+            .unwrap();
+    }
+    let sizes: Vec<u64> = cluster
+        .masters()
+        .iter()
+        .map(|node| node.cmd(Command::new("DBSIZE")).wait().unwrap())
+        .collect();
+    assert_eq!((sizes.len(), sizes.iter().sum::<u64>()), (NODES, 300));
+    for number in 0..300 {
+        let value = cluster.get(number.to_string()).wait().unwrap().unwrap();
+        assert_eq!(value, number.to_string());
+    }
+    assert_eq!(cluster.snapshot().moved, 0);
+    ping(&cluster).wait().unwrap();
+    let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+    for key in ["a", "b", "c", "d"] {
+        let sum: i64 = script.call().key(key).arg("7").on(&cluster).wait().unwrap();
+        assert_eq!(sum, 7);
+    }
+    // Without saying what its key is, a command goes anywhere, and from there to where it belongs.
+    for _ in 0..20 {
+        let command = Command::new("GET").arg("7");
+        assert_eq!(cluster.cmd::<String>(command).wait().unwrap(), "7");
+    }
+    assert_eq!(
+        mget(&cluster, ["7", "8"]).wait(),
+        Err(RedisError::CrossSlot)
+    );
+}
+
+/// Moves a slot, with a look at the load between the steps.
+fn migrate(slot: u16, from: &Node, to: &Node, all: &[Node], mut pause: impl FnMut()) {
+    let set_slot = |on: &Node, how: &str, id: &str| {
+        let command = cluster_command("SETSLOT").integer(slot.into()).arg(how);
+        on.redis.cmd::<()>(command.arg(id)).wait().unwrap();
+    };
+    set_slot(to, "IMPORTING", &from.id);
+    set_slot(from, "MIGRATING", &to.id);
+    loop {
+        pause();
+        let keys = cluster_command("GETKEYSINSLOT").integer(slot.into());
+        let keys: Vec<String> = from.redis.cmd(keys.integer(10)).wait().unwrap();
+        if keys.is_empty() {
+            break;
+        }
+        let command = Command::new("MIGRATE").arg("127.0.0.1");
+        let command = command.integer(to.server.port.into()).arg("");
+        let command = command.integer(0).integer(5_000).arg("KEYS").args(keys);
+        from.redis.cmd::<()>(command).wait().unwrap();
+    }
+    pause();
+    set_slot(to, "NODE", &to.id);
+    set_slot(from, "NODE", &to.id);
+    for other in all {
+        set_slot(other, "NODE", &to.id);
+    }
+    pause();
+}
+
+#[test]
+fn a_slot_moves_under_load_and_nothing_is_lost() {
+    let (system, poller) = system();
+    let Some(nodes) = start(&system, &poller) else {
+        return;
+    };
+    let cluster = connect(&system, &poller, &nodes);
+    let key = |number: usize| format!("{{t}}{}", number % KEYS);
+    let slot = hash_slot(b"{t}");
+    // Half of the keys are there; the others begin wherever the slot is then.
+    let counts: Arc<Mutex<Vec<u64>>> = Arc::new(Mutex::new(vec![0; KEYS]));
+    for number in 0..KEYS / 2 {
+        incr(&cluster, key(number)).wait().unwrap();
+        counts.lock().unwrap()[number] += 1;
+    }
+    let (is_over, done) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let load = |thread: usize| {
+        let (cluster, counts) = (cluster.clone(), counts.clone());
+        let (is_over, done) = (is_over.clone(), done.clone());
+        thread::spawn(move || {
+            let mut number = thread;
+            while !is_over.load(Ordering::SeqCst) {
+                number += 7;
+                let (first, second) = (number, number + 1);
+                match number % 4 {
+                    0 => {
+                        let pipeline = Pipeline::new()
+                            .cmd(Command::new("INCR").key(key(first)))
+                            .cmd(Command::new("INCR").key(key(second)));
+                        let replies: (u64, u64) =
+                            cluster.pipeline(pipeline).as_type().wait().unwrap();
+                        assert!(replies.0 > 0 && replies.1 > 0);
+                    }
+                    _ => {
+                        incr(&cluster, key(first)).wait().unwrap();
+                        incr(&cluster, key(second)).wait().unwrap();
+                    }
+                }
+                let mut counts = counts.lock().unwrap();
+                counts[first % KEYS] += 1;
+                counts[second % KEYS] += 1;
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        })
+    };
+    let mut threads: Vec<_> = (0..3).map(load).collect();
+    // Of several keys, some of which have gone: refused until all have.
+    let reader = (cluster.clone(), is_over.clone());
+    threads.push(thread::spawn(move || {
+        let (cluster, is_over) = reader;
+        while !is_over.load(Ordering::SeqCst) {
+            match mget(&cluster, [key(0), key(1)]).wait() {
+                Ok(values) => assert!(values.iter().all(Option::is_some)),
+                Err(RedisError::Server(error)) => assert_eq!(error.code(), "TRYAGAIN"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }));
+    let pause = || {
+        let before = done.load(Ordering::SeqCst);
+        eventually("the load goes on", || {
+            done.load(Ordering::SeqCst) > before + 20
+        });
+    };
+    let owner = usize::from(slot) * NODES / SLOTS;
+    let other = (owner + 1) % NODES;
+    for (from, to) in [(owner, other), (other, owner), (owner, other)] {
+        migrate(slot, &nodes[from], &nodes[to], &nodes, pause);
+    }
+    is_over.store(true, Ordering::SeqCst);
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    for (number, count) in counts.lock().unwrap().iter().enumerate() {
+        let value: Option<u64> = cluster.get(key(number)).as_type().wait().unwrap();
+        assert_eq!(value.unwrap_or(0), *count, "key {number}");
+    }
+    let snapshot = cluster.snapshot();
+    assert!(snapshot.moved > 0 && snapshot.asked > 0, "{snapshot:?}");
+    assert_eq!(snapshot.waiting, 0);
+    let slots = snapshot.nodes.iter().map(|node| node.slots);
+    assert_eq!(slots.sum::<u64>(), SLOTS as u64);
+}

@@ -1,0 +1,154 @@
+//! The programs: MariaDB, Redis and RabbitMQ.
+
+use std::{path::Path, process::Command};
+
+use crate::{
+    port::Port,
+    server::{Recipe, Server, ServerError},
+};
+
+/// Starts an empty MariaDB without a password for `root`: `mysql://root@127.0.0.1:PORT`. It does not sync to disk
+/// at each commit.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn mariadb() -> Result<Server, ServerError> {
+    Server::start(Recipe {
+        name: "MariaDB",
+        packages: "mariadb-server-core mariadb-client-core",
+        prepare: Some(prepare_mariadb),
+        command: Box::new(mariadb_command),
+    })
+}
+
+fn prepare_mariadb(folder: &Path) -> Command {
+    let mut command = Command::new("mariadb-install-db");
+    command
+        .args(["--no-defaults", "--skip-test-db"])
+        .arg("--auth-root-authentication-method=normal");
+    set_mariadb_folder(&mut command, folder);
+    command
+}
+
+fn mariadb_command(folder: &Path, port: u16) -> Command {
+    let mut command = Command::new("mariadbd");
+    command
+        .args(["--no-defaults", "--bind-address=127.0.0.1"])
+        .args(["--skip-name-resolve", "--skip-log-bin"])
+        .args(["--max-connections=1100", "--back-log=1024"])
+        .args(["--innodb-flush-log-at-trx-commit=0"])
+        .arg(format!("--port={port}"))
+        .arg(format!("--socket={}", folder.join("socket").display()))
+        .arg(format!("--pid-file={}", folder.join("pid").display()));
+    set_mariadb_folder(&mut command, folder);
+    command
+}
+
+fn set_mariadb_folder(command: &mut Command, folder: &Path) {
+    command.arg(format!("--datadir={}", folder.join("data").display()));
+    // A starting server deletes the temporary tables of others in a shared folder.
+    command.env("TMPDIR", folder);
+    if rustix::process::geteuid().is_root() {
+        // It refuses to run as root unless told to.
+        command.arg("--user=root");
+    }
+}
+
+/// Starts a Redis without persistence and without a password, empty after each start. `options` are options of
+/// `redis-server`, such as `["--requirepass", "secret"]`.
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn redis(options: &[&str]) -> Result<Server, ServerError> {
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    Server::start(Recipe {
+        name: "Redis",
+        packages: "redis-server",
+        prepare: None,
+        command: Box::new(move |folder, port| redis_command(folder, port, &options)),
+    })
+}
+
+fn redis_command(folder: &Path, port: u16, options: &[String]) -> Command {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(["--daemonize", "no"])
+        .arg("--port")
+        .arg(port.to_string())
+        .arg("--dir")
+        .arg(folder)
+        .args(options);
+    command
+}
+
+const RABBITMQ: &str = "RabbitMQ";
+const RABBITMQ_PACKAGES: &str = "rabbitmq-server";
+/// Debian's program behind the wrapper on the path, which would use the package's own folders.
+const RABBITMQ_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// Starts Erlang's port mapper in the same process group, then the server. Otherwise the server would leave a
+/// daemon behind.
+const RABBITMQ_SHELL: &str = r#"epmd -port "$ERL_EPMD_PORT" -address 127.0.0.1 & exec "$0""#;
+
+/// Starts an empty RabbitMQ with the user `guest` and the password `guest`: `amqp://guest:guest@127.0.0.1:PORT`.
+/// Durable queues and messages survive [`Server::kill`] and [`Server::restart`].
+///
+/// # Errors
+/// [`ServerError`], for example because it is not installed.
+pub fn rabbitmq() -> Result<Server, ServerError> {
+    if !Path::new(RABBITMQ_PROGRAM).is_file() {
+        return Err(ServerError::Missing {
+            name: RABBITMQ,
+            packages: RABBITMQ_PACKAGES,
+        });
+    }
+    let reserve = || {
+        Port::reserve().map_err(|error| ServerError::Io {
+            name: RABBITMQ,
+            error,
+        })
+    };
+    let (distribution, mapper) = (reserve()?, reserve()?);
+    Server::start(Recipe {
+        name: RABBITMQ,
+        packages: RABBITMQ_PACKAGES,
+        prepare: None,
+        command: Box::new(move |folder, port| {
+            rabbitmq_command(folder, port, &distribution, &mapper)
+        }),
+    })
+}
+
+fn rabbitmq_command(folder: &Path, port: u16, distribution: &Port, mapper: &Port) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", RABBITMQ_SHELL, RABBITMQ_PROGRAM]);
+    for (variable, value) in [
+        ("HOME", "."),
+        ("RABBITMQ_MNESIA_BASE", "data"),
+        ("RABBITMQ_LOG_BASE", "logs"),
+        ("RABBITMQ_PID_FILE", "pid"),
+        ("RABBITMQ_ENABLED_PLUGINS_FILE", "plugins"),
+        ("RABBITMQ_CONFIG_FILE", "rabbitmq"),
+        ("RABBITMQ_ADVANCED_CONFIG_FILE", "advanced"),
+        ("RABBITMQ_GENERATED_CONFIG_DIR", "config"),
+    ] {
+        command.env(variable, folder.join(value));
+    }
+    command
+        // Makes the script become the server, so that waiting for one waits for the other.
+        .env("RUNNING_UNDER_SYSTEMD", "true")
+        .env("RABBITMQ_CONF_ENV_FILE", "/dev/null")
+        .env("RABBITMQ_NODENAME", format!("freeboard-{port}@localhost"))
+        .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+        .env("RABBITMQ_NODE_PORT", port.to_string())
+        .env("RABBITMQ_DIST_PORT", distribution.number().to_string())
+        .env("RABBITMQ_LOGS", "-")
+        .env("ERL_EPMD_PORT", mapper.number().to_string())
+        .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+        .env(
+            "ERL_AFLAGS",
+            "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+        );
+    command
+}

@@ -1,0 +1,536 @@
+//! The suites: works that are measured together, their peers, and the figures of their tables.
+
+use crate::component::{self, Component};
+
+use super::figure::{Figure, work_names};
+use super::peer::Kind;
+
+/// A set of works that is measured together and has its own file in docs/measurements.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    /// The name of section and command.
+    pub(crate) name: &'static str,
+    /// The line of the command's help.
+    pub(crate) about: &'static str,
+    /// The names of the peers that have a figure here, ours first.
+    pub(crate) peers: &'static [&'static str],
+    /// The peers that ours is compared with.
+    pub(crate) rivals: Rivals,
+    /// The rows of its table.
+    pub(crate) figures: &'static [Figure],
+    /// Programs that every peer needs.
+    pub(crate) components: &'static [&'static Component],
+    /// Whether the program `freeboard` makes its load.
+    pub(crate) needs_lab: bool,
+}
+
+impl Suite {
+    /// The works of its figures, in their order.
+    pub(crate) fn works(&self) -> Vec<&'static str> {
+        work_names(self.figures)
+    }
+}
+
+/// All suites.
+pub(crate) const SUITES: &[&Suite] = &[
+    &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
+    &FETCH, &BOARD,
+];
+
+/// The peers of which the best is compared with ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rivals {
+    /// The title of the column.
+    pub(crate) title: &'static str,
+    pub(crate) kinds: &'static [Kind],
+}
+
+const ACTORS: Rivals = Rivals {
+    title: "best actor peer",
+    kinds: &[Kind::ActorCrate, Kind::ActorRuntime],
+};
+
+/// For works of which actors are one solution among others.
+const ALL_OTHERS: Rivals = Rivals {
+    title: "best peer",
+    kinds: &[
+        Kind::ActorCrate,
+        Kind::ActorRuntime,
+        Kind::TaskRuntime,
+        Kind::Channel,
+        Kind::Ring,
+    ],
+};
+
+const MESSAGE_PEERS: &[&str] = &[
+    "freeboard",
+    "beam",
+    "actix",
+    "ractor",
+    "kameo",
+    "tokio-mpsc",
+    "tokio-mpsc-bounded",
+    "crossbeam",
+    "mutex-vecdeque",
+];
+
+/// Messages between actors.
+pub(crate) const MESSAGING: Suite = Suite {
+    name: "messaging",
+    about: "Fan-in, ping-pong, ask, ring, spawn, idle memory, backlogs",
+    peers: MESSAGE_PEERS,
+    rivals: ACTORS,
+    figures: &[
+        Figure::each("fan-in 2 x 2 M", "fanin_2x2m", "ns/msg"),
+        Figure::each("fan-in 100 x 10 k", "fanin_100x10k", "ns/msg"),
+        Figure::each("ping-pong", "pingpong", "ns/msg"),
+        Figure::each("ask", "ask", "ns/ask"),
+        Figure::each("ask with a deadline", "ask_deadline", "ns/ask"),
+        Figure::each("1 k senders wait", "waiting_1k", "ns/msg"),
+        Figure::each("10 k senders wait", "waiting_10k", "ns/msg"),
+        Figure::each("100 k senders wait", "waiting_100k", "ns/msg"),
+        Figure::each("1 M senders wait", "waiting_1m", "ns/msg"),
+        Figure::each("ring of 1,000", "ring_1000", "ns/hop"),
+        Figure::each("spawn, run, end 1 M", "spawn", "ns/actor"),
+        Figure::lower("idle 1 M, memory", "idle_1m", "B/actor", "bytes_per_actor"),
+        Figure::each("idle 1 M, spawn", "idle_1m", "ns/actor"),
+        Figure::each("backlog 1 k, drain", "backlog_1k", "ns/msg"),
+        Figure::each("backlog 64 k, drain", "backlog_64k", "ns/msg"),
+        Figure::each("backlog 1 M, drain", "backlog_1m", "ns/msg"),
+        Figure::each("backlog 8 M, drain", "backlog_8m", "ns/msg"),
+        Figure::fill("backlog 1 k, fill", "backlog_1k"),
+        Figure::fill("backlog 64 k, fill", "backlog_64k"),
+        Figure::fill("backlog 1 M, fill", "backlog_1m"),
+        Figure::fill("backlog 8 M, fill", "backlog_8m"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// The flood of a log server.
+pub(crate) const FLOOD: Suite = Suite {
+    name: "flood",
+    about: "100 senders flood a log server that writes each line to a file",
+    peers: MESSAGE_PEERS,
+    rivals: ACTORS,
+    figures: &[
+        Figure::higher(
+            "direct, scan, rate deep",
+            "flood_direct_scan",
+            "msgs/s",
+            "drain_rate_deep",
+        ),
+        Figure::seconds("direct, raw", "flood_direct_raw"),
+        Figure::seconds("direct, buffered", "flood_direct_buffered"),
+        Figure::seconds("dam, poll", "flood_dam_poll"),
+        Figure::seconds("dam, credit", "flood_dam_credit"),
+        Figure::deep_over_shallow("direct, raw, deep / shallow", "flood_direct_raw"),
+        Figure::deep_over_shallow("direct, buffered, deep / shallow", "flood_direct_buffered"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// Long native calls against a fair scheduler.
+pub(crate) const BALANCE: Suite = Suite {
+    name: "balance",
+    about: "400 equal processes of long native calls, all born on one worker",
+    peers: &["freeboard", "beam", "tokio", "tokio-no-yield", "go"],
+    rivals: ALL_OTHERS,
+    figures: &[
+        Figure::ratio("longest / shortest", "balance_400", "max_over_min"),
+        Figure::ratio("makespan / ideal", "balance_400", "makespan_over_ideal"),
+        Figure::seconds("makespan", "balance_400"),
+        Figure::lower("median process", "balance_400", "s", "elapsed_median_s"),
+        Figure::higher("utilisation", "balance_400", "ratio", "utilisation"),
+        Figure::ratio(
+            "spread, longest / shortest",
+            "balance_spread",
+            "max_over_min",
+        ),
+        Figure::ratio(
+            "spread, makespan / ideal",
+            "balance_spread",
+            "makespan_over_ideal",
+        ),
+        Figure::seconds("spread, makespan", "balance_spread"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// One producer, a ring of 1,024, one consumer.
+pub(crate) const RING: Suite = Suite {
+    name: "ring",
+    about: "One producer, a ring of 1,024, one consumer, by wait strategy",
+    peers: &[
+        "freeboard",
+        "lmax",
+        "disruptor-rs",
+        "disruptor-rs-hint",
+        "crossbeam",
+        "mutex-vecdeque",
+    ],
+    rivals: ALL_OTHERS,
+    figures: &[
+        Figure::rate("blocking", "ring_blocking"),
+        Figure::rate("sleeping", "ring_sleeping"),
+        Figure::rate("yielding", "ring_yielding"),
+        Figure::rate("busy spin", "ring_busyspin"),
+        Figure::rate("blocking, two priorities", "ring_blocking_2p"),
+        Figure::rate("sleeping, two priorities", "ring_sleeping_2p"),
+        Figure::rate("yielding, two priorities", "ring_yielding_2p"),
+        Figure::rate("busy spin, two priorities", "ring_busyspin_2p"),
+        Figure::rate("sleeping, multi-producer type", "ring_multi"),
+        Figure::processor("blocking, CPU", "ring_blocking"),
+        Figure::processor("sleeping, CPU", "ring_sleeping"),
+        Figure::processor("yielding, CPU", "ring_yielding"),
+        Figure::processor("busy spin, CPU", "ring_busyspin"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// One actor of a hundred blocks its worker; the figures are those of the others' messages, and of
+/// the messages that the blocked one has sent just before.
+pub(crate) const BLOCKING: Suite = Suite {
+    name: "blocking",
+    about: "One actor of a hundred blocks its worker; the others' latency",
+    peers: &["freeboard", "beam", "kameo", "tokio-mpsc", "go"],
+    rivals: ALL_OTHERS,
+    figures: &[
+        Figure::p50("plain call, p50", "blocking"),
+        Figure::p99("plain call, p99", "blocking"),
+        Figure::us("plain call, p99.9", "blocking", "p999_us"),
+        Figure::us("plain call, max", "blocking", "max_us"),
+        Figure::us("plain call, just woken, p50", "blocking", "woken_p50_us"),
+        Figure::us("plain call, just woken, p99", "blocking", "woken_p99_us"),
+        Figure::us("plain call, just woken, max", "blocking", "woken_max_us"),
+        Figure::seconds("300 wait for replies", "blocking_reply_300"),
+        Figure::seconds("1,000 wait for replies", "blocking_reply_1k"),
+        Figure::seconds("10,000 wait for replies", "blocking_reply_10k"),
+        Figure::p50("declared call, p50", "blocking_declared"),
+        Figure::p99("declared call, p99", "blocking_declared"),
+        Figure::us("declared call, p99.9", "blocking_declared", "p999_us"),
+        Figure::us("declared call, max", "blocking_declared", "max_us"),
+        Figure::us(
+            "declared call, just woken, p50",
+            "blocking_declared",
+            "woken_p50_us",
+        ),
+        Figure::us(
+            "declared call, just woken, p99",
+            "blocking_declared",
+            "woken_p99_us",
+        ),
+        Figure::us(
+            "declared call, just woken, max",
+            "blocking_declared",
+            "woken_max_us",
+        ),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// Records to disk, the same bytes equally durable. Fresh files have reserved extents that were
+/// never written; recycled ones were written before.
+pub(crate) const STREAMS: Suite = Suite {
+    name: "streams",
+    about: "Records to disk: by mode, seal and size; single commits; beside fio",
+    peers: &["freeboard", "fio", "beam", "okaywal", "fjall", "plain-file"],
+    rivals: Rivals {
+        title: "best log",
+        kinds: &[Kind::Log, Kind::ActorRuntime],
+    },
+    figures: &[
+        Figure::megabytes("128 B, fresh", "stream_fresh"),
+        Figure::megabytes("128 B, recycled", "stream_recycled"),
+        Figure::megabytes("128 B, 100 a call, fresh", "stream_many"),
+        Figure::megabytes("128 B, 100 a call, recycled", "stream_many_recycled"),
+        Figure::megabytes("4 KiB, fresh", "stream_4k"),
+        Figure::megabytes("4 KiB, recycled", "stream_4k_recycled"),
+        Figure::megabytes("BLAKE3 by batch, fresh", "stream_blake3"),
+        Figure::megabytes("BLAKE3 by batch, recycled", "stream_blake3_recycled"),
+        Figure::megabytes("HMAC-SHA256 by batch", "stream_hmac_batch"),
+        Figure::megabytes("HMAC-SHA256 by record", "stream_hmac_record"),
+        Figure::megabytes("interval of 50 ms", "stream_interval"),
+        Figure::megabytes("never synced", "stream_none"),
+        Figure::rate("128 B durable, one stream", "stream_fresh"),
+        Figure::rate("sealing alone, HMAC-SHA256 by record", "stream_seal"),
+        Figure::processor("128 B, fresh, CPU", "stream_fresh"),
+        Figure::rate("commits, 1 producer", "stream_commit_1"),
+        Figure::rate("commits, 16 producers", "stream_commit_16"),
+        Figure::rate("commits, 256 producers", "stream_commit_256"),
+        Figure::p50("commit of 1, p50", "stream_commit_1"),
+        Figure::p99("commit of 1, p99", "stream_commit_1"),
+        Figure::p99("commits of 16, p99", "stream_commit_16"),
+        Figure::p99("commits of 256, p99", "stream_commit_256"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// A page of twelve bytes: ab with a connection for each request, wrk with kept ones, 60 at once.
+pub(crate) const HTTP: Suite = Suite {
+    name: "http",
+    about: "A page over HTTP, asked for by ab and wrk",
+    peers: &["freeboard", "nginx", "hyper", "go-http"],
+    rivals: Rivals {
+        title: "best server",
+        kinds: &[Kind::Server],
+    },
+    figures: &[
+        Figure::higher("ab, short connections", "http_short", "requests/s", "qps"),
+        Figure::higher("wrk, kept connections", "http_kept", "requests/s", "qps"),
+        Figure::request_processor("ab, server's CPU", "http_short"),
+        Figure::request_processor("wrk, server's CPU", "http_kept"),
+        Figure::p99("ab, p99", "http_short"),
+        Figure::p99("wrk, p99", "http_kept"),
+    ],
+    components: &[&component::AB, &component::WRK],
+    needs_lab: false,
+};
+
+/// All workers compute, and messages come over the network; the figures are those from a message's
+/// sending to its handler's run, and how much was computed meanwhile.
+pub(crate) const READINESS: Suite = Suite {
+    name: "readiness",
+    about: "All workers compute; how long a message from the network waits for its handler",
+    peers: &[
+        "freeboard",
+        "freeboard-drain",
+        "freeboard-dedicated",
+        "tokio",
+        "go-net",
+        "go-net-yield",
+        "thread",
+    ],
+    rivals: ALL_OTHERS,
+    figures: &[
+        Figure::p50("1 task a worker, p50", "readiness_1"),
+        Figure::p99("1 task a worker, p99", "readiness_1"),
+        Figure::us("1 task a worker, p99.9", "readiness_1", "p999_us"),
+        Figure::us("1 task a worker, max", "readiness_1", "max_us"),
+        Figure::slices("1 task a worker, computed", "readiness_1"),
+        Figure::p50("8 tasks a worker, p50", "readiness_8"),
+        Figure::p99("8 tasks a worker, p99", "readiness_8"),
+        Figure::us("8 tasks a worker, p99.9", "readiness_8", "p999_us"),
+        Figure::us("8 tasks a worker, max", "readiness_8", "max_us"),
+        Figure::slices("8 tasks a worker, computed", "readiness_8"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+/// A TCP proxy, 60 kept connections, before an echo server and before MariaDB. Clients and backend share
+/// the cores with it; `direct` is the same without a proxy.
+pub(crate) const PROXY: Suite = Suite {
+    name: "proxy",
+    about: "A TCP proxy in front of an echo server and of MariaDB",
+    peers: &["freeboard", "haproxy", "tokio", "direct"],
+    rivals: Rivals {
+        title: "best proxy",
+        kinds: &[Kind::Proxy, Kind::TaskRuntime],
+    },
+    figures: &[
+        Figure::higher("echo", "proxy_echo", "requests/s", "qps"),
+        Figure::higher("MariaDB", "proxy_mysql", "requests/s", "qps"),
+        Figure::request_processor("echo, proxy's CPU", "proxy_echo"),
+        Figure::request_processor("MariaDB, proxy's CPU", "proxy_mysql"),
+        Figure::p99("echo, p99", "proxy_echo"),
+        Figure::p99("MariaDB, p99", "proxy_mysql"),
+    ],
+    components: &[&component::MARIADB],
+    needs_lab: true,
+};
+
+/// Clients of Redis: 4 connections, keys of 16 bytes, values of 32. Stalled, the server neither reads nor
+/// answers.
+pub(crate) const REDIS: Suite = Suite {
+    name: "redis",
+    about: "Redis clients: GETs and SETs at several depths, and a server that stalls",
+    peers: &[
+        "freeboard",
+        "redis-rs",
+        "redis-rs-limited",
+        "rustis",
+        "redis-benchmark",
+    ],
+    rivals: Rivals {
+        title: "yardstick",
+        kinds: &[Kind::LoadGenerator],
+    },
+    figures: &[
+        Figure::commands("GET, depth 1", "redis_get_1"),
+        Figure::commands("GET, depth 16", "redis_get_16"),
+        Figure::commands("GET, depth 128", "redis_get_128"),
+        Figure::commands("GET of 64 B, depth 128", "redis_get_128_64b"),
+        Figure::commands("SET, depth 1", "redis_set_1"),
+        Figure::commands("SET, depth 16", "redis_set_16"),
+        Figure::commands("SET, depth 128", "redis_set_128"),
+        Figure::commands("SET of 64 B, depth 128", "redis_set_128_64b"),
+        Figure::p50("GET, depth 1, p50", "redis_get_1"),
+        Figure::p50("GET, depth 16, p50", "redis_get_16"),
+        Figure::p50("GET, depth 128, p50", "redis_get_128"),
+        Figure::p50("GET of 64 B, depth 128, p50", "redis_get_128_64b"),
+        Figure::p50("SET, depth 1, p50", "redis_set_1"),
+        Figure::p50("SET, depth 16, p50", "redis_set_16"),
+        Figure::p50("SET, depth 128, p50", "redis_set_128"),
+        Figure::p50("SET of 64 B, depth 128, p50", "redis_set_128_64b"),
+        Figure::p99("GET, depth 1, p99", "redis_get_1"),
+        Figure::p99("GET, depth 16, p99", "redis_get_16"),
+        Figure::p99("GET, depth 128, p99", "redis_get_128"),
+        Figure::p99("GET of 64 B, depth 128, p99", "redis_get_128_64b"),
+        Figure::p99("SET, depth 1, p99", "redis_set_1"),
+        Figure::p99("SET, depth 16, p99", "redis_set_16"),
+        Figure::p99("SET, depth 128, p99", "redis_set_128"),
+        Figure::p99("SET of 64 B, depth 128, p99", "redis_set_128_64b"),
+        Figure::command_processor("GET, depth 1, client's CPU", "redis_get_1"),
+        Figure::command_processor("GET, depth 16, client's CPU", "redis_get_16"),
+        Figure::command_processor("GET, depth 128, client's CPU", "redis_get_128"),
+        Figure::command_processor("GET of 64 B, depth 128, client's CPU", "redis_get_128_64b"),
+        Figure::command_processor("SET, depth 1, client's CPU", "redis_set_1"),
+        Figure::command_processor("SET, depth 16, client's CPU", "redis_set_16"),
+        Figure::command_processor("SET, depth 128, client's CPU", "redis_set_128"),
+        Figure::command_processor("SET of 64 B, depth 128, client's CPU", "redis_set_128_64b"),
+        stalled("stalled, kept", "kept_count"),
+        stalled("stalled, refused", "refused_count"),
+        stalled("stalled, open after 5 s", "open_count"),
+        Figure::lower("stalled, memory grown", "redis_stalled", "MiB", "grown_mib"),
+    ],
+    components: &[&component::REDIS],
+    needs_lab: false,
+};
+
+/// Notifications in, keys and devices looked up, replies out: at 20,000/s with everything in the process,
+/// and as quickly as RabbitMQ allows, with Redis and MariaDB. `bare-loop` looks nothing up.
+pub(crate) const FETCH: Suite = Suite {
+    name: "fetch",
+    about: "The notification fetcher: 20,000/s embedded, and as quickly as RabbitMQ allows",
+    peers: &["freeboard", "tokio", "bare-loop"],
+    rivals: Rivals {
+        title: "the same on tokio",
+        kinds: &[Kind::TaskRuntime],
+    },
+    figures: &[
+        embedded("wait, p50", "ms", "wait_p50_ms"),
+        embedded("wait, p99", "ms", "wait_p99_ms"),
+        embedded("lifetime, p50", "ms", "lifetime_p50_ms"),
+        embedded("lifetime, p99", "ms", "lifetime_p99_ms"),
+        embedded("from due to reply, p50", "ms", "reply_p50_ms"),
+        embedded("from due to reply, p99", "ms", "reply_p99_ms"),
+        embedded("from due to reply, p99.9", "ms", "reply_p999_ms"),
+        embedded("the whole process' CPU", "us/notification", "cpu_us"),
+        embedded("the whole process' memory", "MB", "rss_peak_mb"),
+        embedded("lost", "notifications", "lost"),
+        Figure::higher("on RabbitMQ", "fetch_real", "notifications/s", "qps"),
+        Figure::lower(
+            "on RabbitMQ, the service's CPU",
+            "fetch_real",
+            "us/notification",
+            "cpu_us",
+        ),
+    ],
+    components: &[&component::RABBITMQ, &component::REDIS, &component::MARIADB],
+    needs_lab: false,
+};
+
+/// Actors that pass messages on at random, so that both workers are always busy, watched 10 times a second or
+/// once: by the board with a viewer, by `System::snapshot` in a thread, on the BEAM by a process that asks for
+/// each one's `process_info`. Throughput is set beside that of the same run when nobody looks.
+pub(crate) const BOARD: Suite = Suite {
+    name: "board",
+    about: "The overhead of watching 10,000 and 100,000 busy actors",
+    peers: &["freeboard", "freeboard-snapshot", "beam"],
+    rivals: Rivals {
+        title: "the BEAM",
+        kinds: &[Kind::ActorRuntime],
+    },
+    figures: &[
+        Figure::rate("10 k, nobody looks", "board_10k"),
+        throughput("10 k, 10/s, throughput", "board_10k"),
+        cost("10 k, 10/s, CPU a message", "board_10k"),
+        readings("10 k, 10/s, readings", "board_10k"),
+        reading_time("10 k, 10/s, a reading", "board_10k"),
+        watcher("10 k, 10/s, watcher's CPU", "board_10k"),
+        viewer("10 k, 10/s, viewer's CPU", "board_10k"),
+        throughput("10 k, 1/s, throughput", "board_10k_1hz"),
+        readings("10 k, 1/s, readings", "board_10k_1hz"),
+        watcher("10 k, 1/s, watcher's CPU", "board_10k_1hz"),
+        Figure::rate("100 k, nobody looks", "board_100k"),
+        throughput("100 k, 10/s, throughput", "board_100k"),
+        cost("100 k, 10/s, CPU a message", "board_100k"),
+        readings("100 k, 10/s, readings", "board_100k"),
+        reading_time("100 k, 10/s, a reading", "board_100k"),
+        watcher("100 k, 10/s, watcher's CPU", "board_100k"),
+        throughput("100 k, 1/s, throughput", "board_100k_1hz"),
+        readings("100 k, 1/s, readings", "board_100k_1hz"),
+        watcher("100 k, 1/s, watcher's CPU", "board_100k_1hz"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+const fn stalled(label: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, "redis_stalled", "commands", field)
+}
+
+const fn embedded(label: &'static str, unit: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, "fetch_embedded", unit, field)
+}
+
+const fn throughput(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "ratio", "watched_ratio")
+}
+
+/// Processor time of a message in the workers: watched over not watched.
+const fn cost(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "ratio", "cost_ratio")
+}
+
+const fn readings(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "readings/s", "readings_per_s")
+}
+
+const fn reading_time(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "ms", "reading_ms")
+}
+
+const fn watcher(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "% of 2 cores", "watcher_percent")
+}
+
+const fn viewer(label: &'static str, work: &'static str) -> Figure {
+    Figure::lower(label, work, "% of 2 cores", "viewer_percent")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peer::{OURS, PEERS};
+    use super::*;
+
+    #[test]
+    fn labels_are_unique_in_all_suites_and_works_come_once() {
+        let mut labels: Vec<&str> = SUITES
+            .iter()
+            .flat_map(|suite| suite.figures.iter().map(|figure| figure.label))
+            .collect();
+        let labels_count = labels.len();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), labels_count);
+        assert_eq!(MESSAGING.works().len(), 16);
+        assert_eq!(RING.works().len(), 9);
+    }
+
+    #[test]
+    fn suites_measure_known_peers_and_ours_first() {
+        for suite in SUITES {
+            assert_eq!(suite.peers[0], OURS);
+            for name in suite.peers {
+                assert!(PEERS.iter().any(|peer| peer.name == *name), "{name}");
+            }
+        }
+    }
+}
