@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()> {
-    const FEATURES: &str = "freeboard-actor/stacks,freeboard-actor/spans,freeboard/opentelemetry,freeboard-lab/real-backends";
+    const FEATURES: &str = "freeboard/full,freeboard-lab/real-backends";
     let format = Cargo::new(["fmt", "--all", "--check"]);
     cargo_step(steps, root, "format", format)?;
     let format = Cargo::new(["fmt", "--manifest-path", "peers/rust/Cargo.toml", "--check"]);
@@ -50,6 +50,8 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     ];
     let lints = Cargo::new(["clippy"]).with_arguments(apps);
     cargo_step(steps, root, "lints without real back ends", lints)?;
+    let package = Cargo::new(["package", "--workspace", "--no-verify", "--allow-dirty"]);
+    cargo_step(steps, root, "packages", package)?;
     dependencies(steps, root)?;
     steps
         .run("tidy", tidy::run)
@@ -57,6 +59,9 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
     steps
         .run("tests", test::run)
         .context("tests failed; repeat them with `cargo xtask test`")?;
+    for call in features_alone(packages) {
+        cargo_step(steps, root, "a feature alone", call)?;
+    }
     let preemptions_max = env::var("LOOM_MAX_PREEMPTIONS")
         .unwrap_or_else(|_| LOOM_PREEMPTIONS_MAX_DEFAULT.to_owned());
     for call in loom::calls(packages, &preemptions_max) {
@@ -67,8 +72,27 @@ fn run_steps(steps: &mut Steps, root: &Path, packages: &[Package]) -> Result<()>
         steps,
         root,
         "docs",
-        Cargo::new(["doc", "--workspace", "--no-deps"]).with_variable("RUSTDOCFLAGS", "-Dwarnings"),
+        Cargo::new(["doc", "--workspace", "--no-deps"])
+            .with_arguments(["--features", FEATURES])
+            .with_variable("RUSTDOCFLAGS", "-Dwarnings"),
     )
+}
+
+/// Builds and tests the facade with each of its features and no other.
+fn features_alone(packages: &[Package]) -> impl Iterator<Item = Cargo> {
+    let facade = packages.iter().find(|package| package.name == "freeboard");
+    let features = facade.map_or(&[][..], |facade| &facade.features);
+    let alone = features
+        .iter()
+        .filter(|feature| !["default", "full"].contains(&feature.as_str()));
+    alone.map(|feature| {
+        Cargo::new(["test", "-p", "freeboard", "--no-default-features"]).with_arguments([
+            "--features",
+            feature,
+            "--test",
+            "it",
+        ])
+    })
 }
 
 /// Checks advisories and sources, if the tool and its database are available.
@@ -110,4 +134,21 @@ fn cargo_step(steps: &mut Steps, root: &Path, name: &str, call: Cargo) -> Result
     steps
         .run(name, || call.run(root))
         .map_err(|_| anyhow!("{name} failed; repeat it with `{}`", call.command_line()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_of_the_facade_is_tested_alone() {
+        let root = workspace::root().unwrap();
+        let packages = workspace::packages(&root).unwrap();
+        let lines: Vec<String> = features_alone(&packages)
+            .map(|call| call.command_line())
+            .collect();
+        let stream = "cargo test -p freeboard --no-default-features --features stream --test it";
+        assert!(lines.iter().any(|line| line == stream), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("features full")));
+    }
 }

@@ -55,6 +55,7 @@ mod tests {
             name: name.to_owned(),
             manifest: root.path().join(name).join("Cargo.toml"),
             dependencies: Vec::new(),
+            features: Vec::new(),
         });
         let lines: Vec<String> = calls(&packages, "3")
             .iter()

@@ -267,6 +267,7 @@ mod tests {
                 name: name.to_owned(),
                 manifest: Path::new("/house").join(folder).join("Cargo.toml"),
                 dependencies: dependencies.collect(),
+                features: Vec::new(),
             }
         };
         let found = |name, target, kind| {

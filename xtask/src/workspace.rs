@@ -38,6 +38,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) features: Vec<String>,
 }
 
 /// A dependency as the manifest declares it.
@@ -104,10 +105,12 @@ fn parse_package(package: &Value) -> Result<Package> {
     let dependencies = package["dependencies"]
         .as_array()
         .with_context(|| format!("package {name} has no dependency list"))?;
+    let features = package["features"].as_object();
     Ok(Package {
         name: name.to_owned(),
         manifest: PathBuf::from(manifest),
         dependencies: dependencies.iter().filter_map(parse_dependency).collect(),
+        features: features.map_or_else(Vec::new, |it| it.keys().cloned().collect()),
     })
 }
 

@@ -26,7 +26,7 @@ use crate::{
     recipient::Recipient,
     relations::{OnEnd, Watcher},
     reply::{NoReply, ReplyPort},
-    send::{Delivery, SendFuture},
+    send::{PendingSend, SendFuture},
     terminated::Terminated,
 };
 
@@ -244,7 +244,7 @@ impl<A: Actor> ActorRef<A> {
         if current::has_outbox() {
             return self.offer_slowly(lane, msg, reply, on_full);
         }
-        match self.place(lane, msg, reply) {
+        match self.try_push(lane, msg, reply) {
             Ok(()) => Ok(()),
             Err((msg, reply)) => self.offer_slowly(lane, msg, reply, on_full),
         }
@@ -252,7 +252,7 @@ impl<A: Actor> ActorRef<A> {
 
     /// The fast path: makes the envelope in its slot, if nothing speaks against the message.
     #[inline]
-    pub(crate) fn place<M: Message, P: ReplyPort<A::Reply>>(
+    pub(crate) fn try_push<M: Message, P: ReplyPort<A::Reply>>(
         &self,
         lane: usize,
         msg: M,
@@ -312,7 +312,7 @@ impl<A: Actor> ActorRef<A> {
         // What this actor told before and waits in its outbox goes first.
         let is_behind_outbox = !matches!(on_full, OnFull::Block)
             && current::has_outbox()
-            && current::with(|sender| outbox::has_letters_for(sender, core, lane)) == Some(true);
+            && current::with(|sender| outbox::has_messages_for(sender, core, lane)) == Some(true);
         let envelope = if is_behind_outbox {
             envelope
         } else {
@@ -351,7 +351,7 @@ impl<A: Actor> ActorRef<A> {
         let Ok(_section) = freeboard_sched::enter_blocking() else {
             return Err(TellError::NoThread(envelope));
         };
-        Delivery::new(self.clone(), lane, envelope, true).block()
+        PendingSend::new(self.clone(), lane, envelope, true).block()
     }
 
     /// The actor takes no further message. Its own message to itself has nobody to be given back to: it is shed

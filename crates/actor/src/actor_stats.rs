@@ -19,7 +19,7 @@ use freeboard_sched::Phase;
 use crate::{
     cell::{Core, state_name},
     cell_ref::CoreRef,
-    registry::{Place, SHARDS},
+    registry::{RegistryKey, SHARDS},
     system::System,
 };
 
@@ -50,7 +50,7 @@ pub struct ActorStats {
     pub name: Option<Arc<str>>,
     /// The type of the actor.
     pub actor_type: &'static str,
-    /// Its state: idle, queued, running, held or ended.
+    /// Its state: idle, queued, running, suspended or ended.
     pub state: &'static str,
     /// Messages queued in all lanes.
     pub depth: u64,
@@ -181,11 +181,11 @@ impl System {
     }
 
     fn find(&self, at: ActorKey) -> Option<CoreRef> {
-        let place = Place {
+        let key = RegistryKey {
             shard: at.shard,
             slot: at.slot,
         };
-        let core = self.inner().registry.find(place)?;
+        let core = self.inner().registry.find(key)?;
         // The slot may have another actor by now.
         (core.id().get() == at.id).then_some(core)
     }
@@ -193,11 +193,11 @@ impl System {
 
 fn read(core: &Core, what: StatsDetail) -> ActorStats {
     let phase = core.state.phase();
-    let place = core.place();
+    let key = core.registry_key();
     let mut reading = ActorStats {
         at: ActorKey {
-            slot: place.slot,
-            shard: place.shard,
+            slot: key.slot,
+            shard: key.shard,
             id: core.id().get(),
         },
         name: core.options().name.clone(),

@@ -22,22 +22,22 @@ use crate::{
     error::AskError,
     receives::Receives,
     reply::ReplySlot,
-    send::Delivery,
+    send::PendingSend,
 };
 
 /// How a message of type `M` and its reply's slot get to an actor, whichever kind of handler it has.
 struct AskRoute<A: Actor, M, R> {
-    place: PlaceFn<A, M, R>,
+    push: PushFn<A, M, R>,
     envelope: fn(M, ReplySlot<R>) -> Envelope,
 }
 
-type PlaceFn<A, M, R> = fn(&ActorRef<A>, usize, M, ReplySlot<R>) -> Result<(), (M, ReplySlot<R>)>;
+type PushFn<A, M, R> = fn(&ActorRef<A>, usize, M, ReplySlot<R>) -> Result<(), (M, ReplySlot<R>)>;
 
 struct AskRouteOf<A, M>(PhantomData<fn(A, M)>);
 
 impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
     const ROUTE: AskRoute<A, M, A::Reply> = AskRoute {
-        place: ActorRef::place::<M, ReplySlot<A::Reply>>,
+        push: ActorRef::try_push::<M, ReplySlot<A::Reply>>,
         envelope: Envelope::new::<A, M, ReplySlot<A::Reply>>,
     };
 }
@@ -155,7 +155,7 @@ impl WakerId {
 enum Stage<A: Actor, M: 'static, R: 'static> {
     Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
     /// It waits for capacity.
-    Waiting(Delivery<A>),
+    Waiting(PendingSend<A>),
     /// The mailbox has accepted or refused it.
     Settled,
 }
@@ -228,27 +228,27 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
             Stage::Settled => return Poll::Ready(Ok(())),
             Stage::Unsent(msg, slot, route, lane) => {
                 // What this actor told before and waits in its outbox goes first.
-                let placed = if current::has_outbox() {
+                let pushed = if current::has_outbox() {
                     Err((msg, slot))
                 } else {
-                    (route.place)(&self.to, lane, msg, slot)
+                    (route.push)(&self.to, lane, msg, slot)
                 };
-                match placed {
+                match pushed {
                     Ok(()) => return Poll::Ready(Ok(())),
                     Err((msg, slot)) => {
                         let envelope = (route.envelope)(msg, slot);
                         let to = self.to.clone();
-                        let delivery = Delivery::new(to, lane, envelope, self.is_blocking);
-                        self.stage = Stage::Waiting(delivery);
+                        let pending = PendingSend::new(to, lane, envelope, self.is_blocking);
+                        self.stage = Stage::Waiting(pending);
                     }
                 }
             }
             waiting @ Stage::Waiting(_) => self.stage = waiting,
         }
-        let Stage::Waiting(delivery) = &mut self.stage else {
+        let Stage::Waiting(pending) = &mut self.stage else {
             return Poll::Ready(Ok(()));
         };
-        delivery.poll(context).map(|outcome| {
+        pending.poll(context).map(|outcome| {
             self.stage = Stage::Settled;
             outcome.map_err(|refused| {
                 // SAFETY: the route made the envelope with these types.
@@ -263,10 +263,10 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         // SAFETY: the route made the envelope with these types.
         let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
         match std::mem::replace(&mut self.stage, Stage::Settled) {
-            Stage::Waiting(delivery) if why == GaveUp::DeadlinePassed => {
-                AskError::Full(open(delivery.give_up()))
+            Stage::Waiting(pending) if why == GaveUp::DeadlinePassed => {
+                AskError::Full(open(pending.give_up()))
             }
-            Stage::Waiting(mut delivery) => AskError::NoThread(open(delivery.take_back())),
+            Stage::Waiting(mut pending) => AskError::NoThread(open(pending.take_back())),
             Stage::Unsent(..) | Stage::Settled => AskError::Expired,
         }
     }

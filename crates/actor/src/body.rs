@@ -27,7 +27,7 @@ pub(crate) enum Life {
 
 /// What is seldom needed, off the idle actor's cell.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct ColdState {
     pub(crate) restarts: Option<RestartHistory>,
     pub(crate) rounds: Option<WeightedRounds>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Body<A: Actor> {
     /// The async handler's future.
     pub(crate) held: Option<HeldFuture>,
     pub(crate) held_span: HandleSpan,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
     pub(crate) is_draining: bool,
@@ -90,7 +90,7 @@ impl<A: Actor> Body<A> {
             factory,
             held: None,
             held_span: HandleSpan::none(),
-            rare: None,
+            cold: None,
             handling: None,
             life: Life::New,
             is_draining: false,
@@ -102,8 +102,8 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    pub(crate) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

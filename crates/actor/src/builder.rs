@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use freeboard_meter::LongRunSnapshot;
-use freeboard_sched::{BudgetLimits, Collapse, Driver, Fault, Scheduler, SchedulerSettings};
+use freeboard_sched::{BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings};
 
 use crate::{
     circles::CircleSearch,
@@ -147,8 +147,9 @@ impl SystemBuilder {
         self
     }
 
-    /// Makes the scheduler do something wrong, to see it found. For tests.
-    pub fn fault(mut self, fault: Fault) -> Self {
+    /// Makes the scheduler do something wrong, for tests of its detection.
+    #[cfg(feature = "fault-injection")]
+    pub fn fault(mut self, fault: freeboard_sched::Fault) -> Self {
         self.settings.fault = Some(fault);
         self
     }

@@ -28,7 +28,7 @@ use freeboard_flow::MailboxConfig;
 use freeboard_sched::Task;
 
 pub(crate) use crate::core::{
-    ABANDON, Birth, CHILDREN_ENDED, Core, DRAIN, ESCALATED, Head, NOTICE, RESUME, STOP, UNMUTE,
+    ABANDON, CHILDREN_ENDED, CellParts, Core, DRAIN, ESCALATED, Head, NOTICE, RESUME, STOP, UNMUTE,
     Unaccepted, WAITERS, WAKE, state_name,
 };
 use crate::{
@@ -55,20 +55,20 @@ unsafe impl<A: Actor> Sync for Cell<A> {}
 unsafe impl<A: Actor> Send for Cell<A> {}
 
 impl<A: Actor> Cell<A> {
-    pub(crate) fn new(birth: Birth, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
+    pub(crate) fn new(parts: CellParts, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
         const { CoreFollowsHead::<A>::CHECKED };
-        let options = birth.options.as_deref();
+        let options = parts.options.as_deref();
         let is_pinned = options.is_some_and(|options| options.pinned.is_some());
         let (vtable, make_mailbox): (_, fn(&MailboxConfig) -> Mailbox) = if is_pinned {
             (Self::PINNED_VTABLE, Mailbox::ringed)
         } else {
             (Self::VTABLE, Mailbox::new)
         };
-        let options = options.unwrap_or(&birth.system.default_options);
+        let options = options.unwrap_or(&parts.system.default_options);
         let mailbox = make_mailbox(&options.mailbox);
         Self {
             head: Head::new::<A>(vtable),
-            core: Core::new(birth, mailbox, std::any::type_name::<A>),
+            core: Core::new(parts, mailbox, std::any::type_name::<A>),
             body: UnsafeCell::new(Body::new(factory)),
             context: UnsafeCell::new(Context::new()),
             actor: UnsafeCell::new(actor),

@@ -19,7 +19,7 @@ use crate::{
     mailbox::{Mailbox, Offer},
     options::SpawnOptions,
     outbox::Outbox,
-    registry::Place,
+    registry::RegistryKey,
     relations::Relations,
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     system::SystemInner,
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) const STOP: Signals = Signals::bit(1);
 /// End once the mailbox, which is closed, is empty.
 pub(crate) const DRAIN: Signals = Signals::bit(2);
-/// The held future can go on.
+/// The suspended future can go on.
 pub(crate) const WAKE: Signals = Signals::bit(3);
 /// A lane that this actor waits for lets it in, or its actor has ended.
 pub(crate) const UNMUTE: Signals = Signals::bit(4);
@@ -100,7 +100,7 @@ const _: () = assert!(
 );
 
 /// Everything a cell is made of but its actor.
-pub(crate) struct Birth {
+pub(crate) struct CellParts {
     pub(crate) id: ActorId,
     pub(crate) system: Arc<SystemInner>,
     pub(crate) options: Option<Box<SpawnOptions>>,
@@ -113,17 +113,17 @@ unsafe impl Sync for Core {}
 unsafe impl Send for Core {}
 
 impl Core {
-    pub(crate) fn new(birth: Birth, mailbox: Mailbox, type_name: fn() -> &'static str) -> Self {
+    pub(crate) fn new(parts: CellParts, mailbox: Mailbox, type_name: fn() -> &'static str) -> Self {
         Self {
             own: NonNull::dangling(),
             state: RunState::new_queued(),
             slot: AtomicU32::new(u32::MAX),
-            id: birth.id,
-            system: birth.system,
+            id: parts.id,
+            system: parts.system,
             mailbox,
-            options: birth.options,
+            options: parts.options,
             type_name,
-            parent: birth.parent,
+            parent: parts.parent,
             waiters: Waiters::default(),
             relations: Mutex::new(None),
             takes_no_children: AtomicBool::new(false),
@@ -166,14 +166,14 @@ impl Core {
     }
 
     /// Where the registry keeps the cell.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn registry_key(&self) -> RegistryKey {
         // Ordering: Relaxed: written once, under the shard's lock, before the actor is scheduled.
-        Place::new(self.id, self.slot.load(Ordering::Relaxed))
+        RegistryKey::new(self.id, self.slot.load(Ordering::Relaxed))
     }
 
     /// Call once, under the shard's lock.
     pub(crate) fn set_slot(&self, slot: u32) {
-        // Ordering: Relaxed, as in `place`.
+        // Ordering: Relaxed, as in `registry_key`.
         self.slot.store(slot, Ordering::Relaxed);
     }
 
@@ -412,14 +412,14 @@ pub(crate) const fn state_name(phase: Phase) -> &'static str {
         Phase::Idle => "idle",
         Phase::Queued => "queued",
         Phase::Running => "running",
-        Phase::Held => "held",
+        Phase::Held => "suspended",
         Phase::Ended => "ended",
     }
 }
 
 /// An envelope that a mailbox did not accept; the sender has it still.
 pub(crate) enum Unaccepted {
-    /// The policy says to wait for room.
+    /// The policy says to wait for capacity.
     Wait(Envelope),
     /// Refused, and counted as such.
     Full(Envelope),

@@ -126,7 +126,7 @@ impl<M: Message> DamBuilder<M> {
 }
 
 #[derive(Default)]
-struct Gauges {
+struct DamCounters {
     depth: AtomicU64,
     high_water: Peak,
     forwarded: Counter,
@@ -135,7 +135,7 @@ struct Gauges {
 
 /// Reads a dam's gauges from any thread, also while the dam is busy.
 #[derive(Clone, Default)]
-pub struct DamGauge(Arc<Gauges>);
+pub struct DamGauge(Arc<DamCounters>);
 
 impl fmt::Debug for DamGauge {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   ┌ route    pointer to a static table of functions, made per (actor, message, reply) types
-//!   └ payload  48 bytes: the letter itself, or a pointer to it on the heap if it is larger
+//!   └ payload  48 bytes: message and reply port, or a pointer to them on the heap if they are larger
 //! ```
 //!
-//! 56 bytes; with the queue's mark a slot of 64. Nothing is allocated for a letter (message, and an
+//! 56 bytes; with the queue's mark a slot of 64. Nothing is allocated for a payload (message, and an
 //! ask's slot and deadline) of up to 48 bytes.
 
 use std::{
@@ -24,16 +24,16 @@ use crate::{
     reply::ReplyPort,
 };
 
-/// Payload that travels without an allocation, in bytes.
+/// PayloadSlot that travels without an allocation, in bytes.
 pub const INLINE_BYTES: usize = 48;
 
 /// What a message is coalesced by: its type and the key its handler gave.
 pub(crate) type CoalesceKey = (TypeId, u64);
 
-type Payload = MaybeUninit<[u64; INLINE_BYTES / 8]>;
+type PayloadSlot = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
 /// Message and reply port, as they travel together.
-pub(crate) struct Letter<M, P> {
+pub(crate) struct Payload<M, P> {
     pub(crate) message: M,
     pub(crate) reply: P,
 }
@@ -43,19 +43,19 @@ pub(crate) struct Route {
     /// # Safety
     /// `actor` and `context` point to the types the route was made for and are not borrowed
     /// otherwise; the payload is taken.
-    handle: unsafe fn(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled,
+    handle: unsafe fn(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled,
     /// # Safety
     /// The payload is taken.
-    into_message: unsafe fn(payload: *mut Payload) -> Box<dyn Any + Send>,
+    into_message: unsafe fn(payload: *mut PayloadSlot) -> Box<dyn Any + Send>,
     /// # Safety
     /// The payload is taken.
-    discard: unsafe fn(payload: *mut Payload),
+    discard: unsafe fn(payload: *mut PayloadSlot),
     /// # Safety
     /// The payload is there.
-    message: unsafe fn(payload: *const Payload) -> *const (),
+    message: unsafe fn(payload: *const PayloadSlot) -> *const (),
     /// # Safety
     /// The payload is there.
-    coalesce_key: unsafe fn(payload: *const Payload) -> Option<u64>,
+    coalesce_key: unsafe fn(payload: *const PayloadSlot) -> Option<u64>,
     message_type: fn() -> TypeId,
     message_type_name: fn() -> &'static str,
 }
@@ -71,10 +71,10 @@ pub(crate) enum Handled {
 
 pub(crate) struct Envelope {
     route: &'static Route,
-    payload: Payload,
+    payload: PayloadSlot,
 }
 
-// SAFETY: every payload is a `Letter` of a `Send` message and a `Send` reply port.
+// SAFETY: every payload is a `Payload` of a `Send` message and a `Send` reply port.
 unsafe impl Send for Envelope {}
 
 struct RouteOf<A, M, P>(PhantomData<fn(A, M, P)>);
@@ -97,49 +97,49 @@ where
 
     /// # Safety
     /// As the field of [`Route`].
-    unsafe fn handle(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled {
+    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
         // SAFETY: the route was made for this type; the caller lets us take the payload.
-        let letter = unsafe { take::<Letter<M, P>>(payload) };
-        if let Some(reason) = letter.reply.unwanted() {
+        let taken = unsafe { take::<Payload<M, P>>(payload) };
+        if let Some(reason) = taken.reply.unwanted() {
             return Handled::Unwanted(reason);
         }
         // SAFETY: the caller's promise.
         let (actor, context) =
             unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
         // SAFETY: they are the cell's own, lent by its run.
-        unsafe { actor.receive(letter.message, context, letter.reply) };
+        unsafe { actor.receive(taken.message, context, taken.reply) };
         Handled::Done
     }
 
     /// # Safety
     /// As the field of [`Route`].
-    unsafe fn into_message(payload: *mut Payload) -> Box<dyn Any + Send> {
+    unsafe fn into_message(payload: *mut PayloadSlot) -> Box<dyn Any + Send> {
         // SAFETY: as in `handle`.
-        Box::new(unsafe { take::<Letter<M, P>>(payload) }.message)
+        Box::new(unsafe { take::<Payload<M, P>>(payload) }.message)
     }
 
     /// # Safety
     /// As the field of [`Route`].
-    unsafe fn discard(payload: *mut Payload) {
+    unsafe fn discard(payload: *mut PayloadSlot) {
         // SAFETY: as in `handle`.
-        drop(unsafe { take::<Letter<M, P>>(payload) });
+        drop(unsafe { take::<Payload<M, P>>(payload) });
     }
 
     /// # Safety
     /// As the field of [`Route`].
-    unsafe fn message(payload: *const Payload) -> *const () {
+    unsafe fn message(payload: *const PayloadSlot) -> *const () {
         // SAFETY: the route was made for this type; the caller sees to it that the payload is there.
-        unsafe { (&raw const (*place::<Letter<M, P>>(payload)).message).cast() }
+        unsafe { (&raw const (*place::<Payload<M, P>>(payload)).message).cast() }
     }
 
     /// # Safety
     /// As the field of [`Route`].
-    unsafe fn coalesce_key(payload: *const Payload) -> Option<u64> {
+    unsafe fn coalesce_key(payload: *const PayloadSlot) -> Option<u64> {
         if !P::IS_TELL {
             return None;
         }
         // SAFETY: as in `message`.
-        A::coalesce_key_of(unsafe { &(*place::<Letter<M, P>>(payload)).message })
+        A::coalesce_key_of(unsafe { &(*place::<Payload<M, P>>(payload)).message })
     }
 }
 
@@ -161,7 +161,7 @@ impl<A: Actor> ActionRoute<A> {
 
     /// # Safety
     /// As [`Route::handle`].
-    unsafe fn handle(payload: *mut Payload, actor: *mut (), context: *mut ()) -> Handled {
+    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
         // SAFETY: the route was made for this type, and the caller keeps the promises of a route.
         let (action, actor, context) = unsafe {
             (
@@ -176,17 +176,17 @@ impl<A: Actor> ActionRoute<A> {
 }
 
 const fn fits_inline<L>() -> bool {
-    size_of::<L>() <= INLINE_BYTES && align_of::<L>() <= align_of::<Payload>()
+    size_of::<L>() <= INLINE_BYTES && align_of::<L>() <= align_of::<PayloadSlot>()
 }
 
 /// # Safety
 /// The payload holds an `L`.
 #[inline(always)]
-unsafe fn place<L>(payload: *const Payload) -> *const L {
+unsafe fn place<L>(payload: *const PayloadSlot) -> *const L {
     if fits_inline::<L>() {
         payload.cast()
     } else {
-        // SAFETY: a larger letter is a pointer from `Box::into_raw`.
+        // SAFETY: a larger payload is a pointer from `Box::into_raw`.
         unsafe { payload.cast::<*const L>().read() }
     }
 }
@@ -194,12 +194,12 @@ unsafe fn place<L>(payload: *const Payload) -> *const L {
 /// # Safety
 /// The payload holds an `L`, and is not used afterwards.
 #[inline(always)]
-unsafe fn take<L>(payload: *mut Payload) -> L {
+unsafe fn take<L>(payload: *mut PayloadSlot) -> L {
     if fits_inline::<L>() {
         // SAFETY: the caller's promise.
         unsafe { payload.cast::<L>().read() }
     } else {
-        // SAFETY: a larger letter is a pointer from `Box::into_raw`, taken once.
+        // SAFETY: a larger payload is a pointer from `Box::into_raw`, taken once.
         unsafe { *Box::from_raw(payload.cast::<*mut L>().read()) }
     }
 }
@@ -231,24 +231,24 @@ impl Envelope {
         A: Receives<M>,
         P: ReplyPort<A::Reply>,
     {
-        let letter = Letter { message, reply };
-        // SAFETY: the caller's promise; an inline letter fits in size and alignment, and a pointer
+        let value = Payload { message, reply };
+        // SAFETY: the caller's promise; an inline payload fits in size and alignment, and a pointer
         // to a boxed one does as well.
         unsafe {
             (&raw mut (*place).route).write(&RouteOf::<A, M, P>::ROUTE);
             let payload = &raw mut (*place).payload;
-            if fits_inline::<Letter<M, P>>() {
-                payload.cast::<Letter<M, P>>().write(letter);
+            if fits_inline::<Payload<M, P>>() {
+                payload.cast::<Payload<M, P>>().write(value);
             } else {
-                let boxed = Box::into_raw(Box::new(letter));
-                payload.cast::<*mut Letter<M, P>>().write(boxed);
+                let boxed = Box::into_raw(Box::new(value));
+                payload.cast::<*mut Payload<M, P>>().write(boxed);
             }
         }
     }
 
     /// A call on the actor itself.
     pub(crate) fn action<A: Actor>(action: Action<A>) -> Self {
-        let mut payload = Payload::uninit();
+        let mut payload = PayloadSlot::uninit();
         // SAFETY: a function pointer fits.
         unsafe { payload.as_mut_ptr().cast::<Action<A>>().write(action) };
         Self {
@@ -257,11 +257,11 @@ impl Envelope {
         }
     }
 
-    /// The letter, for whoever made the envelope with these very types.
+    /// The payload, for the caller that made the envelope with these types.
     ///
     /// # Safety
     /// The envelope was made by [`Envelope::new`] with the same `M` and `P`.
-    pub(crate) unsafe fn open<M, P>(self) -> Letter<M, P> {
+    pub(crate) unsafe fn open<M, P>(self) -> Payload<M, P> {
         let mut envelope = std::mem::ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
         unsafe { take(&raw mut envelope.payload) }

@@ -155,7 +155,9 @@ pub use dispatcher::{
 };
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
-pub use freeboard_sched::{Collapse, Fault, OnlineError, TimerKey};
+#[cfg(feature = "fault-injection")]
+pub use freeboard_sched::Fault;
+pub use freeboard_sched::{Collapse, OnlineError, TimerKey};
 pub use group::{
     GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture, GroupError, GroupOptions, Route, Router,
 };

@@ -97,7 +97,7 @@ impl<A: Actor> Body<A> {
         let supervision = &core.options().supervision;
         let limit = supervision.limit;
         let history = self
-            .rare()
+            .cold()
             .restarts
             .get_or_insert_with(|| RestartHistory::new(limit));
         if !history.record(clock::now_ns()) {

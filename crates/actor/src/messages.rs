@@ -109,7 +109,7 @@ impl<A: Actor> Body<A> {
         raise_high_water(core);
         let mut is_first = true;
         // A panic in a handler loses the place in the round, which then begins anew.
-        let rounds = self.rare().rounds.take();
+        let rounds = self.cold().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
         let pause = 'rounds: loop {
             // SAFETY: this thread runs the actor.
@@ -151,7 +151,7 @@ impl<A: Actor> Body<A> {
                 }
             }
         };
-        self.rare().rounds = Some(rounds);
+        self.cold().rounds = Some(rounds);
         pause
     }
 
@@ -271,8 +271,8 @@ pub(crate) fn shed_consumed(
 #[inline]
 fn must_look<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
-    let has_letters = unsafe { (*cell.core().outbox()).is_some() };
-    has_letters || is_called(cell)
+    let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
+    has_outbox || is_called(cell)
 }
 
 /// Whether the actor asked something of its run, or was signalled.

@@ -87,7 +87,7 @@ pub(crate) fn keep(
     outbox
         .bundle_for(sender.id(), target, lane)
         .parts
-        .push_back(Part::Letter(envelope));
+        .push_back(Part::Message(envelope));
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn hasten(sender: &Core, target: &Core, lane: usize, waker: &Waker) {
 }
 
 /// Whether the actor has messages for this lane, which a further one must not overtake.
-pub(crate) fn has_letters_for(sender: &Core, target: &Core, lane: usize) -> bool {
+pub(crate) fn has_messages_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
     let outbox = unsafe { &*sender.outbox() };
     outbox
@@ -232,11 +232,11 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     let mut sources = Vec::new();
     for bundle in &mut outbox.bundles {
         let parts = std::mem::take(&mut bundle.parts);
-        let (letters, others): (Vec<_>, Vec<_>) = parts
+        let (messages, sources_here): (Vec<_>, Vec<_>) = parts
             .into_iter()
-            .partition(|part| matches!(part, Part::Letter(_)));
-        bundle.parts = letters.into();
-        sources.extend(others);
+            .partition(|part| matches!(part, Part::Message(_)));
+        bundle.parts = messages.into();
+        sources.extend(sources_here);
     }
     outbox.bundles.retain(|bundle| !bundle.is_empty());
     if outbox.bundles.first().map(Bundle::key) != first {
@@ -273,9 +273,9 @@ pub(crate) unsafe fn abandon(core: &Core) {
             for part in bundle.parts {
                 core.system.undelivered.add(1);
                 match part {
-                    Part::Letter(letter) => {
+                    Part::Message(envelope) => {
                         let reason = ShedReason::SenderStopped;
-                        bundle.target.shed(bundle.lane, letter, reason);
+                        bundle.target.shed(bundle.lane, envelope, reason);
                     }
                     source @ Part::Source(_) => catch_panic::drop(source),
                 }

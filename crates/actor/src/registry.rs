@@ -26,13 +26,13 @@ pub(crate) const SHARDS: usize = 16;
 
 /// Where the registry keeps a cell.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RegistryKey {
     pub(crate) shard: u32,
     pub(crate) slot: u32,
 }
 
-impl Place {
-    /// The place of the actor `id` in this slot of its shard.
+impl RegistryKey {
+    /// The key of the actor `id` in this slot of its shard.
     pub(crate) fn new(id: ActorId, slot: u32) -> Self {
         Self {
             shard: (id.get() % SHARDS as u64) as u32,
@@ -73,7 +73,7 @@ impl Registry {
     /// Keeps the cell. `false` if the registry is closed: then nobody will run the cell.
     pub(crate) fn insert<A: Actor>(&self, cell: &CellRef<A>) -> bool {
         let core = cell.core();
-        let mut shard = self.lock(core.place().shard as usize);
+        let mut shard = self.lock(core.registry_key().shard as usize);
         if shard.is_closed {
             return false;
         }
@@ -84,18 +84,18 @@ impl Registry {
 
     /// Takes out an actor that has terminated.
     pub(crate) fn remove(&self, core: &Core) -> CoreRef {
-        let place = core.place();
-        let mut shard = self.lock(place.shard as usize);
-        let cell = shard.cells.remove(place.slot as usize);
+        let key = core.registry_key();
+        let mut shard = self.lock(key.shard as usize);
+        let cell = shard.cells.remove(key.slot as usize);
         shard.ended.enter(&cell);
         cell
     }
 
     /// The same for an actor that has something left to send: it is kept, but is none of the living ones.
     pub(crate) fn keep_delivering(&self, core: &Core) {
-        let place = core.place();
-        let mut shard = self.lock(place.shard as usize);
-        let cell = shard.cells.remove(place.slot as usize);
+        let key = core.registry_key();
+        let mut shard = self.lock(key.shard as usize);
+        let cell = shard.cells.remove(key.slot as usize);
         shard.ended.enter(&cell);
         shard.delivering.insert(core.id(), cell);
         // Ordering: Relaxed, a gauge; who acts on it looks again.
@@ -104,7 +104,7 @@ impl Registry {
 
     /// Takes out a terminated actor that has sent everything.
     pub(crate) fn end_delivering(&self, core: &Core) -> CoreRef {
-        let mut shard = self.lock(core.place().shard as usize);
+        let mut shard = self.lock(core.registry_key().shard as usize);
         let cell = shard.delivering.remove(&core.id());
         // Ordering: Relaxed, as above.
         self.delivering.fetch_sub(1, Ordering::Relaxed);
@@ -176,9 +176,9 @@ impl Registry {
     }
 
     /// The cell that is kept there now, whichever that is.
-    pub(crate) fn find(&self, place: Place) -> Option<CoreRef> {
-        let shard = self.lock(place.shard as usize);
-        shard.cells.get(place.slot as usize).cloned()
+    pub(crate) fn find(&self, key: RegistryKey) -> Option<CoreRef> {
+        let shard = self.lock(key.shard as usize);
+        shard.cells.get(key.slot as usize).cloned()
     }
 
     /// Ends all actors that are left, and keeps none from here on.
@@ -205,7 +205,9 @@ impl Registry {
         for cell in left {
             // SAFETY: the caller's promise; the registry gives each cell out once.
             unsafe { cell.abandon() };
-            self.lock(cell.place().shard as usize).ended.enter(&cell);
+            self.lock(cell.registry_key().shard as usize)
+                .ended
+                .enter(&cell);
         }
         for cell in delivering {
             // SAFETY: as above.

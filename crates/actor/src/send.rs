@@ -30,20 +30,20 @@ pub type RecipientSendFuture<M> = Pin<Box<dyn Future<Output = Result<(), TellErr
 /// The future of [`ActorRef::send`].
 #[must_use = "nothing is sent before the future is polled"]
 pub struct SendFuture<A: Actor, M> {
-    delivery: Delivery<A>,
+    pending: PendingSend<A>,
     message: PhantomData<fn() -> M>,
 }
 
 impl<A: Actor, M> std::fmt::Debug for SendFuture<A, M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "SendFuture({:?})", self.delivery.to)
+        write!(formatter, "SendFuture({:?})", self.pending.to)
     }
 }
 
 impl<A: Actor, M> SendFuture<A, M> {
     pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope) -> Self {
         Self {
-            delivery: Delivery::new(to, lane, envelope, false),
+            pending: PendingSend::new(to, lane, envelope, false),
             message: PhantomData,
         }
     }
@@ -53,7 +53,7 @@ impl<A: Actor, M: Message> Future for SendFuture<A, M> {
     type Output = Result<(), TellError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.delivery.poll(context).map(|outcome| {
+        self.pending.poll(context).map(|outcome| {
             outcome.map_err(|refused| {
                 // SAFETY: `ActorRef::send_lane` made the envelope with these types.
                 refused.map(|envelope| unsafe { envelope.open::<M, NoReply>() }.message)
@@ -63,7 +63,7 @@ impl<A: Actor, M: Message> Future for SendFuture<A, M> {
 }
 
 /// An envelope on its way into a lane that may be full.
-pub(crate) struct Delivery<A: Actor> {
+pub(crate) struct PendingSend<A: Actor> {
     to: ActorRef<A>,
     lane: usize,
     envelope: Option<Envelope>,
@@ -73,7 +73,7 @@ pub(crate) struct Delivery<A: Actor> {
     is_blocking: bool,
 }
 
-impl<A: Actor> Delivery<A> {
+impl<A: Actor> PendingSend<A> {
     /// `is_blocking` says that a thread blocks until it is done, or drops it.
     pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope, is_blocking: bool) -> Self {
         Self {
@@ -185,7 +185,7 @@ fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
         return false;
     }
     let is_behind = current::with(|sender| {
-        let is_behind = outbox::has_letters_for(sender, target, lane);
+        let is_behind = outbox::has_messages_for(sender, target, lane);
         if is_behind {
             outbox::hasten(sender, target, lane, waker);
         }
@@ -194,7 +194,7 @@ fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
     is_behind == Some(true)
 }
 
-impl<A: Actor> Drop for Delivery<A> {
+impl<A: Actor> Drop for PendingSend<A> {
     fn drop(&mut self) {
         let core = self.to.cell().core();
         if let Some(key) = self.waiting

@@ -18,7 +18,7 @@ use crate::{
     body::Factory,
     builder::SystemBuilder,
     catch_panic,
-    cell::{Birth, Cell},
+    cell::{Cell, CellParts},
     cell_ref::{CellRef, CoreRef},
     dead_letter::DeadLetters,
     group::Groups,
@@ -154,14 +154,14 @@ impl SystemInner {
     ) -> ActorRef<A> {
         // Ordering: Relaxed, each caller gets its own number.
         let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
-        let birth = Birth {
+        let parts = CellParts {
             id,
             system: self.clone(),
             options,
             parent,
         };
         // Made before the registry is locked: large rings take their memory here.
-        let cell = CellRef::new(Cell::new(birth, actor, factory));
+        let cell = CellRef::new(Cell::new(parts, actor, factory));
         let is_kept = self.registry.insert(&cell);
         let actor_ref = ActorRef::new(cell);
         make_known(&actor_ref);

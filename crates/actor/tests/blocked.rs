@@ -1,6 +1,9 @@
-//! Handlers that wait for others: however many there are, whoever answers them runs.
+//! Handlers that wait for others: however many there are, the actors that answer them run.
+//!
+//! A process of its own: it installs the global subscriber of `tracing`.
 #![cfg(not(loom))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

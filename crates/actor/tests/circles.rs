@@ -1,6 +1,9 @@
 //! Circles of asks: the log names them. Long pipelines of asks are none.
+//!
+//! A process of its own: it installs the global subscriber of `tracing`.
 #![cfg(not(loom))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

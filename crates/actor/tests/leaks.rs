@@ -1,6 +1,9 @@
 //! What is not to grow: watchers that have given up, and notices for terminated actors.
+//!
+//! A process of its own: its allocator counts the live bytes of all threads.
 #![cfg(not(loom))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

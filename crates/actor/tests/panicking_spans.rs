@@ -1,6 +1,9 @@
 //! A subscriber that panics when spans are entered, left or closed: no message is lost, and no actor fails for it.
+//!
+//! A process of its own: it installs the global subscriber of `tracing`.
 #![cfg(all(not(loom), feature = "spans"))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,6 +1,9 @@
-//! A `tracing` subscriber that panics on every event and span: no worker, monitor, message or question is lost.
+//! A `tracing` subscriber that panics on every event and span: no worker, monitor, message or ask is lost.
+//!
+//! A process of its own: it installs the global subscriber of `tracing`.
 #![cfg(not(loom))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

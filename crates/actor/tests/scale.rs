@@ -1,6 +1,9 @@
-//! Many actors: a hundred thousand that each handle a message, a million that rest.
+//! Many actors: a hundred thousand that each handle a message, a million that are idle.
+//!
+//! A process of its own: other tests would wait for memory and processors behind it.
 #![cfg(not(loom))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

@@ -1,6 +1,9 @@
 //! The spans around handlers, as a subscriber sees them.
+//!
+//! A process of its own: it installs the global subscriber of `tracing`.
 #![cfg(feature = "spans")]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{

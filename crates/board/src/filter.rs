@@ -93,6 +93,8 @@ impl Term {
         Ok(match term.split_once(':') {
             Some(("name", name)) => Self::Name(text(name)),
             Some(("type", actor_type)) => Self::Type(text(actor_type)),
+            // The state was called "held" before.
+            Some(("state", "held")) => Self::State(text("suspended")),
             Some(("state", state)) => Self::State(text(state)),
             Some(("id", id)) => Self::Id(text(id)),
             _ => Self::Anywhere(text(term)),

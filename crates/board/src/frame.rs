@@ -117,7 +117,7 @@ pub struct ActorRow {
     pub name: Option<String>,
     /// The type of the actor, with its path.
     pub actor_type: String,
-    /// `idle`, `queued`, `running`, `held` or `ended`.
+    /// `idle`, `queued`, `running`, `suspended` or `ended`.
     pub state: String,
     /// Messages queued now, in all lanes.
     pub depth: u64,

@@ -164,7 +164,7 @@ macro_rules! tuples {
     ($(($($kind:ident $part:ident),+))+) => {$(
         impl<$($kind: FromValue),+> FromValue for ($($kind),+) {
             fn from_value(value: Value) -> Result<Self, RedisError> {
-                let parts: Result<[Value; _], _> = elements(value)?.try_into();
+                let parts = <[Value; [$(stringify!($part)),+].len()]>::try_from(elements(value)?);
                 let [$($part),+] = parts.map_err(|_| RedisError::WrongType {
                     wanted: "an array with an element for each of the tuple's",
                     came: "an array of another length",

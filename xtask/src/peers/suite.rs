@@ -8,7 +8,7 @@ use super::peer::Kind;
 /// A set of works that is measured together and has its own file in docs/measurements.
 #[derive(Debug)]
 pub(crate) struct Suite {
-    /// The name of section and command.
+    /// The name of file, section and command.
     pub(crate) name: &'static str,
     /// The line of the command's help.
     pub(crate) about: &'static str,

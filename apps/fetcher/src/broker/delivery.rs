@@ -109,7 +109,10 @@ impl Delivery {
     /// Moves it to [`Queue::DeadLetters`](super::Queue::DeadLetters) with the reason. If that queue refuses it, it
     /// is deferred for a second.
     pub fn dead_letter(mut self, reason: &str) {
-        let end = reason.floor_char_boundary(REASON_BYTES_MAX);
+        let mut end = reason.len().min(REASON_BYTES_MAX);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
         self.settle(Settlement::DeadLetter(reason[..end].into()));
     }
 

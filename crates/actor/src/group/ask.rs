@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{route::Route, way::Way};
+use super::{delivery::Delivery, route::Route};
 use crate::{
     actor::Message,
     ask::{Ask, AskFuture},
@@ -39,11 +39,11 @@ impl Terms {
     /// The ask that begins now; later ones of the same question have the time that is left.
     fn ask<A: Receives<M>, M: Message>(
         self,
-        way: &Way<'_, A>,
+        delivery: &Delivery<'_, A>,
         msg: M,
         started: Instant,
     ) -> Ask<A, M, A::Reply> {
-        let ask = way.member().ask(msg).lane(self.lane);
+        let ask = delivery.member().ask(msg).lane(self.lane);
         match self.timeout {
             None => ask,
             Some(timeout) => ask.timeout(timeout.saturating_sub(started.elapsed())),
@@ -84,13 +84,13 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
     /// [`AskError`]; a message that was not accepted comes back in it.
     pub fn wait(self) -> Result<A::Reply, AskError<M>> {
         let started = Instant::now();
-        let mut way = self.route.begin();
+        let mut delivery = self.route.begin();
         let mut msg = self.msg;
         loop {
-            match self.terms.ask(&way, msg, started).wait() {
-                Err(AskError::Closed(refused)) if way.pass() => msg = refused,
+            match self.terms.ask(&delivery, msg, started).wait() {
+                Err(AskError::Closed(refused)) if delivery.pass() => msg = refused,
                 outcome => {
-                    way.set_accepted(!is_refusal(&outcome));
+                    delivery.set_accepted(!is_refusal(&outcome));
                     return outcome;
                 }
             }
@@ -112,11 +112,11 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
 
     fn into_future(self) -> Self::IntoFuture {
         let started = Instant::now();
-        let way = self.route.begin();
-        let asking = self.terms.ask(&way, self.msg, started).into_future();
+        let delivery = self.route.begin();
+        let asking = self.terms.ask(&delivery, self.msg, started).into_future();
         GroupAskFuture {
             asking,
-            way,
+            delivery,
             terms: self.terms,
             started,
         }
@@ -127,7 +127,7 @@ impl<'g, A: Receives<M>, M: Message> IntoFuture for GroupAsk<'g, A, M> {
 #[must_use = "nothing is asked before the future is polled"]
 pub struct GroupAskFuture<'g, A: Receives<M>, M: Message> {
     asking: AskFuture<A, M, A::Reply>,
-    way: Way<'g, A>,
+    delivery: Delivery<'g, A>,
     terms: Terms,
     started: Instant,
 }
@@ -145,16 +145,19 @@ impl<A: Receives<M>, M: Message> Future for GroupAskFuture<'_, A, M> {
         let this = &mut *self;
         loop {
             match Pin::new(&mut this.asking).poll(context) {
-                Poll::Ready(Err(AskError::Closed(msg))) if this.way.pass() => {
-                    this.asking = this.terms.ask(&this.way, msg, this.started).into_future();
+                Poll::Ready(Err(AskError::Closed(msg))) if this.delivery.pass() => {
+                    this.asking = this
+                        .terms
+                        .ask(&this.delivery, msg, this.started)
+                        .into_future();
                 }
                 Poll::Ready(outcome) => {
-                    this.way
+                    this.delivery
                         .set_accepted(this.asking.is_settled() && !is_refusal(&outcome));
                     return Poll::Ready(outcome);
                 }
                 Poll::Pending => {
-                    this.way.set_accepted(this.asking.is_settled());
+                    this.delivery.set_accepted(this.asking.is_settled());
                     return Poll::Pending;
                 }
             }

@@ -25,13 +25,13 @@
 //! under one that does, what has no key goes in turn, as a Kafka producer spreads such records.
 
 mod ask;
+mod delivery;
 mod gauges;
 mod key;
 mod options;
 mod registry;
 mod route;
 mod router;
-mod way;
 
 use std::{fmt, sync::Arc};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{GroupInner, ask::GroupAsk, way::Way};
+use super::{GroupInner, ask::GroupAsk, delivery::Delivery};
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
@@ -54,8 +54,8 @@ impl<'g, A: Actor> Route<'g, A> {
     }
 
     #[inline]
-    pub(super) fn begin(self) -> Way<'g, A> {
-        Way::begin(self.group, self.index)
+    pub(super) fn begin(self) -> Delivery<'g, A> {
+        Delivery::begin(self.group, self.index)
     }
 
     /// [`ActorRef::tell`] to the chosen member.
@@ -103,12 +103,12 @@ impl<'g, A: Actor> Route<'g, A> {
     where
         A: Receives<M>,
     {
-        let mut way = self.begin();
+        let mut delivery = self.begin();
         loop {
-            match way.member().send(msg).await {
-                Err(TellError::Closed(refused)) if way.pass() => msg = refused,
+            match delivery.member().send(msg).await {
+                Err(TellError::Closed(refused)) if delivery.pass() => msg = refused,
                 outcome => {
-                    way.set_accepted(outcome.is_ok());
+                    delivery.set_accepted(outcome.is_ok());
                     return outcome;
                 }
             }

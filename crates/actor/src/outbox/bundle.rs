@@ -36,7 +36,7 @@ pub(super) struct Bundle {
 }
 
 pub(super) enum Part {
-    Letter(Envelope),
+    Message(Envelope),
     Source(Source),
 }
 
@@ -72,7 +72,7 @@ impl Bundle {
     /// Messages that it would send at once.
     pub(super) fn wanted(&self) -> u64 {
         let wanted = |part: &Part| match part {
-            Part::Letter(_) => 1,
+            Part::Message(_) => 1,
             Part::Source(_) => SOURCE_WANTED,
         };
         self.parts.iter().map(wanted).sum()
@@ -87,9 +87,9 @@ impl Bundle {
     ) -> Result<Flow, Panic> {
         while let Some(part) = self.parts.pop_front() {
             match part {
-                Part::Letter(letter) => {
-                    if let Err(letter) = self.offer(sender, letter, &mut granted) {
-                        self.parts.push_front(Part::Letter(letter));
+                Part::Message(envelope) => {
+                    if let Err(envelope) = self.offer(sender, envelope, &mut granted) {
+                        self.parts.push_front(Part::Message(envelope));
                         return Ok(Flow::IsFull);
                     }
                 }
@@ -136,27 +136,27 @@ impl Bundle {
                 return Ok(Some((None, Flow::IsFull)));
             }
             *pulls -= 1;
-            let Some(letter) = catch_unwind(AssertUnwindSafe(&mut *source))? else {
+            let Some(envelope) = catch_unwind(AssertUnwindSafe(&mut *source))? else {
                 return Ok(None);
             };
-            if let Err(letter) = self.offer(sender, letter, granted) {
-                return Ok(Some((Some(Part::Letter(letter)), Flow::IsFull)));
+            if let Err(envelope) = self.offer(sender, envelope, granted) {
+                return Ok(Some((Some(Part::Message(envelope)), Flow::IsFull)));
             }
         }
     }
 
     /// Offers one message; gives it back if it has to wait.
-    fn offer(&self, sender: &Core, letter: Envelope, granted: &mut u64) -> Result<(), Envelope> {
+    fn offer(&self, sender: &Core, envelope: Envelope, granted: &mut u64) -> Result<(), Envelope> {
         let core: &Core = &self.target;
         let offered = if *granted > 0 {
             *granted -= 1;
-            core.offer_granted(self.lane, letter)
+            core.offer_granted(self.lane, envelope)
         } else {
-            core.offer(self.lane, letter)
+            core.offer(self.lane, envelope)
         };
         match offered {
             Ok(()) => Ok(()),
-            Err(Unaccepted::Wait(letter)) => Err(letter),
+            Err(Unaccepted::Wait(envelope)) => Err(envelope),
             Err(refused) => {
                 self.count_if_cut_off(sender);
                 core.shed_refused(self.lane, refused);

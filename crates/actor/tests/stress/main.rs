@@ -4,10 +4,12 @@
 //!
 //! The tests run a few seeds each. `FREEBOARD_STRESS_SEEDS` says how many, `FREEBOARD_STRESS_SEED` which one is the first.
 //! A seed fixes all choices, not how the threads interleave.
+//!
+//! A process of its own: it installs a panic hook.
 #![cfg(not(loom))]
 
 mod balance;
-#[path = "../common/mod.rs"]
+#[path = "../it/common.rs"]
 mod common;
 mod member;
 mod observed;
@@ -243,7 +245,10 @@ fn hush() {
     HUSHED.call_once(|| {
         let print = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let text = info.payload_as_str().unwrap_or_default();
+            let payload = info.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or_default();
             if !text.starts_with("on purpose") {
                 print(info);
             }

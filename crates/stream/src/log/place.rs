@@ -177,7 +177,8 @@ impl Secrets {
 
     /// Forgets the segments before the one with the record `durable`.
     fn forget(&mut self, durable: u64) {
-        while self.ends.pop_front_if(|end| *end < durable).is_some() {
+        while self.ends.front().is_some_and(|end| *end < durable) {
+            self.ends.pop_front();
             self.kept.advance();
         }
     }

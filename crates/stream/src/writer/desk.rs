@@ -292,8 +292,8 @@ impl Desk {
         };
         entry.placed = Some(placed);
         let mut done = Vec::new();
-        while let Some(entry) = self.order.pop_front_if(|entry| entry.placed.is_some()) {
-            done.extend(entry.placed);
+        while self.order.front().is_some_and(|it| it.placed.is_some()) {
+            done.extend(self.order.pop_front().and_then(|entry| entry.placed));
         }
         Ok(done)
     }

@@ -287,7 +287,7 @@ fn waiting(count: u64) -> Result<Outcome> {
     for (value, teller) in (0..count).zip(&tellers) {
         teller.tell(Number(value)).expect(ALIVE);
     }
-    let is_waiting = |teller: &&ActorRef<Teller>| teller.snapshot().state == "held";
+    let is_waiting = |teller: &&ActorRef<Teller>| teller.snapshot().state == "suspended";
     while (tellers.iter().filter(is_waiting).count() as u64)
         < count.saturating_sub(2 * WAITING_CAPACITY as u64)
     {

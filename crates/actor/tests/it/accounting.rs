@@ -1,0 +1,310 @@
+//! Where the workers' time went: it adds up, while it goes on.
+
+use std::{sync::mpsc, time::Instant};
+
+use crate::common::{Gate, Noter, Random, Spin, eventually, finish, system_of};
+use freeboard_actor::{ActorRef, System};
+use freeboard_meter::{SystemSnapshot, WorkerSnapshot, WorkerState, render};
+
+fn spawn(system: &System, count: usize) -> Vec<ActorRef<Noter>> {
+    let noter = |_| system.spawn(Noter::default());
+    (0..count).map(noter).collect()
+}
+
+/// One worker that keeps its place whatever it does.
+fn lone_worker() -> System {
+    System::builder()
+        .workers(1)
+        .threads_max(1)
+        .build()
+        .expect("valid settings")
+}
+
+fn first(system: &System) -> WorkerSnapshot {
+    system.workers_snapshot().swap_remove(0)
+}
+
+/// Each worker's times add up to the time the system is up. `building_ns` is how long it took to be
+/// built: the workers' time begins somewhere in that.
+#[track_caller]
+fn check_sums(system: &System, building_ns: u64) {
+    let earlier = system.snapshot();
+    let later = system.snapshot();
+    // A place that changes hands loses or gains what lies between two looks at the clock.
+    let tolerance_ns = earlier.uptime_ns / 50 + 20_000_000;
+    for worker in &earlier.workers {
+        let total_ns = worker.times.total_ns();
+        assert!(
+            total_ns + tolerance_ns >= earlier.uptime_ns,
+            "too little: {total_ns} of {}: {worker:?}",
+            earlier.uptime_ns
+        );
+        // A run that is found to have blocked was shown as a run for the time until then, which stays shown.
+        let twice_ns = worker.times.run_ns.min(worker.times.blocked_ns);
+        assert!(
+            total_ns - twice_ns <= later.uptime_ns + building_ns + tolerance_ns,
+            "too much: {total_ns} of {}: {worker:?}",
+            later.uptime_ns
+        );
+    }
+}
+
+#[test]
+fn times_add_up_to_the_uptime() {
+    let began = Instant::now();
+    let system = system_of(3);
+    let building_ns = began.elapsed().as_nanos() as u64;
+    check_sums(&system, building_ns);
+    let noters = spawn(&system, 20);
+    let mut random = Random::new(7);
+    for round in 0..20 {
+        let gate = Gate::default();
+        let blocked = random.below(4);
+        for noter in &noters[..blocked as usize] {
+            noter.tell(gate.clone()).expect("alive");
+        }
+        for number in 0..500 {
+            noters[10 + number as usize % 10]
+                .tell(number)
+                .expect("alive");
+        }
+        gate.wait_arrived(blocked);
+        system
+            .set_workers_online(1 + random.below(3) as usize)
+            .expect("in range");
+        check_sums(&system, building_ns);
+        gate.open();
+        if round % 5 == 0 {
+            system.set_workers_online(3).expect("all");
+            check_sums(&system, building_ns);
+        }
+    }
+    finish(&system);
+}
+
+#[test]
+fn times_add_up_with_no_spare_thread() {
+    let began = Instant::now();
+    let system = lone_worker();
+    let building_ns = began.elapsed().as_nanos() as u64;
+    for _ in 0..5 {
+        let gate = Gate::default();
+        let noter = system.spawn(Noter::default());
+        noter.tell(gate.clone()).expect("alive");
+        let before_ns = first(&system).times.blocked_ns;
+        eventually("blocked time", || {
+            first(&system).times.blocked_ns > before_ns + 5_000_000
+        });
+        check_sums(&system, building_ns);
+        gate.open();
+        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        check_sums(&system, building_ns);
+    }
+    finish(&system);
+}
+
+#[test]
+fn a_run_counts_while_it_is_open() {
+    let system = system_of(2);
+    let (spin, release) = mpsc::channel();
+    let noter = system.spawn(Noter::default());
+    noter.tell(Spin(release)).expect("alive");
+    let runner = || {
+        let mut workers = system.workers_snapshot().into_iter();
+        workers.find(|worker| worker.state == WorkerState::Run)
+    };
+    eventually("one handles the message", || {
+        let current = runner().and_then(|it| it.current);
+        current.is_some_and(|it| !it.message_type.is_empty())
+    });
+    let before = runner().expect("it still runs");
+    let current = before.current.as_ref().expect("labelled");
+    assert_eq!(current.actor, noter.id().get());
+    assert_eq!(current.actor_type, std::any::type_name::<Noter>());
+    assert_eq!(current.message_type, std::any::type_name::<Spin>());
+    eventually("its time grows", || {
+        let now = runner().expect("it still runs");
+        now.index == before.index
+            && now.runs == before.runs
+            && now.times.run_ns > before.times.run_ns + 20_000_000
+    });
+    drop(spin);
+    eventually("it rests", || runner().is_none());
+    assert!(
+        system
+            .workers_snapshot()
+            .iter()
+            .all(|it| it.current.is_none())
+    );
+    finish(&system);
+}
+
+#[test]
+fn who_has_nothing_to_do_parks() {
+    let system = system_of(2);
+    // A place that waits for its thread rests too, but never went to sleep.
+    eventually("all sleep", || {
+        let mut workers = system.workers_snapshot().into_iter();
+        workers.all(|it| it.state == WorkerState::Park && it.parks > 0)
+    });
+    let before = system.workers_snapshot();
+    eventually("time passes", || {
+        let now = system.workers_snapshot();
+        let parked = now.iter().zip(&before);
+        parked
+            .map(|(now, before)| now.times.park_ns - before.times.park_ns)
+            .all(|parked_ns| parked_ns > 5_000_000)
+    });
+    for (now, before) in system.workers_snapshot().iter().zip(&before) {
+        assert_eq!(now.times.run_ns, before.times.run_ns);
+        assert_eq!(now.times.blocked_ns, 0);
+        assert_eq!(now.times.offline_ns, 0);
+        assert_eq!(now.parks, before.parks);
+        assert_eq!(now.current, None);
+        assert!(now.is_idle() && now.is_online());
+    }
+    finish(&system);
+}
+
+#[test]
+fn a_worker_blocked_without_a_spare_says_so() {
+    let system = lone_worker();
+    let (gate, noter) = (Gate::default(), system.spawn(Noter::default()));
+    noter.tell(gate.clone()).expect("alive");
+    eventually("it is blocked", || {
+        let worker = first(&system);
+        worker.state == WorkerState::Blocked && worker.times.blocked_ns > 20_000_000
+    });
+    let worker = first(&system);
+    let current = worker.current.expect("labelled");
+    assert_eq!(current.message_type, std::any::type_name::<Gate>());
+    assert!(
+        worker.times.run_ns < worker.times.blocked_ns,
+        "{:?}",
+        worker.times
+    );
+    gate.open();
+    eventually("it sleeps", || first(&system).state == WorkerState::Park);
+    finish(&system);
+}
+
+#[test]
+fn the_time_of_each_blocked_run_is_kept() {
+    let system = System::builder()
+        .workers(1)
+        .threads_max(2)
+        .build()
+        .expect("valid settings");
+    let noters = spawn(&system, 3);
+    let gates: Vec<_> = (0..3).map(|_| Gate::default()).collect();
+    let blocked_ns = || first(&system).times.blocked_ns;
+    // The first one takes the spare, the second one keeps its place.
+    for index in 0..2 {
+        noters[index].tell(gates[index].clone()).expect("alive");
+        gates[index].wait_arrived(1);
+        eventually("it is known", || {
+            let seen = system.scheduler_snapshot();
+            seen.rescues + seen.spares_exhausted > index as u64
+        });
+    }
+    eventually("much time is blocked", || blocked_ns() > 50_000_000);
+    gates[0].open();
+    eventually("a spare is back, or has the place", || {
+        system.scheduler_snapshot().threads_displaced <= 1
+    });
+    let known_ns = blocked_ns();
+    gates[1].open();
+    // The next one is rescued: what was blocked before is not forgotten.
+    noters[2].tell(gates[2].clone()).expect("alive");
+    gates[2].wait_arrived(1);
+    eventually("it is rescued", || system.scheduler_snapshot().rescues >= 2);
+    assert!(blocked_ns() >= known_ns, "{} < {known_ns}", blocked_ns());
+    gates[2].open();
+    finish(&system);
+}
+
+/// Blocks, computes, rests; looks at the times all the while.
+#[test]
+fn no_time_is_ever_taken_back() {
+    for threads_max in [1, 4] {
+        let system = System::builder()
+            .workers(1)
+            .threads_max(threads_max)
+            .build()
+            .expect("valid settings");
+        let noter = system.spawn(Noter::default());
+        let mut last = first(&system).times;
+        let mut look = || {
+            let now = first(&system).times;
+            for state in WorkerState::ALL {
+                let (was_ns, is_ns) = (last.of(state), now.of(state));
+                assert!(
+                    is_ns >= was_ns,
+                    "{state:?} went from {was_ns} to {is_ns} ns"
+                );
+            }
+            last = now;
+            now
+        };
+        for _ in 0..3 {
+            let gate = Gate::default();
+            noter.tell(gate.clone()).expect("alive");
+            let total_ns = look().total_ns();
+            eventually("time passes", || look().total_ns() > total_ns + 20_000_000);
+            gate.open();
+            let (spin, release) = mpsc::channel();
+            noter.tell(Spin(release)).expect("alive");
+            let total_ns = look().total_ns();
+            eventually("time passes", || look().total_ns() > total_ns + 20_000_000);
+            drop(spin);
+        }
+        finish(&system);
+    }
+}
+
+#[test]
+fn json_and_prometheus_text_tell_it() {
+    let system = lone_worker();
+    let (gate, noter) = (Gate::default(), system.spawn(Noter::default()));
+    noter.tell(gate.clone()).expect("alive");
+    eventually("it is blocked", || {
+        first(&system).state == WorkerState::Blocked
+            && system.scheduler_snapshot().spares_exhausted == 1
+    });
+    let snapshot = system.snapshot();
+    gate.open();
+    let json = serde_json::to_value(&snapshot).expect("plain data");
+    let worker = &json["workers"][0];
+    assert_eq!(worker["state"], "blocked");
+    let times = &snapshot.workers[0].times;
+    assert_eq!(worker["times"]["blocked_ns"], times.blocked_ns);
+    assert_eq!(worker["times"]["park_ns"], times.park_ns);
+    let message_type = std::any::type_name::<Gate>();
+    assert_eq!(worker["current"]["message_type"], message_type);
+    assert_eq!(json["scheduler"]["spares_exhausted"], 1);
+    let back: SystemSnapshot = serde_json::from_value(json).expect("its own data");
+    assert_eq!(back, snapshot);
+    let text = render(&snapshot);
+    let value_of = |words: &[&str]| -> f64 {
+        let line = text
+            .lines()
+            .find(|line| !line.starts_with('#') && words.iter().all(|it| line.contains(it)))
+            .unwrap_or_else(|| panic!("no {words:?} in:\n{text}"));
+        let value = line.rsplit(' ').next().expect("a value");
+        value.parse().expect("a number")
+    };
+    let seconds_of = |state: &str| value_of(&["freeboard_worker_state_seconds_total", state]);
+    for state in WorkerState::ALL {
+        let wanted = times.of(state) as f64 / 1e9;
+        let found = seconds_of(&format!("state=\"{}\"", state.name()));
+        assert!(
+            (found - wanted).abs() < 1e-6,
+            "{state:?}: {found}, {wanted}"
+        );
+    }
+    // A series for each message that a worker was ever at would be without end.
+    assert!(!text.contains(message_type), "{text}");
+    assert_eq!(value_of(&["freeboard_spares_exhausted_total"]), 1.0);
+    assert_eq!(value_of(&["freeboard_worker_threads_limit"]), 1.0);
+    finish(&system);
+}

@@ -1,0 +1,145 @@
+//! Workers asleep while there is work: found when a fault makes it so, and never otherwise.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::common::{
+    Gate, Noter, Notes, Random, check_balance, check_no_collapse, eventually, finish, lane,
+};
+use freeboard_actor::{Collapse, Fault, System, SystemBuilder};
+use freeboard_meter::WorkerState;
+
+fn observed(builder: SystemBuilder) -> (System, Notes<Collapse>) {
+    let notes = Notes::default();
+    let told = notes.clone();
+    let system = builder
+        .on_collapse(move |collapse| told.push(*collapse))
+        .build()
+        .expect("valid settings");
+    (system, notes)
+}
+
+fn wait_asleep(system: &System) {
+    eventually("all sleep", || {
+        let workers = system.workers_snapshot();
+        workers.iter().all(|it| it.state == WorkerState::Park)
+    });
+}
+
+#[test]
+fn wakes_that_are_dropped_are_found_and_made_good() {
+    let (system, notes) = observed(System::builder().workers(2).fault(Fault::DropWakes));
+    let noters: Vec<_> = (0..10).map(|_| system.spawn(Noter::default())).collect();
+    for round in 1..=10 {
+        for noter in &noters {
+            noter.tell(round).expect("alive");
+        }
+        for noter in &noters {
+            eventually("each is handled", || lane(noter, 0).handled == round);
+        }
+        wait_asleep(&system);
+    }
+    // Its last one is told a moment after it is counted.
+    eventually("all are told", || {
+        notes.len() as u64 == system.scheduler_snapshot().collapses
+    });
+    let (seen, told) = (system.scheduler_snapshot(), notes.all());
+    assert!(seen.collapses >= 1, "{seen:?}");
+    assert!(seen.forced_wakes >= seen.collapses, "{seen:?}");
+    assert!(seen.wasted_core_ns > 0, "{seen:?}");
+    let detect_ns_max = told.iter().map(|it| it.detect_ns).max();
+    assert_eq!(detect_ns_max, Some(seen.collapse_detect_ns_max));
+    for collapse in &told {
+        assert!(collapse.detect_ns > 0, "{collapse:?}");
+        assert!((1..=2).contains(&collapse.sleeping), "{collapse:?}");
+        assert!(collapse.queued >= 1, "{collapse:?}");
+    }
+    finish(&system);
+}
+
+#[test]
+fn an_observer_that_panics_does_no_harm() {
+    let notes = Notes::default();
+    let told = notes.clone();
+    let system = System::builder()
+        .workers(2)
+        .fault(Fault::DropWakes)
+        .on_collapse(move |_| {
+            told.push(());
+            panic!("on purpose");
+        })
+        .build()
+        .expect("valid settings");
+    let noter = system.spawn(Noter::default());
+    eventually("a collapse is shown", || {
+        wait_asleep(&system);
+        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        notes.len() > 0
+    });
+    // Who watches is still there: nobody else wakes a worker.
+    let forced_wakes = || system.scheduler_snapshot().forced_wakes;
+    let forced_before = forced_wakes();
+    eventually("further wakes are forced", || {
+        wait_asleep(&system);
+        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        forced_wakes() >= forced_before + 5
+    });
+    finish(&system);
+}
+
+#[test]
+fn a_busy_system_never_collapses() {
+    check_no_collapse(collapses_of_a_busy_system);
+}
+
+fn collapses_of_a_busy_system() -> u64 {
+    let (system, notes) = observed(System::builder().workers(2));
+    let noters: Vec<_> = (0..32).map(|_| system.spawn(Noter::default())).collect();
+    let until = Instant::now() + Duration::from_secs(1);
+    thread::scope(|scope| {
+        for driver in 0..3 {
+            let (noters, system) = (&noters, &system);
+            scope.spawn(move || {
+                let mut random = Random::new(driver + 1);
+                while Instant::now() < until {
+                    let to = &noters[random.below(32) as usize];
+                    match random.below(1_000) {
+                        0 => wait_asleep_or(system, until),
+                        1..=3 => {
+                            to.ask(7_u64).wait().expect("a reply");
+                        }
+                        4 => {
+                            let gate = Gate::default();
+                            to.tell(gate.clone()).expect("alive");
+                            gate.wait_arrived(1);
+                            gate.open();
+                        }
+                        number => to.tell(number).expect("alive"),
+                    }
+                }
+            });
+        }
+    });
+    for noter in &noters {
+        let all = || lane(noter, 0).accepted;
+        eventually("each is handled", || lane(noter, 0).handled == all());
+        check_balance(&lane(noter, 0));
+    }
+    finish(&system);
+    let collapses = system.scheduler_snapshot().collapses;
+    assert_eq!(notes.len() as u64, collapses, "{:?}", notes.all());
+    collapses
+}
+
+/// So that the next message meets workers asleep, if the other drivers let them.
+fn wait_asleep_or(system: &System, until: Instant) {
+    let asleep = |system: &System| {
+        let workers = system.workers_snapshot();
+        workers.iter().any(|it| it.state == WorkerState::Park)
+    };
+    while Instant::now() < until && !asleep(system) {
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,212 @@
+//! Each message, reply and actor is dropped once: handled, shed, left behind, or caught in a panic.
+
+use crate::common::{
+    Gate, Hold, Ledger, Noter, Token, block_on, ended, eventually, finish, system,
+};
+use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, SpawnOptions, System};
+use freeboard_flow::{LaneConfig, Overload};
+
+/// A token that does not fit inline.
+struct Bulky(
+    #[expect(dead_code, reason = "only dropped")] Token,
+    [u64; 32],
+);
+
+struct Keeper {
+    gate: Gate,
+    _own: Option<Token>,
+}
+
+impl Actor for Keeper {}
+
+impl Handler<Hold> for Keeper {
+    type Reply = ();
+    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {
+        self.gate.pass();
+    }
+}
+
+impl Handler<Token> for Keeper {
+    type Reply = Token;
+    fn handle(&mut self, token: Token, _cx: &mut Context<Self>) -> Token {
+        token
+    }
+}
+
+impl Handler<Bulky> for Keeper {
+    type Reply = Bulky;
+    fn handle(&mut self, bulky: Bulky, _cx: &mut Context<Self>) -> Bulky {
+        assert_eq!(bulky.1, [7; 32]);
+        bulky
+    }
+}
+
+struct Explode(#[expect(dead_code, reason = "only dropped")] Token);
+
+impl Handler<Explode> for Keeper {
+    type Reply = Token;
+    fn handle(&mut self, _explode: Explode, _cx: &mut Context<Self>) -> Token {
+        panic!("on purpose");
+    }
+}
+
+/// A keeper that is held at its gate.
+fn held(system: &System, lane: LaneConfig, own: Option<Token>) -> (ActorRef<Keeper>, Gate) {
+    let gate = Gate::default();
+    let mut keeper = Some(Keeper {
+        gate: gate.clone(),
+        _own: own,
+    });
+    let options = SpawnOptions::new().lane(lane);
+    let keeper = system
+        .spawn_with(options, move || keeper.take().expect("made once"))
+        .expect("valid options");
+    keeper.tell(Hold).expect("alive");
+    gate.wait_arrived(1);
+    (keeper, gate)
+}
+
+#[test]
+fn handled_messages_and_replies_are_dropped_once() {
+    let (system, ledger) = (system(), Ledger::default());
+    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    gate.open();
+    for _ in 0..200 {
+        keeper.tell(ledger.token()).expect("alive");
+        keeper.tell(Bulky(ledger.token(), [7; 32])).expect("alive");
+        drop(keeper.ask(ledger.token()).wait().expect("a reply"));
+        let bulky = Bulky(ledger.token(), [7; 32]);
+        drop(block_on(keeper.ask(bulky).into_future()).expect("a reply"));
+    }
+    finish(&system);
+    drop(keeper);
+    ledger.settle(1 + 4 * 200);
+}
+
+#[track_caller]
+fn check_overloaded(overload: Overload) {
+    let (system, ledger) = (system(), Ledger::default());
+    let (keeper, gate) = held(&system, LaneConfig::bounded(4).overload(overload), None);
+    for _ in 0..20 {
+        let _ = keeper.try_tell(ledger.token());
+        let _ = keeper.try_tell(Bulky(ledger.token(), [7; 32]));
+    }
+    gate.open();
+    finish(&system);
+    ledger.settle(40);
+}
+
+#[test]
+fn shed_and_refused_messages_are_dropped_once() {
+    check_overloaded(Overload::Wait);
+    check_overloaded(Overload::Reject);
+    check_overloaded(Overload::DropNewest);
+    check_overloaded(Overload::DropOldest);
+    check_overloaded(Overload::Coalesce);
+    let one_in = std::num::NonZeroU32::new(3).expect("not zero");
+    check_overloaded(Overload::Sample { one_in });
+}
+
+#[test]
+fn a_stopped_actor_drops_itself_and_what_is_queued() {
+    let (system, ledger) = (system(), Ledger::default());
+    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    for _ in 0..50 {
+        keeper.tell(ledger.token()).expect("alive");
+        keeper.tell(Bulky(ledger.token(), [7; 32])).expect("alive");
+    }
+    keeper.stop();
+    gate.open();
+    ended(&keeper);
+    // The reference still holds the cell: what was in it has gone all the same.
+    ledger.settle(101);
+    finish(&system);
+}
+
+#[test]
+fn a_panicked_message_is_dropped_once() {
+    let (system, ledger) = (system(), Ledger::default());
+    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    gate.open();
+    let reply = keeper.ask(Explode(ledger.token())).wait();
+    assert!(matches!(reply, Err(AskError::Shed)));
+    ended(&keeper);
+    ledger.settle(2);
+    finish(&system);
+}
+
+#[test]
+fn questions_and_sends_that_are_not_begun_are_dropped() {
+    let (system, ledger) = (system(), Ledger::default());
+    let keeper = system.spawn(Keeper {
+        gate: Gate::default(),
+        _own: None,
+    });
+    drop(keeper.ask(ledger.token()));
+    drop(keeper.ask(ledger.token()).into_future());
+    drop(keeper.send(ledger.token()));
+    drop(keeper.send(Bulky(ledger.token(), [7; 32])));
+    ledger.settle(4);
+    finish(&system);
+    assert_eq!(keeper.snapshot().lanes[0].accepted, 0);
+}
+
+#[test]
+fn a_reply_that_nobody_takes_is_dropped() {
+    let (system, ledger) = (system(), Ledger::default());
+    let (keeper, gate) = held(&system, LaneConfig::default(), None);
+    let mut asking = keeper.ask(ledger.token()).into_future();
+    let wakes = std::sync::Arc::default();
+    assert!(crate::common::poll_once(&mut asking, &wakes).is_pending());
+    gate.open();
+    eventually("the reply is there", || wakes.count() > 0);
+    drop(asking);
+    ledger.settle(1);
+    finish(&system);
+}
+
+#[test]
+fn actors_that_never_handled_anything_are_dropped() {
+    let (system, ledger) = (system(), Ledger::default());
+    for _ in 0..100 {
+        system.spawn(Keeper {
+            gate: Gate::default(),
+            _own: Some(ledger.token()),
+        });
+    }
+    finish(&system);
+    ledger.settle(100);
+}
+
+#[test]
+fn dead_letters_carry_the_message_to_their_observer() {
+    let (ledger, letters) = (Ledger::default(), crate::common::Notes::default());
+    let noted = letters.clone();
+    let system = System::builder()
+        .workers(1)
+        .on_dead_letter(move |letter| {
+            let is_token = letter.message.is_some_and(|message| message.is::<Token>());
+            noted.push((letter.reason, is_token, letter.message_type));
+        })
+        .build()
+        .expect("valid settings");
+    let noter = Noter::default();
+    let gate = noter.gate.clone();
+    let noter = system.spawn(noter);
+    noter.tell(Hold).expect("alive");
+    gate.wait_arrived(1);
+    for _ in 0..10 {
+        noter.tell(ledger.token()).expect("alive");
+    }
+    noter.stop();
+    gate.open();
+    ended(&noter);
+    ledger.settle(10);
+    let expected = (
+        freeboard_flow::ShedReason::Stopped,
+        true,
+        std::any::type_name::<Token>(),
+    );
+    assert_eq!(letters.all(), vec![expected; 10]);
+    finish(&system);
+}

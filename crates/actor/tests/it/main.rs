@@ -1,0 +1,46 @@
+//! The tests of the behaviour, in one binary. A test that needs a process of its own (an allocator, a global
+//! subscriber, a panic hook, most of the memory) is a file beside this folder, which says why.
+#![cfg(not(loom))]
+
+mod abandoned;
+mod accounting;
+mod actor_stats;
+mod announced;
+mod ask;
+#[cfg(feature = "tokio")]
+mod async_handlers;
+mod behind_outbox;
+mod blocking;
+mod by_type;
+mod churn;
+mod collapse;
+mod common;
+mod counters;
+mod dam;
+mod dam_reservoir;
+mod delivery;
+mod drops;
+mod fairness;
+mod group_faults;
+mod groups;
+mod lanes;
+mod lifecycle;
+mod long_runs;
+mod muting;
+mod names;
+mod notices;
+mod online;
+mod overload;
+mod panics;
+mod pausing;
+mod pinned;
+mod send_all;
+mod send_all_edges;
+mod shutdown;
+mod snapshot;
+mod stopping;
+mod supervision;
+mod tell;
+mod timers;
+mod waiting;
+mod watching;

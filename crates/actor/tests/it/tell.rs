@@ -1,0 +1,353 @@
+//! Telling: from threads, from tokio, from an executor of one's own, and through every kind of
+//! reference; each message arrives once, and those of one sender in their order.
+
+use std::thread;
+
+use crate::common::{
+    Hold, Noter, Notes, Ping, block_on, check_balance, ended, finish, lane, system,
+};
+use freeboard_actor::{
+    Actor, ActorRef, Context, Handler, INLINE_BYTES, Recipient, SpawnOptions, TellError,
+};
+use freeboard_flow::LaneConfig;
+
+/// One sender's number and its running count.
+fn label(sender: u64, count: u64) -> u64 {
+    sender << 32 | count
+}
+
+#[track_caller]
+fn check_each_once_in_order(mut notes: Vec<u64>, senders: u64, per_sender: u64) {
+    for sender in 0..senders {
+        let counts: Vec<u64> = notes
+            .iter()
+            .filter(|note| **note >> 32 == sender)
+            .map(|note| note & 0xffff_ffff)
+            .collect();
+        assert!(counts.iter().copied().eq(0..per_sender), "sender {sender}");
+    }
+    notes.sort_unstable();
+    assert_eq!(notes.len() as u64, senders * per_sender);
+}
+
+#[track_caller]
+fn check_senders(bound: usize, senders: u64, per_sender: u64) {
+    let system = system();
+    let notes = Notes::default();
+    let noter = {
+        let notes = notes.clone();
+        let options = SpawnOptions::new().lane(LaneConfig::bounded(bound));
+        system
+            .spawn_with(options, move || Noter {
+                notes: notes.clone(),
+                ..Noter::default()
+            })
+            .expect("valid options")
+    };
+    thread::scope(|scope| {
+        for sender in 0..senders {
+            let noter = noter.clone();
+            scope.spawn(move || {
+                for count in 0..per_sender {
+                    noter.tell(label(sender, count)).expect("alive");
+                }
+            });
+        }
+    });
+    finish(&system);
+    check_each_once_in_order(notes.all(), senders, per_sender);
+    let lane = lane(&noter, 0);
+    assert_eq!(lane.accepted, senders * per_sender);
+    assert_eq!(lane.handled, lane.accepted);
+    assert!(lane.high_water <= bound as u64, "{lane:?}");
+}
+
+#[test]
+fn many_threads_tell_one_actor() {
+    check_senders(65_536, 8, 5_000);
+}
+
+#[test]
+fn many_threads_tell_through_a_small_mailbox() {
+    check_senders(3, 8, 500);
+}
+
+#[test]
+fn one_place_is_enough() {
+    check_senders(1, 4, 200);
+}
+
+#[test]
+fn tokio_tasks_send() {
+    let system = system();
+    let noter = Noter::default();
+    let notes = noter.notes.clone();
+    let noter = system.spawn(noter);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..8)
+            .map(|sender| {
+                let noter = noter.clone();
+                tokio::spawn(async move {
+                    for count in 0..500 {
+                        noter.send(label(sender, count)).await.expect("alive");
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+    });
+    finish(&system);
+    check_each_once_in_order(notes.all(), 8, 500);
+}
+
+#[test]
+fn a_plain_executor_sends_and_asks() {
+    let system = system();
+    let noter = system.spawn(Noter::default());
+    let answers = block_on(async {
+        let mut answers = Vec::new();
+        for number in 0..100_u64 {
+            noter.send(Ping).await.expect("alive");
+            answers.push(noter.ask(number).await.expect("an answer"));
+        }
+        answers
+    });
+    assert!(answers.into_iter().eq(0..100));
+    finish(&system);
+    assert_eq!(lane(&noter, 0).handled, 200);
+}
+
+/// Sums what it gets, each type in its own way.
+#[derive(Default)]
+struct Many {
+    total: u64,
+    texts: Vec<String>,
+}
+
+struct Total;
+
+/// As large a payload as travels inline, and the first that does not.
+struct Inline([u8; INLINE_BYTES]);
+struct Boxed([u8; INLINE_BYTES + 1]);
+struct Huge([u64; 4_096]);
+
+#[repr(align(64))]
+struct Aligned(u8);
+
+impl Actor for Many {}
+
+macro_rules! handles {
+    ($($message:ty: $value:expr),* $(,)?) => {$(
+        impl Handler<$message> for Many {
+            type Reply = ();
+            fn handle(&mut self, msg: $message, _cx: &mut Context<Self>) {
+                let value: fn($message) -> u64 = $value;
+                self.total += value(msg);
+            }
+        }
+    )*};
+}
+
+handles! {
+    (): |()| 1,
+    u8: u64::from,
+    u64: |it| it,
+    Inline: |it| it.0.iter().map(|byte| u64::from(*byte)).sum(),
+    Boxed: |it| it.0.iter().map(|byte| u64::from(*byte)).sum(),
+    Huge: |it| it.0.iter().sum(),
+    Aligned: |it| {
+        assert_eq!(std::ptr::from_ref(&it).addr() % 64, 0);
+        u64::from(it.0)
+    },
+    Box<dyn FnOnce() -> u64 + Send>: |it| it(),
+}
+
+impl Handler<String> for Many {
+    type Reply = usize;
+    fn handle(&mut self, text: String, _cx: &mut Context<Self>) -> usize {
+        self.texts.push(text);
+        self.texts.len()
+    }
+}
+
+impl Handler<Total> for Many {
+    type Reply = (u64, Vec<String>);
+    fn handle(&mut self, _total: Total, _cx: &mut Context<Self>) -> (u64, Vec<String>) {
+        (self.total, self.texts.clone())
+    }
+}
+
+#[test]
+fn an_actor_takes_many_types_of_any_size() {
+    let system = system();
+    let many = system.spawn(Many::default());
+    many.tell(()).expect("alive");
+    many.tell(2_u8).expect("alive");
+    many.tell(3_u64).expect("alive");
+    many.tell(Inline([1; INLINE_BYTES])).expect("alive");
+    many.tell(Boxed([1; INLINE_BYTES + 1])).expect("alive");
+    many.tell(Huge([2; 4_096])).expect("alive");
+    many.tell(Aligned(5)).expect("alive");
+    let call: Box<dyn FnOnce() -> u64 + Send> = Box::new(|| 7);
+    many.tell(call).expect("alive");
+    assert_eq!(many.ask("a".repeat(100)).wait().expect("an answer"), 1);
+    assert_eq!(many.ask(String::new()).wait().expect("an answer"), 2);
+    let (total, texts) = many.ask(Total).wait().expect("an answer");
+    let inline = INLINE_BYTES as u64;
+    assert_eq!(total, 1 + 2 + 3 + inline + inline + 1 + 2 * 4_096 + 5 + 7);
+    assert_eq!(texts, ["a".repeat(100), String::new()]);
+    finish(&system);
+}
+
+#[test]
+fn a_recipient_stands_for_any_actor_of_a_message_type() {
+    let system = system();
+    let noter = system.spawn(Noter::default());
+    let many = system.spawn(Many::default());
+    let recipients: Vec<Recipient<u64>> = vec![noter.recipient(), many.recipient()];
+    for recipient in &recipients {
+        recipient.tell(1).expect("alive");
+        recipient.clone().try_tell(2).expect("alive");
+        block_on(recipient.send(3)).expect("alive");
+        assert!(matches!(
+            recipient.tell_lane(1, 4),
+            Err(TellError::NoLane(4))
+        ));
+        assert!(recipient.is_alive());
+    }
+    assert_eq!(recipients[0].id(), noter.id());
+    finish(&system);
+    assert_eq!(lane(&noter, 0).handled, 3);
+    assert_eq!(lane(&many, 0).handled, 3);
+    for recipient in &recipients {
+        assert!(!recipient.is_alive());
+        assert!(matches!(recipient.tell(9), Err(TellError::Closed(9))));
+    }
+}
+
+#[test]
+fn a_weak_reference_keeps_no_ended_actor() {
+    let system = system();
+    let noter = system.spawn(Noter::default());
+    let weak = noter.downgrade();
+    let again = weak.upgrade().expect("it is alive");
+    assert_eq!(again, noter);
+    again.tell(1).expect("alive");
+    drop((noter, again));
+    let noter = weak.upgrade().expect("an actor needs no reference to live");
+    noter.stop();
+    ended(&noter);
+    drop(noter);
+    crate::common::eventually("the cell is freed", || weak.upgrade().is_none());
+    finish(&system);
+}
+
+#[test]
+fn an_ended_actor_gives_messages_back() {
+    let system = system();
+    let noter = system.spawn(Noter::default());
+    noter.stop();
+    ended(&noter);
+    let Err(TellError::Closed(number)) = noter.tell(7_u64) else {
+        panic!("an ended actor took a message");
+    };
+    assert_eq!(number, 7);
+    assert!(matches!(noter.try_tell(8_u64), Err(TellError::Closed(8))));
+    assert!(matches!(
+        block_on(noter.send(9_u64)),
+        Err(TellError::Closed(9))
+    ));
+    assert_eq!(TellError::Closed(9).into_inner(), 9);
+    check_balance(&lane(&noter, 0));
+    finish(&system);
+}
+
+/// Tells a noter from within its own handler.
+struct Relay(ActorRef<Noter>);
+
+impl Actor for Relay {}
+
+impl Handler<u64> for Relay {
+    type Reply = ();
+    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
+        self.0.tell(number).expect("alive");
+    }
+}
+
+#[test]
+fn actors_tell_each_other_in_order() {
+    let system = system();
+    let noter = Noter::default();
+    let notes = noter.notes.clone();
+    let noter = system.spawn(noter);
+    let relay = system.spawn(Relay(noter.clone()));
+    for number in 0..10_000 {
+        relay.tell(number).expect("alive");
+    }
+    finish(&system);
+    assert!(notes.all().into_iter().eq(0..10_000));
+}
+
+#[test]
+fn depth_is_what_is_queued() {
+    let system = system();
+    let noter = Noter::default();
+    let gate = noter.gate.clone();
+    let noter = system.spawn(noter);
+    noter.tell(Hold).expect("alive");
+    gate.wait_arrived(1);
+    let before = noter.depth();
+    assert!(before <= 1, "at most the message that is being handled");
+    for number in 0..10_u64 {
+        noter.tell(number).expect("alive");
+    }
+    let recipient: Recipient<u64> = noter.recipient();
+    assert_eq!(noter.depth(), before + 10);
+    assert_eq!(recipient.depth(), before + 10);
+    gate.open();
+    crate::common::eventually("all is handled", || noter.depth() == 0);
+    finish(&system);
+}
+
+/// Notes how many are queued behind each message.
+struct Gauge(Notes<u64>);
+
+impl Actor for Gauge {}
+
+impl Handler<crate::common::Gate> for Gauge {
+    type Reply = ();
+    fn handle(&mut self, gate: crate::common::Gate, _cx: &mut Context<Self>) {
+        gate.pass();
+    }
+}
+
+impl Handler<()> for Gauge {
+    type Reply = ();
+    fn handle(&mut self, (): (), cx: &mut Context<Self>) {
+        self.0.push(cx.depth());
+    }
+}
+
+#[test]
+fn an_actor_sees_what_is_queued_behind_the_present_message() {
+    let (system, depths, gate) = (system(), Notes::default(), crate::common::Gate::default());
+    let gauge = system.spawn(Gauge(depths.clone()));
+    gauge.tell(gate.clone()).expect("alive");
+    gate.wait_arrived(1);
+    for _ in 0..10 {
+        gauge.tell(()).expect("alive");
+    }
+    gate.open();
+    finish(&system);
+    assert!(
+        depths.all().into_iter().eq((0..10).rev()),
+        "{:?}",
+        depths.all()
+    );
+}
