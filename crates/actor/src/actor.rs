@@ -1,18 +1,35 @@
-//! What users write: an [`Actor`], and a [`Handler`] or [`AsyncHandler`] for each message type.
+//! The traits that users implement: [`Actor`], and [`Handler`] or [`AsyncHandler`] for each message type.
 
-use std::future::Future;
+use std::{fmt, future::Future};
 
 use crate::{context::Context, receives, reply::ReplyPort};
 
-/// Anything that can be sent. Implemented for all types that may.
+/// A type that can be sent. Implemented for every `Send + 'static` type.
 pub trait Message: Send + 'static {}
 
 impl<M: Send + 'static> Message for M {}
 
-/// State that only its own messages touch, one at a time.
+/// Identifies one actor of the process. Ids are never used twice and grow in the order of spawning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorId(pub(crate) u64);
+
+impl ActorId {
+    /// The number itself.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ActorId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "#{}", self.0)
+    }
+}
+
+/// State that is accessed only by the actor's own handlers, one message at a time.
 ///
-/// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent ends, or its
-/// system shuts down; not until its last [`crate::ActorRef`] is dropped.
+/// An actor lives until it stops itself ([`Context::stop`]), is stopped, its parent terminates, or its
+/// system shuts down. Dropping the last [`crate::ActorRef`] does not stop it.
 pub trait Actor: Sized + Send + 'static {
     /// Called before the first message, and again after each restart. An actor that is stopped
     /// before its first run never starts.
@@ -20,8 +37,8 @@ pub trait Actor: Sized + Send + 'static {
         let _ = cx;
     }
 
-    /// Called once the actor will handle no further message and its children have ended. Not called
-    /// when it panicked, or never started.
+    /// Called once the actor handles no further message and its children have terminated. Not called
+    /// after a panic, nor for an actor that never started.
     fn stopped(&mut self, cx: &mut Context<Self>) {
         let _ = cx;
     }
@@ -55,25 +72,24 @@ pub trait Actor: Sized + Send + 'static {
     note = "implement `Handler<{M}>`; to be told or asked, an `AsyncHandler<{M}>` is enough"
 )]
 pub trait Handler<M: Message>: Actor {
-    /// What the sender of an ask gets; `()` for messages that are only told.
+    /// The reply to an ask; `()` for messages that are only told.
     type Reply: Send + 'static;
 
-    /// Handles one message. A panic here is caught and given to the actor's supervisor.
+    /// Handles one message. A panic is caught and passed to the actor's supervision.
     fn handle(&mut self, msg: M, cx: &mut Context<Self>) -> Self::Reply;
 
-    /// What the message is coalesced by on a lane whose policy is
-    /// [`freeboard_flow::Overload::Coalesce`]: a queued message of the same type and key is replaced
-    /// by the new one. `None` (the default) coalesces with nothing.
+    /// The key for coalescing on a lane with the policy [`freeboard_flow::Overload::Coalesce`]: the new message
+    /// replaces a queued one of the same type and key. `None` (the default) disables coalescing.
     fn coalesce_key(msg: &M) -> Option<u64> {
         let _ = msg;
         None
     }
 }
 
-/// Handles messages of type `M` with a future; the mailbox waits until it is done.
+/// Handles messages of type `M` with a future; the mailbox waits until the future is complete.
 ///
 /// The future may await anything; it is boxed, one allocation a message. With an attached tokio runtime
-/// it is polled inside that runtime's context. Without one, tokio's own timers and sockets panic: build
+/// it is polled inside that runtime's context. Without one, tokio's timers and sockets panic: build
 /// the system inside the runtime, or with [`crate::SystemBuilder::tokio`].
 ///
 /// Per message type an actor has a [`Handler`] or an `AsyncHandler`, not both. The message type may not be a bare type
@@ -95,11 +111,11 @@ pub trait Handler<M: Message>: Actor {
 /// }
 /// ```
 pub trait AsyncHandler<M: Message>: Actor {
-    /// What the sender of an ask gets; `()` for messages that are only told.
+    /// The reply to an ask; `()` for messages that are only told.
     type Reply: Send + 'static;
 
-    /// Handles one message. A panic here is caught and given to the actor's supervisor; when the
-    /// actor is stopped now, the future is dropped at its present await.
+    /// Handles one message. A panic is caught and passed to the actor's supervision. If the actor is
+    /// stopped meanwhile, the future is dropped at its current await.
     fn handle(
         &mut self,
         msg: M,

@@ -1,4 +1,13 @@
-//! References to actors: what senders hold.
+//! References to actors, and the sender's side of the message path.
+//!
+//! ```text
+//!   tell ──> offer ──> try_push: builds the envelope in its slot, schedules the actor      (fast path)
+//!                │
+//!                └──> offer_slowly ──> deliver ──> Core::offer: applies the lane's policy
+//!                                         │ the lane is full and its policy is to wait
+//!                                         ├──> outbox::keep    in a handler
+//!                                         └──> PendingSend     on other threads: blocks
+//! ```
 
 use std::{
     fmt,
@@ -10,8 +19,7 @@ use freeboard_flow::ShedReason;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, Message},
-    arrival::arrival_mark,
+    actor::{Actor, ActorId, Message},
     ask::Ask,
     block::{NO_DEADLINE_NS, deadline_after},
     catch_panic,
@@ -20,18 +28,18 @@ use crate::{
     current,
     envelope::Envelope,
     error::TellError,
-    id::ActorId,
+    gauges::arrival_mark,
     outbox,
     receives::Receives,
     recipient::Recipient,
     relations::{OnEnd, Watcher},
     reply::{NoReply, ReplyPort},
     send::{PendingSend, SendFuture},
-    terminated::Terminated,
+    termination::Terminated,
 };
 
 /// A reference to an actor: cheap to clone, usable from any thread and any async runtime. It does
-/// not keep the actor from ending.
+/// not keep the actor alive.
 pub struct ActorRef<A: Actor> {
     cell: CellRef<A>,
 }
@@ -84,23 +92,22 @@ impl<A: Actor> ActorRef<A> {
 
     /// Sends a message on the first lane, without waiting for it to be handled.
     ///
-    /// When the lane is full, its policy decides. Under [`freeboard_flow::Overload::Wait`] a thread
-    /// blocks until there is capacity. An actor's handler goes on: its messages are kept in order in its
-    /// outbox, and the actor is muted afterwards until they are through. What is accepted into the outbox is
-    /// delivered, also when the actor stops, panics or is restarted. In async code use
-    /// [`ActorRef::send`], which does not block the executor.
+    /// A full lane applies its policy. Under [`freeboard_flow::Overload::Wait`] a thread blocks until there is
+    /// capacity. A handler does not block: its messages are kept in order in the actor's outbox, and the actor is
+    /// muted after the handler until they are sent. Messages in the outbox are delivered even if the actor stops,
+    /// panics or is restarted. In async code use [`ActorRef::send`], which does not block the executor.
     ///
-    /// In a handler, an error means that the receiver has terminated, refuses by its policy, or that this handler
-    /// told more than its outbox holds. [What to do then](crate#the-result-of-a-tell) depends on the message; where
-    /// nobody can act on it, use [`ActorRef::tell_or_log`].
+    /// In a handler, an error means that the receiver has terminated, that its policy refuses, or that the outbox is
+    /// full. [The right reaction](crate#the-result-of-a-tell) depends on the message; if nobody can act on the
+    /// error, use [`ActorRef::tell_or_log`].
     ///
-    /// An actor that tells itself something while it stops gets `Ok`, and the message is a dead letter: nobody is
-    /// left to act on the error.
+    /// A stopping actor that sends to itself gets `Ok`, and the message becomes a dead letter: nobody is left to act
+    /// on the error.
     ///
     /// # Errors
     /// [`TellError::Full`] if the lane refuses it; [`TellError::OutboxFull`] if the sending actor's outbox is
     /// full; [`TellError::Closed`] if the actor takes no further messages. Each returns the message. A
-    /// message that the policy sheds silently is no error.
+    /// message that the policy sheds silently is not an error.
     #[inline]
     pub fn tell<M: Message>(&self, msg: M) -> Result<(), TellError<M>>
     where
@@ -109,9 +116,9 @@ impl<A: Actor> ActorRef<A> {
         self.tell_lane(0, msg)
     }
 
-    /// [`ActorRef::tell`] for a sender that has no use for the error: a message that is not accepted becomes a
-    /// dead letter ([`crate::SystemBuilder::on_dead_letter`] gets it) and a `tracing` warning. Each message has its
-    /// warning: where a lane refuses by design, use [`ActorRef::tell`] and read the lane's counters.
+    /// [`ActorRef::tell`] for a sender that cannot use the error. A refused message becomes a dead letter
+    /// ([`crate::SystemBuilder::on_dead_letter`] receives it) and a `tracing` warning. Every refused message logs
+    /// one: if a lane refuses by design, use [`ActorRef::tell`] and read the lane's counters.
     pub fn tell_or_log<M: Message>(&self, msg: M)
     where
         A: Receives<M>,
@@ -172,14 +179,13 @@ impl<A: Actor> ActorRef<A> {
         self.offer(lane, msg, NoReply, OnFull::GiveBack)
     }
 
-    /// [`ActorRef::tell`] that blocks the thread while the lane is full and its policy is to wait,
-    /// also in a handler, where [`ActorRef::tell`] would put the message into the actor's outbox. What
-    /// the handler's actor has in its outbox may be overtaken by it. In a handler the worker's other actors go to
-    /// another thread meanwhile.
+    /// [`ActorRef::tell`] that blocks the thread while the lane is full and its policy is to wait, also in a
+    /// handler. It may overtake messages in the outbox of the handler's actor. While a handler blocks, another
+    /// thread runs the worker's other actors.
     ///
     /// # Errors
     /// As [`ActorRef::tell`]; in a handler [`TellError::NoThread`], at once, if no thread would be left to run
-    /// others.
+    /// other actors.
     #[inline]
     pub fn tell_blocking<M: Message>(&self, msg: M) -> Result<(), TellError<M>>
     where
@@ -200,11 +206,11 @@ impl<A: Actor> ActorRef<A> {
         self.offer(lane, msg, NoReply, OnFull::Block)
     }
 
-    /// Sends a message; the future waits while the lane is full and its policy is to wait. Dropped
-    /// before it is done, it has sent nothing.
+    /// Sends a message; the future waits while the lane is full and its policy is to wait. A future that is
+    /// dropped early has sent nothing.
     ///
-    /// An async handler that awaits this holds its own mailbox: actors that await room in each other,
-    /// in a circle, wait for ever. [`ActorRef::tell`] does not: it mutes without closing circles.
+    /// An async handler that awaits this blocks its own mailbox: actors that await capacity of each other in a
+    /// circle wait for ever. [`ActorRef::tell`] cannot deadlock: muting never closes a circle.
     pub fn send<M: Message>(&self, msg: M) -> SendFuture<A, M>
     where
         A: Receives<M>,
@@ -221,8 +227,8 @@ impl<A: Actor> ActorRef<A> {
         SendFuture::new(self.clone(), lane, envelope)
     }
 
-    /// Asks: sends a message and gets what its handler returns. `.await` it, or
-    /// [`Ask::wait`] for it; see [`Ask`] for a deadline.
+    /// Sends a message and receives the handler's reply. `.await` it, or call [`Ask::wait`]; see [`Ask`] for a
+    /// deadline.
     pub fn ask<M: Message>(&self, msg: M) -> Ask<A, M, A::Reply>
     where
         A: Receives<M>,
@@ -250,7 +256,10 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
-    /// The fast path: makes the envelope in its slot, if nothing speaks against the message.
+    /// The fast path: builds the envelope in its slot of a lane that accepts by its bound alone.
+    ///
+    /// # Errors
+    /// Message and reply port, if the lane is full, closed, missing, or has a policy to apply.
     #[inline]
     pub(crate) fn try_push<M: Message, P: ReplyPort<A::Reply>>(
         &self,
@@ -267,7 +276,7 @@ impl<A: Actor> ActorRef<A> {
         };
         if let Some(place) = lane.reserve() {
             let mark = arrival_mark(place.index());
-            // SAFETY: `write` makes the envelope; only a failing allocation keeps it from it, which ends the process.
+            // SAFETY: `write` builds the envelope; it fails only if an allocation fails, which aborts the process.
             unsafe { place.fill(mark, |slot| Envelope::write::<A, M, P>(slot, msg, reply)) };
         } else if let Some(place) = lane.reserve_in_ring() {
             let mark = arrival_mark(place.index());
@@ -301,7 +310,7 @@ impl<A: Actor> ActorRef<A> {
         })
     }
 
-    /// Puts an envelope into a lane below the lane count, or does what its policy asks of the sender.
+    /// Offers an envelope to a lane below the lane count; if the lane's policy is to wait, does what `on_full` says.
     fn deliver(
         &self,
         lane: usize,
@@ -309,7 +318,7 @@ impl<A: Actor> ActorRef<A> {
         on_full: OnFull,
     ) -> Result<(), TellError<Envelope>> {
         let core = self.cell.core();
-        // What this actor told before and waits in its outbox goes first.
+        // Earlier messages of this actor in its outbox go first.
         let is_behind_outbox = !matches!(on_full, OnFull::Block)
             && current::has_outbox()
             && current::with(|sender| outbox::has_messages_for(sender, core, lane)) == Some(true);
@@ -354,8 +363,7 @@ impl<A: Actor> ActorRef<A> {
         PendingSend::new(self.clone(), lane, envelope, true).block()
     }
 
-    /// The actor takes no further message. Its own message to itself has nobody to be given back to: it is shed
-    /// silently.
+    /// The mailbox is closed. A message of the actor to itself is shed: nobody is left to take it back.
     fn refuse_closed(&self, lane: usize, envelope: Envelope) -> Result<(), TellError<Envelope>> {
         let core = self.cell.core();
         if current::with(|sender| sender.id() == core.id()) == Some(true) {
@@ -365,7 +373,7 @@ impl<A: Actor> ActorRef<A> {
         Err(TellError::Closed(envelope))
     }
 
-    /// A timer's delivery: never waits, and nobody is there to take a refused message back.
+    /// Delivers a timer's message: never waits, and sheds a refused message.
     pub(crate) fn tell_from_timer<M: Message>(&self, msg: M)
     where
         A: Receives<M>,
@@ -392,30 +400,29 @@ impl<A: Actor> ActorRef<A> {
             .is_some_and(|relations| relations.timers.contains(&key))
     }
 
-    /// Ends the actor after the message it is handling; what is queued is shed as stopped.
+    /// Stops the actor after its current message; queued messages are shed as stopped.
     pub fn stop(&self) {
         self.cell.core().signal(cell::STOP);
     }
 
-    /// Ends the actor once everything accepted so far is handled; from here on nothing more is, also
-    /// not from the actor itself.
+    /// Stops the actor once it has handled everything accepted so far. The mailbox closes now, also for the actor
+    /// itself.
     pub fn stop_gracefully(&self) {
         self.cell.core().drain();
     }
 
-    /// Whether the actor has not ended yet.
+    /// Whether the actor has not terminated yet.
     pub fn is_alive(&self) -> bool {
         self.cell.core().end_reason().is_none()
     }
 
-    /// Blocks until the actor has ended. Not for handlers: in an actor, use
-    /// [`crate::Context::watch`].
+    /// Blocks until the actor has terminated. Do not call it in a handler: use [`crate::Context::watch`] there.
     pub fn join(&self) -> Terminated {
         let ended = self.block_until_ended(NO_DEADLINE_NS);
-        ended.expect("each actor's end is told")
+        ended.expect("every termination is announced")
     }
 
-    /// Blocks until the actor has ended or the deadline has come.
+    /// Blocks until the actor has terminated or the deadline has passed.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
         self.block_until_ended(deadline_after(Some(
             deadline.saturating_duration_since(Instant::now()),
@@ -434,13 +441,12 @@ impl<A: Actor> ActorRef<A> {
         self.cell.core().forget_watcher(watcher);
     }
 
-    /// Messages queued in all lanes. While the actor is handling a batch, what it has handled of it
-    /// is still counted.
+    /// Messages queued in all lanes. Messages that were handled in the current batch still count.
     pub fn depth(&self) -> u64 {
         self.cell.core().mailbox.depth()
     }
 
-    /// The actor's number.
+    /// The actor's id.
     pub fn id(&self) -> ActorId {
         self.cell.core().id()
     }
@@ -450,20 +456,20 @@ impl<A: Actor> ActorRef<A> {
         self.cell.core().options().name.as_deref()
     }
 
-    /// Its gauges as of now.
+    /// The current values of its counters.
     pub fn snapshot(&self) -> freeboard_meter::ActorSnapshot {
         self.cell.core().snapshot()
     }
 
-    /// A reference that does not keep the ended actor's memory.
+    /// A reference that does not keep the memory of a terminated actor.
     pub fn downgrade(&self) -> WeakActorRef<A> {
         WeakActorRef {
             cell: self.cell.downgrade(),
         }
     }
 
-    /// A reference for one message type, whatever the actor. Where the type is not clear from its use,
-    /// write `recipient::<M>()`.
+    /// A reference for one message type that hides the actor's type. If the message type cannot be inferred, write
+    /// `recipient::<M>()`.
     pub fn recipient<M: Message>(&self) -> Recipient<M>
     where
         A: Receives<M>,
@@ -478,7 +484,7 @@ pub struct WeakActorRef<A: Actor> {
 }
 
 impl<A: Actor> WeakActorRef<A> {
-    /// The reference, unless the actor has ended and nobody else holds one.
+    /// The reference, unless the actor has terminated and no other reference is left.
     pub fn upgrade(&self) -> Option<ActorRef<A>> {
         self.cell.upgrade().map(ActorRef::new)
     }

@@ -1,9 +1,9 @@
-//! All actors at a glance: their counters without their histograms, cheap enough to be read again and
-//! again beside a running system.
+//! Statistics of all actors: their counters without histograms, cheap enough for frequent reading beside a
+//! running system.
 //!
-//! A survey goes through the registry a few slots at a time, and holds a shard's lock only for these; it
-//! comes back to a shard when it has been to all others. Only who spawns or ends an actor meets it there:
-//! messages never do. It takes no reference, because the registry's own keeps a cell alive under the lock.
+//! A pass reads a few registry slots under one lock, then moves to the next shard, and returns to a shard after all
+//! others. Only spawning and terminating threads contend for that lock; messages never do. The pass takes no
+//! references, because the registry keeps the cells alive under the lock.
 //!
 //! ```text
 //!   shard 0 │ slots 0..64 │ 64..128 │ ...        read:  0:0..64, 1:0..64, ... 15:0..64, 0:64..128, ...
@@ -23,28 +23,28 @@ use crate::{
     system::System,
 };
 
-/// Slots of a shard that are read before those of the next; under one lock, at some 300 ns for an actor
-/// that is in no cache, for 20 us.
+/// Slots of a shard that are read before the next shard. At some 300 ns per uncached actor the lock is held for
+/// 20 us.
 const SLOTS: usize = 64;
 
 /// Slots read under one lock if histograms are read too, at some 2 us each.
 const SLOTS_WITH_TIMES: usize = 8;
 
-/// What to read of each actor.
+/// The parts of [`ActorStats`] to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StatsDetail {
-    /// Counters alone: some 100 to 300 ns an actor.
+    /// Counters only: some 100 to 300 ns per actor.
     #[default]
     Counters,
-    /// Also the quantiles of its times: some 2 us for an actor that has measured any.
+    /// Also the latency quantiles: some 2 us per actor that has any.
     Latencies,
 }
 
-/// One actor, as [`System::actor_stats`] read it.
+/// The statistics of one actor, from [`System::actor_stats`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ActorStats {
-    /// Which actor, for [`System::actor_detail`].
+    /// The actor's key, for [`System::actor_detail`].
     pub at: ActorKey,
     /// The name it was spawned with.
     pub name: Option<Arc<str>>,
@@ -54,30 +54,30 @@ pub struct ActorStats {
     pub state: &'static str,
     /// Messages queued in all lanes.
     pub depth: u64,
-    /// The most that all lanes hold together.
+    /// The sum of all lanes' bounds.
     pub bound: u64,
-    /// The sum of the most that each lane has held.
+    /// The sum of all lanes' high-water marks.
     pub high_water: u64,
     /// Messages accepted.
     pub accepted: u64,
     /// Messages handled.
     pub handled: u64,
-    /// Messages that were not, for whatever reason.
+    /// Messages shed, for any reason.
     pub shed: u64,
     /// Times the actor was restarted.
     pub restarts: u32,
-    /// Quantiles of its times; none unless [`StatsDetail::Latencies`] was asked for.
+    /// Latency quantiles; `None` unless [`StatsDetail::Latencies`] was requested.
     pub times: Option<ActorLatencies>,
 }
 
-/// Quantiles since the actor's start, in nanoseconds; none where nothing was measured yet.
+/// Quantiles since the actor's start, in nanoseconds; `None` where nothing was measured yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ActorLatencies {
     /// Median time in queue, of the slowest lane.
     pub queue_p50_ns: Option<u64>,
-    /// 99 % of the messages waited no longer, of the slowest lane.
+    /// 99th percentile of the time in queue, of the slowest lane.
     pub queue_p99_ns: Option<u64>,
-    /// 99 % of the messages were handled in this time.
+    /// 99th percentile of the handling time.
     pub handling_p99_ns: Option<u64>,
 }
 
@@ -93,7 +93,8 @@ pub struct ActorDetail {
     pub handling: Option<HistogramSnapshot>,
 }
 
-/// Where an actor is kept, and its number: finds it again without searching. Surveys come in this order.
+/// Identifies an actor and its registry slot, so that it is found without a search. [`System::actor_stats`] returns
+/// actors in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActorKey {
     slot: u32,
@@ -101,7 +102,7 @@ pub struct ActorKey {
     id: u64,
 }
 
-/// The order in which a survey comes by.
+/// The order of [`System::actor_stats`].
 impl Ord for ActorKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |at: &Self| (at.slot as usize / SLOTS, at.shard, at.slot, at.id);
@@ -116,7 +117,7 @@ impl PartialOrd for ActorKey {
 }
 
 impl ActorKey {
-    /// The actor's number.
+    /// The actor's id.
     #[must_use]
     pub const fn id(self) -> u64 {
         self.id
@@ -124,8 +125,8 @@ impl ActorKey {
 }
 
 impl System {
-    /// Reads the counters of all living actors. A set of true readings, not one instant frozen; an actor
-    /// that begins or ends meanwhile may be in it or not. Its cost grows with the number of actors alone.
+    /// Reads the counters of all living actors, one after the other, so the values are not of one instant. Actors
+    /// that are spawned or terminate meanwhile may be missing. The cost grows only with the number of actors.
     #[must_use]
     pub fn actor_stats(&self, what: StatsDetail) -> Vec<ActorStats> {
         let mut readings = Vec::new();
@@ -133,8 +134,8 @@ impl System {
         readings
     }
 
-    /// The same into a list whose memory is used again: that of a hundred thousand is 15 MB, and fresh
-    /// memory costs as much as reading them.
+    /// As [`System::actor_stats`], into a reused list: a hundred thousand entries take 15 MB, and fresh memory costs
+    /// as much as reading them.
     pub fn actor_stats_into(&self, what: StatsDetail, readings: &mut Vec<ActorStats>) {
         let registry = &self.inner().registry;
         let at_once = match what {
@@ -157,7 +158,7 @@ impl System {
         }
     }
 
-    /// The gauges of one actor, if it is alive: several microseconds.
+    /// The snapshot of one actor, if it is alive: several microseconds.
     #[must_use]
     pub fn actor_snapshot(&self, at: ActorKey) -> Option<ActorSnapshot> {
         self.find(at).map(|core| core.snapshot())
@@ -186,7 +187,7 @@ impl System {
             slot: at.slot,
         };
         let core = self.inner().registry.find(key)?;
-        // The slot may have another actor by now.
+        // Another actor may have the slot by now.
         (core.id().get() == at.id).then_some(core)
     }
 }

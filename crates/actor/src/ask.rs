@@ -1,4 +1,4 @@
-//! Asking: a message whose sender gets what the handler returns, through a slot of its own.
+//! Asking: a message whose reply comes back through a one-shot slot of its own.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use crate::{
     send::PendingSend,
 };
 
-/// How a message of type `M` and its reply's slot get to an actor, whichever kind of handler it has.
+/// The functions that send a message of type `M` with its reply slot to an actor.
 struct AskRoute<A: Actor, M, R> {
     push: PushFn<A, M, R>,
     envelope: fn(M, ReplySlot<R>) -> Envelope,
@@ -42,11 +42,10 @@ impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
     };
 }
 
-/// A question that has not been sent yet: `.await` it, or [`Ask::wait`] for it.
+/// An ask that is not sent yet: `.await` it, or call [`Ask::wait`].
 ///
-/// Without a deadline it waits for as long as the actor lives; if that terminates, or sheds the message,
-/// the asker is told at once. A message whose asker is gone, or whose deadline has passed, is not
-/// handled.
+/// Without a deadline it waits as long as the actor lives; if the actor terminates or sheds the message, the ask
+/// fails at once. A message whose asker is gone, or whose deadline has passed, is not handled.
 #[must_use = "nothing is asked before `.await` or `.wait()`"]
 pub struct Ask<A: Actor, M: 'static, R: 'static> {
     to: ActorRef<A>,
@@ -77,7 +76,7 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         }
     }
 
-    /// Waits no longer than this, from when it is sent.
+    /// The deadline, counted from when it is sent.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -89,13 +88,12 @@ impl<A: Actor, M: Message, R: Send + 'static> Ask<A, M, R> {
         self
     }
 
-    /// Blocks this thread until the reply is there. In a handler the worker's other actors go to another thread
-    /// meanwhile; an actor that asks one which waits for it waits until its deadline: prefer an async handler
-    /// there.
+    /// Blocks this thread until the reply arrives. While a handler blocks, another thread runs the worker's other
+    /// actors. Two actors that ask each other wait until their deadlines. Prefer an async handler.
     ///
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it. In a handler it is
-    /// [`AskError::NoThread`], at once, if no thread would be left to run others: see
+    /// [`AskError::NoThread`], at once, if no thread would be left to run other actors: see
     /// [`crate::SystemBuilder::threads_max`].
     pub fn wait(self) -> Result<R, AskError<M>> {
         let Ok(_section) = freeboard_sched::enter_blocking() else {
@@ -135,7 +133,7 @@ impl<A: Actor, M: Message, R: Send + 'static> IntoFuture for Ask<A, M, R> {
     }
 }
 
-/// Tells a waker from others while a clone of it lives, without keeping one.
+/// Identifies a waker while a clone of it lives, without a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct WakerId {
     data: usize,
@@ -151,7 +149,7 @@ impl WakerId {
     }
 }
 
-/// How far a question has come.
+/// The progress of an ask.
 enum Stage<A: Actor, M: 'static, R: 'static> {
     Unsent(M, ReplySlot<R>, &'static AskRoute<A, M, R>, usize),
     /// It waits for capacity.
@@ -167,14 +165,14 @@ pub struct AskFuture<A: Actor, M: 'static, R: 'static> {
     stage: Stage<A, M, R>,
     receiver: oneshot::Receiver<R>,
     deadline_ns: u64,
-    /// Set when it first has to wait, and again only for another waker.
+    /// Set when the ask first has to wait, and replaced for another waker.
     alarm: Option<(TimerKey, WakerId)>,
     is_blocking: bool,
-    /// The actor that polls it is noted as one that waits for the reply.
+    /// The actor that polls it is recorded as waiting for the reply.
     is_noted: bool,
 }
 
-// Nothing in it is pinned: the stages are moved out of their place.
+// Nothing in it is pinned: the stages are moved out by `replace`.
 impl<A: Actor, M, R> Unpin for AskFuture<A, M, R> {}
 
 impl<A: Actor, M, R> fmt::Debug for AskFuture<A, M, R> {
@@ -212,7 +210,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         }
         match self.receiver.poll_recv(context) {
             Poll::Ready(Some(reply)) => Poll::Ready(Ok(reply)),
-            // The actor may have seen the deadline pass a moment earlier than we did.
+            // The actor may have read an expired deadline slightly earlier.
             Poll::Ready(None) if self.is_expired() => Poll::Ready(Err(AskError::Expired)),
             Poll::Ready(None) => Poll::Ready(Err(AskError::Shed)),
             Poll::Pending => {
@@ -227,7 +225,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         match std::mem::replace(&mut self.stage, Stage::Settled) {
             Stage::Settled => return Poll::Ready(Ok(())),
             Stage::Unsent(msg, slot, route, lane) => {
-                // What this actor told before and waits in its outbox goes first.
+                // Earlier messages of this actor in its outbox go first.
                 let pushed = if current::has_outbox() {
                     Err((msg, slot))
                 } else {
@@ -258,7 +256,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         })
     }
 
-    /// Nobody waits any more: a message that found no capacity comes back.
+    /// Gives up: a message that found no capacity comes back.
     fn give_up(&mut self, why: GaveUp) -> AskError<M> {
         // SAFETY: the route made the envelope with these types.
         let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
@@ -276,7 +274,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     }
 
     fn poll_deadline(&mut self, waker: &Waker) -> Poll<Result<R, AskError<M>>> {
-        // The first time the clock is not read: an alarm whose time has come goes off at once.
+        // The clock is not read the first time: an expired alarm fires at once.
         if let Some((_, known)) = self.alarm {
             if self.is_expired() {
                 return Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed)));
@@ -292,15 +290,15 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
                 self.alarm = Some((key, WakerId::of(waker)));
                 Poll::Pending
             }
-            // Without a timer nobody would wake us at the deadline.
+            // Without a timer nothing would wake the asker at the deadline.
             Err(_) => Poll::Ready(Err(self.give_up(GaveUp::DeadlinePassed))),
         }
     }
 }
 
 impl<A: Actor, M, R> AskFuture<A, M, R> {
-    /// Notes whom the actor that polls this waits for, so that a circle of asks is found. Of several asks the one
-    /// that was polled last counts.
+    /// Records whom the polling actor waits for, so that circles of asks are detected. Of several asks, the last polled
+    /// one counts.
     fn note(&mut self) {
         let target = self.to.id();
         self.is_noted = current::with(|asker| asker.set_asking(Some(target))).is_some();

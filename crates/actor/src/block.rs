@@ -1,7 +1,7 @@
-//! Blocking a thread until something is ready or a deadline has come.
+//! Blocks a thread until a future is ready or a deadline has passed.
 //!
-//! The threads of a system end when it is dropped, and with them whoever would answer a handler that blocks. Such
-//! handlers are known to their system ([`BlockedHandlers`]), and give up then.
+//! When a system is dropped its threads stop, so nothing would answer a blocked handler. The system knows its
+//! blocked handlers ([`BlockedHandlers`]) and makes them give up.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,7 +24,7 @@ pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
 /// The waker of a blocked thread.
 struct Unparker {
     thread: Thread,
-    /// Whether it was woken; a token left in the thread by somebody else does not count.
+    /// Whether it was woken; an unpark token from elsewhere does not count.
     is_woken: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Wake for Unparker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Ordering: Release pairs with the Acquire in `until`: what the waker did is seen by the next poll.
+        // Ordering: Release pairs with the Acquire in `until`: the waker's writes are visible to the next poll.
         self.is_woken.store(true, Ordering::Release);
         self.thread.unpark();
     }
@@ -55,7 +55,7 @@ impl BlockedHandlers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The system's threads are about to end: those that block give up, and none blocks from here on.
+    /// The system's threads are about to stop: blocked handlers give up, and none blocks from here on.
     pub(crate) fn end(&self) {
         let threads = {
             let mut blocked = self.lock();
@@ -89,20 +89,20 @@ impl Blocking {
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        // Not there any more if the system has ended.
+        // Already removed if the system has ended.
         self.handlers.lock().threads.try_remove(self.slot);
     }
 }
 
-/// Why a thread does not wait any more.
+/// Why a wait gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GaveUp {
     DeadlinePassed,
-    /// The thread is in a handler, and no thread will run whoever it waits for.
+    /// The thread is in a handler, and its system has ended.
     SystemEnded,
 }
 
-/// Polls until it is ready, and blocks the thread meanwhile.
+/// Blocks the thread until `poll` is ready.
 pub(crate) fn until<T>(
     deadline_ns: u64,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,

@@ -1,31 +1,31 @@
-//! The body: what the worker keeps of an actor besides the actor and its context.
+//! The body: the worker's state of an actor, besides the actor and its context.
 //!
-//! Those two are beside the body in the cell, not in it: a held future keeps pointers to them, and
-//! must not meet a `&mut Body` on the way.
+//! Those two are beside the body in the cell, not in it: a suspended future keeps pointers to them, which a
+//! `&mut Body` must not alias.
 
 use std::{future::Future, pin::Pin};
 
 use freeboard_flow::{RestartHistory, WeightedRounds};
 
-use crate::{actor::Actor, catch_panic, cell::Core, span::HandleSpan, terminated::ExitReason};
+use crate::{actor::Actor, catch_panic, cell::Core, span::HandleSpan, termination::ExitReason};
 
 pub(crate) type HeldFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Makes the actor, for the first time and after each failure.
+/// Creates the actor, first at its start and again after each failure.
 pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     New,
     Active,
-    /// Waits for its back-off and for its children to end.
+    /// Waits for its back-off and for its children to terminate.
     Restarting,
     Stopping(ExitReason),
-    /// It has terminated, and sends what is left in its outbox.
+    /// It has terminated and still sends the messages in its outbox.
     Delivering,
 }
 
-/// What is seldom needed, off the idle actor's cell.
+/// State that few actors need, outside the cell.
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) restarts: Option<RestartHistory>,
@@ -51,7 +51,7 @@ impl Handling {
         }
     }
 
-    /// Something that passed the lanes by.
+    /// A notice, which uses no lane.
     pub(crate) fn notice(type_name: fn() -> &'static str) -> Self {
         Self {
             type_name,
@@ -76,11 +76,11 @@ pub(crate) struct Body<A: Actor> {
     pub(crate) is_draining: bool,
     pub(crate) has_notices: bool,
     pub(crate) has_waiters: bool,
-    /// `started` was called and returned: `stopped` is owed.
+    /// `started` was called and returned, so `stopped` must be called.
     pub(crate) has_started: bool,
     /// The back-off of a restart is not over.
     pub(crate) is_backing_off: bool,
-    /// The shutdown's deadline has passed: the outbox is not sent any more.
+    /// The shutdown's deadline has passed: the outbox is no longer sent.
     pub(crate) abandons_outbox: bool,
 }
 
@@ -110,11 +110,11 @@ impl<A: Actor> Body<A> {
         matches!(self.life, Life::Stopping(_) | Life::Delivering)
     }
 
-    /// Lets senders see the capacity that was made, and those who wait for it come in.
+    /// Publishes the freed capacity and grants it to waiting senders.
     pub(crate) fn publish(&mut self, core: &Core) {
         for lane in 0..core.mailbox.lane_count() {
             let lane = core.mailbox.lane(lane);
-            // SAFETY: whoever has the body runs the actor.
+            // SAFETY: the owner of the body runs the actor.
             let depth = unsafe { lane.publish() };
             lane.gauges.high_water.raise(depth);
         }
@@ -123,7 +123,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Drops the future at its present await; a panic of its drop is swallowed.
+    /// Drops the future at its current await; a panic of its drop is caught.
     pub(crate) fn drop_held(&mut self) {
         catch_panic::drop(self.held.take());
         self.held_span = HandleSpan::none();

@@ -59,14 +59,13 @@ impl SystemBuilder {
         self
     }
 
-    /// Messages an actor handles before others have their turn; default 64.
+    /// Messages that an actor handles before other actors run; default 64.
     pub fn budget_messages(mut self, messages: u32) -> Self {
         self.settings.budget.messages = messages;
         self
     }
 
-    /// Time an actor runs before others have their turn, if its messages do not last longer;
-    /// default 500 us.
+    /// Time that an actor runs before other actors run, unless one message takes longer; default 500 us.
     pub fn budget_time(mut self, time: Duration) -> Self {
         self.settings.budget = BudgetLimits {
             time_ns: saturating_ns(time),
@@ -75,48 +74,48 @@ impl SystemBuilder {
         self
     }
 
-    /// How long an idle worker looks for work before it sleeps; default 30 us.
+    /// How long an idle worker searches for work before it sleeps; default 30 us.
     pub fn spin(mut self, time: Duration) -> Self {
         self.settings.spin_ns = saturating_ns(time);
         self
     }
 
-    /// The most worker threads. Each call that blocks a worker needs one beyond the workers. When all are in use,
-    /// [`Ask::wait`](crate::Ask::wait) and [`ActorRef::tell_blocking`](crate::ActorRef::tell_blocking) fail in
-    /// handlers, so that a thread is left to run whoever would answer. Other blocking calls (a socket, a lock)
-    /// cannot be refused: while all threads are blocked in them, each second an error event names the actors that
-    /// hold them, and [`System::scheduler_snapshot`] shows them.
+    /// The maximum number of worker threads. Each call that blocks a worker needs one thread beyond the workers. When
+    /// all are in use, [`Ask::wait`](crate::Ask::wait) and
+    /// [`ActorRef::tell_blocking`](crate::ActorRef::tell_blocking) fail in handlers, so that a thread is left to run
+    /// the actors that would answer. Other blocking calls (a socket, a lock) cannot be refused: while all threads are
+    /// blocked in them, an error event per second names the blocking actors, and [`System::scheduler_snapshot`]
+    /// lists them.
     ///
-    /// Default: 10,000, or what memory and the system's limits allow. Each doubling of their number beyond twice the
-    /// workers is a `tracing` warning.
+    /// Default: 10,000, or fewer if memory or the operating system's limits require it. Each doubling of the number
+    /// of threads beyond twice the workers logs a `tracing` warning.
     pub fn threads_max(mut self, threads: usize) -> Self {
         self.settings.threads_max = Some(threads);
         self
     }
 
-    /// Stack size of the worker threads, in bytes; default: the standard library's, 2 MiB. The system takes memory
-    /// only for what was used of it.
+    /// Stack size of the worker threads, in bytes; default: the standard library's, 2 MiB. Only the used part takes
+    /// memory.
     pub fn thread_stack(mut self, bytes: usize) -> Self {
         self.settings.stack_bytes = Some(bytes);
         self
     }
 
-    /// Runs of a handler longer than this are reported: as a `tracing` event, to
-    /// [`SystemBuilder::on_long_run`] and in [`System::snapshot`], at most five a minute; default
-    /// 100 ms.
+    /// Handler runs longer than this are reported as a `tracing` event, to [`SystemBuilder::on_long_run`] and in
+    /// [`System::snapshot`], at most five per minute; default 100 ms.
     pub fn long_run(mut self, time: Duration) -> Self {
         self.settings.long_run_ns = saturating_ns(time);
         self
     }
 
-    /// Whether the report of a long run has the call stack of its thread, innermost call first. Off by
-    /// default; needs the feature `stacks`, and Linux on x86-64 or AArch64 with glibc 2.35 or later.
-    /// Elsewhere reports come without a stack.
+    /// Whether the report of a long run contains the call stack of its thread, innermost call first. Off by
+    /// default. It needs the feature `stacks` and Linux on x86-64 or AArch64 with glibc 2.35 or later;
+    /// elsewhere reports have no stack.
     ///
-    /// The stuck thread is sent SIGURG, which programs ignore by default; a handler that was installed
-    /// before the first report is still called, and one installed later must call ours. A blocking
-    /// call that the kernel does not restart (`nanosleep`, `poll`, `epoll_wait`) returns EINTR in it,
-    /// over which the standard library goes on; foreign code called from handlers must do so too.
+    /// The stuck thread receives SIGURG, which programs ignore by default. A signal handler that was installed
+    /// before the first report is still called; one installed later must call ours. A blocking call that the
+    /// kernel does not restart (`nanosleep`, `poll`, `epoll_wait`) returns EINTR in that thread. The standard
+    /// library retries such calls; foreign code called from handlers must do so, too.
     /// Names and lines need symbols and debug information (`debug = "line-tables-only"` is enough).
     /// Assembly with wrong unwind tables can crash the trace, as it would crash a profiler.
     pub fn stacks_of_long_runs(mut self, has_stacks: bool) -> Self {
@@ -124,7 +123,7 @@ impl SystemBuilder {
         self
     }
 
-    /// Shown every long run that is reported, on a thread of the scheduler's, so it should be quick.
+    /// Observes every reported long run. It is called on a scheduler thread, so it must be quick.
     pub fn on_long_run(
         mut self,
         observer: impl Fn(&LongRunSnapshot) + Send + Sync + 'static,
@@ -133,15 +132,15 @@ impl SystemBuilder {
         self
     }
 
-    /// Shown every time that workers were found asleep while there was work, as
-    /// [`SystemBuilder::on_long_run`]. None is expected: it would be a fault of this runtime.
+    /// Observes every time that workers were found asleep while there was work; called as
+    /// [`SystemBuilder::on_long_run`]. None is expected: it would be a defect of this runtime.
     pub fn on_collapse(mut self, observer: impl Fn(&Collapse) + Send + Sync + 'static) -> Self {
         self.observers.on_collapse = Some(Box::new(observer));
         self
     }
 
-    /// What makes actors ready besides messages, such as the poller of `freeboard-net`: idle workers wait
-    /// in it.
+    /// The driver that makes actors ready besides messages, such as the poller of `freeboard-net`. Idle workers
+    /// wait in it.
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
         self.settings.driver = Some(driver);
         self
@@ -154,20 +153,20 @@ impl SystemBuilder {
         self
     }
 
-    /// Shown every message that no handler will see. It runs on whatever thread sheds the message,
-    /// so it should be quick.
+    /// Observes every message that no handler receives. It runs on the thread that sheds the message, so it must
+    /// be quick.
     pub fn on_dead_letter(mut self, observer: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.on_dead_letter = Some(Box::new(observer));
         self
     }
 
-    /// Shown every panic of an actor, before its supervisor decides.
+    /// Observes every panic of an actor, before its supervision decides.
     pub fn on_failure(mut self, observer: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Box::new(observer));
         self
     }
 
-    /// Attaches a tokio runtime. Without this, the one that the system is built in, if any.
+    /// Attaches a tokio runtime. Default: the runtime that the system is built in, if any.
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.runtime = Some(runtime);

@@ -1,4 +1,4 @@
-//! The cell: everything that one actor is, in one allocation.
+//! The cell: one actor in one allocation.
 //!
 //! ```text
 //!   Cell<A>
@@ -10,17 +10,17 @@
 //!   │   state       who may run it, and its signals            senders, worker
 //!   │   mailbox     lanes; the first one begins here           senders | worker
 //!   │   waiters, relations, gauges                             under their locks
-//!   │   outbox      what this actor told full lanes            worker
+//!   │   outbox      messages to full lanes                     worker
 //!   │ Body<A>       future, factory, life                      worker
 //!   └ context, actor                                           handlers, lent by the worker
 //! ```
 //!
-//! "Worker" is the one that moved the state word to running: it alone touches those fields. The
-//! registry holds each living cell, so run queues may hold bare pointers to it; the last thing that
-//! the worker does with an actor that ends is to take it from the registry.
+//! "Worker" is the thread that moved the state word to running: it alone accesses those fields. The
+//! registry holds each living cell, so run queues may hold bare pointers to it. The worker removes a
+//! terminated actor from the registry as its last step.
 //!
-//! References and tasks are copies of `own`, the pointer that the allocation gave: it may reach the whole
-//! cell, which a pointer made from a `&Core` may not.
+//! References and tasks are copies of `own`, the pointer from the allocation. It has provenance over the whole
+//! cell; a pointer made from a `&Core` has not.
 
 use std::{cell::UnsafeCell, ptr::NonNull};
 
@@ -84,10 +84,10 @@ impl<A: Actor> Cell<A> {
         unsafe { task.header().cast::<Self>().as_ref() }
     }
 
-    /// Moves a cell to where it will stay, and lets it know its place.
+    /// Moves a cell to its final address and stores that address in it.
     ///
     /// # Safety
-    /// The place is large enough, aligned and nobody else's.
+    /// The memory is large enough, aligned and unused.
     pub(crate) unsafe fn settle_in(mut self, place: NonNull<Self>) -> NonNull<Head> {
         self.core.set_own(place.cast());
         // SAFETY: the caller's promise.
@@ -95,10 +95,10 @@ impl<A: Actor> Cell<A> {
         place.cast()
     }
 
-    /// Drops all but the head, the held future first: it borrows the actor and the context.
+    /// Drops all but the head. The suspended future goes first: it borrows the actor and the context.
     ///
     /// # Safety
-    /// The head is that of a `Cell<A>`, and nobody refers to its contents any more.
+    /// The head belongs to a `Cell<A>`, and no reference to its contents is left.
     pub(crate) unsafe fn drop_contents(head: NonNull<Head>) {
         let cell = head.cast::<Self>().as_ptr();
         // SAFETY: the caller's promise; each field is dropped once, and the head not at all.
@@ -111,12 +111,12 @@ impl<A: Actor> Cell<A> {
         }
     }
 
-    /// Whoever runs the actor may use it.
+    /// Only the thread that runs the actor may use it.
     pub(crate) fn body(&self) -> *mut Body<A> {
         self.body.get()
     }
 
-    /// As [`Cell::body`], while no handler and no held future borrows it.
+    /// As [`Cell::body`], while no handler and no suspended future borrows it.
     #[inline]
     pub(crate) fn context(&self) -> *mut Context<A> {
         self.context.get()
@@ -133,7 +133,7 @@ impl<A: Actor> Cell<A> {
     /// The caller runs the actor, and nothing borrows it.
     ///
     /// # Panics
-    /// If there is no actor: it is made before the first message and again after each failure.
+    /// If there is no actor: it is created before the first message and again after each failure.
     #[inline]
     pub(crate) unsafe fn actor_pointer(&self) -> *mut () {
         // SAFETY: the caller's promise.
@@ -148,7 +148,7 @@ impl<A: Actor> Cell<A> {
     }
 }
 
-/// The core of a cell, whatever its actor type, follows the head: [`Core::of_head`] builds on it.
+/// In every cell the core follows the head: [`Core::of_head`] relies on it.
 struct CoreFollowsHead<A>(std::marker::PhantomData<A>);
 
 impl<A: Actor> CoreFollowsHead<A> {

@@ -1,9 +1,8 @@
-//! Counted references to cells: what `Arc` is, for memory from the pool.
+//! Counted references to cells: an `Arc` whose memory comes from the pool.
 //!
-//! Actors are spawned on one thread and end on another, a million a second; the system allocator
-//! answers that with a contended lock. `Arc` cannot take its memory from elsewhere, so the counts
-//! are in the cell. One reference type serves all actor types: it is a thin pointer, and the cell
-//! knows how to drop itself.
+//! Actors are spawned on one thread and freed on another, up to a million per second; the system allocator
+//! would contend on a lock. `Arc` cannot use other memory, so the counts are in the cell. One reference
+//! type serves all actor types: it is a thin pointer, and the cell holds its own drop functions.
 //!
 //! The protocol is that of the standard library's `Arc`: `strong` counts references; all of them
 //! together hold one of `weak`, which keeps the memory. The last strong one drops the contents, the
@@ -54,7 +53,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// One strong reference, which is about to be made.
+    /// The counts for one strong reference, which the caller creates.
     pub(crate) fn new<A: Actor>() -> Self {
         Self {
             strong: AtomicU32::new(1),
@@ -95,11 +94,11 @@ unsafe impl Send for CoreRef {}
 unsafe impl Sync for CoreRef {}
 
 impl CoreRef {
-    /// One more reference to a cell that somebody holds.
+    /// One more reference to a cell that is referenced already.
     #[inline]
     pub(crate) fn of(core: &Core) -> Self {
         let head = core.own();
-        // SAFETY: somebody holds the cell, and with it the head.
+        // SAFETY: another reference holds the cell, and with it the head.
         let counts = unsafe { &head.as_ref().counts };
         // Ordering: Relaxed: a new reference is made from one that exists.
         if counts.strong.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
@@ -113,7 +112,7 @@ impl CoreRef {
         unsafe { &self.0.as_ref().counts }
     }
 
-    /// Ends an actor that no worker will run any more.
+    /// Terminates an actor that no worker will run again.
     ///
     /// # Safety
     /// As [`life::abandon`].
@@ -126,13 +125,13 @@ impl CoreRef {
         ManuallyDrop::new(self).0
     }
 
-    /// A waker that signals the actor to poll its future. It owns no reference: clones of it do.
+    /// A waker that signals the actor to poll its future. It owns no reference; its clones do.
     ///
     /// # Safety
-    /// Somebody holds a strong reference to the cell for as long as the waker is used.
+    /// A strong reference to the cell exists for as long as the waker is used.
     pub(crate) unsafe fn borrowed_waker(core: &Core) -> ManuallyDrop<Waker> {
         let raw = RawWaker::new(core.own().as_ptr().cast(), &WAKER);
-        // SAFETY: the table below keeps the contract; what a waker owns is never given up, as it is not dropped.
+        // SAFETY: the table below keeps the contract; this waker is never dropped, so it releases no reference.
         ManuallyDrop::new(unsafe { Waker::from_raw(raw) })
     }
 }
@@ -200,7 +199,8 @@ static WAKER: RawWakerVTable = RawWakerVTable::new(
     },
     |core| {
         // SAFETY: as above; this gives it up.
-        drop(ManuallyDrop::into_inner(unsafe { borrowed(core) }).signalled());
+        let owner = ManuallyDrop::into_inner(unsafe { borrowed(core) });
+        owner.signal(cell::WAKE);
     },
     |core| {
         // SAFETY: as above.
@@ -221,13 +221,6 @@ unsafe fn borrowed(core: *const ()) -> ManuallyDrop<CoreRef> {
     }))
 }
 
-impl CoreRef {
-    fn signalled(self) -> Self {
-        self.signal(cell::WAKE);
-        self
-    }
-}
-
 /// A strong reference to a cell of a known actor type.
 pub(crate) struct CellRef<A: Actor> {
     core: CoreRef,
@@ -235,7 +228,7 @@ pub(crate) struct CellRef<A: Actor> {
 }
 
 impl<A: Actor> CellRef<A> {
-    /// Moves a cell to where it will stay.
+    /// Moves a cell to its final address.
     pub(crate) fn new(cell: Cell<A>) -> Self {
         let disposal = &DisposalOf::<A>::DISPOSAL;
         let place = match disposal.kind.and_then(memory::take) {
@@ -246,7 +239,7 @@ impl<A: Actor> CellRef<A> {
                 NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(disposal.layout))
             }
         };
-        // SAFETY: the place is large enough, aligned and nobody else's.
+        // SAFETY: the memory is large enough, aligned and unused.
         let head = unsafe { cell.settle_in(place) };
         Self {
             core: CoreRef(head),
@@ -254,7 +247,7 @@ impl<A: Actor> CellRef<A> {
         }
     }
 
-    /// One more reference to a cell that somebody holds.
+    /// One more reference to a cell that is referenced already.
     #[inline]
     pub(crate) fn of(cell: &Cell<A>) -> Self {
         Self {
@@ -322,7 +315,7 @@ impl<A: Actor> WeakCell<A> {
         unsafe { &self.core.as_ref().counts }
     }
 
-    /// A strong reference, unless the last one is gone.
+    /// A strong reference, unless the last one was dropped.
     pub(crate) fn upgrade(&self) -> Option<CellRef<A>> {
         // Ordering: Acquire on success: as if made from an existing reference.
         self.counts()

@@ -1,8 +1,8 @@
-//! Finds circles of asks: actors of which each waits for the reply of the next one, so that none ever gets it.
+//! Detects circles of asks: actors that each wait for the reply of the next one, so that none receives it.
 //!
-//! An actor notes whom it asks ([`crate::cell::Core::asking`]). Once a second the monitor's thread reads some thousand
-//! actors in turn; after each round over all of them it follows the notes. A circle that was there one round
-//! before, with no message handled by any of its actors since, is logged once.
+//! An actor stores whom it asks ([`crate::cell::Core::asking`]). Once a second the monitor's thread reads some thousand
+//! actors in turn; after each round over all of them it follows the stored ids. A circle that already existed one
+//! round before, while none of its actors handled a message since, is logged once.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,32 +11,32 @@ use std::{
 };
 
 use crate::{
+    actor::ActorId,
     cell::Core,
-    id::ActorId,
     registry::{Registry, SHARDS},
 };
 
-/// Slots that one look reads in each shard.
-const SLOTS_PER_LOOK: usize = 1_024;
+/// Slots that one step reads in each shard.
+const SLOTS_PER_STEP: usize = 1_024;
 
 /// An actor that waits for a reply.
 struct Asker {
     asked: ActorId,
     type_name: &'static str,
     name: Option<Arc<str>>,
-    /// Messages that it has handled.
+    /// Messages handled so far.
     handled: u64,
 }
 
-/// The actors of a circle, the one with the lowest number first.
+/// The actors of a circle, the lowest id first.
 type Circle = Vec<ActorId>;
 
 #[derive(Default)]
 struct Round {
-    /// The first slot that the next look reads.
+    /// The first slot of the next step.
     next_slot: usize,
     askers: HashMap<ActorId, Asker>,
-    /// Circles of the round before, and what their actors had handled.
+    /// Circles of the previous round, and the number of messages that their actors had handled.
     seen: HashMap<Circle, u64>,
     reported: HashSet<Circle>,
 }
@@ -54,10 +54,10 @@ impl CircleSearch {
         }
     }
 
-    /// One look; the texts of circles that were found in it.
-    pub(crate) fn look(&self) -> Vec<String> {
+    /// One step of the search; returns the texts of newly found circles.
+    pub(crate) fn step(&self) -> Vec<String> {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = round.next_slot..round.next_slot + SLOTS_PER_LOOK;
+        let slots = round.next_slot..round.next_slot + SLOTS_PER_STEP;
         let mut is_more = false;
         for shard in 0..SHARDS {
             let note = |core: &Core| round.note(core);
@@ -99,7 +99,7 @@ impl Round {
                     None => break,
                 }
             }
-            // Back on this very path: the circle is its end.
+            // The path leads back to itself: the circle is its tail.
             if let Some(begin) = path.iter().position(|id| *id == at)
                 && askers.contains_key(&at)
             {

@@ -1,4 +1,4 @@
-//! The context: what an actor can do while it handles a message.
+//! The context: the operations of an actor while it handles a message.
 
 use std::{future::Future, io, ptr::NonNull, time::Duration};
 
@@ -7,46 +7,45 @@ use freeboard_queue::Barrier;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, Message},
+    actor::{Actor, ActorId, Message},
     actor_ref::ActorRef,
     body::HeldFuture,
     cell::{self, Cell},
     cell_ref::{CellRef, CoreRef},
     envelope::Envelope,
     error::TellError,
-    id::ActorId,
     options::SpawnOptions,
     outbox,
     receives::Receives,
     relations::Watcher,
     reply::NoReply,
     system::System,
-    terminated::Terminated,
+    termination::Terminated,
 };
 
-/// How an actor asked to end.
+/// An actor's request to stop itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopRequest {
     Now,
     Drained,
 }
 
-/// Whether a timer goes on after it has fired.
+/// Whether a timer repeats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeats {
     No,
     Yes,
 }
 
-/// An actor's way to itself and its system, given to each of its handlers and hooks.
+/// An actor's access to itself and its system, passed to each handler and hook.
 pub struct Context<A: Actor> {
     /// Set by the first run, before any user code sees the context.
     cell: Option<NonNull<Cell<A>>>,
     pub(crate) held: Option<HeldFuture>,
     pub(crate) stop: Option<StopRequest>,
-    /// Lanes whose messages are not handled for now, a bit each.
+    /// Paused lanes, one bit each.
     pub(crate) paused_lanes: u8,
-    /// The actor has accepted messages that it has not passed on: it is not drained yet.
+    /// The actor has unfinished work: it is not drained yet.
     pub(crate) keeps_back: bool,
 }
 
@@ -87,7 +86,7 @@ impl<A: Actor> Context<A> {
         unsafe { cell.as_ref() }
     }
 
-    /// The async handler's future, which the run loop adopts.
+    /// Stores the async handler's future, which the run takes over.
     pub(crate) fn hold(&mut self, future: impl Future<Output = ()> + Send) {
         let future: std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(future);
         // SAFETY: only the lifetime differs. What the future borrows is in the cell that holds it,
@@ -105,7 +104,7 @@ impl<A: Actor> Context<A> {
         self.held.is_some() || self.stop.is_some()
     }
 
-    /// Forgets what a failed handler asked for; the future is the caller's to drop.
+    /// Clears the requests of a failed handler; the caller drops the future.
     pub(crate) fn clear_requests(&mut self) -> Option<HeldFuture> {
         self.stop = None;
         self.keeps_back = false;
@@ -120,7 +119,7 @@ impl<A: Actor> Context<A> {
         ActorRef::new(CellRef::of(self.cell()))
     }
 
-    /// This actor's number.
+    /// This actor's id.
     pub fn id(&self) -> ActorId {
         self.cell().core().id()
     }
@@ -130,23 +129,22 @@ impl<A: Actor> Context<A> {
         System::within(self.cell().core().system.clone())
     }
 
-    /// Calls `block`, which may block the thread for long (a file, a lock, a library without an
-    /// asynchronous face). The worker's place and its queue go to a spare thread at once; without this
-    /// the monitor finds out by itself, within some three milliseconds. The actor handles nothing
-    /// else meanwhile.
+    /// Calls `block`, which may block the thread for long (a file, a lock, a library without an asynchronous
+    /// interface). A spare thread takes over the worker and its queue at once; without this call the monitor
+    /// detects the block within some three milliseconds. The actor handles nothing else meanwhile.
     pub fn blocking<R>(&mut self, block: impl FnOnce() -> R) -> R {
         self.cell().core().system.scheduler.blocking(block)
     }
 
-    /// The number of the worker that runs this handler; `None` on a thread that is none.
+    /// The index of the worker that runs this handler; `None` on other threads.
     pub fn worker_index(&self) -> Option<usize> {
         self.cell().core().system.scheduler.current_worker()
     }
 
-    /// Messages queued for this actor in all lanes, without the present one.
+    /// Messages queued for this actor in all lanes, without the current one.
     pub fn depth(&mut self) -> u64 {
         let mailbox = &self.cell().core().mailbox;
-        // SAFETY: whoever has the context exclusively runs the actor.
+        // SAFETY: the exclusive borrower of the context runs the actor.
         mailbox.lanes().map(|lane| unsafe { lane.publish() }).sum()
     }
 
@@ -156,12 +154,12 @@ impl<A: Actor> Context<A> {
             .map_or(0, |_| self.cell().core().mailbox.lane_count())
     }
 
-    /// Handles no messages of this lane until [`Context::resume_lane`]; other lanes go on. Senders see the lane as
-    /// full at once: they wait, are muted, or are shed as its policy says. What is queued stays queued, and the
-    /// actor is not drained before it is handled. A message whose sender passed the check just before may still
-    /// arrive. A restart resumes all lanes.
+    /// Handles no messages of this lane until [`Context::resume_lane`]; other lanes continue. Senders find the lane
+    /// full at once and wait, are muted, or are shed, by its policy. Queued messages stay queued, and the actor is
+    /// not drained before they are handled. A message whose sender has just passed the check may still arrive. A
+    /// restart resumes all lanes.
     ///
-    /// For an actor that writes to something slow, as Pony's `apply_pressure`.
+    /// For actors that write to a slow device or peer, like Pony's `apply_pressure`.
     ///
     /// # Panics
     /// If the mailbox has no such lane.
@@ -171,7 +169,7 @@ impl<A: Actor> Context<A> {
         self.cell().core().mailbox.lane(lane).raise(Barrier::Pause);
     }
 
-    /// Handles messages of this lane again. Nothing happens if it was not paused.
+    /// Handles messages of this lane again. Does nothing if it was not paused.
     ///
     /// # Panics
     /// If the mailbox has no such lane.
@@ -180,7 +178,7 @@ impl<A: Actor> Context<A> {
         if self.paused_lanes & 1 << lane != 0 {
             self.paused_lanes &= !(1 << lane);
             self.cell().core().mailbox.lane(lane).lower(Barrier::Pause);
-            // Senders that wait are let in after this run, also if nothing was queued.
+            // Waiting senders are granted capacity after this run, also if nothing was queued.
             let core = self.cell().core();
             core.signal(cell::WAITERS);
         }
@@ -191,24 +189,23 @@ impl<A: Actor> Context<A> {
         lane < MAX_LANES && self.paused_lanes & 1 << lane != 0
     }
 
-    /// Whether the actor has something left to do although its mailbox is empty, such as bytes that a socket has not
-    /// taken yet. While it has, a graceful stop and a shutdown wait for it. A restart forgets it.
+    /// Sets whether the actor has work left although its mailbox is empty, such as bytes that a socket has not
+    /// accepted yet. A graceful stop and a shutdown wait until it is `false` again. A restart resets it.
     pub fn set_unfinished(&mut self, is_unfinished: bool) {
         self.keeps_back = is_unfinished;
     }
 
-    /// Sends all items to `to`, in order, from when the present handler has returned, or awaits. The actor is muted until
-    /// the iterator is exhausted: it handles no messages, but for an actor on which others wait in a circle. Items are
-    /// pulled when the lane has capacity, so memory stays bounded however many there are. They come after what the
-    /// actor told that lane before. On a lane whose policy is not to wait, items are told at once, and the policy
-    /// sheds.
+    /// Sends all items to `to`, in order. Sending begins when the current handler returns or awaits. The actor is muted
+    /// until the iterator is exhausted: it handles no messages, unless muting would close a circle. Items are pulled
+    /// when the lane has capacity, so memory stays bounded. They follow earlier messages of this actor to that lane.
+    /// On a lane whose policy is not to wait, items are sent at once, and the policy sheds.
     ///
-    /// The iterator runs on a worker. If it panics, the actor has failed as by a panic of its handler. When the actor
-    /// stops, fails or is restarted, items that were not pulled are not sent: to send all of them before it ends, use
-    /// [`Context::stop_gracefully`]. When the receiver ends, the iterator is dropped.
+    /// The iterator runs on a worker. Its panic fails the actor like a panic of a handler. When the actor stops, fails
+    /// or restarts, the remaining items are not sent: to send all of them first, use [`Context::stop_gracefully`]. When
+    /// the receiver terminates, the iterator is dropped.
     ///
     /// # Errors
-    /// [`TellError::OutboxFull`] with the iterator: an iterator counts as one message of the outbox.
+    /// [`TellError::OutboxFull`] with the iterator, which counts as one message of the outbox.
     pub fn send_all<B, M, I>(
         &mut self,
         to: &ActorRef<B>,
@@ -254,25 +251,24 @@ impl<A: Actor> Context<A> {
         Ok(())
     }
 
-    /// Ends the actor after the present message; what is queued is shed as stopped. What it has told is delivered.
+    /// Stops the actor after the current message; queued messages are shed as stopped. Its outbox is delivered.
     pub fn stop(&mut self) {
         self.stop = Some(StopRequest::Now);
     }
 
-    /// Ends the actor once everything queued now is handled; nothing more is accepted, also not from
-    /// the actor itself.
+    /// Stops the actor once all queued messages are handled. The mailbox closes now, also for the actor itself.
     pub fn stop_gracefully(&mut self) {
         self.stop.get_or_insert(StopRequest::Drained);
     }
 
-    /// Spawns a child: it ends before this actor does.
+    /// Spawns a child, which terminates before this actor.
     pub fn spawn<C: Actor>(&self, actor: C) -> ActorRef<C> {
         let core = self.cell().core();
         let parent = CoreRef::of(core);
         core.system.spawn(None, Some(parent), Some(actor), None)
     }
 
-    /// Spawns a child with options and a factory, which also makes it anew when it is restarted.
+    /// Spawns a child with options and a factory, which runs again for each restart.
     ///
     /// # Errors
     /// [`crate::SpawnError`] for options out of range, or a name that is taken.
@@ -300,8 +296,8 @@ impl<A: Actor> Context<A> {
         system.spawn_with(options, Some(parent), Some(actor), None)
     }
 
-    /// This actor gets one [`Terminated`] when `other` has ended; at once if it has already. It does not
-    /// pass through the mailbox's bounds.
+    /// Sends this actor one [`Terminated`] when `other` has terminated; at once if it already has. It bypasses the
+    /// mailbox and its bounds.
     pub fn watch<B: Actor>(&self, other: &ActorRef<B>)
     where
         A: Receives<Terminated>,
@@ -316,13 +312,12 @@ impl<A: Actor> Context<A> {
         other.on_end(Watcher::Actor(self.id()), Box::new(notify));
     }
 
-    /// Takes back every [`Context::watch`] of `other` that has not been answered yet.
+    /// Cancels every [`Context::watch`] of `other` that is still pending.
     pub fn unwatch<B: Actor>(&self, other: &ActorRef<B>) {
         other.forget_watcher(Watcher::Actor(self.id()));
     }
 
-    /// Sends itself `msg` after `delay`. It is delivered as a tell that never waits: a full lane
-    /// sheds it. Ends with the actor.
+    /// Sends itself `msg` after `delay`, without waiting: a full lane sheds it. The timer ends with the actor.
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
@@ -339,8 +334,8 @@ impl<A: Actor> Context<A> {
         })
     }
 
-    /// Sends itself a clone of `msg` every `period`, first after one; otherwise as
-    /// [`Context::send_after`]. A period of zero is taken as one nanosecond.
+    /// Sends itself a clone of `msg` every `period`, first after one period; otherwise as
+    /// [`Context::send_after`]. A period of zero counts as one nanosecond.
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
@@ -362,11 +357,11 @@ impl<A: Actor> Context<A> {
     ) -> io::Result<TimerKey> {
         let core = self.cell().core();
         let weak = self.actor_ref().downgrade();
-        // Locked until the key is kept, so that a timer that fires at once finds it there.
+        // Locked until the key is stored, so that a timer that fires at once finds it.
         let mut relations = core.lock_relations();
         let set = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
-            // Before its message is there: who cancels it then is too late, and is told so.
+            // Before its message is sent: a later cancel returns `false`.
             let is_wanted = match repeats {
                 Repeats::No => to.forget_timer(key),
                 Repeats::Yes => to.has_timer(key),
@@ -386,9 +381,9 @@ impl<A: Actor> Context<A> {
         }
     }
 
-    /// Calls `action` on this actor, past the mailbox, each time the returned function is called, from
-    /// any thread; does nothing once the actor has ended. It is for notices that the caller bounds, such
-    /// as that a socket is ready: they wait in no lane.
+    /// Returns a function that makes this actor run `action`, from any thread. It bypasses the mailbox and does
+    /// nothing once the actor has terminated. For notices whose number the caller bounds, such as the readiness
+    /// of a socket.
     pub fn waker_fn(&self, action: fn(&mut A, &mut Self)) -> impl Fn() + Send + Sync + 'static {
         let weak = CellRef::of(self.cell()).downgrade();
         move || {
@@ -398,7 +393,7 @@ impl<A: Actor> Context<A> {
         }
     }
 
-    /// Calls `action` on this actor, past the mailbox, after `delay`. Ends with the actor.
+    /// Runs `action` on this actor after `delay`, bypassing the mailbox. The timer ends with the actor.
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
@@ -413,13 +408,13 @@ impl<A: Actor> Context<A> {
         })
     }
 
-    /// A message that this actor accepted, and sheds.
+    /// Records a dead letter for a message that this actor accepted and sheds.
     pub(crate) fn note_dead_letter(&self, message_type: &'static str, reason: ShedReason) {
         let core = self.cell().core();
         core.system.dead_letters.note(core, message_type, reason);
     }
 
-    /// Drops a timer. `true` if it will send nothing more; `false` if it has fired for the last time.
+    /// Cancels a timer. `true` if it will send nothing more; `false` if it has already fired for the last time.
     pub fn cancel(&self, timer: TimerKey) -> bool {
         let core = self.cell().core();
         let is_set = core
@@ -427,23 +422,23 @@ impl<A: Actor> Context<A> {
             .as_mut()
             .is_some_and(|relations| relations.timers.remove(&timer));
         if is_set {
-            // A call of it that has begun finds its key gone, and sends nothing.
+            // A running callback finds its key removed, and sends nothing.
             core.system.timers.cancel(timer);
         }
         is_set
     }
 
-    /// Takes the first queued message of type `M` that `matches` out of the mailbox, wherever it is;
-    /// `None` if none is queued now. This is a selective receive: its cost grows with the depth, and
-    /// an actor that does it per message collapses behind a long mailbox. To wait for a reply, ask.
-    /// `matches` must look at the message alone: it may be called under the lane's lock.
+    /// Removes the first queued message of type `M` that `matches` from the mailbox; `None` if none is queued now.
+    /// This is a selective receive: its cost grows with the depth, and an actor that does it per message collapses
+    /// behind a long mailbox. To wait for a reply, ask. `matches` must depend on the message alone: it may be
+    /// called under the lane's lock.
     pub fn receive_matching<M: Message>(
         &mut self,
         mut matches: impl FnMut(&M) -> bool,
     ) -> Option<M> {
         let mailbox = &self.cell().core().mailbox;
         let is_match = |envelope: &Envelope| envelope.message_ref::<M>().is_some_and(&mut matches);
-        // SAFETY: whoever has the context exclusively runs the actor.
+        // SAFETY: the exclusive borrower of the context runs the actor.
         let (lane, envelope) = unsafe { mailbox.take_first(is_match) }?;
         mailbox.lane(lane).gauges.handled.bump(1);
         envelope.into_message().downcast::<M>().ok().map(|it| *it)

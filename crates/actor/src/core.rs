@@ -1,4 +1,4 @@
-//! The core of a cell: what is the same for every actor type, and what others do with it.
+//! The core of a cell: the part that does not depend on the actor's type.
 
 use std::{
     cell::UnsafeCell,
@@ -12,10 +12,9 @@ use freeboard_sched::{Header, Phase, RunState, Signals, Task, Vtable, Wake};
 use once_cell::race::OnceBox;
 
 use crate::{
-    actor::Actor,
+    actor::{Actor, ActorId},
     cell_ref::{CoreRef, Counts},
     envelope::Envelope,
-    id::ActorId,
     mailbox::{Mailbox, Offer},
     options::SpawnOptions,
     outbox::Outbox,
@@ -23,27 +22,27 @@ use crate::{
     relations::Relations,
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     system::SystemInner,
-    terminated::{ExitReason, Terminated},
+    termination::{ExitReason, Terminated},
     waiters::Waiters,
 };
 
-/// End now; what is queued is shed.
+/// Stop now; queued messages are shed.
 pub(crate) const STOP: Signals = Signals::bit(1);
-/// End once the mailbox, which is closed, is empty.
+/// Stop once the closed mailbox is empty.
 pub(crate) const DRAIN: Signals = Signals::bit(2);
-/// The suspended future can go on.
+/// Poll the suspended future.
 pub(crate) const WAKE: Signals = Signals::bit(3);
-/// A lane that this actor waits for lets it in, or its actor has ended.
+/// The lane that this actor waits for has granted capacity, or its actor has terminated.
 pub(crate) const UNMUTE: Signals = Signals::bit(4);
-/// Somebody waits for capacity in this actor's mailbox.
+/// A sender waits for capacity in this actor's mailbox.
 pub(crate) const WAITERS: Signals = Signals::bit(5);
-/// An actor that this one watches has ended.
+/// A watched actor has terminated, or a notice has come.
 pub(crate) const NOTICE: Signals = Signals::bit(6);
-/// The last child of this stopping actor has ended.
+/// The last child of this stopping actor has terminated.
 pub(crate) const CHILDREN_ENDED: Signals = Signals::bit(7);
 /// The back-off before a restart is over.
 pub(crate) const RESUME: Signals = Signals::bit(8);
-/// A child gave its failure on.
+/// A child escalated its failure.
 pub(crate) const ESCALATED: Signals = Signals::bit(9);
 /// The shutdown deadline has passed: a terminated actor sends no more of its outbox.
 pub(crate) const ABANDON: Signals = Signals::bit(10);
@@ -74,7 +73,7 @@ pub(crate) struct Core {
     slot: AtomicU32,
     id: ActorId,
     pub(crate) system: Arc<SystemInner>,
-    /// Begins a cache line: all above is read by senders, and seldom written.
+    /// Begins a cache line: senders read all fields above, which are rarely written.
     pub(crate) mailbox: Mailbox,
     /// `None` for the system's defaults.
     options: Option<Box<SpawnOptions>>,
@@ -82,12 +81,12 @@ pub(crate) struct Core {
     parent: Option<CoreRef>,
     pub(crate) waiters: Waiters,
     pub(crate) relations: Mutex<Option<Box<Relations>>>,
-    /// Children that come now would be awaited by nobody; written before the relations are read.
+    /// Children that are added now would not be awaited; written before the relations are read.
     pub(crate) takes_no_children: AtomicBool,
     /// 0 while the actor lives, then its [`ExitReason`] plus 1; changed under the relations' lock.
     end_reason: AtomicU8,
     restarts: AtomicU32,
-    /// Whose reply the actor waits for, 0 for nobody's.
+    /// Id of the actor whose reply this one waits for, or 0.
     asking: AtomicU64,
     handling: OnceBox<Histogram>,
     outbox: UnsafeCell<Option<Box<Outbox>>>,
@@ -99,7 +98,7 @@ const _: () = assert!(
     "the first lane begins a cache line"
 );
 
-/// Everything a cell is made of but its actor.
+/// The parts of a new cell, without its actor.
 pub(crate) struct CellParts {
     pub(crate) id: ActorId,
     pub(crate) system: Arc<SystemInner>,
@@ -107,7 +106,8 @@ pub(crate) struct CellParts {
     pub(crate) parent: Option<CoreRef>,
 }
 
-// SAFETY: all is `Sync` but the outbox, which only the thread that runs the actor touches; `own` is only copied.
+// SAFETY: all fields are `Sync` except the outbox, which only the thread that runs the actor accesses; `own` is only
+// copied.
 unsafe impl Sync for Core {}
 // SAFETY: as above; the outbox holds only what is `Send`.
 unsafe impl Send for Core {}
@@ -135,7 +135,7 @@ impl Core {
         }
     }
 
-    /// Call once, before anybody else sees the cell.
+    /// Call once, before the cell is shared.
     pub(crate) fn set_own(&mut self, own: NonNull<Head>) {
         self.own = own;
     }
@@ -165,7 +165,7 @@ impl Core {
         self.id
     }
 
-    /// Where the registry keeps the cell.
+    /// The cell's key in the registry.
     pub(crate) fn registry_key(&self) -> RegistryKey {
         // Ordering: Relaxed: written once, under the shard's lock, before the actor is scheduled.
         RegistryKey::new(self.id, self.slot.load(Ordering::Relaxed))
@@ -208,7 +208,7 @@ impl Core {
         unsafe { Task::from_header(self.own.cast()) }
     }
 
-    /// Puts the task, whose state word was just moved to queued, where it will be run.
+    /// Schedules the task; its state word was just moved to queued.
     #[inline]
     pub(crate) fn enqueue(&self) {
         if self.header().is_pinned() {
@@ -239,8 +239,8 @@ impl Core {
         }
     }
 
-    /// Puts an envelope into a lane below the lane count, by its policy; schedules the actor if it
-    /// is idle. Counts what is refused or shed, and buries the latter.
+    /// Pushes an envelope into a lane below the lane count, by its policy, and schedules the actor if it
+    /// is idle. Counts refused and shed messages; shed ones become dead letters.
     pub(crate) fn offer(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
         let offer = self
             .mailbox
@@ -253,7 +253,7 @@ impl Core {
         self.offered(lane, offer)
     }
 
-    /// As [`Core::offer`], for a sender that was let in from among the waiting ones.
+    /// As [`Core::offer`], for a waiting sender that was granted capacity.
     pub(crate) fn offer_granted(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
         let offer = self
             .mailbox
@@ -291,13 +291,13 @@ impl Core {
         self.mailbox.lane(lane).gauges.count_shed(reason);
     }
 
-    /// Counts a message of this mailbox that nobody will handle, and buries it.
+    /// Counts a message of this mailbox as shed and makes it a dead letter.
     pub(crate) fn shed(&self, lane: usize, envelope: Envelope, reason: ShedReason) {
         self.count_shed(lane, reason);
         self.system.dead_letters.bury(self, envelope, reason);
     }
 
-    /// What [`Core::offer`] did not accept, and no sender is there to take back.
+    /// Sheds a message that [`Core::offer`] refused and no sender can take back.
     pub(crate) fn shed_refused(&self, lane: usize, refused: Unaccepted) {
         match refused {
             Unaccepted::Wait(envelope) => self.shed(lane, envelope, ShedReason::Full),
@@ -311,7 +311,7 @@ impl Core {
         }
     }
 
-    /// What the actor told full lanes.
+    /// The actor's messages to full lanes.
     ///
     /// # Safety
     /// The caller runs the actor (on this thread, at this moment).
@@ -320,7 +320,7 @@ impl Core {
     }
 
     pub(crate) fn end_reason(&self) -> Option<ExitReason> {
-        // Ordering: Acquire pairs with the Release in `set_ended`: what the actor did is done.
+        // Ordering: Acquire pairs with the Release in `set_ended`: all effects of the actor are visible.
         let code = self.end_reason.load(Ordering::Acquire);
         let index = usize::from(code).checked_sub(1)?;
         ExitReason::ALL.get(index).copied()
@@ -342,20 +342,20 @@ impl Core {
         }
     }
 
-    /// Takes no further message.
+    /// Refuses messages from here on.
     pub(crate) fn close_mailbox(&self) {
         self.mailbox.close();
     }
 
-    /// Takes no further message, and ends once those it has are handled.
+    /// Closes the mailbox; the actor stops once it is empty.
     pub(crate) fn drain(&self) {
         self.close_mailbox();
         self.signal(DRAIN);
     }
 
-    /// Whose reply the actor waits for.
+    /// The actor whose reply this one waits for.
     pub(crate) fn asking(&self) -> Option<ActorId> {
-        // Ordering: Relaxed, a hint for the search for circles, which looks twice.
+        // Ordering: Relaxed, a hint for the search for circles, which reads it in two rounds.
         match self.asking.load(Ordering::Relaxed) {
             0 => None,
             id => Some(ActorId(id)),
@@ -378,7 +378,7 @@ impl Core {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Only whoever runs the actor records.
+    /// Only the thread that runs the actor records.
     pub(crate) fn record_handling(&self, time_ns: u64) {
         self.handling
             .get_or_init(|| Box::new(Histogram::new()))
@@ -400,13 +400,13 @@ impl Core {
         }
     }
 
-    /// How long its handlers took, once any was measured.
+    /// Handling times, if any was measured.
     pub(crate) fn handling(&self) -> Option<&Histogram> {
         self.handling.get()
     }
 }
 
-/// The word for it in snapshots.
+/// The state's name in snapshots.
 pub(crate) const fn state_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Idle => "idle",
@@ -417,12 +417,12 @@ pub(crate) const fn state_name(phase: Phase) -> &'static str {
     }
 }
 
-/// An envelope that a mailbox did not accept; the sender has it still.
+/// An envelope that a mailbox did not accept; the sender gets it back.
 pub(crate) enum Unaccepted {
     /// The policy says to wait for capacity.
     Wait(Envelope),
     /// Refused, and counted as such.
     Full(Envelope),
-    /// The actor takes no further messages.
+    /// The mailbox is closed.
     Closed(Envelope),
 }

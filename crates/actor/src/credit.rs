@@ -1,9 +1,9 @@
-//! Credit that comes back by itself: each message carries a receipt, and its drop, after the
-//! message was handled or shed, gives one credit back.
+//! Credit that returns by itself: each message carries a receipt, whose drop gives one credit back once the
+//! message was handled or shed.
 //!
-//! Whoever runs out waits for half a window, so that a refill is worth its wake-up. The giver adds,
-//! then looks whether somebody waits; the waiter says that it waits, then looks what is there. Both
-//! SeqCst: one of the two sees the other, and the exchange of `is_waiting` lets only one act.
+//! A sender without credit waits for half a window, so that each wake-up pays off. The giver adds credit, then
+//! reads `is_waiting`; the waiter sets `is_waiting`, then reads the credit. Both are SeqCst, so at least one sees
+//! the other; the exchange of `is_waiting` lets only one act.
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +31,7 @@ impl CreditLine {
         }
     }
 
-    /// All the credit there is.
+    /// Takes all available credit.
     pub(crate) fn take_all(&self) -> u64 {
         // Ordering: SeqCst, one order with `give_back`.
         self.available.swap(0, Ordering::SeqCst)
@@ -49,7 +49,7 @@ impl CreditLine {
         }
     }
 
-    /// Calls `refill` (made once) when half a window is there. `false` if it is there already.
+    /// Calls `refill` (created once) when half a window is available. `false` if it is available already.
     pub(crate) fn wait_for_refill<F: Fn() + Send + Sync + 'static>(
         &self,
         refill: impl FnOnce() -> F,

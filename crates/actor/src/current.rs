@@ -1,5 +1,5 @@
-//! Which actor this thread runs at the moment, so that a tell from within a handler can mute the
-//! actor instead of blocking the worker.
+//! The actor that this thread currently runs, so that a tell in a handler mutes the actor instead of
+//! blocking the worker.
 
 use std::{cell::Cell, ptr::NonNull};
 
@@ -7,7 +7,7 @@ use crate::cell::Core;
 
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
-    /// Whether that actor has told anything to a full lane.
+    /// Whether that actor's outbox may hold messages.
     static HAS_OUTBOX: Cell<bool> = const { Cell::new(false) };
     /// Whether its async handler's future is being polled.
     static POLLS_FUTURE: Cell<bool> = const { Cell::new(false) };
@@ -43,18 +43,18 @@ pub(crate) fn with<R>(use_cell: impl FnOnce(&Core) -> R) -> Option<R> {
     Some(use_cell(unsafe { cell.as_ref() }))
 }
 
-/// Whether the actor that this thread runs, if any, has letters waiting for full lanes.
+/// Whether the actor that this thread runs, if any, has messages in its outbox.
 #[inline]
 pub(crate) fn has_outbox() -> bool {
     HAS_OUTBOX.with(Cell::get)
 }
 
-/// The actor that this thread runs has told a full lane something.
+/// The actor that this thread runs has put a message into its outbox.
 pub(crate) fn set_has_outbox() {
     HAS_OUTBOX.with(|flag| flag.set(true));
 }
 
-/// The outbox of `core` is empty, which this thread runs, or nobody.
+/// The outbox of `core` is empty. Either this thread runs that actor, or no thread does.
 pub(crate) fn clear_has_outbox(core: &Core) {
     if with(|running| running.id() == core.id()) == Some(true) {
         HAS_OUTBOX.with(|flag| flag.set(false));

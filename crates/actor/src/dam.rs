@@ -1,9 +1,7 @@
-//! The dam: an actor that stands in front of another one and lets through only what it can take.
+//! The dam: a throttling proxy in front of an actor.
 //!
-//! What cannot go on waits in the dam's *reservoir*, bounded in messages and in bytes, so that the
-//! mailbox behind it stays short: whatever that actor does per queued message stays cheap.
-//!
-//! Its two rules are at [`Dam`].
+//! Messages that the receiver cannot take yet wait in the dam's *reservoir*, bounded in messages and in bytes, so
+//! that the receiver's mailbox stays short. [`Dam`] describes the two rules.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
@@ -19,7 +17,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// How long a dam waits before it tries a receiver again that refused although there was credit.
+/// How long a dam waits before it retries a receiver that refused although there was credit.
 const RETRY: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,13 +30,13 @@ enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamError {
-    /// The reservoir holds nothing.
+    /// The reservoir's bound is out of range.
     #[error("a dam's reservoir: {0}")]
     Reservoir(#[from] ConfigError),
-    /// A window of no credit lets nothing through.
+    /// A window of zero forwards nothing.
     #[error("a dam's credit window is at least 1")]
     Window,
-    /// A reservoir has no use for this policy.
+    /// A reservoir does not support this policy.
     #[error("a dam's reservoir cannot {0:?}: use Wait, Reject, DropNewest or DropOldest")]
     Overload(Overload),
 }
@@ -73,27 +71,26 @@ impl<M: Message> DamBuilder<M> {
         }
     }
 
-    /// How much may wait in the dam; default 1,048,576 messages and 256 MiB.
+    /// The bound of the reservoir; default 1,048,576 messages and 256 MiB.
     pub fn reservoir(mut self, bound: ReservoirBound) -> Self {
         self.bound = bound;
         self
     }
 
-    /// What happens when the reservoir is full. [`Overload::Wait`] (the default) stops taking from
-    /// the dam's own mailbox, whose policy decides then; `DropNewest` and `Reject` shed the message
-    /// that came, `DropOldest` the oldest in the reservoir.
+    /// The policy of a full reservoir. [`Overload::Wait`] (the default) pauses the dam's own mailbox, whose policy
+    /// then applies; `DropNewest` and `Reject` shed the new message, `DropOldest` the oldest in the reservoir.
     pub fn overload(mut self, overload: Overload) -> Self {
         self.overload = overload;
         self
     }
 
-    /// How many bytes a message counts for; default: the size of its type.
+    /// The weight of a message in bytes; default: the size of its type.
     pub fn weigh(mut self, weigh: fn(&M) -> u64) -> Self {
         self.weigh = weigh;
         self
     }
 
-    /// The dam, to be spawned. Messages told to it go on to `receiver`, in order.
+    /// Builds the dam, ready to be spawned. It forwards its messages to `receiver`, in order.
     ///
     /// # Errors
     /// [`DamError`] for settings out of range.
@@ -133,7 +130,7 @@ struct DamCounters {
     shed: Counter,
 }
 
-/// Reads a dam's gauges from any thread, also while the dam is busy.
+/// Reads a dam's counters from any thread.
 #[derive(Clone, Default)]
 pub struct DamGauge(Arc<DamCounters>);
 
@@ -150,22 +147,22 @@ impl DamGauge {
         self.0.depth.load(Ordering::Relaxed)
     }
 
-    /// The most that were ever in the reservoir.
+    /// The highest number of messages in the reservoir so far.
     pub fn high_water(&self) -> u64 {
         self.0.high_water.get()
     }
 
-    /// Messages that went on.
+    /// Messages forwarded.
     pub fn forwarded(&self) -> u64 {
         self.0.forwarded.get()
     }
 
-    /// Messages that were shed here.
+    /// Messages that the dam has shed.
     pub fn shed(&self) -> u64 {
         self.0.shed.get()
     }
 
-    /// Adds all of them, of a dam of this name.
+    /// Adds these metrics to `text`, labelled with the dam's name.
     pub fn render(&self, dam: &str, text: &mut Exposition) {
         for (name, kind, help, value) in [
             (
@@ -189,7 +186,7 @@ impl DamGauge {
             (
                 "freeboard_dam_messages_shed_total",
                 FamilyKind::Counter,
-                "Messages that its reservoir had no room for.",
+                "Messages that its reservoir had no capacity for.",
                 self.shed(),
             ),
         ] {
@@ -199,13 +196,13 @@ impl DamGauge {
     }
 }
 
-/// An actor that lets messages of one type through to another actor, as fast as that one takes
-/// them. What cannot go on waits in its reservoir, bounded in messages and in bytes.
+/// An actor that forwards messages of one type to another actor, as fast as that one handles them. The others wait
+/// in its reservoir, bounded in messages and in bytes.
 ///
-/// - [`Dam::polling`] is the original rule (an Erlang log server's, 2019): look at the length of the
-///   queue behind; if it is above the threshold, sleep and look again.
-/// - [`Dam::credit`] neither polls nor sleeps: each message that goes on takes a credit of a window,
-///   and gives it back once it has been handled (or shed).
+/// - [`Dam::polling`] is the original rule (of an Erlang log server, 2019): read the receiver's queue length; if it
+///   is above the threshold, sleep and read it again.
+/// - [`Dam::credit`] neither polls nor sleeps: each forwarded message takes one credit of a window and returns it
+///   once it was handled or shed.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, Dam, Handler, System};
@@ -237,34 +234,33 @@ pub struct Dam<M: Message> {
     credit: u64,
     reservoir: VecDeque<M>,
     bytes: u64,
-    /// A timer or a refill will make the dam look again.
+    /// A timer or a refill will call [`Dam::retry`].
     is_waiting: bool,
     gauge: DamGauge,
 }
 
 enum Passage {
-    /// By the dam's own rule: too many are queued behind, or there is no credit.
+    /// The dam's rule forbids it: the receiver's queue is too long, or there is no credit.
     Barred,
-    /// The receiver refused it, though the rule let it pass: others fill its mailbox.
+    /// The receiver refused it, because other senders fill its mailbox.
     Refused,
-    /// The receiver will never take it.
+    /// The receiver has terminated.
     Gone,
 }
 
 impl<M: Message> Dam<M> {
-    /// The original rule: a message goes on while at most `threshold` are queued behind; otherwise
-    /// the dam sleeps `wait` and looks again. Its rate is `threshold / wait`, whatever the receiver
-    /// could take.
+    /// The original rule: forwards while the receiver has at most `threshold` queued messages; otherwise sleeps for
+    /// `wait` and checks again. Its rate is at most `threshold / wait`, however fast the receiver is.
     pub fn polling(threshold: u64, wait: Duration) -> DamBuilder<M> {
         DamBuilder::new(Rule::Polling { threshold, wait })
     }
 
-    /// At most `window` of the dam's messages are queued behind at any time.
+    /// At most `window` of the dam's messages are queued at the receiver at any time.
     pub fn credit(window: u64) -> DamBuilder<M> {
         DamBuilder::new(Rule::Credit { window })
     }
 
-    /// A reader of the dam's gauges. Take it before the dam is spawned.
+    /// A reader of the dam's counters. Take it before the dam is spawned.
     pub fn gauge(&self) -> DamGauge {
         self.gauge.clone()
     }
@@ -301,7 +297,7 @@ impl<M: Message> Dam<M> {
         }
     }
 
-    /// Takes no message from its own lane while the reservoir is full: that lane fills up, and its policy decides.
+    /// Pauses its own lane while the reservoir is full: the lane fills up, and its policy applies.
     fn pause_if_full(&self, cx: &mut Context<Self>) {
         let is_paused = self.overload == Overload::Wait && self.is_full();
         cx.paused_lanes = if is_paused { u8::MAX } else { 0 };
@@ -315,7 +311,7 @@ impl<M: Message> Dam<M> {
             self.pop();
             self.count_shed(cx, ShedReason::DroppedOldest);
         }
-        // A single message above the bound is let in under Wait: there is nobody to give it back to.
+        // Under Wait a message above the bound is kept: there is no sender to return it to.
         if fits(self) || self.overload == Overload::Wait {
             self.bytes += bytes;
             self.reservoir.push_back(msg);
@@ -345,7 +341,7 @@ impl<M: Message> Dam<M> {
         cx.note_dead_letter(std::any::type_name::<M>(), reason);
     }
 
-    /// Lets go on what can, then sees to it that the dam looks again.
+    /// Forwards as far as possible, then schedules a retry.
     fn release(&mut self, cx: &mut Context<Self>) {
         while let Some(msg) = self.pop() {
             match self.forward(msg) {
@@ -357,7 +353,7 @@ impl<M: Message> Dam<M> {
                 Err((msg, barred)) => {
                     self.bytes += (self.weigh)(&msg);
                     self.reservoir.push_front(msg);
-                    if self.wait_for_room(&barred, cx) {
+                    if self.wait_for_capacity(&barred, cx) {
                         break;
                     }
                 }
@@ -370,13 +366,13 @@ impl<M: Message> Dam<M> {
         self.pause_if_full(cx);
     }
 
-    /// A timer or a refill says that there may be room.
-    fn look(&mut self, cx: &mut Context<Self>) {
+    /// A timer or a refill reports that there may be capacity.
+    fn retry(&mut self, cx: &mut Context<Self>) {
         self.is_waiting = false;
         self.release(cx);
     }
 
-    /// The receiver has ended: nothing can go on any more.
+    /// The receiver has terminated: sheds everything and stops.
     fn lose_receiver(&mut self, cx: &mut Context<Self>) {
         self.count_shed(cx, ShedReason::NoReceiver);
         while self.pop().is_some() {
@@ -385,21 +381,21 @@ impl<M: Message> Dam<M> {
         cx.stop();
     }
 
-    /// `false` if there is room by now.
-    fn wait_for_room(&mut self, barred: &Passage, cx: &mut Context<Self>) -> bool {
+    /// Schedules a retry; `false` if there is capacity by now.
+    fn wait_for_capacity(&mut self, barred: &Passage, cx: &mut Context<Self>) -> bool {
         if self.is_waiting {
             return true;
         }
         let delay = match (self.rule, &self.line, barred) {
             (Rule::Credit { .. }, Some(line), Passage::Barred) => {
-                self.is_waiting = line.wait_for_refill(|| cx.waker_fn(Self::look));
+                self.is_waiting = line.wait_for_refill(|| cx.waker_fn(Self::retry));
                 return self.is_waiting;
             }
             (Rule::Polling { wait, .. }, _, Passage::Barred) => wait,
             _ => RETRY,
         };
-        if let Err(error) = cx.wake_after(delay, Self::look) {
-            // The system is about to end, or out of threads; trying on at once would only spin.
+        if let Err(error) = cx.wake_after(delay, Self::retry) {
+            // The system is about to end, or out of threads; a retry at once would only spin.
             tracing::error!("a dam cannot wait: {error}");
         }
         self.is_waiting = true;
@@ -408,7 +404,7 @@ impl<M: Message> Dam<M> {
 }
 
 impl<M: Message> Actor for Dam<M> {
-    /// A dam that is drained has passed everything on; one that is stopped sheds what it kept.
+    /// A drained dam has forwarded everything; a stopped one sheds its reservoir.
     fn stopped(&mut self, cx: &mut Context<Self>) {
         while self.pop().is_some() {
             self.count_shed(cx, ShedReason::Stopped);
@@ -434,7 +430,7 @@ impl<M: Message> Handler<M> for Dam<M> {
             }
             Err((msg, barred)) => {
                 self.keep(msg, cx);
-                if !self.wait_for_room(&barred, cx) {
+                if !self.wait_for_capacity(&barred, cx) {
                     self.release(cx);
                 }
             }

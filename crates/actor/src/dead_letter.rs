@@ -1,4 +1,4 @@
-//! Dead letters: messages that no handler will see, counted by reason and shown to an observer.
+//! Dead letters: messages that no handler receives, counted by reason and passed to an observer.
 
 use std::{any::Any, fmt};
 
@@ -6,14 +6,14 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, ReasonCount};
 
 use crate::{
+    actor::ActorId,
     catch_panic,
     cell::Core,
     envelope::Envelope,
     gauges::{ShedCounters, reason_counts},
-    id::ActorId,
 };
 
-/// A message that was shed, or was left in the mailbox of an actor that ended.
+/// A message that was shed, or was left in the mailbox of a terminated actor.
 #[non_exhaustive]
 pub struct DeadLetter {
     /// The actor it was sent to.
@@ -22,10 +22,9 @@ pub struct DeadLetter {
     pub actor_type: &'static str,
     /// The message's type.
     pub message_type: &'static str,
-    /// Why nobody handles it.
+    /// Why it was not handled.
     pub reason: ShedReason,
-    /// The message itself, to be had by downcast; `None` if a handler has consumed it (it panicked,
-    /// or nobody waited for the reply any more).
+    /// The message, for a downcast; `None` if it was consumed (its handler panicked, or its asker was gone).
     pub message: Option<Box<dyn Any + Send>>,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Debug for DeadLetter {
 
 pub(crate) type DeadLetterObserver = Box<dyn Fn(DeadLetter) + Send + Sync>;
 
-/// Counts a system's dead letters and shows them to its observer.
+/// Counts a system's dead letters and passes them to its observer.
 pub(crate) struct DeadLetters {
     counters: ShedCounters,
     observer: Option<DeadLetterObserver>,
@@ -61,7 +60,7 @@ impl DeadLetters {
         reason_counts(&self.counters)
     }
 
-    /// An envelope that will not be handled.
+    /// Records an envelope that will not be handled.
     pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
         self.counters[reason.index()].add(1);
         let Some(observer) = &self.observer else {
@@ -74,7 +73,7 @@ impl DeadLetters {
         self.show(observer, core, message_type, message, reason);
     }
 
-    /// A message that has been consumed without being handled to the end.
+    /// Records a message that was consumed without being handled to the end.
     pub(crate) fn note(&self, core: &Core, message_type: &'static str, reason: ShedReason) {
         self.counters[reason.index()].add(1);
         if let Some(observer) = &self.observer {

@@ -1,17 +1,17 @@
-//! Dispatchers: on which threads an actor runs.
+//! Dispatchers: the threads that an actor runs on.
 //!
-//! Most actors share the workers. One whose messages must not wait for others' turns, or that is to
-//! take all a core gives, has a thread of its own; its mailbox is then one fixed ring per lane, and
-//! what its thread does while there is nothing to do is a [`WaitStrategy`].
+//! Most actors share the workers. An actor that must not wait for others, or that needs a whole core, is pinned to
+//! a thread of its own. Its mailbox is then one fixed ring per lane, and a [`WaitStrategy`] defines how its idle
+//! thread waits.
 
 use std::{fmt, sync::Arc};
 
 pub use freeboard_sched::{Blocking, BusySpin, Idle, Sleeping, WaitStrategy, Yielding};
 
-/// Messages that a lane of a pinned actor holds, unless its options say otherwise.
+/// The default bound of a pinned actor's lane, in messages.
 pub const PINNED_BOUND_DEFAULT: usize = 4_096;
 
-/// On which threads an actor runs. The default: on the shared workers.
+/// The threads that an actor runs on. Default: the shared workers.
 #[derive(Clone, Default)]
 pub struct Dispatcher {
     pinned: Option<PinnedTo>,
@@ -39,17 +39,17 @@ impl fmt::Debug for Dispatcher {
 }
 
 impl Dispatcher {
-    /// The workers that all actors share.
+    /// The shared workers.
     #[must_use]
     pub fn shared() -> Self {
         Self::default()
     }
 
-    /// A thread for this actor alone. Its lanes are rings, one each, of
-    /// [`PINNED_BOUND_DEFAULT`] messages if the options name no lanes; they take all their memory at
-    /// once, their slots being the next power of two of the bound, which itself is kept as asked for.
+    /// A thread for this actor alone. Each lane is a ring, of [`PINNED_BOUND_DEFAULT`] messages if the options name no
+    /// lanes. A ring allocates all its slots at once; their number is the bound rounded up to a power of two, while
+    /// the bound stays exact.
     ///
-    /// What a strategy costs is measured in `docs/wait-strategies.md`.
+    /// `docs/wait-strategies.md` has measurements of the strategies.
     #[must_use]
     pub fn pinned(wait: impl WaitStrategy) -> Self {
         Self {

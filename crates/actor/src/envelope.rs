@@ -1,4 +1,4 @@
-//! The envelope: a message of any type on its way to an actor of one type.
+//! The envelope: a message of any type for an actor of one type.
 //!
 //! ```text
 //!   ┌ route    pointer to a static table of functions, made per (actor, message, reply) types
@@ -24,21 +24,21 @@ use crate::{
     reply::ReplyPort,
 };
 
-/// PayloadSlot that travels without an allocation, in bytes.
+/// The largest payload that is sent without an allocation, in bytes.
 pub const INLINE_BYTES: usize = 48;
 
-/// What a message is coalesced by: its type and the key its handler gave.
+/// The coalescing key: the message's type and the key from its handler.
 pub(crate) type CoalesceKey = (TypeId, u64);
 
 type PayloadSlot = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
-/// Message and reply port, as they travel together.
+/// Message and reply port, sent together.
 pub(crate) struct Payload<M, P> {
     pub(crate) message: M,
     pub(crate) reply: P,
 }
 
-/// What can be done with a payload whose type only the table knows.
+/// The functions for one payload type, which only this table knows.
 pub(crate) struct Route {
     /// # Safety
     /// `actor` and `context` point to the types the route was made for and are not borrowed
@@ -60,12 +60,12 @@ pub(crate) struct Route {
     message_type_name: fn() -> &'static str,
 }
 
-/// What became of an envelope at its actor.
+/// The result of handling an envelope.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handled {
     Done,
-    /// Nobody waited for the reply any more, so the handler was not called.
+    /// The asker was gone or its deadline had passed, so the handler was not called.
     Unwanted(ShedReason),
 }
 
@@ -143,7 +143,7 @@ where
     }
 }
 
-/// The route of a plain call on the actor, which is no message.
+/// The route of a function call on the actor, which is not a message.
 struct ActionRoute<A>(PhantomData<fn(A)>);
 
 type Action<A> = fn(&mut A, &mut Context<A>);
@@ -220,12 +220,12 @@ impl Envelope {
         }
     }
 
-    /// Makes an envelope in its place, so that a small message is moved once.
+    /// Builds an envelope in its slot, so that a small message is moved once.
     ///
     /// # Safety
-    /// `place` is valid for writing an envelope.
+    /// `slot` is valid for writing an envelope.
     #[inline(always)]
-    pub(crate) unsafe fn write<A, M, P>(place: *mut Self, message: M, reply: P)
+    pub(crate) unsafe fn write<A, M, P>(slot: *mut Self, message: M, reply: P)
     where
         M: Message,
         A: Receives<M>,
@@ -235,8 +235,8 @@ impl Envelope {
         // SAFETY: the caller's promise; an inline payload fits in size and alignment, and a pointer
         // to a boxed one does as well.
         unsafe {
-            (&raw mut (*place).route).write(&RouteOf::<A, M, P>::ROUTE);
-            let payload = &raw mut (*place).payload;
+            (&raw mut (*slot).route).write(&RouteOf::<A, M, P>::ROUTE);
+            let payload = &raw mut (*slot).payload;
             if fits_inline::<Payload<M, P>>() {
                 payload.cast::<Payload<M, P>>().write(value);
             } else {
@@ -289,7 +289,7 @@ impl Envelope {
         actor: *mut (),
         context: *mut (),
     ) -> Handled {
-        // SAFETY: the caller's promise; nobody drops what lies in a slot that the consumer passed.
+        // SAFETY: the caller's promise; nothing drops the content of a slot that the consumer has passed.
         unsafe {
             let route = envelope.as_ref().route;
             (route.handle)(&raw mut (*envelope.as_ptr()).payload, actor, context)
@@ -308,7 +308,7 @@ impl Envelope {
         (self.route.message_type_name)()
     }
 
-    /// Names the message type of an envelope that has been handled since.
+    /// A function that names the message type; it stays valid after the envelope is handled.
     pub(crate) fn type_namer(&self) -> fn() -> &'static str {
         self.route.message_type_name
     }
@@ -332,7 +332,7 @@ impl Envelope {
 
 impl Drop for Envelope {
     fn drop(&mut self) {
-        // SAFETY: the payload is there: whoever takes it wraps the envelope in `ManuallyDrop`.
+        // SAFETY: the payload is there: every function that takes it wraps the envelope in `ManuallyDrop`.
         unsafe { (self.route.discard)(&raw mut self.payload) };
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A message was not accepted; it comes back.
+/// A message was not accepted; the error owns it.
 ///
-/// The error owns the message. For `?` into an error that must be `Sync`, a message that is not `Sync` has to be left
-/// out: `.map_err(|error| error.to_string())`.
+/// To convert the error of a message that is not `Sync` into an error that must be `Sync`, drop the message:
+/// `.map_err(|error| error.to_string())`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TellError<M> {
@@ -18,12 +18,12 @@ pub enum TellError<M> {
     /// The mailbox has no lane of that number.
     #[error("the mailbox has no such lane")]
     NoLane(M),
-    /// A handler told more messages to full lanes than its actor's outbox holds. For many messages see
+    /// A handler sent more messages to full lanes than its actor's outbox holds. For many messages see
     /// [`crate::Context::send_all`]; for the bound see [`crate::SpawnOptions::outbox`].
     #[error("the outbox of the sending actor is full")]
     OutboxFull(M),
-    /// A handler wanted to block, and no thread would have been left to run others: see
-    /// [`crate::SystemBuilder::threads_max`]. So it is, too, when its system ends while it blocks.
+    /// A handler wanted to block, and no thread would have been left to run other actors: see
+    /// [`crate::SystemBuilder::threads_max`]. Also returned when the system ends while the handler blocks.
     #[error("no thread would be left to run other actors")]
     NoThread(M),
 }
@@ -40,7 +40,7 @@ impl<M> TellError<M> {
         }
     }
 
-    /// The same error of another message.
+    /// The same error for another message.
     pub(crate) fn map<N>(self, change: impl FnOnce(M) -> N) -> TellError<N> {
         match self {
             Self::Full(msg) => TellError::Full(change(msg)),
@@ -78,16 +78,16 @@ pub enum AskError<M> {
     /// The mailbox has no lane of that number.
     #[error("the mailbox has no such lane")]
     NoLane(M),
-    /// [`crate::Ask::wait`] in a handler would have blocked the last thread that could run others: see
-    /// [`crate::SystemBuilder::threads_max`]. So it is, too, when its system ends before the message was accepted.
+    /// [`crate::Ask::wait`] in a handler would have blocked the last thread that could run other actors: see
+    /// [`crate::SystemBuilder::threads_max`]. Also returned when the system ends before the message was accepted.
     #[error("no thread would be left to run other actors")]
     NoThread(M),
-    /// The deadline came first, or a handler waited for it whose system has ended. If the handler had not begun, it
-    /// will not.
+    /// The deadline passed, or the system of a waiting handler ended. If the message was not handled yet, it
+    /// will not be.
     #[error("no reply before the deadline")]
     Expired,
-    /// The message was accepted, and then shed: its actor ended, its handler panicked, or a later
-    /// message took its place.
+    /// The message was accepted and then shed: its actor terminated, its handler panicked, or a later
+    /// message replaced it.
     #[error("the message was shed before it was answered")]
     Shed,
 }

@@ -1,14 +1,33 @@
-//! The gauges of one lane: what came, what went, how long it waited.
+//! The counters of one lane: messages handled and shed, high water, time in queue.
 //!
-//! Counters are bumped once per batch by whoever runs the actor; times are those of one message in
-//! 128. What an idle actor does not need is made on first use.
+//! The thread that runs the actor adds to them once per batch. One message in 128 is timed: it carries its
+//! time of arrival as the mark that travels with it in its lane. Rarely used parts are allocated on first use.
 
 use freeboard_flow::ShedReason;
-use freeboard_meter::{Counter, Histogram, OwnedCounter, Peak, ReasonCount};
+use freeboard_meter::{Counter, Histogram, OwnedCounter, Peak, ReasonCount, clock};
+use freeboard_queue::PLAIN_MARK;
 
 use once_cell::race::OnceBox;
 
 use crate::sync::{AtomicU64, Ordering};
+
+/// One message in 128 carries its time of arrival and has its handling timed.
+const SAMPLE_EVERY: u64 = 128;
+
+/// The time of arrival as a mark; the inverse of [`arrived_ns`].
+pub(crate) fn arrival_mark(index: u64) -> u64 {
+    // The last of each 128, so that an actor with few messages never allocates histograms.
+    if index % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
+        clock::now_ns() << 1 | PLAIN_MARK
+    } else {
+        PLAIN_MARK
+    }
+}
+
+/// When a sampled message arrived.
+pub(crate) fn arrived_ns(mark: u64) -> Option<u64> {
+    (mark != PLAIN_MARK).then_some(mark >> 1)
+}
 
 /// One counter per reason, made when the first message is shed.
 pub(crate) type ShedCounters = [Counter; ShedReason::COUNT];
@@ -49,9 +68,9 @@ impl LaneGauges {
         self.shedding().by_reason[reason.index()].add(1);
     }
 
-    /// How many messages were offered above the high watermark before this one.
+    /// Number of messages that were offered above the high watermark before this one.
     pub(crate) fn offered_above_high(&self) -> u64 {
-        // Ordering: Relaxed, each caller gets its own number; nothing hangs on their order.
+        // Ordering: Relaxed, each caller gets its own number; their order does not matter.
         self.shedding()
             .offered_above_high
             .fetch_add(1, Ordering::Relaxed)
@@ -64,7 +83,7 @@ impl LaneGauges {
         reason_counts(&shedding.by_reason)
     }
 
-    /// Adds what was shed to an account of many lanes.
+    /// Adds the shed messages to the sums of several lanes.
     pub(crate) fn add_shed_to(&self, account: &ShedCounters) {
         if let Some(shedding) = self.shedding.get() {
             for (sum, counter) in account.iter().zip(&shedding.by_reason) {
@@ -73,20 +92,20 @@ impl LaneGauges {
         }
     }
 
-    /// Only whoever runs the actor records.
+    /// Only the thread that runs the actor records.
     pub(crate) fn record_time_in_queue(&self, time_ns: u64) {
         self.time_in_queue
             .get_or_init(|| Box::new(Histogram::new()))
             .record(time_ns);
     }
 
-    /// What was shed for whatever reason.
+    /// Messages shed for any reason.
     pub(crate) fn shed_total(&self) -> u64 {
         let shedding = self.shedding.get();
         shedding.map_or(0, |it| it.by_reason.iter().map(Counter::get).sum())
     }
 
-    /// Messages that the actor's own turns took from the lane, handled or not. Refusals at a full lane do not count.
+    /// Messages that the actor's own runs took from the lane, handled or not. Refusals at a full lane do not count.
     pub(crate) fn consumed(&self) -> u64 {
         let by_turns = [
             ShedReason::Expired,

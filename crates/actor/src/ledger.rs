@@ -1,7 +1,7 @@
-//! What actors that have ended had counted, by type: with it the sums over all actors of a type only grow.
+//! The totals of terminated actors by type, so that the sums over all actors of a type only grow.
 //!
-//! A shard of the registry has one, so that an actor is either among the living or in the ledger, never in
-//! both or neither: its entry is made under the lock under which it is taken out.
+//! Each registry shard has a ledger. An actor is moved to it under the shard's lock, so it is always either living
+//! or in the ledger, never both.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use freeboard_meter::{Counter, Histogram, TypeLaneSnapshot, TypeSnapshot, TypeTi
 
 use crate::{cell::Core, gauges::reason_counts, mailbox::MailboxLane};
 
-/// The ended actors of a shard. As many accounts as the program has types of actors.
+/// The terminated actors of a shard: one account per actor type.
 #[derive(Default)]
 pub(crate) struct Ledger(HashMap<&'static str, Account>);
 
-/// The ended actors of a type.
+/// The terminated actors of a type.
 #[derive(Default)]
 struct Account {
     ended: u64,
@@ -33,7 +33,7 @@ struct LaneAccount {
 }
 
 impl Ledger {
-    /// Enters an actor that has ended.
+    /// Adds a terminated actor.
     pub(crate) fn enter(&mut self, core: &Core) {
         let account = self.0.entry(core.type_name()).or_default();
         account.ended += 1;
@@ -90,7 +90,7 @@ fn lane_snapshot((index, account): (usize, &LaneAccount)) -> TypeLaneSnapshot {
     }
 }
 
-/// Quantiles are of the living alone.
+/// Sums only: quantiles cover living actors.
 fn enter_times(account: &mut TypeTimes, times: &Histogram) {
     let (count, sum_ns) = times.totals();
     account.count += count;

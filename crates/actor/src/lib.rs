@@ -1,11 +1,11 @@
-//! The actors' floor: what users of Freeboard write and hold.
+//! Actors: handlers, mailboxes with overload policies, ask, supervision, groups and dams.
 //!
 //! An [`Actor`] has a [`Handler`] (or an [`AsyncHandler`]) per message type. [`System::spawn`] gives
-//! an [`ActorRef`], by which it is told and asked from any thread and any async runtime. Each actor
-//! has a mailbox of one to eight lanes with a hard bound and an overload policy each
-//! ([`SpawnOptions`]), a supervisor's directive for when it panics ([`Supervision`]), and gauges
-//! ([`System::snapshot`]). A [`Group`] spreads messages over several actors by a [`Router`]. A
-//! [`Dam`] holds a flood back from an actor that cannot take it.
+//! an [`ActorRef`], which sends messages and asks from any thread and any async runtime. Each actor
+//! has a mailbox of one to eight lanes; each lane has a hard bound and an overload policy
+//! ([`SpawnOptions`]). A supervision directive decides what follows a panic ([`Supervision`]).
+//! [`System::snapshot`] reads all counters. A [`Group`] routes messages to several actors by a
+//! [`Router`]. A [`Dam`] throttles the messages to an actor that cannot keep up.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,18 +35,19 @@
 //! # The result of a tell
 //!
 //! [`ActorRef::tell`] returns the message in an error if the receiver has terminated, if its lane refuses by its
-//! policy, or if the telling actor's outbox is full. What a handler does then depends on what the loss means:
+//! policy, or if the sending actor's outbox is full. The right reaction of a handler depends on the message:
 //!
-//! - The receiver may end first, and then needs no message: `let _ = to.tell(msg);`.
-//! - Nobody can act on it, but it should be seen: [`ActorRef::tell_or_log`] makes a dead letter and a warning of it.
-//! - Whoever asked should know: return it, with `type Reply = Result<(), TellError<Job>>`.
-//! - The actor is of no use without the receiver: [`Context::watch`] the receiver, and [`Context::stop`] on [`Terminated`].
-//!   That works also when there is nothing to tell.
-//! - The handler tells more than an outbox holds: [`Context::send_all`], or an [`AsyncHandler`] that awaits
+//! - The receiver may terminate first and then needs no message: `let _ = to.tell(msg);`.
+//! - Nobody can act on the loss, but it must be visible: [`ActorRef::tell_or_log`] counts a dead letter and logs a
+//!   warning.
+//! - The caller must know: return the error, with `type Reply = Result<(), TellError<Job>>`.
+//! - The actor is useless without the receiver: [`Context::watch`] the receiver, and [`Context::stop`] on
+//!   [`Terminated`]. This also works when there is nothing to tell.
+//! - The handler sends more than an outbox holds: [`Context::send_all`], or an [`AsyncHandler`] that awaits
 //!   [`ActorRef::send`].
 //!
-//! Do not unwrap it: at a shutdown a receiver may end before its sender, and a panic counts as a failure of the
-//! sender, which its supervisor may restart.
+//! Do not unwrap it. During a shutdown a receiver may terminate before its sender, and the panic would count as a
+//! failure of the sender.
 //!
 //! ```
 //! use freeboard_actor::{Actor, ActorRef, Context, Terminated, Handler, TellError};
@@ -92,7 +93,6 @@
 mod actor;
 mod actor_ref;
 mod actor_stats;
-mod arrival;
 mod ask;
 mod block;
 mod body;
@@ -111,7 +111,6 @@ mod envelope;
 mod error;
 mod gauges;
 mod group;
-mod id;
 mod ledger;
 mod life;
 mod mailbox;
@@ -134,15 +133,13 @@ mod span;
 mod supervision;
 mod sync;
 mod system;
-mod terminated;
 mod termination;
 mod wait_graph;
 mod waiters;
-mod weak_system;
 
 use freeboard_sched::catch_panic;
 
-pub use actor::{Actor, AsyncHandler, Handler, Message};
+pub use actor::{Actor, ActorId, AsyncHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
 pub use actor_stats::{ActorDetail, ActorKey, ActorLatencies, ActorStats, StatsDetail};
 pub use ask::{Ask, AskFuture};
@@ -161,7 +158,6 @@ pub use freeboard_sched::{Collapse, OnlineError, TimerKey};
 pub use group::{
     GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture, GroupError, GroupOptions, Route, Router,
 };
-pub use id::ActorId;
 pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
 pub use receives::Receives;
 pub use recipient::Recipient;
@@ -169,6 +165,5 @@ pub use reply::{NoReply, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use supervision::{Directive, Failure, Supervision};
-pub use system::{BuildError, NoRuntime, SpawnError, System};
-pub use terminated::{ExitReason, Terminated};
-pub use weak_system::WeakSystem;
+pub use system::{BuildError, NoRuntime, SpawnError, System, WeakSystem};
+pub use termination::{ExitReason, Terminated};

@@ -1,4 +1,4 @@
-//! Beginning, failing, restarting, stopping: the turns in an actor's life.
+//! The life cycle of an actor: start, failure, restart, stop.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,15 +20,15 @@ use crate::{
     outbox::{self, Settled},
     run::Step,
     supervision::{Directive, Failure, panic_text},
-    terminated::ExitReason,
     termination,
+    termination::ExitReason,
 };
 
 impl<A: Actor> Body<A> {
-    /// Makes the actor if it has a factory, and calls its `started`.
+    /// Creates the actor if it has a factory, and calls its `started`.
     pub(crate) fn begin(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and nothing else borrows it: no message was handled
-        // and no future is held since it was made.
+        // and no future is suspended since it was created.
         let (actor, context) = unsafe { (&mut *cell.actor(), &mut *cell.context()) };
         context.attach(cell);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -53,7 +53,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// The actor panicked (or a child gave its failure on): its supervisor decides.
+    /// The actor panicked, or a child escalated its failure: supervision decides.
     pub(crate) fn fail(&mut self, cell: &Cell<A>, panic: String) {
         let core = cell.core();
         let handling = self.handling.take();
@@ -126,11 +126,11 @@ impl<A: Actor> Body<A> {
             resumed.signal(cell::RESUME);
             None
         });
-        // Without a thread for the timer: better at once than never.
+        // Without a timer thread the restart is immediate.
         self.is_backing_off = timer.is_ok();
     }
 
-    /// One step of an actor that is to be made anew.
+    /// One step of a restarting actor.
     pub(crate) fn restart_further(&mut self, cell: &Cell<A>) -> Step {
         let core = cell.core();
         self.publish(core);
@@ -143,7 +143,7 @@ impl<A: Actor> Body<A> {
     }
 
     fn drop_actor(&mut self, cell: &Cell<A>) {
-        // The future borrows the actor and the context: it goes first.
+        // The future borrows the actor and the context, so it is dropped first.
         self.drop_held();
         // SAFETY: this thread runs the actor, and no handler borrows the context now.
         catch_panic::drop(unsafe { (*cell.context()).clear_requests() });
@@ -152,7 +152,7 @@ impl<A: Actor> Body<A> {
         catch_panic::drop(actor);
     }
 
-    /// No further message is handled.
+    /// Begins to stop: no further message is handled.
     pub(crate) fn stop(&mut self, core: &Core, reason: ExitReason) {
         if self.is_stopping() {
             return;
@@ -176,7 +176,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// An async handler's message, stopped at an await, is shed.
+    /// Sheds the message of an async handler that was stopped at an await.
     fn shed_handling(&mut self, core: &Core) {
         if let Some(handling) = self.handling.take()
             && let Some(lane) = handling.lane()
@@ -205,16 +205,16 @@ impl<A: Actor> Body<A> {
         termination::forget_timers(core);
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
-        // With what `stopped` and all those drops told to full lanes.
+        // Includes messages to full lanes from `stopped` and from the drops above.
         let is_delivering = self.send_outbox(core) != Settled::Empty;
         if is_delivering {
-            // First, so that a shutdown that begins once the end is known waits for the delivery.
+            // Before the announcement, so that a shutdown that begins after it waits for the delivery.
             core.system.registry.keep_delivering(core);
         }
         termination::announce(core, reason);
         // SAFETY: as above.
         if unsafe { outbox::len(core) } > 0 {
-            // What was dropped meanwhile may have told something, too.
+            // The drops of watchers may have sent messages, too.
             if !is_delivering {
                 core.system.registry.keep_delivering(core);
             }
@@ -229,7 +229,7 @@ impl<A: Actor> Body<A> {
         })
     }
 
-    /// One step of an actor that has terminated and has something left to send.
+    /// One step of a terminated actor whose outbox is not empty.
     pub(crate) fn deliver_further(&mut self, core: &Core) -> Step {
         match self.send_outbox(core) {
             Settled::Empty => {
@@ -241,7 +241,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Sends what the outbox of an actor without iterators has, as far as there is capacity.
+    /// Sends the outbox of an actor without iterators, as far as there is capacity.
     fn send_outbox(&self, core: &Core) -> Settled {
         if self.abandons_outbox {
             // SAFETY: this thread runs the actor.
@@ -250,7 +250,7 @@ impl<A: Actor> Body<A> {
         }
         // SAFETY: as above.
         unsafe { outbox::settle(core) }.unwrap_or_else(|panic| {
-            // It has no iterators any more, and nothing else panics here.
+            // No iterators are left, and nothing else panics here.
             catch_panic::drop_payload(panic);
             Settled::More
         })
@@ -270,14 +270,14 @@ impl<A: Actor> Body<A> {
     }
 }
 
-/// Ends an actor that no worker will run any more: nobody who waits for it waits for ever.
+/// Terminates an actor that no worker will run again, so that nobody waits for it for ever.
 ///
 /// # Safety
 /// No worker of the system runs any more, and the caller is the only one who abandons this actor.
 pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     let core = cell.core();
     if core.end_reason().is_some() {
-        // It has terminated before, and had something left to send.
+        // It had terminated with a non-empty outbox.
         // SAFETY: the caller's promise makes this thread the one that runs the actor.
         unsafe { outbox::abandon(core) };
         core.state.end();
@@ -286,7 +286,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     core.close_mailbox();
     // SAFETY: the caller's promise makes this thread the one that runs the actor.
     unsafe {
-        // A sender may be between its two steps, on another thread: it takes no further one to start.
+        // A sender on another thread may be between reserve and publish; no new one begins.
         while !shed_mailbox(core) {
             std::thread::yield_now();
         }
@@ -302,7 +302,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
     core.state.end();
 }
 
-/// Sheds all that is queued; `false` if a sender is between its two steps.
+/// Sheds all queued messages; `false` if a sender is between reserve and publish.
 ///
 /// # Safety
 /// The caller runs the actor.
@@ -320,7 +320,7 @@ unsafe fn shed_mailbox(core: &Core) -> bool {
     true
 }
 
-/// Whether children are left; the last one will signal then.
+/// Whether children are left; if so, the last one signals its termination.
 fn await_children(core: &Core) -> bool {
     let mut relations = core.lock_relations();
     let Some(relations) = relations.as_mut() else {

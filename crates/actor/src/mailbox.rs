@@ -1,8 +1,8 @@
-//! The mailbox: up to eight lanes, each with its bound, its policy and its gauges.
+//! The mailbox: up to eight lanes, each with its bound, policy and counters.
 //!
 //! The first lane lives in the actor's cell, the others in one array beside it. Lanes whose policy takes from the
 //! queue (drop oldest, coalesce) are locked ones, all others are linked blocks; an actor with a thread of its own
-//! has rings in their place. Which message comes next among several lanes is `flow`'s to say.
+//! has rings instead. `flow` decides which of several lanes is next.
 
 use std::ptr::NonNull;
 
@@ -11,42 +11,42 @@ use freeboard_meter::{Histogram, LaneSnapshot};
 use freeboard_queue::{Barrier, Lane, LockedLane, Permit, Popped, Refused, Ring};
 
 use crate::{
-    arrival::arrival_mark,
     envelope::{CoalesceKey, Envelope},
     gauges::LaneGauges,
+    gauges::arrival_mark,
 };
 
-/// What a lane did with an envelope.
+/// The result of offering an envelope to a lane.
 #[must_use]
 pub(crate) enum Offer {
     Accepted,
-    /// Accepted; this one was shed for it.
+    /// Accepted; this queued envelope was shed for it.
     AcceptedShedding(Envelope, ShedReason),
-    /// Not accepted, and the sender is not to be told so.
+    /// Not accepted, and the sender gets no error.
     Shed(Envelope, ShedReason),
-    /// The policy says that the sender waits until there is room.
+    /// The policy is that the sender waits for capacity.
     Wait(Envelope),
     /// Not accepted: the lane is full, and the sender gets the message back.
     Full(Envelope),
-    /// The actor takes no further messages.
+    /// The mailbox is closed.
     Closed(Envelope),
 }
 
-/// What a lane had for its actor.
+/// The result of taking a message from a lane.
 pub(crate) enum Taken {
-    /// In its slot still; the payload is the taker's.
+    /// Still in its slot; the caller takes the payload.
     InPlace(NonNull<Envelope>, u64),
     Moved(Envelope, u64),
     Empty,
     Pending,
 }
 
-/// A lane that is none of linked blocks; in a box of its own.
+/// A lane that is not made of linked blocks.
 #[expect(clippy::large_enum_variant, reason = "boxed")]
 enum Special {
-    /// For policies by which a producer removes.
+    /// For policies by which a producer removes messages.
     Locked(LockedLane<Envelope, CoalesceKey>),
-    /// For an actor with a thread of its own.
+    /// For a pinned actor.
     Ring(Ring<Envelope>),
 }
 
@@ -65,13 +65,13 @@ impl MailboxLane {
         Self::of(config, Self::locked(config))
     }
 
-    /// For an actor with a thread of its own.
+    /// For a pinned actor.
     fn ringed(config: &LaneConfig) -> Self {
         let ring = || Special::Ring(Ring::new(config.bound()));
         Self::of(config, Some(Self::locked(config).unwrap_or_else(ring)))
     }
 
-    /// What the policy needs, if a producer has to remove.
+    /// A locked lane, if the policy removes messages on the producer's side.
     fn locked(config: &LaneConfig) -> Option<Special> {
         match config.overload_policy() {
             Overload::DropOldest | Overload::Coalesce => {
@@ -90,7 +90,7 @@ impl MailboxLane {
         }
     }
 
-    /// `config` is asked only off the fast path.
+    /// `config` is called only off the fast path.
     #[inline]
     pub(crate) fn offer<'a>(
         &self,
@@ -107,7 +107,7 @@ impl MailboxLane {
         self.offer_by_policy(config(), envelope)
     }
 
-    /// As [`MailboxLane::offer`], for a sender that was let in from among the waiting ones.
+    /// As [`MailboxLane::offer`], for a waiting sender that was granted capacity.
     pub(crate) fn offer_past_waiters<'a>(
         &self,
         envelope: Envelope,
@@ -116,7 +116,7 @@ impl MailboxLane {
         let pushed = match self.special.as_deref() {
             None => self.lane.push_past_waiters(envelope, arrival_mark),
             Some(Special::Ring(ring)) => ring.push_past_waiters(envelope, arrival_mark),
-            // Nobody waits for a lane whose policy removes.
+            // No sender waits for a lane whose policy removes messages.
             Some(Special::Locked(_)) => return self.offer_by_policy(config(), envelope),
         };
         match pushed {
@@ -126,7 +126,7 @@ impl MailboxLane {
         }
     }
 
-    /// Senders see it from now on as the barrier says.
+    /// Raises a barrier: senders find the lane full, or closed to newcomers.
     pub(crate) fn raise(&self, barrier: Barrier) {
         match self.special.as_deref() {
             None => self.lane.raise(barrier),
@@ -161,7 +161,7 @@ impl MailboxLane {
         self.depth() < bound && !self.is_raised(Barrier::Waiters) && !self.is_raised(Barrier::Pause)
     }
 
-    /// Whether only the bound speaks against a message.
+    /// Whether the bound is the only condition for accepting a message.
     #[inline]
     fn accepts_by_bound(&self) -> bool {
         self.special.is_none() && !self.is_sampling
@@ -219,7 +219,7 @@ impl MailboxLane {
         }
     }
 
-    /// A place in a lane that accepts by its bound alone; `None` if policy has a say.
+    /// A slot in a lane that accepts by its bound alone; `None` if the lane is full, closed or has a policy to apply.
     #[inline]
     pub(crate) fn reserve(&self) -> Option<Permit<'_, Envelope>> {
         if self.accepts_by_bound() {
@@ -257,7 +257,7 @@ impl MailboxLane {
     /// The caller runs the actor.
     pub(crate) unsafe fn queued(&self) -> u64 {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => unsafe { self.lane.queued() },
             Some(Special::Locked(lane)) => lane.depth(),
             // SAFETY: as above.
@@ -294,7 +294,7 @@ impl MailboxLane {
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Popped<Envelope> {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => unsafe { self.lane.pop() },
             Some(Special::Locked(lane)) => lane.pop(),
             // SAFETY: as above.
@@ -302,14 +302,14 @@ impl MailboxLane {
         }
     }
 
-    /// As [`MailboxLane::pop`], but leaves the envelope in its slot, if it lies in one.
+    /// As [`MailboxLane::pop`], but leaves the envelope in its slot, if the lane has slots.
     ///
     /// # Safety
     /// The caller runs the actor, and takes the envelope's payload before its next call here.
     #[inline]
     pub(crate) unsafe fn pop_in_place(&self) -> Taken {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => match unsafe { self.lane.pop_in_place() } {
                 Some((envelope, mark)) => Taken::InPlace(envelope, mark),
                 // SAFETY: as above.
@@ -336,7 +336,7 @@ impl MailboxLane {
     #[inline]
     pub(crate) unsafe fn is_ready(&self) -> bool {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => unsafe { self.lane.is_ready() },
             Some(Special::Locked(lane)) => lane.depth() > 0,
             // SAFETY: as above.
@@ -344,14 +344,14 @@ impl MailboxLane {
         }
     }
 
-    /// Lets senders see how far the actor has come. Returns the depth that is left.
+    /// Publishes the consumer's progress to senders. Returns the remaining depth.
     ///
     /// # Safety
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn publish(&self) -> u64 {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => unsafe { self.lane.publish() },
             Some(Special::Locked(lane)) => lane.depth(),
             // SAFETY: as above.
@@ -363,7 +363,7 @@ impl MailboxLane {
     /// The caller runs the actor.
     unsafe fn take_first(&self, matches: impl FnMut(&Envelope) -> bool) -> Option<Envelope> {
         match self.special.as_deref() {
-            // SAFETY: whoever runs the actor is the only consumer.
+            // SAFETY: the thread that runs the actor is the only consumer.
             None => unsafe { self.lane.take_first(matches) },
             Some(Special::Locked(lane)) => lane.take_first(matches),
             // SAFETY: as above.
@@ -371,7 +371,7 @@ impl MailboxLane {
         }
     }
 
-    /// Messages queued and accepted a moment ago: waits for nobody, not even for a lock.
+    /// Recent values of depth and accepted messages, read without a lock.
     pub(crate) fn depth_and_accepted(&self) -> (u64, u64) {
         match self.special.as_deref() {
             Some(Special::Locked(lane)) => lane.counts_relaxed(),
@@ -379,7 +379,7 @@ impl MailboxLane {
         }
     }
 
-    /// The most it has held. `is_running`: `depth` may count what the present batch has handled already.
+    /// The highest depth so far. If `is_running`, `depth` may include handled messages of the current batch.
     pub(crate) fn high_water(&self, depth: u64, is_running: bool) -> u64 {
         let seen = if is_running { 0 } else { depth };
         self.gauges.high_water.get().max(seen)
@@ -420,7 +420,7 @@ impl Mailbox {
         Self::of(config, MailboxLane::new)
     }
 
-    /// For an actor with a thread of its own.
+    /// For a pinned actor.
     pub(crate) fn ringed(config: &MailboxConfig) -> Self {
         Self::of(config, MailboxLane::ringed)
     }
@@ -441,7 +441,7 @@ impl Mailbox {
         self.others.is_empty()
     }
 
-    /// The lane of this rank, if there is one.
+    /// The lane with this index, if there is one.
     #[inline]
     pub(crate) fn get(&self, lane: usize) -> Option<&MailboxLane> {
         match lane.checked_sub(1) {
@@ -463,7 +463,7 @@ impl Mailbox {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Takes no further messages; what was accepted stays.
+    /// Refuses further messages; accepted ones stay.
     pub(crate) fn close(&self) {
         self.lanes().for_each(MailboxLane::close);
     }

@@ -1,4 +1,4 @@
-//! Handling messages: notices first, then the lanes in their order, until something says otherwise.
+//! The message loop of a run: notices first, then the lanes by priority, until a condition pauses it.
 
 use std::{
     mem::ManuallyDrop,
@@ -12,11 +12,11 @@ use freeboard_sched::{Budget, RunLabel, Signals};
 
 use crate::{
     actor::Actor,
-    arrival::arrived_ns,
     body::{Body, Handling},
     catch_panic,
     cell::{self, Cell, Core},
     envelope::{Envelope, Handled},
+    gauges::arrived_ns,
     mailbox::{MailboxLane, Taken},
     span::HandleSpan,
     supervision::panic_text,
@@ -28,20 +28,20 @@ pub(crate) enum Pause {
     BudgetSpent,
     /// A message was reserved but is not published yet.
     Pending,
-    /// The actor handles notices only, for now.
+    /// All lanes are paused; the actor handles notices only.
     Paused,
-    /// A signal, a stop request, a held future or an outbox: look before going on.
-    Look,
+    /// A signal, a stop request, a suspended future or an outbox needs attention first.
+    Attention,
 }
 
 impl<A: Actor> Body<A> {
     pub(crate) fn handle_messages(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.handle_notices(cell, budget);
-            // Not the outbox: an actor that must not be muted handles with letters waiting in it. And
-            // not a further notice: an actor that notifies itself each time handles messages too.
+            // The outbox does not count: an actor that must not be muted handles messages with a non-empty outbox. A
+            // further notice does not count either: an actor that always notifies itself must handle messages, too.
             if is_called_besides(cell, cell::NOTICE) {
-                return Pause::Look;
+                return Pause::Attention;
             }
             let mailbox = &cell.core().mailbox;
             let pause = if is_all_paused(cell) {
@@ -52,13 +52,13 @@ impl<A: Actor> Body<A> {
                 self.handle_lanes(cell, budget)
             };
             match pause {
-                Pause::Paused | Pause::Empty if self.has_notices => Pause::Look,
+                Pause::Paused | Pause::Empty if self.has_notices => Pause::Attention,
                 pause => pause,
             }
         }));
         match outcome {
             Ok(pause) => {
-                // Once for all that were handled: between two messages nothing of the user's runs.
+                // Once per batch: no user code runs between two messages.
                 // SAFETY: as in `handle`.
                 if unsafe { (*cell.context()).held.is_none() } {
                     self.handling = None;
@@ -68,7 +68,7 @@ impl<A: Actor> Body<A> {
             Err(panic) => {
                 self.fail(cell, panic_text(&*panic));
                 catch_panic::drop_payload(panic);
-                Pause::Look
+                Pause::Attention
             }
         }
     }
@@ -86,15 +86,15 @@ impl<A: Actor> Body<A> {
                         batch.handled += 1;
                     }
                     if is_first {
-                        // What came while one long message was handled.
+                        // Messages that came during the first, possibly long, message.
                         is_first = false;
                         // SAFETY: this thread runs the actor.
                         let queued = unsafe { batch.lane.queued() };
                         batch.lane.gauges.high_water.raise(queued);
                     }
                     let goes_on = budget.spend();
-                    if must_look(cell) || is_paused(cell, 0) {
-                        return Pause::Look;
+                    if needs_attention(cell) || is_paused(cell, 0) {
+                        return Pause::Attention;
                     }
                     if !goes_on {
                         return Pause::BudgetSpent;
@@ -108,7 +108,7 @@ impl<A: Actor> Body<A> {
         let core = cell.core();
         raise_high_water(core);
         let mut is_first = true;
-        // A panic in a handler loses the place in the round, which then begins anew.
+        // After a panic in a handler the rounds begin anew.
         let rounds = self.cold().rounds.take();
         let mut rounds = rounds.unwrap_or_else(|| core.config().rounds());
         let pause = 'rounds: loop {
@@ -135,13 +135,13 @@ impl<A: Actor> Body<A> {
                     batch.handled += 1;
                 }
                 if is_first {
-                    // What came while one long message was handled.
+                    // Messages that came during the first, possibly long, message.
                     is_first = false;
                     raise_high_water(core);
                 }
                 let goes_on = budget.spend();
-                if must_look(cell) {
-                    break 'rounds Pause::Look;
+                if needs_attention(cell) {
+                    break 'rounds Pause::Attention;
                 }
                 if !goes_on {
                     break 'rounds Pause::BudgetSpent;
@@ -155,8 +155,7 @@ impl<A: Actor> Body<A> {
         pause
     }
 
-    /// Whether the message is handled: not if nobody wanted its reply any more, and not yet if its
-    /// handler is a future that is to be polled.
+    /// Handles one message. `false` if its asker was gone, or if its handler is a future that is still to be polled.
     #[inline]
     fn handle(
         &mut self,
@@ -213,7 +212,7 @@ impl<A: Actor> Body<A> {
         true
     }
 
-    /// Those that are there, as far as the budget goes.
+    /// Handles the queued notices, as far as the budget goes.
     fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
         while self.has_notices && !is_called(cell) {
             let notice = cell
@@ -232,7 +231,7 @@ impl<A: Actor> Body<A> {
             let span = span.unwrap_or_else(HandleSpan::none);
             {
                 let _entered = span.enter();
-                // SAFETY: as in `handle`; a notice is always wanted.
+                // SAFETY: as in `handle`. A notice has no asker, so its result is `Done`.
                 let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
             }
             // SAFETY: as in `handle`.
@@ -256,7 +255,7 @@ fn raise_high_water(core: &Core) {
     }
 }
 
-/// Counts a message that a handler consumed, or would have, without its being handled.
+/// Counts a message that was taken from its lane and not handled to the end.
 pub(crate) fn shed_consumed(
     core: &Core,
     lane: usize,
@@ -269,13 +268,13 @@ pub(crate) fn shed_consumed(
 
 /// Whether something needs attention before the next message.
 #[inline]
-fn must_look<A: Actor>(cell: &Cell<A>) -> bool {
+fn needs_attention<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
     let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
     has_outbox || is_called(cell)
 }
 
-/// Whether the actor asked something of its run, or was signalled.
+/// Whether the actor made a request to its context, or was signalled.
 #[inline]
 fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its context now.
@@ -283,7 +282,7 @@ fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
     has_requests || cell.core().state.has_signals()
 }
 
-/// As [`is_called`], whether or not this signal has come.
+/// As [`is_called`], ignoring one signal.
 #[inline]
 fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
     // SAFETY: as in `is_called`.
@@ -291,17 +290,17 @@ fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
     has_requests || cell.core().state.has_signals_besides(signal)
 }
 
-/// Whether the lane's messages are not to be handled for now.
+/// Whether the lane is paused.
 #[inline]
 fn is_paused<A: Actor>(cell: &Cell<A>, lane: usize) -> bool {
-    // SAFETY: as in `must_look`.
+    // SAFETY: as in `needs_attention`.
     unsafe { (*cell.context()).paused_lanes & 1 << lane != 0 }
 }
 
-/// Whether no lane's messages are to be handled for now.
+/// Whether all lanes are paused.
 #[inline]
 fn is_all_paused<A: Actor>(cell: &Cell<A>) -> bool {
-    // SAFETY: as in `must_look`.
+    // SAFETY: as in `needs_attention`.
     let paused_lanes = unsafe { (*cell.context()).paused_lanes };
     paused_lanes.trailing_ones() as usize >= cell.core().mailbox.lane_count()
 }
@@ -316,7 +315,7 @@ pub(crate) unsafe fn is_lane_ready<A: Actor>(cell: &Cell<A>, lane: usize) -> boo
     !is_paused(cell, lane) && unsafe { cell.core().mailbox.lane(lane).is_ready() }
 }
 
-/// Counts what was handled from a lane, also when a later handler panics.
+/// Counts the handled messages of a lane, also if a later handler panics.
 struct Batch<'a> {
     lane: &'a MailboxLane,
     handled: u64,
@@ -328,7 +327,7 @@ impl<'a> Batch<'a> {
         Self::resumed(lane)
     }
 
-    /// In a run that has looked at the depth already.
+    /// In a run that has read the depth already.
     fn resumed(lane: &'a MailboxLane) -> Self {
         Self { lane, handled: 0 }
     }

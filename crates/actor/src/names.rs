@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::id::ActorId;
+use crate::actor::ActorId;
 
 struct Named {
     id: ActorId,
@@ -33,7 +33,7 @@ impl Names {
         true
     }
 
-    /// Gives a claimed name to an actor that has been made since.
+    /// Transfers a claimed name to the actor that was created for it.
     pub(crate) fn transfer<R: Any + Send + Sync>(
         &self,
         name: &str,
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Frees the name, if it is that actor's.
+    /// Frees the name, if that actor has it.
     pub(crate) fn release(&self, name: &str, id: ActorId) {
         let mut names = self.lock();
         if names.get(name).is_some_and(|named| named.id == id) {

@@ -1,4 +1,4 @@
-//! What the scheduler's monitor finds, on its way to the log and to the user's observers.
+//! Passes the findings of the scheduler's monitor to the log and to the user's observers.
 
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{Collapse, Observer};
@@ -7,8 +7,7 @@ use crate::{catch_panic, circles::CircleSearch};
 
 type Told<T> = Box<dyn Fn(&T) + Send + Sync>;
 
-/// Writes `tracing` events, and tells whoever asked to be told. A subscriber or an observer that panics ends
-/// nothing.
+/// Writes `tracing` events and calls the observers. Their panics are caught.
 #[derive(Default)]
 pub(crate) struct Observers {
     pub(crate) on_long_run: Option<Told<LongRunSnapshot>>,
@@ -77,7 +76,7 @@ impl Observer for Observers {
 
     fn second(&self) {
         let Some(circles) = &self.circles else { return };
-        for circle in circles.look() {
+        for circle in circles.step() {
             catch_panic::call(|| {
                 tracing::warn!(
                     circle,

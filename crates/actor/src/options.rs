@@ -1,4 +1,4 @@
-//! What can be said about an actor when it is spawned.
+//! The options for spawning an actor.
 
 use std::{io, sync::Arc};
 
@@ -12,11 +12,11 @@ use crate::{
     supervision::Supervision,
 };
 
-/// Messages that an actor may have waiting for full lanes of others, by default.
+/// The default bound of an actor's outbox.
 pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
 
-/// Mailbox, supervision and name of an actor. The default: one lane of 65,536 messages that makes
-/// its senders wait when it is full, no name, stopped when it panics.
+/// Mailbox, supervision and name of an actor. The default is one lane of 65,536 messages whose senders wait when
+/// it is full, no name, and a stop after a panic.
 #[derive(Debug, Clone)]
 pub struct SpawnOptions {
     pub(crate) name: Option<Arc<str>>,
@@ -25,7 +25,7 @@ pub struct SpawnOptions {
     pub(crate) outbox_bound: usize,
     pub(crate) dispatcher: Dispatcher,
     has_lanes: bool,
-    /// The thread that was started for the actor, if it is to have one.
+    /// The thread that was started for a pinned actor.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
@@ -56,8 +56,7 @@ impl SpawnOptions {
         self
     }
 
-    /// One lane with this bound and policy, in place of what was there; for several see
-    /// [`SpawnOptions::lanes`].
+    /// One lane with this bound and policy; for several see [`SpawnOptions::lanes`].
     #[must_use]
     pub fn lane(mut self, lane: LaneConfig) -> Self {
         self.mailbox = MailboxConfig::single(lane);
@@ -73,29 +72,29 @@ impl SpawnOptions {
         self
     }
 
-    /// On which threads the actor runs.
+    /// The threads that the actor runs on.
     #[must_use]
     pub fn dispatcher(mut self, dispatcher: Dispatcher) -> Self {
         self.dispatcher = dispatcher;
         self
     }
 
-    /// What happens when the actor panics.
+    /// The reaction to a panic of the actor.
     #[must_use]
     pub fn supervision(mut self, supervision: Supervision) -> Self {
         self.supervision = supervision;
         self
     }
 
-    /// How many messages the actor may have waiting for full lanes of others while it is muted; what
-    /// it tells beyond that is refused.
+    /// The bound of the actor's outbox: messages that wait for full lanes of other actors. Further messages are
+    /// refused.
     #[must_use]
     pub fn outbox(mut self, messages: usize) -> Self {
         self.outbox_bound = messages;
         self
     }
 
-    /// Starts the thread that the dispatcher asks for.
+    /// Starts the thread that the dispatcher requires.
     pub(crate) fn start_thread(&mut self, scheduler: &Scheduler) -> io::Result<()> {
         let Some(pinned) = self.dispatcher.pinned_to() else {
             return Ok(());

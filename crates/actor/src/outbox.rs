@@ -1,16 +1,16 @@
-//! The outbox: what an actor told to full lanes whose policy is to wait.
+//! The outbox: an actor's messages to full lanes whose policy is to wait.
 //!
-//! A handler must not block its worker. What it tells to a full lane is kept here, in order and up
-//! to a bound; after the handler the actor is *muted*: it handles nothing more until the outbox is
-//! empty, and so it presses back on those who send to it. Pony mutes too, but lets the message into
-//! the receiver's queue; here the receiver's bound stays hard.
+//! A handler must not block its worker. Its messages to full lanes are kept here, in order and up to a bound.
+//! After the handler the actor is *muted*: it handles no message until the outbox is empty, which puts
+//! back-pressure on its own senders. Pony mutes too, but lets the message into the receiver's queue; here the
+//! receiver's bound stays hard.
 //!
-//! Actors that wait for each other in a circle would wait for ever. The edge that would close a circle is refused
-//! (`wait_graph`): that actor goes on handling messages, which makes capacity, and its outbox is sent when the
-//! receiver lets it in.
+//! Actors that wait for each other in a circle would wait for ever. `wait_graph` refuses the edge that would close
+//! a circle: that actor keeps handling messages, which makes capacity, and sends its outbox when the receiver
+//! grants capacity.
 //!
-//! An outbox outlives its actor: what was told with `Ok` is delivered after the actor has terminated, as in
-//! Erlang. What [`crate::Context::send_all`] has not pulled by then is not.
+//! An outbox outlives its actor: accepted messages are delivered after the actor has terminated, as in Erlang.
+//! Items that [`crate::Context::send_all`] has not pulled by then are not sent.
 
 mod bundle;
 
@@ -19,27 +19,27 @@ use std::task::Waker;
 use freeboard_flow::ShedReason;
 
 use crate::{
+    actor::ActorId,
     catch_panic,
     cell::{self, Core},
     cell_ref::CoreRef,
     current,
     envelope::Envelope,
-    id::ActorId,
     wait_graph,
     waiters::{Wait, WaitKey, Waiter},
 };
 use bundle::{Bundle, Flow, Panic, Part, Source};
 
-/// Items that one settling pulls from iterators, before others have their turn.
+/// Items pulled from iterators in one call of [`settle`], before other actors run.
 const PULLS_MAX: u32 = 4_096;
 
-/// The actor waits in the line of its first bundle's lane.
+/// The registration with the waiters of the first bundle's lane.
 struct Waiting {
     target: CoreRef,
     key: WaitKey,
-    /// Its edge is in the graph: it handles no messages.
+    /// Its edge is in the graph: the actor handles no messages.
     is_muted: bool,
-    /// It was let in, or the target has terminated.
+    /// Capacity was granted, or the target has terminated.
     is_granted: bool,
 }
 
@@ -49,23 +49,23 @@ pub(crate) struct Outbox {
     /// One bundle per lane that was full, none of them empty.
     bundles: Vec<Bundle>,
     waiting: Option<Waiting>,
-    /// While it stands in for an outbox that is being flushed: that one's messages, and their lanes.
+    /// In the stand-in for an outbox that is being flushed: that outbox's messages and lanes.
     flushing: usize,
     flushing_lanes: Vec<(ActorId, usize)>,
-    /// Of the actor's own futures that send behind these messages: woken when a bundle is sent.
+    /// Wakers of the actor's own futures that send behind these messages; woken when a bundle is sent.
     wakers: Vec<Waker>,
 }
 
-/// What became of an outbox.
+/// The state of an outbox after [`settle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Nothing waits any more.
+    /// It is empty.
     Empty,
     /// The actor waits, and [`cell::UNMUTE`] will come.
     Muted,
-    /// It must not wait, for others wait for it: it goes on handling messages. [`cell::UNMUTE`] will come.
+    /// Muting would close a circle: the actor keeps handling messages. [`cell::UNMUTE`] will come.
     Circular,
-    /// There is more to pull; others have their turn first.
+    /// There is more to pull; other actors run first.
     More,
 }
 
@@ -91,13 +91,13 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// Whether the outbox of the actor `sender`, which this thread runs, has a place left.
+/// Whether the outbox of the actor `sender`, which this thread runs, has capacity.
 pub(crate) fn may_keep(sender: &Core) -> bool {
     // SAFETY: as in `keep`.
     unsafe { len(sender) < sender.options().outbox_bound }
 }
 
-/// Has `source` send to a lane of `target` after what is in the outbox of `sender`, which this thread runs.
+/// Appends `source` to the messages for a lane of `target` in the outbox of `sender`, which this thread runs.
 pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Source) {
     // SAFETY: as in `keep`.
     let outbox = unsafe { (*sender.outbox()).get_or_insert_default() };
@@ -106,11 +106,11 @@ pub(crate) fn keep_source(sender: &Core, target: &Core, lane: usize, source: Sou
     parts.push_back(Part::Source(source));
 }
 
-/// A future of the actor `sender`, which this thread runs, sends behind what the outbox has for a lane. That goes
-/// first from here on, and `waker` is woken when it is sent. If the future waited for the lanes before it, their
-/// actors could wait for this one, which handles nothing meanwhile.
+/// Moves the bundle for a lane to the front, because a future of the actor `sender`, which this thread runs, sends
+/// behind it; `waker` is woken when the bundle is sent. If the future had to wait for the bundles before it, their
+/// receivers could wait for this actor, which handles nothing meanwhile.
 pub(crate) fn hasten(sender: &Core, target: &Core, lane: usize, waker: &Waker) {
-    // Before the outbox is borrowed: cloning a waker may run what it likes.
+    // Before the outbox is borrowed: cloning a waker may run user code.
     let waker = waker.clone();
     // SAFETY: this thread runs the sender; the borrow ends here.
     let Some(outbox) = (unsafe { (*sender.outbox()).as_mut() }) else {
@@ -125,7 +125,7 @@ pub(crate) fn hasten(sender: &Core, target: &Core, lane: usize, waker: &Waker) {
     }
 }
 
-/// Whether the actor has messages for this lane, which a further one must not overtake.
+/// Whether the actor has messages for this lane, which a newer one must not overtake.
 pub(crate) fn has_messages_for(sender: &Core, target: &Core, lane: usize) -> bool {
     // SAFETY: this thread runs the sender; the borrow ends here.
     let outbox = unsafe { &*sender.outbox() };
@@ -134,7 +134,7 @@ pub(crate) fn has_messages_for(sender: &Core, target: &Core, lane: usize) -> boo
         .is_some_and(|outbox| outbox.has_messages_for(target.id(), lane))
 }
 
-/// Whether the actor stands in a lane's line, so that [`cell::UNMUTE`] will come.
+/// Whether the actor waits for a lane, so that [`cell::UNMUTE`] will come.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
@@ -144,7 +144,7 @@ pub(crate) unsafe fn is_waiting(core: &Core) -> bool {
     outbox.as_ref().is_some_and(|it| it.waiting.is_some())
 }
 
-/// Messages in the actor's outbox; an iterator counts for one.
+/// Messages in the actor's outbox; an iterator counts as one.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
@@ -154,7 +154,7 @@ pub(crate) unsafe fn len(core: &Core) -> usize {
     outbox.as_ref().map_or(0, |outbox| outbox.len())
 }
 
-/// Sends what there is capacity for. If something is left, the actor waits for it.
+/// Sends as far as there is capacity. If messages are left, the actor waits for capacity.
 ///
 /// # Errors
 /// The panic of an iterator of [`crate::Context::send_all`], which is dropped then.
@@ -174,7 +174,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
             unsafe { *core.outbox() = Some(outbox) };
             return Ok(settled);
         }
-        // What an observer of dead letters or an iterator tells meanwhile keeps bound and order.
+        // Messages sent meanwhile, by an observer of dead letters or an iterator, keep bound and order.
         // SAFETY: as above.
         unsafe { *core.outbox() = Some(Box::new(outbox.stand_in())) };
         let flushed = outbox.flush(core, &mut pulls);
@@ -204,14 +204,14 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
     }
 }
 
-/// The actor was let in, or the one that it waited for has terminated.
+/// Processes [`cell::UNMUTE`]: capacity was granted, or the receiver has terminated.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
 pub(crate) unsafe fn unmuted(core: &Core) {
     // SAFETY: the caller's promise.
     if let Some(waiting) = unsafe { (*core.outbox()).as_mut() }.and_then(|it| it.waiting.as_mut()) {
-        // A signal of an earlier line may come late.
+        // The signal of an earlier registration may come late.
         waiting.is_granted = waiting.target.waiters.poll(waiting.key, None) != Wait::Waiting;
         if waiting.is_granted {
             wait_graph::remove(core.id());
@@ -219,7 +219,7 @@ pub(crate) unsafe fn unmuted(core: &Core) {
     }
 }
 
-/// The actor ends or is made anew: it pulls no more from iterators.
+/// Drops all iterators: the actor stops or restarts.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
@@ -240,7 +240,7 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     }
     outbox.bundles.retain(|bundle| !bundle.is_empty());
     if outbox.bundles.first().map(Bundle::key) != first {
-        // It waited only to send items. A late signal for the old place in the line is ignored.
+        // It waited only to send items. A late signal for the old registration is ignored.
         outbox.leave_line(core);
     }
     if outbox.bundles.is_empty() {
@@ -255,12 +255,12 @@ pub(crate) unsafe fn drop_sources(core: &Core) {
     }
 }
 
-/// Gives up: what is left becomes dead letters, and is counted for the report of the system's shutdown.
+/// Gives up: all messages become dead letters and count as undelivered in the shutdown report.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
 pub(crate) unsafe fn abandon(core: &Core) {
-    // An observer of dead letters may tell something in turn: that is given up as well, and there it ends.
+    // An observer of dead letters may send messages in turn. Those are given up in a second pass; then it ends.
     for _ in 0..2 {
         // SAFETY: the caller's promise; no handler runs while we hold the box.
         let Some(mut outbox) = (unsafe { (*core.outbox()).take() }) else {
@@ -307,7 +307,7 @@ impl Outbox {
         &mut self.bundles[index]
     }
 
-    /// An empty one that knows what is being flushed.
+    /// An empty outbox that counts the messages being flushed.
     fn stand_in(&self) -> Self {
         Self {
             flushing: self.len(),
@@ -332,7 +332,7 @@ impl Outbox {
 
     /// Sends each bundle's messages in order, as far as its lane has capacity.
     fn flush(&mut self, core: &Core, pulls: &mut u32) -> Result<(), Panic> {
-        // The first bundle is the one that was waited for.
+        // The grant belongs to the first bundle.
         let granted = match &self.waiting {
             Some(waiting) => match waiting.target.waiters.poll(waiting.key, None) {
                 Wait::Granted(messages) => messages,
@@ -352,7 +352,7 @@ impl Outbox {
                 }
             }
         }
-        // An iterator that has had its turn goes to the back of the line, or it would keep the first place for ever.
+        // An iterator that has sent goes to the back of the lane's waiters; otherwise it would stay first for ever.
         let first = self.bundles.first();
         if first.is_some_and(|it| it.is_empty() || granted > 0 && it.begins_with_source()) {
             self.leave_line(core);
@@ -365,7 +365,7 @@ impl Outbox {
         outcome
     }
 
-    /// Gives up the place in the line, or what was granted and not used.
+    /// Gives up the registration, or an unused grant.
     fn leave_line(&mut self, core: &Core) {
         if let Some(waiting) = self.waiting.take() {
             wait_graph::remove(core.id());
@@ -382,7 +382,7 @@ impl Outbox {
         let waiter = Waiter::Actor(CoreRef::of(core));
         let (lane, wanted) = (first.lane, first.wanted());
         let target = first.target.clone();
-        // The edge first: who lets the actor in takes it out.
+        // The edge first: the grant of capacity removes it.
         let is_muted = wait_graph::insert(core.id(), target.id());
         let key = match self.waiting.take() {
             Some(old) => waiters
@@ -408,7 +408,7 @@ impl Outbox {
         })
     }
 
-    /// It still waits; if it was not muted, for it would have closed a circle, it may be by now.
+    /// The actor still waits. If it was not muted because of a circle, it tries again.
     fn wait_on(&mut self, core: &Core) -> Settled {
         let Some(waiting) = self.waiting.as_mut() else {
             return Settled::Muted;

@@ -1,4 +1,4 @@
-//! Piping: a future on the attached tokio runtime whose output comes back as a message.
+//! Piping: runs a future on the attached tokio runtime and sends its output to the actor.
 
 use std::future::IntoFuture;
 
@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl<A: Actor> Context<A> {
-    /// Starts `future` on the attached tokio runtime; its output, made a message by `into_msg`, is
-    /// sent to this actor. The actor handles other messages meanwhile. The sending waits for room if
-    /// the lane's policy says so; if the actor has ended by then, the output is a dead letter. A
-    /// future that panics is logged and counted as a dead letter.
+    /// Starts `future` on the attached tokio runtime and sends its output, converted by `into_msg`, to this actor.
+    /// The actor handles other messages meanwhile. Sending waits for capacity if the lane's policy is to wait. If
+    /// the actor has terminated by then, the output becomes a dead letter. A panic of the future is logged and
+    /// counted as a dead letter.
     ///
-    /// An [`crate::Ask`] may be piped as it is. It is not ordered with what this actor tells the other one.
+    /// An [`crate::Ask`] can be piped directly. It is not ordered with messages that this actor sends itself.
     ///
     /// ```
     /// use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, System};
@@ -86,7 +86,7 @@ impl<A: Actor> Context<A> {
         let piped = runtime.spawn(async move {
             let msg = into_msg(future.await);
             let core = actor.cell().core();
-            // What is refused comes back here, where nobody can take it.
+            // A refused message has no sender to return to.
             match actor.send(msg).await {
                 Ok(()) => {}
                 Err(refused) => {

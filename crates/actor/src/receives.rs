@@ -1,8 +1,8 @@
 //! The bridge between the two handler traits and the mailbox: an actor *receives* a message type if
 //! it has a [`Handler`] or an [`AsyncHandler`] for it.
 //!
-//! Each [`Handler`] is an [`AsyncHandler`] too, and that is what forbids to implement both for one message type: the
-//! compiler reports two implementations of `AsyncHandler`.
+//! Each [`Handler`] is an [`AsyncHandler`], too. Therefore the compiler rejects an actor that implements both for
+//! one message type.
 
 use crate::{
     actor::{Actor, AsyncHandler, Handler, Message},
@@ -58,12 +58,11 @@ use crate::{
     note = "implement `Handler<{M}>` or `AsyncHandler<{M}>` for `{Self}`"
 )]
 pub trait Receives<M>: Actor {
-    /// What an ask gets.
+    /// The reply to an ask.
     type Reply: Send + 'static;
 
     /// # Safety
-    /// `self` and `cx` are an actor and its context in their cell, of which the caller is the run: a
-    /// future that is held keeps pointers to both.
+    /// `self` and `cx` are in their cell, and the caller runs the actor: a suspended future keeps pointers to both.
     #[doc(hidden)]
     unsafe fn receive<P: ReplyPort<Self::Reply>>(
         &mut self,
@@ -117,7 +116,7 @@ impl<ActorWithHandler: Handler<M>, M: Message> AsyncHandler<M> for ActorWithHand
     }
 }
 
-/// Pointers to the actor and its context that a held future keeps.
+/// Pointers to the actor and its context, kept by a suspended future.
 struct Borrowed<A: Actor> {
     actor: *mut A,
     cx: *mut Context<A>,
@@ -127,7 +126,7 @@ struct Borrowed<A: Actor> {
 // the one that runs the actor; `A` is `Send`.
 unsafe impl<A: Actor> Send for Borrowed<A> {}
 
-/// Handles a message by a future, which the context holds.
+/// Handles a message by a future, which is stored in the context.
 ///
 /// # Safety
 /// As [`Receives::receive`].

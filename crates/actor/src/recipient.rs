@@ -1,13 +1,12 @@
-//! A reference to whatever actor handles one message type.
+//! A reference to any actor that handles one message type.
 
 use std::{fmt, sync::Arc};
 
 use crate::{
-    actor::Message,
+    actor::{ActorId, Message},
     actor_ref::{ActorRef, OnFull},
     credit::Receipt,
     error::TellError,
-    id::ActorId,
     receives::Receives,
     send::RecipientSendFuture,
 };
@@ -57,7 +56,7 @@ impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
     }
 }
 
-/// A reference for one message type, whatever the actor that handles it. Cheap to clone.
+/// A reference for one message type that hides the actor's type. Cheap to clone.
 pub struct Recipient<M: Message> {
     receiver: Arc<dyn Receiver<M>>,
 }
@@ -98,7 +97,7 @@ impl<M: Message> Recipient<M> {
         self.receiver.try_tell(msg)
     }
 
-    /// The receipt is dropped once the message has been handled, or shed.
+    /// The receipt is dropped once the message was handled or shed.
     pub(crate) fn try_tell_with_receipt(
         &self,
         msg: M,
@@ -117,12 +116,12 @@ impl<M: Message> Recipient<M> {
         self.receiver.depth()
     }
 
-    /// Whether the actor has not ended yet.
+    /// Whether the actor has not terminated yet.
     pub fn is_alive(&self) -> bool {
         self.receiver.is_alive()
     }
 
-    /// The actor's number.
+    /// The actor's id.
     pub fn id(&self) -> ActorId {
         self.receiver.id()
     }

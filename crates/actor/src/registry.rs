@@ -1,8 +1,7 @@
-//! All living actors of a system, in sixteen shards in turn, so that those who spawn and those who
-//! end rarely meet.
+//! All living actors of a system, in sixteen shards, so that spawning and terminating threads rarely contend.
 //!
-//! The registry's reference keeps a cell alive while it may be in a run queue. A terminated actor whose outbox is
-//! not empty yet is kept apart: nobody sees it as alive.
+//! The registry's reference keeps a cell alive while it may be in a run queue. Terminated actors whose outbox is
+//! not empty are kept separately and do not count as alive.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
@@ -14,17 +13,16 @@ use freeboard_meter::TypeSnapshot;
 use slab::Slab;
 
 use crate::{
-    actor::Actor,
+    actor::{Actor, ActorId},
     cell::Core,
     cell_ref::{CellRef, CoreRef},
-    id::ActorId,
     ledger::Ledger,
     sync::{AtomicUsize, Ordering},
 };
 
 pub(crate) const SHARDS: usize = 16;
 
-/// Where the registry keeps a cell.
+/// Finds a cell in the registry without a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegistryKey {
     pub(crate) shard: u32,
@@ -44,7 +42,7 @@ impl RegistryKey {
 #[derive(Default)]
 struct Shard {
     cells: Slab<CoreRef>,
-    /// Terminated actors that still send what they told.
+    /// Terminated actors that still send their outbox.
     delivering: HashMap<ActorId, CoreRef>,
     ended: Ledger,
     is_closed: bool,
@@ -70,7 +68,7 @@ impl Registry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the cell. `false` if the registry is closed: then nobody will run the cell.
+    /// Adds the cell. `false` if the registry is closed: then no worker will run the cell.
     pub(crate) fn insert<A: Actor>(&self, cell: &CellRef<A>) -> bool {
         let core = cell.core();
         let mut shard = self.lock(core.registry_key().shard as usize);
@@ -82,7 +80,7 @@ impl Registry {
         true
     }
 
-    /// Takes out an actor that has terminated.
+    /// Removes a terminated actor.
     pub(crate) fn remove(&self, core: &Core) -> CoreRef {
         let key = core.registry_key();
         let mut shard = self.lock(key.shard as usize);
@@ -91,18 +89,18 @@ impl Registry {
         cell
     }
 
-    /// The same for an actor that has something left to send: it is kept, but is none of the living ones.
+    /// Moves a terminated actor whose outbox is not empty from the living to the delivering ones.
     pub(crate) fn keep_delivering(&self, core: &Core) {
         let key = core.registry_key();
         let mut shard = self.lock(key.shard as usize);
         let cell = shard.cells.remove(key.slot as usize);
         shard.ended.enter(&cell);
         shard.delivering.insert(core.id(), cell);
-        // Ordering: Relaxed, a gauge; who acts on it looks again.
+        // Ordering: Relaxed, a gauge; readers poll it.
         self.delivering.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes out a terminated actor that has sent everything.
+    /// Removes a terminated actor whose outbox is empty now.
     pub(crate) fn end_delivering(&self, core: &Core) -> CoreRef {
         let mut shard = self.lock(core.registry_key().shard as usize);
         let cell = shard.delivering.remove(&core.id());
@@ -120,7 +118,7 @@ impl Registry {
         cells
     }
 
-    /// How many there are of them.
+    /// Number of terminated actors that still send.
     pub(crate) fn delivering_len(&self) -> usize {
         // Ordering: Relaxed, as above.
         self.delivering.load(Ordering::Relaxed)
@@ -140,8 +138,7 @@ impl Registry {
         cells
     }
 
-    /// All living actors as [`Registry::cells`] has them, and what all others had counted: each actor is in
-    /// one of them.
+    /// All living actors, and the totals of the terminated ones by type: each actor is in exactly one of them.
     pub(crate) fn census(&self) -> (Vec<CoreRef>, Vec<TypeSnapshot>) {
         let mut cells = Vec::new();
         let mut ended: BTreeMap<String, TypeSnapshot> = BTreeMap::new();
@@ -175,13 +172,13 @@ impl Registry {
         slots.end < end
     }
 
-    /// The cell that is kept there now, whichever that is.
+    /// The cell that has this slot now, which may be another actor's.
     pub(crate) fn find(&self, key: RegistryKey) -> Option<CoreRef> {
         let shard = self.lock(key.shard as usize);
         shard.cells.get(key.slot as usize).cloned()
     }
 
-    /// Ends all actors that are left, and keeps none from here on.
+    /// Terminates the remaining actors, and accepts none from here on.
     ///
     /// # Safety
     /// No worker of the system runs any more.
@@ -197,7 +194,7 @@ impl Registry {
                     .map(|(_, cell)| cell),
             );
         }
-        // All of them before any: an actor's drop may send to another one, which must not wait.
+        // All mailboxes are closed first: an actor's drop may send to another actor, and must not wait.
         for cell in &left {
             cell.close_mailbox();
             cell.waiters.close();

@@ -1,5 +1,5 @@
-//! An actor's ties to others: children, watchers, notices, timers. Most actors have none, and then
-//! nothing is allocated for them.
+//! An actor's relations: children, watchers, notices and timers. Allocated on first use, because most actors have
+//! none.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -10,40 +10,39 @@ use freeboard_queue::oneshot;
 use freeboard_sched::TimerKey;
 
 use crate::{
+    actor::ActorId,
     block, catch_panic,
     cell::{Core, ESCALATED, NOTICE},
     cell_ref::CoreRef,
     envelope::Envelope,
-    id::ActorId,
     supervision::Failure,
     sync::{AtomicU64, Ordering},
-    terminated::Terminated,
+    termination::Terminated,
 };
 
-/// Who wants to know of an actor's end.
+/// The owner of a watch on an actor's termination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watcher {
     Actor(ActorId),
-    /// A blocked thread, by a number of its own.
+    /// A blocked thread, by a unique number.
     Thread(u64),
     /// The system itself.
     System,
 }
 
-/// Called with how an actor ended.
+/// Called with an actor's termination.
 pub(crate) type OnEnd = Box<dyn FnOnce(Terminated) + Send>;
 
 #[derive(Default)]
 pub(crate) struct Relations {
     pub(crate) children: HashMap<ActorId, CoreRef>,
-    /// Set once the actor waits for its children to end.
+    /// Set once the actor waits for its children to terminate.
     pub(crate) awaits_children: bool,
-    /// Who wants to know when this actor ends.
+    /// Called when this actor terminates.
     pub(crate) watchers: Vec<(Watcher, OnEnd)>,
-    /// Ends of watched actors, to be handled next. At most one per watch, so it is bounded by what
-    /// the actor asked for itself.
+    /// Notices to be handled before messages, such as terminations of watched actors: at most one per watch.
     pub(crate) notices: VecDeque<Envelope>,
-    /// Failures that children gave on.
+    /// Failures that children escalated.
     pub(crate) escalated: Vec<Failure>,
     pub(crate) timers: HashSet<TimerKey>,
 }
@@ -62,11 +61,12 @@ impl Core {
         self.takes_no_children.store(true, Ordering::Relaxed);
     }
 
-    /// Enters a child among this actor's children; `false` if it has ended or is about to.
+    /// Adds a child; `false` if this actor is stopping or has terminated.
     pub(crate) fn adopt(&self, child: &Core) -> bool {
         let mut relations = self.lock_relations();
-        // Ordering: Relaxed: whoever stops this actor sets it before it locks the relations to look
-        // for children. If we lock first it finds the child; if it does, we see the flag.
+        // Ordering: Relaxed, ordered by the relations' lock: a stop sets the flag before it locks the relations
+        // to read the children. If this function locks first, the stop finds the child; otherwise this
+        // function sees the flag.
         if self.takes_no_children.load(Ordering::Relaxed) {
             return false;
         }
@@ -75,7 +75,7 @@ impl Core {
         true
     }
 
-    /// Children that have not ended.
+    /// Children that have not terminated.
     pub(crate) fn children(&self) -> Vec<CoreRef> {
         self.lock_relations()
             .as_ref()
@@ -83,10 +83,10 @@ impl Core {
             .unwrap_or_default()
     }
 
-    /// Something to be handled next, past the mailbox; dropped if the actor has terminated. The caller answers
-    /// for its being bounded.
+    /// Queues a notice, which bypasses the mailbox; drops it if the actor has terminated. The caller bounds the
+    /// number of notices.
     pub(crate) fn notify(&self, notice: Envelope) {
-        // Declared before the lock, so that it is dropped after: its drop may run what it likes.
+        // Declared before the lock, so that it is dropped after it: its drop may run user code.
         let mut notice = Some(notice);
         {
             let mut relations = self.lock_relations();
@@ -101,7 +101,7 @@ impl Core {
         catch_panic::drop(notice);
     }
 
-    /// A child's failure that its supervisor gave on.
+    /// Queues a failure that a child escalated.
     pub(crate) fn escalate(&self, failure: Failure) {
         {
             let mut relations = self.lock_relations();
@@ -113,7 +113,7 @@ impl Core {
         self.signal(ESCALATED);
     }
 
-    /// Has `on_end` called once the actor has ended, which may be now.
+    /// Calls `on_end` once the actor has terminated, which may be now.
     pub(crate) fn on_end(&self, watcher: Watcher, on_end: OnEnd) {
         let mut relations = self.lock_relations();
         match self.end_reason() {
@@ -129,7 +129,7 @@ impl Core {
     }
 
     pub(crate) fn forget_watcher(&self, watcher: Watcher) {
-        // Dropped without the lock: what a watcher owns may run what it likes.
+        // Dropped without the lock: a watcher's drop may run user code.
         let mut forgotten = Vec::new();
         if let Some(relations) = self.lock_relations().as_mut() {
             let is_forgotten = |known: &mut (Watcher, OnEnd)| known.0 == watcher;
@@ -137,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Blocks this thread until the actor has ended. `None` if `deadline_ns` comes first.
+    /// Blocks this thread until the actor has terminated. `None` if `deadline_ns` passes first.
     pub(crate) fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
         // Ordering: Relaxed, each caller gets its own number.
         let watcher = Watcher::Thread(NEXT_WATCHER.fetch_add(1, Ordering::Relaxed));

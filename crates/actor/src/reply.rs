@@ -1,7 +1,7 @@
-//! Where a handler's result goes: nowhere for a tell, into a one-shot slot for an ask.
+//! Reply ports: a tell drops the handler's result, an ask stores it in a one-shot slot.
 //!
-//! A reply never travels through the asker's mailbox. It has a slot of its own, so that waiting for
-//! it costs the same behind none and behind ten million queued messages.
+//! A reply never goes through the asker's mailbox, so the cost of waiting for it does not depend on the number of
+//! queued messages.
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
@@ -9,13 +9,13 @@ use freeboard_queue::oneshot;
 
 use crate::{block::NO_DEADLINE_NS, catch_panic};
 
-/// Takes a handler's result.
+/// Receives a handler's result.
 pub trait ReplyPort<R>: Send + 'static {
-    /// Whether nobody waits for the result from the start.
+    /// Whether the message is a tell: no result is expected.
     #[doc(hidden)]
     const IS_TELL: bool;
 
-    /// Whether anybody still waits for the result; why not, if nobody does.
+    /// The reason why the result is no longer wanted, if it is not.
     #[doc(hidden)]
     fn unwanted(&self) -> Option<ShedReason>;
 
@@ -23,7 +23,7 @@ pub trait ReplyPort<R>: Send + 'static {
     fn reply(self, result: R);
 }
 
-/// A tell's: the result is dropped.
+/// The reply port of a tell: drops the result.
 #[derive(Debug)]
 pub struct NoReply;
 
@@ -41,7 +41,7 @@ impl<R> ReplyPort<R> for NoReply {
     }
 }
 
-/// An ask's: a one-shot slot, and the time after which the asker does not wait any more.
+/// The reply port of an ask: a one-shot slot and the deadline.
 pub struct ReplySlot<R> {
     pub(crate) sender: oneshot::Sender<R>,
     /// On the [`clock`], or [`NO_DEADLINE_NS`].
@@ -68,8 +68,8 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     }
 
     fn reply(self, result: R) {
-        // A waker that panics is the asker's fault. The result of one that has gone is dropped outside: its drop is
-        // the handler's.
+        // A panicking waker is the asker's fault. If the asker is gone, the result is dropped outside of the catch: a
+        // panic of its drop is the handler's fault.
         drop(catch_panic::call(|| self.sender.send(result)));
     }
 }

@@ -1,17 +1,17 @@
-//! The run: how a worker drives an actor, for one budget at a time.
+//! The run: a worker drives an actor for one budget.
 //!
 //! ```text
-//!              ┌── restart (held: back-off, children) ◄─┐
+//!              ┌── restart (suspended: back-off, children) ◄─┐
 //!              ▼                                        │ panic
 //!   New ──> started ──> Active: signals, outbox, future, messages ──> Stopping ──> ended
 //!                          ▲          │                                │ sheds the mailbox,
 //!                          └── rest ──┘                                │ waits for the children,
-//!                         (idle or held)                               └ calls stopped
+//!                       (idle or suspended)                            └ calls stopped
 //! ```
 //!
-//! A run obeys the signals that have come, then handles messages until the mailbox is empty, the
-//! budget is spent, or something makes the actor wait. Its last touch of the cell is the change of
-//! the state word, or, for an actor that ends, its removal from the registry.
+//! A run processes the signals, then handles messages until the mailbox is empty, the budget is spent, or
+//! the actor has to wait. Its last access to the cell is the change of the state word, or, for a terminated
+//! actor, its removal from the registry.
 
 use std::{
     any::Any,
@@ -32,14 +32,14 @@ use crate::{
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
     supervision::panic_text,
-    terminated::ExitReason,
+    termination::ExitReason,
 };
 
-/// How a step of the run ends.
+/// The result of one step of the run.
 pub(crate) enum Step {
     Rest(Rest),
     Again(After),
-    /// The actor is over; what the registry held, which may be the last reference to the cell.
+    /// The actor has terminated; the registry's reference, which may be the last one.
     Ended(CoreRef),
     Continue,
 }
@@ -74,12 +74,12 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
             Step::Rest(Rest::Idle) if run_context.wait(|| is_wanted(cell)) => {
                 signals = pending_signals(core);
             }
-            // Given to rest, the cell may be freed at once: nothing touches it any more.
+            // After `rest` the cell may be freed at once: nothing accesses it any more.
             Step::Rest(rest) => match core.state.rest(rest) {
                 Ok(()) => break (After::Done, None),
                 Err(came) => signals = came,
             },
-            // With nobody else to run, the worker would only take it up again.
+            // With no other actor to run, the worker would only run it again.
             Step::Again(After::BudgetSpent) if !run_context.is_wanted_elsewhere() => {
                 run_context.account(&budget);
                 budget = run_context.renew();
@@ -101,7 +101,7 @@ unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
     after
 }
 
-/// What has come besides messages. The sign of a message stays, so that senders need not set it anew.
+/// Pending signals other than that of a message, which stays set so that senders need not set it again.
 #[inline]
 fn pending_signals(core: &Core) -> Signals {
     if core.state.has_signals() {
@@ -111,7 +111,7 @@ fn pending_signals(core: &Core) -> Signals {
     }
 }
 
-/// Whether the actor that this thread runs has a message to handle, or a signal other than that of one.
+/// Whether the actor that this thread runs has a message to handle, or a signal other than that of a message.
 #[inline]
 fn is_wanted<A: Actor>(cell: &Cell<A>) -> bool {
     let core = cell.core();
@@ -129,7 +129,7 @@ unsafe fn step<A: Actor>(
     budget: &mut Budget<'_>,
 ) -> Step {
     let core = cell.core();
-    // First, so that a stop finds the future where it drops it.
+    // Before the signals: a stop drops the future from the body.
     body.adopt_held(cell);
     if !signals.is_empty() {
         body.obey(cell, signals);
@@ -157,13 +157,13 @@ unsafe fn step<A: Actor>(
     let pause = body.handle_messages(cell, budget);
     body.publish(core);
     match pause {
-        Pause::Look if !budget.is_spent() => Step::Continue,
-        Pause::Look | Pause::BudgetSpent => Step::Again(After::BudgetSpent),
+        Pause::Attention if !budget.is_spent() => Step::Continue,
+        Pause::Attention | Pause::BudgetSpent => Step::Again(After::BudgetSpent),
         Pause::Pending => Step::Again(After::Yield),
         // SAFETY: this thread runs the actor.
         Pause::Empty | Pause::Paused if unsafe { (*core.outbox()).is_some() } => {
-            // It could not be muted, for others wait for it: it rests until it is let in. What a notice told just
-            // now is settled first.
+            // It was not muted, because that would close a circle: it is idle until its receiver grants capacity.
+            // Messages that a notice has just sent are settled first.
             // SAFETY: as above.
             if unsafe { outbox::is_waiting(core) } {
                 Step::Rest(Rest::Idle)
@@ -183,7 +183,7 @@ unsafe fn step<A: Actor>(
 impl<A: Actor> Body<A> {
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
-        // First: the receivers that let the outbox go on are about to be stopped, too.
+        // First: the receivers that would free the outbox are about to be stopped, too.
         if signals.contains(cell::ABANDON) {
             self.abandons_outbox = true;
             // SAFETY: this thread runs the actor.
@@ -205,7 +205,7 @@ impl<A: Actor> Body<A> {
                 .lock_relations()
                 .as_mut()
                 .map(|relations| std::mem::take(&mut relations.escalated));
-            // One failure fails this actor as well as several; each was reported when it happened.
+            // The first failure fails this actor; each one was reported when it happened.
             if let Some(child) = escalated.and_then(|failures| failures.into_iter().next())
                 && self.life == Life::Active
             {
@@ -224,7 +224,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Whether no message is kept back: not by the actor, and not in a paused lane.
+    /// Whether no message is left: neither with the actor nor in a paused lane.
     fn has_handled_all(&self, cell: &Cell<A>) -> bool {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         let (keeps_back, paused_lanes) = unsafe {
@@ -234,7 +234,7 @@ impl<A: Actor> Body<A> {
         !keeps_back && (paused_lanes == 0 || cell.core().mailbox.depth() == 0)
     }
 
-    /// Sends what the outbox has and the lanes have capacity for. A panic of an iterator fails the actor.
+    /// Sends the outbox as far as the lanes have capacity. A panic of an iterator fails the actor.
     fn settle(&mut self, cell: &Cell<A>) -> Settled {
         // SAFETY: this thread runs the actor.
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
@@ -245,7 +245,7 @@ impl<A: Actor> Body<A> {
         })
     }
 
-    /// Takes over the future of an async handler that has just returned it.
+    /// Takes the future that an async handler has just returned.
     fn adopt_held(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         if let Some(held) = unsafe { (*cell.context()).held.take() } {
@@ -253,7 +253,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Does what the actor asked of its context.
+    /// Executes the actor's requests to its context.
     fn adopt_requests(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
         let stop = unsafe { (*cell.context()).stop.take() };
@@ -267,14 +267,14 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// Settles the outbox and polls the held future; a step if the actor has to wait.
+    /// Settles the outbox and polls the suspended future; returns a step if the actor has to wait.
     fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
         // SAFETY: this thread runs the actor.
         if self.held.is_none() && unsafe { (*core.outbox()).is_none() } {
             return None;
         }
-        // First the outbox: what the future sends next must not overtake what was told before.
+        // The outbox first: the future's next message must not overtake earlier ones.
         let mut settled = self.settle(cell);
         if self.life != Life::Active {
             return None;
@@ -298,7 +298,7 @@ impl<A: Actor> Body<A> {
                     if self.life != Life::Active {
                         return None;
                     }
-                    // A future that wakes itself at once must not keep the worker to itself.
+                    // A future that wakes itself at once must not monopolise the worker.
                     let is_spent = !budget.spend();
                     let is_called = is_spent && core.state.has_signals();
                     return Some(if is_called || settled == Settled::More {
@@ -329,7 +329,7 @@ impl<A: Actor> Body<A> {
         }
     }
 
-    /// `Ok(true)` when the future is done.
+    /// `Ok(true)` when the future is complete.
     fn poll_held(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
         let Some(future) = self.held.as_mut() else {
             return Ok(true);
@@ -345,10 +345,10 @@ impl<A: Actor> Body<A> {
         }))
     }
 
-    /// The async handler's message is handled.
+    /// Completes the async handler's message.
     fn end_held(&mut self, core: &Core) {
         self.drop_held();
-        // An ask that the future has given away is none of the actor's any more.
+        // An ask that the future moved elsewhere no longer belongs to this actor.
         core.set_asking(None);
         let lane = self.handling.take().and_then(|handling| handling.lane());
         if let Some(lane) = lane {

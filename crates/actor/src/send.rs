@@ -67,14 +67,14 @@ pub(crate) struct PendingSend<A: Actor> {
     to: ActorRef<A>,
     lane: usize,
     envelope: Option<Envelope>,
-    /// Our key among the actor's waiters.
+    /// The sender's key among the receiver's waiters.
     waiting: Option<WaitKey>,
-    /// A thread blocks for it, which always comes back.
+    /// A blocked thread polls it, and always polls again.
     is_blocking: bool,
 }
 
 impl<A: Actor> PendingSend<A> {
-    /// `is_blocking` says that a thread blocks until it is done, or drops it.
+    /// `is_blocking`: a thread blocks until it is complete, or drops it.
     pub(crate) fn new(to: ActorRef<A>, lane: usize, envelope: Envelope, is_blocking: bool) -> Self {
         Self {
             to,
@@ -100,7 +100,7 @@ impl<A: Actor> PendingSend<A> {
                 Wait::Waiting => return Poll::Pending,
                 Wait::Granted(messages) => is_granted = messages > 0,
             },
-            // Who stands in line already is ahead of what was told since.
+            // A sender that waits already is ahead of later messages.
             None => {
                 if !self.is_blocking && is_behind_outbox(core, self.lane, context.waker()) {
                     return Poll::Pending;
@@ -129,12 +129,12 @@ impl<A: Actor> PendingSend<A> {
                         None => core.waiters.register(core, self.lane, waiter, 1),
                     };
                     if waiting.is_none() {
-                        // The actor has just terminated, and the next offer says so.
+                        // The actor has just terminated; the next offer fails with `Closed`.
                         continue;
                     }
                     self.waiting = waiting;
                     self.envelope = Some(envelope);
-                    // The signal makes the actor look at its waiters, however little capacity it made since.
+                    // The signal makes the actor run and grant capacity to its waiters.
                     core.signal(cell::WAITERS);
                     return Poll::Pending;
                 }
@@ -142,7 +142,7 @@ impl<A: Actor> PendingSend<A> {
             if let Some(key) = self.waiting.take()
                 && core.waiters.finish(core, key)
             {
-                // The actor may have handled the message and rest, with others in line.
+                // The actor may be idle again while other senders wait.
                 core.signal(cell::WAITERS);
             }
             return Poll::Ready(outcome);
@@ -157,7 +157,7 @@ impl<A: Actor> PendingSend<A> {
         }
     }
 
-    /// The envelope, which found no capacity in time.
+    /// Gives up at the deadline: counts the message as shed and returns the envelope.
     pub(crate) fn give_up(mut self) -> Envelope {
         let core = self.to.cell().core();
         core.count_shed(self.lane, ShedReason::Full);
@@ -173,13 +173,13 @@ impl<A: Actor> PendingSend<A> {
     pub(crate) fn block(mut self) -> Result<(), TellError<Envelope>> {
         spin_for_capacity(self.to.cell().core(), self.lane);
         let outcome = block::until(NO_DEADLINE_NS, |context| self.poll(context));
-        // There is no deadline: no thread is left, for the system has ended.
+        // There is no deadline, so this is the end of the system: no thread is left.
         outcome.unwrap_or_else(|_| Err(TellError::NoThread(self.take_back())))
     }
 }
 
-/// Whether the actor whose future is polled here has told this lane something that waits in its outbox: that
-/// goes first. Others do not wait for an outbox: it settles only after their handler has returned.
+/// Whether the actor whose future is polled here has messages for this lane in its outbox: those go first. Plain
+/// handlers do not wait for the outbox, which settles only after they return.
 fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
     if !current::has_outbox() || !current::polls_future() {
         return false;
@@ -200,28 +200,27 @@ impl<A: Actor> Drop for PendingSend<A> {
         if let Some(key) = self.waiting
             && core.waiters.finish(core, key)
         {
-            // What was granted is the next one's.
+            // The grant goes to the next waiting sender.
             core.signal(cell::WAITERS);
         }
     }
 }
 
-/// Looks at a full ring before its sender is put to sleep: the first of them at short distances, the
-/// others after a yield. A ring is emptied in some tens of microseconds, and to wake a thread takes as
-/// long.
+/// Polls of a full ring before its sender sleeps: first after short spins, then after yields. A ring drains
+/// within some tens of microseconds, and waking a thread takes as long.
 const CAPACITY_SPINS: u32 = 100;
 const CAPACITY_YIELDS: u32 = 20;
 
-/// Waits a moment for capacity in a ring; for other lanes it does not.
+/// Spins briefly for capacity in a ring; returns at once for other lanes.
 fn spin_for_capacity(core: &Core, lane: usize) {
     let Some(lane) = core.mailbox.get(lane).filter(|lane| lane.is_ring()) else {
         return;
     };
-    for look in 0..CAPACITY_SPINS + CAPACITY_YIELDS {
+    for poll in 0..CAPACITY_SPINS + CAPACITY_YIELDS {
         if lane.has_capacity() || lane.is_closed() {
             return;
         }
-        if look < CAPACITY_SPINS {
+        if poll < CAPACITY_SPINS {
             (0..16).for_each(|_| hint::spin_loop());
         } else {
             thread::yield_now();

@@ -10,52 +10,52 @@ use std::{
 use freeboard_meter::clock;
 
 use crate::{
+    actor::ActorId,
     block::deadline_after,
     cell::{self, Core},
     cell_ref::CoreRef,
-    id::ActorId,
     supervision::{Failure, saturating_ns},
     system::SystemInner,
     wait_graph,
 };
 
-/// What is left to actors that were stopped at the deadline, at the most.
+/// The longest grace period for actors that were stopped at the deadline.
 const GRACE_MAX: Duration = Duration::from_millis(100);
 
-/// The most yields before it sleeps, and what one of them takes at the most on a machine with time to spare.
+/// Yields before a wait sleeps, and the longest duration of a yield on a machine that is not busy.
 const YIELDS: usize = 64;
 const YIELD_MAX: Duration = Duration::from_millis(1);
 
-/// How long idle workers may take to end.
+/// How long idle workers may take to stop.
 const WORKERS_END_MAX: Duration = Duration::from_secs(30);
 
-/// Between two looks at an actor that is waited for.
+/// The interval between two progress checks of an awaited actor.
 const SLICE_MIN_NS: u64 = 1_000_000;
 const SLICE_MAX_NS: u64 = 50_000_000;
 
-/// Between two looks at terminated actors that still deliver.
-const DELIVERING_LOOK: Duration = Duration::from_micros(200);
+/// The interval between two polls of a condition.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// What a longer timeout is taken for: a hundred years.
+/// Longer timeouts are reduced to this: a hundred years.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Panics of actors since the shutdown began.
 #[derive(Default)]
 pub(crate) struct Failures {
     pub(crate) count: u64,
-    /// Actors that one of them ended.
+    /// Actors that a panic terminated.
     pub(crate) actors_ended: u64,
     /// The first of them.
     pub(crate) first: Vec<Failure>,
 }
 
-/// Failures that a shutdown's report has in full.
+/// Failures that the shutdown report contains in full.
 pub(crate) const FAILURES_MAX: usize = 16;
 
-/// Stopped actors that a shutdown's report describes.
+/// Stopped actors that the shutdown report describes.
 const STOPPED_MAX: usize = 16;
 
-/// An actor that had not ended when a shutdown wanted it to.
+/// An actor that had not terminated in time during a shutdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
@@ -65,39 +65,38 @@ pub struct Unfinished {
     pub name: Option<String>,
     /// Its type.
     pub actor_type: &'static str,
-    /// What it was doing: "running" is stuck in a handler.
+    /// Its state: "running" means stuck in a handler.
     pub state: String,
-    /// Messages that were still queued for it, and the one that it was handling.
+    /// Messages in its mailbox, including the one being handled.
     pub queued: u64,
 }
 
-/// How a shutdown went.
+/// The result of a shutdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Actors that had not handled everything at the deadline, and were stopped.
+    /// Actors that were stopped at the deadline with messages left.
     pub stopped_at_deadline: usize,
-    /// The first of them, 16 at most, as they were at the deadline.
+    /// The first 16 of them, in their state at the deadline.
     pub stopped: Vec<Unfinished>,
-    /// Those that have not ended even so.
+    /// Actors that have not terminated even then.
     pub unfinished: Vec<Unfinished>,
-    /// Worker threads that have not ended: in a handler, or for want of a processor late by more than 100 ms.
+    /// Worker threads that have not stopped: stuck in a handler, or without a processor for more than 100 ms.
     pub stuck_workers: Vec<usize>,
-    /// Messages that actors had told and that found no capacity before the deadline (dead letters with the reason
-    /// `sender_stopped`), or whose receiver was ended by the shutdown before them (`stopped`). An iterator of
-    /// [`crate::Context::send_all`] that the shutdown cut short counts as one.
+    /// Messages in outboxes that found no capacity before the deadline (dead letters with the reason
+    /// `sender_stopped`), or whose receiver the shutdown had terminated (`stopped`). An interrupted iterator of
+    /// [`crate::Context::send_all`] counts as one.
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
     pub panics: u64,
-    /// The first of those panics, 16 at most.
+    /// The first 16 of those panics.
     pub failures: Vec<Failure>,
-    /// Actors that such a panic has ended: what they had queued was shed. Those that were restarted are none of
-    /// them.
+    /// Actors that such a panic has terminated; their queued messages were shed. Restarted actors do not count.
     pub actors_failed: u64,
 }
 
 impl ShutdownReport {
-    /// Whether every actor handled all it had, delivered what it had told, and was not ended by a panic.
+    /// Whether every actor handled all its messages, delivered its outbox, and was not terminated by a panic.
     pub fn is_clean(&self) -> bool {
         self.stopped_at_deadline == 0
             && self.unfinished.is_empty()
@@ -117,7 +116,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     let mut awaited = Vec::new();
     for cell in cells.iter().filter(|cell| cell.parent().is_none()) {
         waits.until_delivered(deadline_ns);
-        // Drained, it would refuse the messages that others hold for it.
+        // A drained actor would refuse the messages that others hold for it.
         match waits.until_not_awaited(cell, &slow, deadline_ns) {
             Wait::Ended => {}
             Wait::Stalled => {
@@ -133,7 +132,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
             Wait::TimedOut => break,
         }
     }
-    // From here on nobody is delayed by who makes no progress: all have until the deadline.
+    // From here on an actor without progress delays no other: all have until the deadline.
     waits.patience_ns.set(u64::MAX);
     for cell in &slow {
         cell.block_until_ended(deadline_ns);
@@ -141,7 +140,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     waits.until_delivered(deadline_ns);
     for (index, cell) in awaited.iter().enumerate() {
         let others = &awaited[index + 1..];
-        if !look_until(deadline_ns, || !is_awaited(system, cell, others)) {
+        if !poll_until(deadline_ns, || !is_awaited(system, cell, others)) {
             break;
         }
         cell.drain();
@@ -150,13 +149,13 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     drop(cells);
     let (stopped_at_deadline, stopped) = stop_those_left(system, GRACE_MAX.min(timeout));
     let unfinished: Vec<_> = living(system).iter().map(describe).collect();
-    // With every actor ended no handler can hold a worker: only the machine's load can.
+    // With all actors terminated no handler can hold a worker: only the machine's load can.
     let patience = if unfinished.is_empty() {
         WORKERS_END_MAX
     } else {
         GRACE_MAX
     };
-    // Whoever they wait for is in another system, or does not end.
+    // The actors that blocked handlers wait for are in another system, or do not terminate.
     system.blocked_handlers.end();
     let stuck_workers = system.scheduler.shutdown(patience);
     system.timers.shutdown();
@@ -174,13 +173,13 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     }
 }
 
-/// After the deadline: who had no turn yet and has nothing to do ends as it would have; all others are stopped.
-/// Returns how many those are, and describes the first of them.
+/// After the deadline: actors without messages are drained, all others are stopped. Returns how many were stopped,
+/// and describes the first of them.
 fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinished>) {
     let (idle, late): (Vec<_>, Vec<_>) = living(system)
         .into_iter()
         .partition(|cell| !cell.mailbox.is_closed() && cell.mailbox.depth() == 0);
-    // Before any receiver is closed, so that each message that is left is known to be the shutdown's.
+    // Before any receiver is closed, so that each remaining message is counted as the shutdown's.
     for cell in system.registry.delivering().iter().chain(&late) {
         cell.signal(cell::ABANDON);
     }
@@ -192,7 +191,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     for cell in &idle {
         cell.drain();
     }
-    // Half of it for those that were told to end by themselves.
+    // Half of the grace period is for the drained ones.
     let half_ns = deadline_after(Some(grace / 2));
     for cell in &idle {
         cell.block_until_ended(half_ns);
@@ -209,23 +208,23 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     for cell in late.iter().chain(&idle) {
         cell.block_until_ended(grace_ns);
     }
-    look_until(grace_ns, || system.registry.delivering_len() == 0);
+    poll_until(grace_ns, || system.registry.delivering_len() == 0);
     (stopped, descriptions)
 }
 
-/// Looks again and again whether something is over; `false` if it is not by `until_ns`.
-fn look_until(until_ns: u64, is_over: impl Fn() -> bool) -> bool {
+/// Polls until `is_over`; `false` if `until_ns` passes first.
+fn poll_until(until_ns: u64, is_over: impl Fn() -> bool) -> bool {
     while !is_over() {
         if clock::now_ns() >= until_ns {
             return false;
         }
-        thread::sleep(DELIVERING_LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     true
 }
 
-/// Whether the outbox of one of `others`, of their descendants, or of a terminated actor that still delivers, holds
-/// messages for this actor or a descendant of it, at once or by way of others.
+/// Whether an outbox of `others`, of their descendants, or of a delivering terminated actor holds messages for this
+/// actor or its descendants, directly or indirectly.
 fn is_awaited(system: &SystemInner, cell: &CoreRef, others: &[&CoreRef]) -> bool {
     let delivering = system.registry.delivering();
     if others.is_empty() && delivering.is_empty() {
@@ -249,7 +248,7 @@ fn family(cells: &[&CoreRef]) -> Vec<CoreRef> {
     family
 }
 
-/// Actors that have not ended; one that just has may still be on its way out of the registry.
+/// Actors that have not terminated; the registry may still contain some that just have.
 fn living(system: &SystemInner) -> Vec<CoreRef> {
     let mut cells = system.registry.cells();
     cells.retain(|cell| cell.end_reason().is_none());
@@ -267,21 +266,20 @@ fn describe(cell: &CoreRef) -> Unfinished {
     }
 }
 
-/// How the waiting for an actor's end went.
+/// The result of waiting for an actor.
 enum Wait {
     Ended,
-    /// It makes no progress, and those spawned before it have waited long enough.
+    /// It makes no progress, and its patience is used up.
     Stalled,
     TimedOut,
 }
 
-/// Waits for actors' ends. Most come within microseconds, far sooner than a thread is put to sleep and
-/// woken: it yields for a while, then sleeps. Where others compute on all processors, a yield lasts as
-/// long as they like: then it only sleeps.
+/// Waits for terminations. Most happen within microseconds, faster than a thread sleeps and wakes, so it yields for a
+/// while before it sleeps. On a busy machine a yield may take long: then it only sleeps.
 struct Waits<'a> {
     system: &'a SystemInner,
     is_machine_busy: bool,
-    /// How long an actor without progress is waited for.
+    /// How long to wait for an actor without progress.
     patience_ns: Cell<u64>,
 }
 
@@ -310,23 +308,23 @@ impl<'a> Waits<'a> {
         self.wait(deadline_ns, is_ended, || self.progress(core))
     }
 
-    /// Waits until nobody who is slow holds messages for this actor.
+    /// Waits until no slow actor holds messages for this actor.
     fn until_not_awaited(&self, cell: &CoreRef, slow: &[&CoreRef], deadline_ns: u64) -> Wait {
         let is_awaited = || is_awaited(self.system, cell, slow);
         if !is_awaited() {
             return Wait::Ended;
         }
-        let is_free = |until_ns| look_until(until_ns, || !is_awaited());
+        let is_free = |until_ns| poll_until(until_ns, || !is_awaited());
         self.wait(deadline_ns, is_free, || self.progress(cell))
     }
 
-    /// Waits until terminated actors have delivered what they had told: those who are to get it are alive still.
+    /// Waits until terminated actors have delivered their outboxes: their receivers are still alive.
     fn until_delivered(&self, deadline_ns: u64) {
         let registry = &self.system.registry;
         if registry.delivering_len() == 0 {
             return;
         }
-        let is_delivered = |until_ns| look_until(until_ns, || registry.delivering_len() == 0);
+        let is_delivered = |until_ns| poll_until(until_ns, || registry.delivering_len() == 0);
         let progress = || {
             let cells = registry.delivering();
             cells.iter().map(|cell| self.progress(cell)).sum::<u64>() + cells.len() as u64
@@ -334,8 +332,8 @@ impl<'a> Waits<'a> {
         self.wait(deadline_ns, is_delivered, progress);
     }
 
-    /// Waits while there is progress, and for as long as the patience lasts without; the next one that makes none
-    /// gets half of it.
+    /// Waits while there is progress. Without progress it waits for the patience, which is then halved for the next
+    /// actor.
     fn wait(
         &self,
         deadline_ns: u64,

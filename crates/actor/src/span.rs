@@ -1,8 +1,7 @@
-//! The span around a handler, if the feature `spans` is on; without it all here is empty, and so is what is
-//! compiled.
+//! The span around a handler, with the feature `spans`; without it everything here compiles to nothing.
 //!
-//! A plain handler's span is entered once. An async handler's is kept beside its future and entered for each
-//! poll, so that what the future logs is within, and what runs on the worker meanwhile is not.
+//! A plain handler's span is entered once. An async handler's span is stored beside its future and entered for each
+//! poll, so it contains the future's events and not those of other actors.
 
 #[cfg(feature = "spans")]
 use crate::catch_panic;
@@ -20,7 +19,7 @@ impl HandleSpan {
         Self(tracing::Span::none())
     }
 
-    /// Of one message; what passed the lanes by has no lane.
+    /// The span of one message; a notice has no lane.
     pub(crate) fn new(
         core: &Core,
         message_type: fn() -> &'static str,
@@ -37,7 +36,7 @@ impl HandleSpan {
         ))
     }
 
-    /// Until it is dropped, on this thread.
+    /// Enters the span on this thread until the guard is dropped.
     pub(crate) fn enter(&self) -> EnteredSpan<'_> {
         EnteredSpan(catch_panic::call(|| self.0.enter()))
     }
@@ -50,7 +49,7 @@ impl Drop for HandleSpan {
     }
 }
 
-/// A span that was entered. A subscriber that panics on the way out ends nothing, also beside a handler's panic.
+/// An entered span. A panic of the subscriber on exit is caught, also during a handler's panic.
 #[cfg(feature = "spans")]
 pub(crate) struct EnteredSpan<'a>(Option<tracing::span::Entered<'a>>);
 

@@ -1,27 +1,26 @@
-//! Supervision: what happens to an actor that panicked.
+//! Supervision: the reaction to an actor's panic.
 //!
-//! Whoever spawns an actor says so in its [`crate::SpawnOptions`]: a fixed directive, or a function
-//! that decides per failure. Restarts are spaced by a back-off and limited in number per time, as in
-//! OTP's supervisors; past the limit the actor is stopped.
+//! It is part of the [`crate::SpawnOptions`]: a fixed directive, or a function that decides per failure. Restarts
+//! have a back-off and a limit per time, as in OTP's supervisors; beyond the limit the actor is stopped.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use freeboard_flow::{Backoff, ConfigError, RestartLimit};
 
-use crate::id::ActorId;
+use crate::actor::ActorId;
 
-/// What a supervisor does with a failed actor.
+/// The reaction to a failed actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directive {
-    /// End it. What is queued is shed as stopped.
+    /// Stop it. Queued messages are shed as stopped.
     Stop,
-    /// Make a new one with its factory; its mailbox survives. Without a factory: stop.
+    /// Create a new one with its factory; the mailbox survives. Without a factory: stop.
     Restart,
-    /// End it and fail its parent in turn. Without a parent: stop.
+    /// Stop it and fail its parent. Without a parent: stop.
     Escalate,
 }
 
-/// One panic, as supervisors and observers see it.
+/// One panic of an actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
@@ -33,9 +32,9 @@ pub struct Failure {
     pub actor_type: &'static str,
     /// Type of the message it was handling; `None` in a hook or the factory.
     pub message_type: Option<&'static str>,
-    /// What it panicked with.
+    /// The panic message.
     pub panic: String,
-    /// Restarts that went before.
+    /// Earlier restarts of the actor.
     pub restarts: u32,
 }
 
@@ -102,30 +101,30 @@ impl Supervision {
         }
     }
 
-    /// A failed actor ends.
+    /// A failed actor is stopped.
     pub fn stop() -> Self {
         Self::new(Decision::Always(Directive::Stop))
     }
 
-    /// A failed actor is made anew, after 10 ms to 10 s of back-off, at most 3 times in 5 s; after that
-    /// it ends. Each failure is a `tracing` error, and shown to
+    /// A failed actor is restarted, after 10 ms to 10 s of back-off, at most 3 times in 5 s; after that
+    /// it is stopped. Each failure logs a `tracing` error and is passed to
     /// [`crate::SystemBuilder::on_failure`].
     pub fn restart() -> Self {
         Self::new(Decision::Always(Directive::Restart))
     }
 
-    /// A failed actor ends and fails its parent.
+    /// A failed actor is stopped and fails its parent.
     pub fn escalate() -> Self {
         Self::new(Decision::Always(Directive::Escalate))
     }
 
-    /// `decide` says it for each failure.
+    /// `decide` chooses the directive for each failure.
     pub fn decide(decide: impl Fn(&Failure) -> Directive + Send + Sync + 'static) -> Self {
         Self::new(Decision::PerFailure(Arc::new(decide)))
     }
 
-    /// Waits `min` before the first restart, twice as long before each further one within the
-    /// limit's time, at most `max`. Zero restarts at once.
+    /// Waits `min` before the first restart and twice as long before each further one within the
+    /// limit's time, but at most `max`. Zero restarts at once.
     #[must_use]
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.backoff.min_ns = saturating_ns(min);

@@ -1,7 +1,7 @@
-//! The system: what actors live in.
+//! The system: workers, timers and the registry of its actors.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use freeboard_meter::{
 use freeboard_sched::{OnlineError, Scheduler, StartError, Timers};
 
 use crate::{
-    actor::Actor,
+    actor::{Actor, ActorId},
     actor_ref::ActorRef,
     block::BlockedHandlers,
     body::Factory,
@@ -22,7 +22,6 @@ use crate::{
     cell_ref::{CellRef, CoreRef},
     dead_letter::DeadLetters,
     group::Groups,
-    id::ActorId,
     life,
     names::Names,
     options::SpawnOptions,
@@ -35,10 +34,10 @@ use crate::{
 
 pub(crate) type FailureObserver = Box<dyn Fn(&Failure) + Send + Sync>;
 
-/// Numbers of actors, for all systems of the process; 0 is nobody.
+/// The next actor id, for all systems of the process; 0 is no actor.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// What all actors of a system share.
+/// The state that all actors of a system share.
 pub(crate) struct SystemInner {
     pub(crate) name: String,
     pub(crate) scheduler: Scheduler,
@@ -56,12 +55,12 @@ pub(crate) struct SystemInner {
     restarted: Counter,
     is_shutting_down: AtomicBool,
     pub(crate) shutdown_failures: Mutex<Failures>,
-    /// Messages in outboxes that were given up, or found their receiver ended during the shutdown.
+    /// Messages in outboxes that were given up, or whose receiver was terminated by the shutdown.
     pub(crate) undelivered: Counter,
     started_ns: u64,
 }
 
-/// Parts that the builder makes.
+/// The parts that the builder creates.
 pub(crate) struct Foundation {
     pub(crate) name: String,
     pub(crate) scheduler: Scheduler,
@@ -80,13 +79,13 @@ pub enum SpawnError {
     /// The mailbox or the supervision is out of range.
     #[error("bad spawn options: {0}")]
     Options(#[from] ConfigError),
-    /// Another living actor has the name.
+    /// Another living actor has this name.
     #[error("the name \"{0}\" is taken")]
     NameTaken(String),
     /// The system is shutting down.
     #[error("the system is shutting down")]
     ShuttingDown,
-    /// A pinned actor got no thread, or not on the core it was to have.
+    /// A pinned actor got no thread, or not on the requested core.
     #[error("no thread for a pinned actor: {0}")]
     Thread(String),
 }
@@ -143,7 +142,7 @@ impl SystemInner {
         self.spawn_known(options, parent, actor, factory, |_| ())
     }
 
-    /// Spawns; `make_known` gets the reference before the actor can run.
+    /// Spawns; `make_known` is called with the reference before the actor can run.
     fn spawn_known<A: Actor>(
         self: &Arc<Self>,
         options: Option<Box<SpawnOptions>>,
@@ -160,21 +159,21 @@ impl SystemInner {
             options,
             parent,
         };
-        // Made before the registry is locked: large rings take their memory here.
+        // Before the registry is locked: large rings allocate their memory here.
         let cell = CellRef::new(Cell::new(parts, actor, factory));
         let is_kept = self.registry.insert(&cell);
         let actor_ref = ActorRef::new(cell);
         make_known(&actor_ref);
         let cell = actor_ref.cell();
         if !is_kept {
-            // SAFETY: a closed registry means that no worker runs any more; only we have the cell.
+            // SAFETY: a closed registry means that no worker runs any more; only this function has the cell.
             unsafe { life::abandon(cell) };
             return actor_ref;
         }
         let core = cell.core();
         let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
         if !is_wanted || self.is_shutting_down() {
-            // Nobody would wait for it any more: it is born stopped. Its first run ends it.
+            // Nothing would wait for it any more: it is spawned stopped, and terminates in its first run.
             core.close_mailbox();
             let _ = core.state.signal(crate::cell::STOP);
         }
@@ -199,7 +198,7 @@ impl SystemInner {
         let Some(name) = options.name.clone() else {
             return Ok(self.spawn(Some(Box::new(options)), parent, actor, factory));
         };
-        // Claimed for nobody first, so that no second actor is made for a name that is taken.
+        // Claimed before the actor exists, so that no actor is created for a name that is taken.
         let claim = ActorId(0);
         if !self.names.claim(&name, claim, ()) {
             return Err(SpawnError::NameTaken(name.to_string()));
@@ -230,7 +229,7 @@ impl SystemInner {
         !self.is_shutting_down.swap(true, Ordering::SeqCst)
     }
 
-    /// Has `note` enter something into the report of the shutdown, if one is under way.
+    /// Updates the failures of the shutdown report, if a shutdown is under way.
     fn note_for_shutdown(&self, note: impl FnOnce(&mut Failures)) {
         if self.is_shutting_down() {
             let failures = self.shutdown_failures.lock();
@@ -238,12 +237,12 @@ impl SystemInner {
         }
     }
 
-    /// A panic has ended an actor.
+    /// Counts an actor that a panic has terminated.
     pub(crate) fn count_failed_actor(&self) {
         self.note_for_shutdown(|failures| failures.actors_ended += 1);
     }
 
-    /// Shows a failure to the observer and the log.
+    /// Passes a failure to the observer and the log.
     pub(crate) fn report(&self, failure: &Failure) {
         self.note_for_shutdown(|failures| {
             failures.count += 1;
@@ -287,7 +286,7 @@ impl SystemInner {
         }
     }
 
-    /// All but the actors, of which there are so many.
+    /// Everything except the actors, of which `alive` exist.
     fn overview(&self, alive: usize) -> SystemSnapshot {
         let ended = self.ended.get();
         SystemSnapshot {
@@ -309,7 +308,7 @@ impl SystemInner {
     }
 }
 
-/// Ends the system's threads when its last handle is dropped.
+/// Stops the system's threads when the last owning handle is dropped.
 struct Owner {
     scheduler: Scheduler,
     timers: Timers,
@@ -324,14 +323,14 @@ impl Drop for Owner {
     }
 }
 
-/// A system of actors: worker threads, timers, names. Cheap to clone. When the last handle that came
-/// from [`SystemBuilder::build`] is dropped its threads end, after their present message; for an
-/// orderly end call [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
+/// A system of actors: worker threads, timers, names. Cheap to clone. Its threads stop after their current
+/// message when the last handle from [`SystemBuilder::build`] is dropped; for an orderly stop call
+/// [`System::shutdown`]. Handlers that block in [`Ask::wait`](crate::Ask::wait) or
 /// [`ActorRef::tell_blocking`] then get an error.
 #[derive(Clone)]
 pub struct System {
     inner: Arc<SystemInner>,
-    /// Handles that actors get from their context have none: they must not keep the system alive.
+    /// `None` in handles from an actor's context: they must not keep the system alive.
     _owner: Option<Arc<Owner>>,
 }
 
@@ -370,13 +369,13 @@ impl System {
         }
     }
 
-    /// Spawns an actor with the default options. During shutdown the actor is born stopped.
+    /// Spawns an actor with the default options. During a shutdown the actor is stopped at once.
     pub fn spawn<A: Actor>(&self, actor: A) -> ActorRef<A> {
         self.inner.spawn(None, None, Some(actor), None)
     }
 
-    /// Spawns an actor with options and a factory. The factory runs on a worker, and makes the actor
-    /// anew when its supervisor restarts it.
+    /// Spawns an actor with options and a factory. The factory runs on a worker, and runs again for each
+    /// restart.
     ///
     /// # Errors
     /// [`SpawnError`] for options out of range, a name that is taken, or during shutdown.
@@ -401,7 +400,7 @@ impl System {
         self.inner.spawn_with(options, None, Some(actor), None)
     }
 
-    /// Gives an actor a further name. It is freed when the actor ends.
+    /// Registers an actor under a further name, which is freed when the actor terminates.
     ///
     /// # Errors
     /// [`SpawnError::NameTaken`].
@@ -432,23 +431,23 @@ impl System {
         self.inner.names.find(name)
     }
 
-    /// All gauges as of now, as plain data; [`freeboard_meter::render`] makes Prometheus text of it.
-    /// Reading it never blocks the message path.
+    /// All current counters as plain data; [`freeboard_meter::render`] formats them as Prometheus text.
+    /// Reading them never blocks the message path.
     pub fn snapshot(&self) -> SystemSnapshot {
         self.inner.snapshot()
     }
 
-    /// All gauges but those of single actors: it costs the same however many there are.
+    /// All counters except those of single actors: its cost does not grow with the number of actors.
     pub fn overview(&self) -> SystemSnapshot {
         self.inner.overview(self.inner.registry.len())
     }
 
-    /// Messages that no handler saw, by reason.
+    /// Messages that no handler received, by reason.
     pub fn dead_letters(&self) -> Vec<ReasonCount> {
         self.inner.dead_letters.counts()
     }
 
-    /// Actors that have not ended.
+    /// Actors that have not terminated.
     pub fn actors_alive(&self) -> u64 {
         self.inner.registry.len() as u64
     }
@@ -463,9 +462,8 @@ impl System {
         self.inner.scheduler.workers_online()
     }
 
-    /// Takes workers off-line or brings them back, while everything runs: from now on the first
-    /// `online` take part. One that is in a handler finishes its run first; actors that waited for it
-    /// go to the others.
+    /// Takes workers off-line or brings them back without a stop: from now on the first `online` workers run
+    /// actors. A worker in a handler finishes its run first; its queued actors move to the others.
     ///
     /// # Errors
     /// [`OnlineError`] for none, or more than the system has.
@@ -484,16 +482,66 @@ impl System {
         self.inner.scheduler.snapshot()
     }
 
-    /// Ends the system in order: top-level actors in the reverse order of their spawning (those who
-    /// send usually came last), each once it has handled what it has and its outbox is empty. What is left at the
-    /// deadline is stopped at once; what has not ended shortly after is reported, and so are messages in
-    /// outboxes that found no capacity, and panics. Then the threads end.
+    /// Stops the system in order: top-level actors in the reverse order of spawning (senders are usually spawned
+    /// last), each once it has handled its messages and its outbox is empty. At the deadline the remaining actors
+    /// are stopped at once. The report lists actors that still have not terminated, undelivered messages in
+    /// outboxes, and panics. Then the threads stop.
     ///
-    /// An actor that makes no progress (it awaits something, or blocks) keeps those spawned before it waiting for
-    /// a quarter of the timeout at most, further ones for half as long each. It has until the deadline itself.
+    /// An actor without progress (it awaits something, or blocks) delays the actors spawned before it by at most a
+    /// quarter of the timeout; each further such actor by half as long. It has until the deadline itself.
     ///
-    /// Not for handlers: it waits for the actor that calls it.
+    /// Do not call it in a handler: it waits for the actor that calls it.
     pub fn shutdown(&self, timeout: Duration) -> ShutdownReport {
         shutdown::shutdown(&self.inner, timeout)
+    }
+
+    /// A weak handle, for observers.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakSystem {
+        WeakSystem(Arc::downgrade(&self.inner))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Whether [`System::shutdown`] has terminated all actors.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.inner.is_shutting_down() && self.actors_alive() == 0
+    }
+
+    /// The tokio runtime that is attached to the system.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn runtime(&self) -> Option<tokio::runtime::Handle> {
+        self.inner.runtime.clone()
+    }
+}
+
+/// A handle that keeps neither the system nor its threads alive. Cheap to clone.
+#[derive(Clone)]
+pub struct WeakSystem(Weak<SystemInner>);
+
+impl WeakSystem {
+    /// The system, while another handle exists. The result does not own the system: its threads stop when the last
+    /// owning handle is dropped.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<System> {
+        self.0.upgrade().map(System::within)
+    }
+
+    /// Whether both refer to the same system.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl std::fmt::Debug for WeakSystem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("WeakSystem")
     }
 }

@@ -1,22 +1,60 @@
-//! The termination of an actor: everybody who has to know is told, once, in this order: those who wait for
-//! capacity, the parent, the watchers.
+//! The termination of an actor. It is announced once, in this order: to senders that wait for capacity, to the
+//! parent, to the watchers.
 
 use std::collections::HashSet;
 
 use freeboard_sched::TimerKey;
 
 use crate::{
+    actor::ActorId,
     catch_panic,
     cell::{CHILDREN_ENDED, Core},
-    terminated::ExitReason,
 };
 
-/// Tells that the actor, which this thread runs, has terminated. Left to do: what is in its outbox, its state word,
-/// and the registry's reference.
+/// Why an actor terminated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExitReason {
+    /// It stopped itself or was stopped.
+    Stopped,
+    /// It was stopped gracefully: its mailbox was empty.
+    Drained,
+    /// It panicked, and its supervision stopped it.
+    Panicked,
+    /// It exceeded its restart limit.
+    RestartLimit,
+    /// It panicked, and the failure was escalated to its parent.
+    Escalated,
+}
+
+/// Sent once to each watcher of a terminated actor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Terminated {
+    /// The terminated actor.
+    pub actor: ActorId,
+    /// Its name, if it had one.
+    pub name: Option<String>,
+    /// Why it terminated.
+    pub reason: ExitReason,
+}
+
+impl ExitReason {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Stopped,
+        Self::Drained,
+        Self::Panicked,
+        Self::RestartLimit,
+        Self::Escalated,
+    ];
+}
+
+/// Announces that the actor, which this thread runs, has terminated. Its outbox, its state word and the registry's
+/// reference remain for the caller.
 pub(crate) fn announce(core: &Core, reason: ExitReason) {
     let relations = {
         let mut relations = core.lock_relations();
-        // Under the lock: who finds the actor alive there has its watcher called below.
+        // Under the lock: a watcher that was added before is called below.
         core.set_ended(reason);
         relations.take()
     };
@@ -46,7 +84,7 @@ pub(crate) fn announce(core: &Core, reason: ExitReason) {
     core.system.count_end();
 }
 
-/// The timers and the unhandled notices of an actor that is to be made anew: the new one sets its own.
+/// Drops the timers and unhandled notices of a restarting actor.
 pub(crate) fn forget_timers(core: &Core) {
     let forgotten = core.lock_relations().as_mut().map(|relations| {
         let timers = std::mem::take(&mut relations.timers);

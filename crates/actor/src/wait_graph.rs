@@ -1,27 +1,26 @@
-//! Which muted actor waits for which other one, for all systems of the process: an actor may send to another
-//! system's.
+//! The wait-for graph of muted actors, for all systems of the process, because an actor may send to an actor of
+//! another system.
 //!
-//! Each muted actor waits for one other, so the graph is a function, kept in shards by the waiting actor's id.
-//! An edge that would close a circle is taken back.
+//! Each muted actor waits for one other, so the graph is a function, stored in shards by the waiting actor's id.
+//! An edge that would close a circle is removed again.
 //!
-//! **No circle is missed.** An actor inserts its own edge first, and then follows the edges from its target, each
-//! look under that shard's lock. Of the actors that close a circle at the same time, take the one whose
-//! insertion comes last: every other edge of the circle is there when it walks, so it finds itself. (An edge that was
-//! inserted and is about to be taken back may make two of them give up. Both then go on handling messages, and try
-//! again.)
+//! **No circle is missed.** An actor inserts its own edge first, then follows the edges from its target, reading
+//! each under its shard's lock. Among actors that close a circle at the same time, consider the one whose insertion
+//! comes last: all other edges of the circle exist when it walks, so it finds itself. (An edge that is about to be
+//! removed may make two actors give up. Both keep handling messages and try again.)
 //!
-//! A walk is as long as the chain of muted actors behind the target: one look for a target that is not muted.
+//! A walk is as long as the chain of muted actors behind the target: one read if the target is not muted.
 //!
-//! A second relation says for whom each actor holds messages in its outbox. It says more: an actor holds messages for
-//! several others, and while it runs. A shutdown keeps those open. An entry comes before `tell` returns and goes after
-//! the last message was accepted, so a look at it misses no message.
+//! A second relation stores for which actors each actor holds messages in its outbox. It covers more: an actor may
+//! hold messages for several others, also while it runs. A shutdown keeps those receivers open. An entry is added
+//! before `tell` returns and removed after the last message was accepted, so a reader misses no message.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::id::ActorId;
+use crate::actor::ActorId;
 
 const SHARDS: u64 = 64;
 
@@ -41,7 +40,7 @@ fn lock(waiting: ActorId) -> Shard<ActorId> {
     lock_in(&WAITS_FOR, waiting)
 }
 
-/// Notes that `waiting` waits for `target`, unless that closes a circle.
+/// Adds the edge from `waiting` to `target`, unless that closes a circle.
 pub(crate) fn insert(waiting: ActorId, target: ActorId) -> bool {
     if target == waiting {
         return false;
@@ -49,7 +48,7 @@ pub(crate) fn insert(waiting: ActorId, target: ActorId) -> bool {
     lock(waiting)
         .get_or_insert_default()
         .insert(waiting, target);
-    // Brent's method: a circle that does not lead back here is about to be taken back by one of its actors.
+    // Brent's method: a circle that does not lead back here is about to be removed by one of its actors.
     let (mut at, mut anchor) = (target, target);
     let (mut steps, mut steps_max) = (0_u64, 1_u64);
     loop {
@@ -72,21 +71,21 @@ pub(crate) fn insert(waiting: ActorId, target: ActorId) -> bool {
     }
 }
 
-/// The actors that `waiting` waits for: the one that it is muted for, the one that this is muted for, and so on.
+/// The chain of actors that `waiting` is muted for, directly and indirectly.
 pub(crate) fn chain(waiting: ActorId) -> impl Iterator<Item = ActorId> {
     let next = |at: &ActorId| lock(*at).as_ref().and_then(|edges| edges.get(at).copied());
-    // Bounded, for the chain may change meanwhile.
+    // Bounded, because the chain may change meanwhile.
     std::iter::successors(next(&waiting), next).take(10_000)
 }
 
-/// `waiting` waits for nobody any more.
+/// Removes the edge of `waiting`.
 pub(crate) fn remove(waiting: ActorId) {
     if let Some(edges) = lock(waiting).as_mut() {
         edges.remove(&waiting);
     }
 }
 
-/// Says that the outbox of `sender` holds messages for `target`, until it is dropped.
+/// The entry that the outbox of `sender` holds messages for `target`; its drop removes it.
 pub(crate) struct Holding {
     sender: ActorId,
     target: ActorId,
@@ -118,7 +117,7 @@ impl Drop for Holding {
     }
 }
 
-/// All actors that messages in these actors' outboxes are for, that messages in their outboxes are for, and so on.
+/// The receivers of all messages in these actors' outboxes, directly and indirectly.
 pub(crate) fn held_for(senders: impl Iterator<Item = ActorId>) -> HashSet<ActorId> {
     let mut to_visit: Vec<ActorId> = senders.collect();
     let mut found = HashSet::new();

@@ -1,4 +1,4 @@
-//! Senders that wait for capacity in a full lane: blocked threads, futures, muted actors.
+//! Senders that wait for capacity in a full lane: blocked threads, futures and muted actors.
 //!
 //! ```text
 //!   sender:    full ──> register ──> signal ──> waits ──> granted ──> pushes past the barrier ──> finish
@@ -8,25 +8,24 @@
 //! ```
 //!
 //! A sender that finds a lane full registers here and signals the receiver ([`crate::cell::WAITERS`]). The
-//! receiver, after each batch, lets as many senders in as there is capacity for once the lane is at or
-//! below its low watermark. The signal is part of the receiver's state word, so a receiver that goes to
-//! rest cannot miss it; a receiver at rest runs once, sees the capacity, and lets them in.
+//! receiver, after each batch, grants the lane's capacity to waiting senders once the depth is at or
+//! below the low watermark. The signal is part of the receiver's state word, so a receiver that becomes
+//! idle cannot miss it; an idle receiver runs once, sees the capacity, and grants it.
 //!
-//! Each step costs O(1), however many senders wait: waiting entries are a linked list per lane, in a slab.
+//! Each step costs O(1), independent of the number of waiting senders: waiting entries form a linked list per
+//! lane, in a slab.
 //!
-//! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers see the lane as full,
-//! and queue up behind. A sender that was let in and finds the lane full all the same goes back to its old
-//! position.
+//! **Order.** While senders wait, the lane's barrier [`Barrier::Waiters`] is raised: newcomers find the lane full
+//! and wait behind them. A granted sender that finds the lane full again returns to its old position.
 //!
-//! **Grants.** A granted sender has not pushed yet, so what was granted counts against the capacity, and the
-//! barrier stays raised. A blocked thread always comes to push or to give its grant back. A future may never be
-//! polled again, and an actor may be in user code that blocks on this very lane: their grants lapse
-//! [`LAPSE_AFTER`] the lane was found empty, so that they withhold nothing for ever. Whoever comes later than that
-//! goes back to the line, where it was.
+//! **Grants.** A granted sender has not pushed yet, so grants count against the capacity, and the barrier stays
+//! raised. A blocked thread always pushes or returns its grant. A future may never be polled again, and an actor
+//! may run user code that blocks on this very lane: their grants lapse [`LAPSE_AFTER`] after the lane was found
+//! empty, so that they cannot withhold capacity for ever. A sender that comes later returns to its old position.
 //!
-//! **Nobody is left in line.** When the lane has capacity and somebody waits, one of these is ahead: the actor runs
-//! and calls [`Waiters::release`]; a message or a signal that makes it run; a thread with a grant, whose
-//! [`Waiters::finish`] has it signalled if others wait; or the timer of a lapse.
+//! **No sender is stranded.** When the lane has capacity and a sender waits, one of these is pending: a run of the
+//! actor, which calls [`Waiters::release`]; a message or a signal that makes it run; a thread with a grant, whose
+//! [`Waiters::finish`] has the actor signalled if others wait; or the timer of a lapse.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -44,20 +43,20 @@ use crate::{
     cell_ref::CoreRef,
 };
 
-/// Entries whose memory is kept when nobody waits.
+/// Entries whose memory is kept when no sender waits.
 const ENTRIES_KEPT: usize = 1_024;
 
 /// How long a grant that may lapse is kept while the lane is empty.
 const LAPSE_AFTER: Duration = Duration::from_millis(100);
 
-/// Has the actor look again when grants lapse.
+/// Signals the actor when grants lapse.
 fn set_lapse_timer(core: &Core) {
     let actor = CoreRef::of(core);
     let set = core.system.timers.after(LAPSE_AFTER, move |_| {
         actor.signal(cell::WAITERS);
         None
     });
-    // If it was not set, the system is about to end, which lets all senders go.
+    // If it was not set, the system is shutting down, which releases all senders.
     drop(set);
 }
 
@@ -77,17 +76,17 @@ impl Waiter {
             Self::Thread(waker) | Self::Future(waker) => {
                 catch_panic::call(|| waker.wake());
             }
-            // It takes its edge out of the wait-for graph itself.
+            // It removes its edge from the wait-for graph itself.
             Self::Actor(core) => core.signal(cell::UNMUTE),
         }
     }
 }
 
-/// Names one registration.
+/// Identifies one registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitKey {
     slot: usize,
-    /// Its position among all registrations of the mailbox; never used twice.
+    /// Its position among all registrations of the mailbox; unique.
     number: u64,
 }
 
@@ -95,20 +94,20 @@ enum State {
     /// In its lane's list.
     Waiting {
         waiter: Waiter,
-        /// Messages that it would send at once.
+        /// Messages that it requests to send.
         wanted: u64,
         previous: Option<usize>,
         next: Option<usize>,
     },
-    /// It may send this number of messages past the barrier.
+    /// It may push this number of messages past the barrier.
     Granted { messages: u64, kind: GrantKind },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GrantKind {
-    /// Kept until its holder has sent or given it back.
+    /// Kept until its holder has pushed or returned it.
     Firm,
-    /// Lapses a while after the lane was found empty; given in this period of the lane.
+    /// Lapses [`LAPSE_AFTER`] the lane was found empty; granted in this period of the lane.
     Lapsing { period: u64 },
 }
 
@@ -118,7 +117,7 @@ struct Entry {
     state: State,
 }
 
-/// The waiting senders of one lane, and what was granted.
+/// The waiting senders and the grants of one lane.
 #[derive(Default)]
 struct LaneQueue {
     first: Option<usize>,
@@ -127,7 +126,7 @@ struct LaneQueue {
     granted_lapsing: u64,
     /// Counts how often lapsing grants have lapsed.
     period: u64,
-    /// When the present ones lapse, since the lane was found empty.
+    /// When the current lapsing grants lapse; set once the lane was found empty.
     lapse_ns: Option<u64>,
 }
 
@@ -153,7 +152,7 @@ impl LaneQueue {
         }
     }
 
-    /// The lane is empty: lets grants lapse whose time has come. Returns whether a timer is to be set for others.
+    /// The lane is empty: expires grants that are due. Returns whether a timer must be set for others.
     fn lapse(&mut self) -> bool {
         if self.granted_lapsing == 0 {
             return false;
@@ -202,8 +201,8 @@ impl WaitList {
         }
     }
 
-    /// Puts a waiting entry into its lane's list, before the entries with higher numbers. A new one goes last;
-    /// one that comes back passes only those that came back before it.
+    /// Inserts a waiting entry into its lane's list, before the entries with higher numbers. A new entry goes last;
+    /// a requeued one passes only entries that were requeued before it.
     fn link(&mut self, slot: usize) {
         let (lane, number) = (self.entries[slot].lane, self.entries[slot].number);
         let is_newest = self.lanes[lane]
@@ -246,9 +245,9 @@ impl WaitList {
         }
     }
 
-    /// Grants the longest waiting sender of the lane up to `messages`. Returns how many it takes.
+    /// Grants up to `messages` to the longest waiting sender of the lane. Returns the number granted.
     fn grant_first(&mut self, lane: usize, messages: u64, woken: &mut Vec<Waiter>) -> u64 {
-        let slot = self.lanes[lane].first.expect("somebody waits");
+        let slot = self.lanes[lane].first.expect("a sender waits");
         self.unlink(slot);
         let queue = &mut self.lanes[lane];
         let State::Waiting { waiter, wanted, .. } = &self.entries[slot].state else {
@@ -280,17 +279,17 @@ impl WaitList {
     }
 }
 
-/// What became of a sender that waits.
+/// The state of a registered sender.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// It still waits.
     Waiting,
-    /// It may send this number of messages past the barrier. It is 0 if the grant has lapsed or the actor has
-    /// terminated: then the sender offers as a newcomer, and goes back to its position if the lane is full.
+    /// It may push this number of messages past the barrier. It is 0 if the grant has lapsed or the actor has
+    /// terminated: then the sender offers as a newcomer, and returns to its position if the lane is full.
     Granted(u64),
 }
 
-/// The waiting senders of one mailbox. Without an allocation until somebody waits.
+/// The waiting senders of one mailbox. Allocates nothing until a sender waits.
 #[derive(Default)]
 pub(crate) struct Waiters(Mutex<Option<Box<WaitList>>>);
 
@@ -309,7 +308,7 @@ impl Waiters {
         wanted: u64,
     ) -> Option<WaitKey> {
         let mut list = self.lock();
-        // Under the lock: whoever ends the actor says so first, then lets everybody go.
+        // Under the lock: a terminating actor sets its exit reason first, then releases all senders.
         if core.end_reason().is_some() {
             return None;
         }
@@ -332,10 +331,10 @@ impl Waiters {
         Some(WaitKey { slot, number })
     }
 
-    /// How a sender's waiting stands; a new waker takes the place of a future's old one. A registration that
-    /// the actor's termination has ended is granted: its next offer says so.
+    /// The state of a registration; a new waker replaces the old one. If the actor has terminated, the registration
+    /// counts as granted, and the sender's next offer fails.
     pub(crate) fn poll(&self, key: WaitKey, waker: Option<&Waker>) -> Wait {
-        // Cloned and dropped without the lock: a waker may run what it likes.
+        // Cloned and dropped without the lock: a waker may run user code.
         let fresh = waker.cloned();
         let (wait, _old) = {
             let mut list = self.lock();
@@ -367,7 +366,7 @@ impl Waiters {
         wait
     }
 
-    /// A granted sender found the lane full all the same, or has more to send: it waits on, where it was.
+    /// A granted sender found the lane full again, or has more to send: it waits at its old position.
     /// `None` as with [`Waiters::register`].
     pub(crate) fn requeue(
         &self,
@@ -394,11 +393,11 @@ impl Waiters {
         Some(())
     }
 
-    /// A sender goes: it has sent, or waits no longer. `true` if others wait and may have what it was granted: the
-    /// caller signals the actor, which may be at rest.
+    /// Removes a registration: the sender has pushed, or no longer waits. `true` if others wait and may get its
+    /// grant: the caller then signals the actor, which may be idle.
     #[must_use]
     pub(crate) fn finish(&self, core: &Core, key: WaitKey) -> bool {
-        // Dropped without the lock: a waker's drop may run what it likes.
+        // Dropped without the lock: a waker's drop may run user code.
         let (must_signal, _waiter) = {
             let mut guard = self.lock();
             let Some(list) = guard.as_mut().filter(|list| {
@@ -431,8 +430,8 @@ impl Waiters {
         must_signal
     }
 
-    /// Lets in as many as there is capacity for in lanes at or below their low watermark. Returns whether the
-    /// actor must call this again after its next batch.
+    /// Grants the capacity of lanes at or below their low watermark. Returns whether the actor must call this again
+    /// after its next batch.
     pub(crate) fn release(&self, core: &Core) -> bool {
         let (mailbox, config) = (&core.mailbox, core.config());
         let mut woken = Vec::new();
@@ -448,7 +447,7 @@ impl Waiters {
                 }
                 let mailbox_lane = mailbox.lane(lane);
                 if mailbox_lane.is_closed() {
-                    // Their next offer says so.
+                    // Their next offer fails with `Closed`.
                     while list.lanes[lane].first.is_some() {
                         list.grant_first(lane, u64::MAX, &mut woken);
                     }
@@ -480,7 +479,7 @@ impl Waiters {
                 }
             }
         }
-        // Without the lock: a waker may run what it likes.
+        // Without the lock: a waker may run user code.
         for waiter in woken {
             waiter.wake();
         }
@@ -490,7 +489,7 @@ impl Waiters {
         is_active
     }
 
-    /// The actor has terminated: lets everybody go.
+    /// The actor has terminated: wakes all waiting senders.
     pub(crate) fn close(&self) {
         let list = self.lock().take();
         let entries = list.into_iter().flat_map(|list| list.entries);

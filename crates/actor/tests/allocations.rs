@@ -1,4 +1,4 @@
-//! What a message allocates: nothing, up to 48 bytes; a box beyond that. A group's router adds none.
+//! Allocations per message: none up to 48 bytes, one box beyond that. A group's router adds none.
 //!
 //! A process of its own: its allocator counts what every thread allocates.
 #![cfg(not(any(loom, unpooled)))]

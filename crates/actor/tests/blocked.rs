@@ -53,7 +53,7 @@ enum Way {
     Tell,
 }
 
-/// What became of one client's call.
+/// The result of one client's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Served,
@@ -172,7 +172,7 @@ fn ten_thousand_handlers_that_block_are_all_served() {
             .thread_stack(64 << 10)
             .build()
             .expect("valid settings");
-        // The default heeds what the system allows.
+        // The default respects the operating system's limits.
         let threads_max = system.scheduler_snapshot().threads_max;
         if threads_max < HANDLERS {
             eprintln!("skipped: this system allows {threads_max} threads of {HANDLERS}");
@@ -235,7 +235,7 @@ fn handlers_wait_for_each_other_200_deep() {
     finish(&system);
 }
 
-/// Blocks in what no scheduler can refuse.
+/// Blocks in a call that no scheduler can refuse.
 struct Holder {
     mutex: Arc<Mutex<()>>,
     arrived: Arc<AtomicU64>,
@@ -258,7 +258,7 @@ impl Handler<Receive> for Holder {
     type Reply = ();
     fn handle(&mut self, receive: Receive, _cx: &mut Context<Self>) {
         self.arrived.fetch_add(1, Ordering::SeqCst);
-        // The other end is dropped when it is to go on.
+        // The sender is dropped to let it continue.
         let _ = receive.0.recv_timeout(LIMIT);
     }
 }
@@ -361,7 +361,7 @@ fn blocked_clients(system: &System) -> (ActorRef<Server>, Gate, Notes<Outcome>) 
             outcomes: outcomes.clone(),
         });
         client.tell(way).expect("alive");
-        // The first question takes the lane's only slot; whoever comes later waits for capacity.
+        // The first ask takes the lane's only slot; later ones wait for capacity.
         eventually("a question is queued", || lane(&server, 0).accepted == 2);
     }
     eventually("all four block", || {

@@ -111,7 +111,7 @@ fn check_circle(name: &str, count: usize) {
         assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
     }
     assert_eq!(circle.matches(" -> ").count(), count, "{circle}");
-    // Two more looks of the monitor, by another circle.
+    // Two more checks of the monitor, observed by another circle.
     let other = format!("after-{name}");
     let others = spawn(&system, &other, 1);
     let itself = others[0].clone();
@@ -288,7 +288,7 @@ fn an_ask_that_was_dropped_on_another_thread_makes_no_circle() {
     let asking = asks.wait_len(1).remove(0);
     drop(lock(&asking).take());
     drop(asks);
-    // The second asks the first, which takes its time, and asks nobody.
+    // The second asks the first, which takes its time and asks no actor.
     let (first, until) = (actors[0].clone(), Instant::now() + Duration::from_secs(5));
     let slow = Await(Box::new(move |_| {
         Box::pin(std::future::poll_fn(move |cx| {

@@ -1,4 +1,4 @@
-//! What is not to grow: watchers that have given up, and notices for terminated actors.
+//! Memory stays constant: watchers that have given up, and notices for terminated actors.
 //!
 //! A process of its own: its allocator counts the live bytes of all threads.
 #![cfg(not(loom))]

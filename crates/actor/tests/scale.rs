@@ -17,7 +17,7 @@ use std::{
 use common::{LIMIT, count_of, eventually, finish, system, system_of};
 use freeboard_actor::{Actor, ActorRef, Context, Handler};
 
-/// Adds what it is told to a sum that all share.
+/// Adds its messages to a shared sum.
 struct Adder(Arc<AtomicU64>);
 
 impl Actor for Adder {}

@@ -28,7 +28,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// What a subscriber has seen of one span.
+/// One span as the subscriber recorded it.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     fields: HashMap<String, String>,
@@ -105,7 +105,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Watcher {
     }
 }
 
-/// What was seen of the spans of one actor; the subscriber is the process's own.
+/// The recorded spans of one actor; the subscriber is the process's own.
 fn seen(actor: u64) -> Vec<Seen> {
     let actor = actor.to_string();
     let log = lock(log());

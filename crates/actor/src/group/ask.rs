@@ -1,4 +1,4 @@
-//! Asking through a group: an [`Ask`] that goes on to the next member if the chosen one has ended.
+//! Asking a group: an [`Ask`] that moves on to the next member if the chosen one has terminated.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{delivery::Delivery, route::Route};
+use super::route::{Delivery, Route};
 use crate::{
     actor::Message,
     ask::{Ask, AskFuture},
@@ -16,11 +16,10 @@ use crate::{
     receives::Receives,
 };
 
-/// A question to a member of a group that has not been sent yet: `.await` it, or [`GroupAsk::wait`]
-/// for it. Otherwise as [`Ask`].
+/// An ask to a member of a group that is not sent yet: `.await` it, or call [`GroupAsk::wait`]. Otherwise as [`Ask`].
 ///
-/// It goes on to the next member only while none has accepted it: a member that ends with the
-/// question in its mailbox answers [`AskError::Shed`].
+/// It moves on to the next member only while none has accepted it: if a member terminates with the message in its
+/// mailbox, the ask fails with [`AskError::Shed`].
 #[must_use = "nothing is asked before `.await` or `.wait()`"]
 pub struct GroupAsk<'g, A: Receives<M>, M: Message> {
     route: Route<'g, A>,
@@ -28,7 +27,7 @@ pub struct GroupAsk<'g, A: Receives<M>, M: Message> {
     terms: Terms,
 }
 
-/// What an ask to any member is made with.
+/// The settings of the ask, for any member.
 #[derive(Clone, Copy, Default)]
 struct Terms {
     lane: usize,
@@ -36,7 +35,7 @@ struct Terms {
 }
 
 impl Terms {
-    /// The ask that begins now; later ones of the same question have the time that is left.
+    /// The ask to the delivery's current member, with the remaining time.
     fn ask<A: Receives<M>, M: Message>(
         self,
         delivery: &Delivery<'_, A>,
@@ -66,7 +65,7 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
         }
     }
 
-    /// Waits no longer than this, from when it is sent.
+    /// The deadline, counted from when it is sent.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
         self
@@ -78,7 +77,7 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
         self
     }
 
-    /// Blocks this thread until the reply is there, as [`Ask::wait`].
+    /// Blocks this thread until the reply arrives, as [`Ask::wait`].
     ///
     /// # Errors
     /// [`AskError`]; a message that was not accepted comes back in it.
@@ -98,7 +97,7 @@ impl<'g, A: Receives<M>, M: Message> GroupAsk<'g, A, M> {
     }
 }
 
-/// Whether no mailbox has accepted the question.
+/// Whether no mailbox has accepted the message.
 fn is_refusal<R, M>(outcome: &Result<R, AskError<M>>) -> bool {
     matches!(
         outcome,

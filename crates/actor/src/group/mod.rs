@@ -5,31 +5,28 @@
 //!                  router
 //!   route(key) ──▶ key, turn, load ──▶ index ──▶ member's own mailbox   routed
 //!   any()                                │
-//!                                        └ has ended: the next one      redirected ▶ taken_over
-//!                                          lane is full, all ended:
+//!                                        └ terminated: the next one     redirected ▶ taken_over
+//!                                          lane full, all terminated:
 //!                                          back to the sender           refused
 //! ```
 //!
-//! A group is no actor: routing runs on the sender's thread, with no mailbox and no hop more, and no
-//! lock or allocation per message. A routing actor (ractor's factory, Akka Typed's routers) is one
-//! mailbox for what needed many. The set of members is fixed, and one that panics is restarted in
-//! place if its supervision says so: which member has which key does not change while all live, and
-//! plain hashing will do where a changing set would need consistent hashing.
+//! A group is not an actor: routing runs on the sender's thread, without a mailbox, an extra hop, a lock or an
+//! allocation per message. A routing actor (ractor's factory, Akka Typed's routers) would be one mailbox in front of
+//! many. The set of members is fixed, and a member that panics is restarted in place if its supervision says so.
+//! The mapping of keys to members does not change while all live, so plain hashing is enough; a changing set would
+//! need consistent hashing.
 //!
 //! **Where the key comes from.** The sender gives it, before the message:
 //! `group.route(&order.account).tell(order)`. A key in one call with the message (as in ractor's
-//! `Job`) could not be borrowed from the message, which moves, and would cost a copy each; a trait on
-//! messages (as Akka's `ConsistentHashable`) would bind each message type to one key, and shut out
-//! types from elsewhere. A group takes messages with and without key whatever its router, so that the
-//! router is a setting and no change to the program: a router that does not go by key ignores it, and
-//! under one that does, what has no key goes in turn, as a Kafka producer spreads such records.
+//! `Job`) could not be borrowed from the message, which moves, and would need a copy per message; a trait on
+//! messages (as Akka's `ConsistentHashable`) would bind each message type to one key, and exclude
+//! foreign types. A group accepts messages with and without key under every router, so the router is a
+//! setting: a router that is not by key ignores the key, and a router by key distributes messages without
+//! key in turn, as a Kafka producer does.
 
 mod ask;
-mod delivery;
 mod gauges;
-mod key;
 mod options;
-mod registry;
 mod route;
 mod router;
 
@@ -42,23 +39,21 @@ use crate::{
     actor_ref::ActorRef,
     receives::Receives,
 };
-use gauges::{MemberGauges, Turns};
-use registry::Gauged;
+use gauges::{Gauged, MemberGauges, Turns};
 
 pub use ask::{GroupAsk, GroupAskFuture};
+pub(crate) use gauges::Groups;
 pub use options::{GROUP_MEMBERS_MAX, GroupError, GroupOptions};
-pub(crate) use registry::Groups;
 pub use route::Route;
 pub use router::Router;
 
 /// A group of actors of one type, made by [`crate::System::spawn_group`]. Cheap to clone, usable from
-/// any thread and any async runtime, as an [`ActorRef`]; it does not keep its members from ending.
+/// any thread and any async runtime, as an [`ActorRef`]; it does not keep its members alive.
 ///
-/// When a member ends, what is queued in its mailbox becomes dead letters, as with every actor, and
-/// what is sent from then on goes to the next living member; so do its keys, all of them, for good.
-/// A member that drains still handles what it has while the next one begins with what is new: an
-/// order per key holds only as long as its member lives. With [`crate::Supervision::restart`] a panic
-/// does not end it.
+/// When a member terminates, its queued messages become dead letters, as with every actor. Later messages go to the
+/// next living member, which takes over all its keys for good. A draining member still handles its queue while the
+/// next one handles new messages: the order per key holds only as long as its member lives. With
+/// [`crate::Supervision::restart`] a panic does not terminate a member.
 ///
 /// ```
 /// use freeboard_actor::{Actor, Context, GroupOptions, Handler, Router, System};
@@ -98,7 +93,7 @@ pub struct Group<A: Actor> {
 struct GroupInner<A: Actor> {
     name: Option<String>,
     router: Router,
-    /// Not beside their gauges: every sender reads these, and nobody writes them.
+    /// Separate from their counters: every sender reads these, and they are never written.
     actors: Box<[ActorRef<A>]>,
     gauges: Box<[MemberGauges]>,
     turns: Turns,
@@ -152,8 +147,7 @@ impl<A: Actor> Group<A> {
         Route::new(group, index)
     }
 
-    /// Chooses a member for a message with this key: bytes, or whatever can be seen as such. For a
-    /// number take its `to_be_bytes`.
+    /// Chooses a member for a message with this key: any `AsRef<[u8]>`. For a number use its `to_be_bytes`.
     #[inline]
     pub fn route<Key: AsRef<[u8]> + ?Sized>(&self, key: &Key) -> Route<'_, A> {
         self.choose(Some(key.as_ref()))
@@ -175,8 +169,7 @@ impl<A: Actor> Group<A> {
         self.members().iter().filter(accepted).count()
     }
 
-    /// All members, by index, also those that have ended. What is sent to them directly is not
-    /// counted in the group's gauges.
+    /// All members, by index, including terminated ones. The group's counters ignore messages sent to them directly.
     pub fn members(&self) -> &[ActorRef<A>] {
         &self.inner.actors
     }
@@ -186,8 +179,8 @@ impl<A: Actor> Group<A> {
         self.inner.router
     }
 
-    /// [`ActorRef::stop`] for each member. A message that is sent meanwhile may still come to one
-    /// that is not stopped yet; afterwards it comes back.
+    /// [`ActorRef::stop`] for each member. A message sent meanwhile may still reach a member that is not stopped
+    /// yet; later messages are refused.
     pub fn stop(&self) {
         self.members().iter().for_each(ActorRef::stop);
     }
@@ -197,15 +190,14 @@ impl<A: Actor> Group<A> {
         self.members().iter().for_each(ActorRef::stop_gracefully);
     }
 
-    /// The group's gauges as of now. They are also in [`crate::System::snapshot`] for as long as
-    /// somebody holds the group.
+    /// The group's current counters. [`crate::System::snapshot`] contains them while a handle of the group exists.
     pub fn snapshot(&self) -> GroupSnapshot {
         self.inner.snapshot()
     }
 }
 
 impl<A: Actor> GroupInner<A> {
-    /// What a router goes by. An ended member is empty, and yet to be avoided.
+    /// The load that a router compares. A terminated member is empty, but must be avoided.
     #[inline]
     fn load(&self, index: usize) -> u64 {
         let mailbox = &self.actors[index].cell().core().mailbox;

@@ -1,4 +1,4 @@
-//! What can be said about a group when it is spawned, and the spawning.
+//! The options for spawning a group.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     system::{SpawnError, System},
 };
 
-/// The most members that a group can have.
+/// The maximum number of members of a group.
 pub const GROUP_MEMBERS_MAX: usize = 65_536;
 
 /// Number of members of a group, its router, and how each member is spawned. The default router is
@@ -36,13 +36,13 @@ pub enum GroupError {
     /// The number of bytes of [`Router::FirstBytesOfKey`] is out of range.
     #[error("a router goes by the first 1 to {max} bytes of a key, not {0}", max = Router::FIRST_BYTES_MAX)]
     FirstBytes(usize),
-    /// A member could not be spawned; those that had been are stopped.
+    /// A member could not be spawned; the others were stopped.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
 }
 
 impl GroupOptions {
-    /// A group of so many members, 1 to [`GROUP_MEMBERS_MAX`].
+    /// A group of `members` members, 1 to [`GROUP_MEMBERS_MAX`].
     pub fn new(members: usize) -> Self {
         Self {
             members,
@@ -52,15 +52,15 @@ impl GroupOptions {
         }
     }
 
-    /// How a member is chosen for each message.
+    /// The router that chooses a member for each message.
     pub fn router(mut self, router: Router) -> Self {
         self.router = router;
         self
     }
 
     /// Mailbox, supervision and outbox of each member. With [`crate::Supervision::restart`] a member
-    /// that panics keeps its place, its mailbox and its keys; the default stops it. A name given here
-    /// is the group's, if it is given no other.
+    /// that panics keeps its index, mailbox and keys; the default stops it. A name given here is the
+    /// group's name, unless [`GroupOptions::name`] sets another.
     pub fn member(mut self, options: SpawnOptions) -> Self {
         self.member = options;
         self
@@ -115,8 +115,8 @@ impl GroupOptions {
 }
 
 impl System {
-    /// Spawns a group of actors. The factory gets the member's index; it runs on a worker, and makes
-    /// the member anew when its supervisor restarts it.
+    /// Spawns a group of actors. The factory gets the member's index; it runs on a worker, and runs again for each
+    /// restart of the member.
     ///
     /// # Errors
     /// [`GroupError`] for numbers out of range, or if a member cannot be spawned.

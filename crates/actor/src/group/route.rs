@@ -1,8 +1,8 @@
-//! A route: the member that the router chose, and the ways to send to it.
+//! A route: the member that the router chose, and how messages are delivered to it.
 
 use std::fmt;
 
-use super::{GroupInner, ask::GroupAsk, delivery::Delivery};
+use super::{GroupInner, ask::GroupAsk};
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
@@ -13,9 +13,8 @@ use crate::{
 /// One choice of a member, by [`crate::Group::route`] or [`crate::Group::any`]. Messages sent by the
 /// same route go to the same member, in order.
 ///
-/// A message whose member has ended goes to the next living one (by index, the first after the last),
-/// and only if all have ended it comes back. A full lane of the chosen member does what its policy
-/// says; the message is not taken elsewhere.
+/// If the member has terminated, the message goes to the next living one (by index, wrapping around); if all have
+/// terminated, it is refused. A full lane of the chosen member applies its policy; the message is not redirected.
 #[must_use = "a choice alone sends nothing"]
 pub struct Route<'g, A: Actor> {
     group: &'g GroupInner<A>,
@@ -42,8 +41,7 @@ impl<'g, A: Actor> Route<'g, A> {
         Self { group, index }
     }
 
-    /// The chosen member, whether it lives or not. What is sent to it past the group is not counted
-    /// in the group's gauges.
+    /// The chosen member, living or not. The group's counters ignore messages sent to it directly.
     pub fn member(self) -> &'g ActorRef<A> {
         &self.group.actors[self.index]
     }
@@ -95,7 +93,7 @@ impl<'g, A: Actor> Route<'g, A> {
         self.begin().deliver(msg, ActorRef::try_tell)
     }
 
-    /// [`ActorRef::send`] to the chosen member: waits for room without blocking the executor.
+    /// [`ActorRef::send`] to the chosen member: waits for capacity without blocking the executor.
     ///
     /// # Errors
     /// As [`Route::tell`].
@@ -121,5 +119,93 @@ impl<'g, A: Actor> Route<'g, A> {
         A: Receives<M>,
     {
         GroupAsk::new(self, msg)
+    }
+}
+
+/// The delivery of one message: to the chosen member, or past terminated members to a living one. It counts the
+/// message when it begins, and its outcome when it is dropped.
+pub(super) struct Delivery<'g, A: Actor> {
+    group: &'g GroupInner<A>,
+    chosen: usize,
+    /// Members that were found terminated.
+    passed: usize,
+    is_accepted: bool,
+}
+
+impl<'g, A: Actor> Delivery<'g, A> {
+    #[inline]
+    pub(super) fn begin(group: &'g GroupInner<A>, chosen: usize) -> Self {
+        group.gauges[chosen].routed.add(1);
+        Self {
+            group,
+            chosen,
+            passed: 0,
+            is_accepted: false,
+        }
+    }
+
+    #[inline]
+    fn index(&self) -> usize {
+        let index = self.chosen + self.passed;
+        let members = self.group.actors.len();
+        if index < members {
+            index
+        } else {
+            index - members
+        }
+    }
+
+    /// The member that the message is offered to next.
+    #[inline]
+    pub(super) fn member(&self) -> &'g ActorRef<A> {
+        &self.group.actors[self.index()]
+    }
+
+    /// The current member has terminated: moves on to the next one. `false` if none is left; then the chosen member
+    /// counts as the receiver.
+    #[cold]
+    pub(super) fn pass(&mut self) -> bool {
+        self.passed += 1;
+        if self.passed == self.group.actors.len() {
+            self.passed = 0;
+            return false;
+        }
+        true
+    }
+
+    #[inline]
+    pub(super) fn set_accepted(&mut self, is_accepted: bool) {
+        self.is_accepted = is_accepted;
+    }
+
+    /// Offers the message to one member after the other, until one is found that has not terminated.
+    #[inline]
+    pub(super) fn deliver<M>(
+        mut self,
+        mut msg: M,
+        tell: impl Fn(&ActorRef<A>, M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        loop {
+            match tell(self.member(), msg) {
+                Err(TellError::Closed(refused)) if self.pass() => msg = refused,
+                outcome => {
+                    self.set_accepted(outcome.is_ok());
+                    return outcome;
+                }
+            }
+        }
+    }
+}
+
+impl<A: Actor> Drop for Delivery<'_, A> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.passed > 0 {
+            self.group.gauges[self.chosen].redirected.add(1);
+            self.group.gauges[self.index()].taken_over.add(1);
+        }
+        if !self.is_accepted {
+            self.group.gauges[self.index()].refused.add(1);
+        }
     }
 }

@@ -1,25 +1,22 @@
-//! Routers: which member gets a message. Pure: what they know of the members is their number and how
-//! full each is.
+//! Routers choose the member for a message. Pure functions of the number of members, their loads and the key. The
+//! hash functions never change, because the mapping of keys to members depends on them.
 
 use std::fmt;
 
-use freeboard_flow::random;
-
-use super::key;
+use freeboard_flow::random::{self, STEP, mix};
 
 /// How a group chooses a member for each message.
 ///
-/// The first two go by the message's key, so that all messages of a key come to the same member. The
-/// others do not look at a key. A message without a key, under a router by key, goes to the members
-/// in turn.
+/// The first two use the message's key, so that all messages of a key go to the same member. The others ignore
+/// the key. Under a router by key, messages without a key go to the members in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Router {
-    /// A hash of the whole key. It is the same in every run, on every platform and in every release,
-    /// and spreads keys evenly, but not against someone who picks them to hit one member.
+    /// A hash of the whole key. It is the same in every run, on every platform and in every release. It spreads
+    /// keys evenly, but does not resist an attacker who chooses keys for one member.
     HashOfKey,
-    /// The number that the first bytes of the key are (big-endian), modulo the number of members. For
-    /// keys whose beginning says where they belong; keys that begin alike stay together.
+    /// The first bytes of the key as a big-endian number, modulo the number of members. For keys with a meaningful
+    /// prefix; keys with the same prefix stay together.
     FirstBytesOfKey {
         /// How many bytes, 1 to 8. A shorter key is taken whole.
         bytes: usize,
@@ -27,28 +24,27 @@ pub enum Router {
     /// The members in turn.
     #[default]
     RoundRobin,
-    /// A member at random. One sender gets the same sequence from the same seed.
+    /// A random member. One sender gets the same sequence from the same seed.
     Random {
         /// Where the sequence starts.
         seed: u64,
     },
-    /// The member with the fewest messages queued; among equals, in turn. It looks at every member
-    /// for every message: for small groups.
+    /// The member with the fewest queued messages; among equals, in turn. It reads every member's depth for every
+    /// message, so it suits small groups.
     LeastLoaded,
-    /// The one with fewer messages queued of two members at random. It keeps the load nearly as even
-    /// as looking at all (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing",
-    /// 2001), at the price of two.
+    /// The one with fewer queued messages of two random members. It balances nearly as well as comparing all
+    /// (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001) at the cost of two reads.
     PowerOfTwoChoices {
         /// Where the sequence starts.
         seed: u64,
     },
 }
 
-/// The load of a member that takes no messages: any other one is to be preferred.
+/// The load of a member whose mailbox is closed: every other member is preferred.
 pub(super) const CLOSED: u64 = u64::MAX;
 
 impl Router {
-    /// The most bytes that [`Router::FirstBytesOfKey`] can take.
+    /// The maximum number of bytes of [`Router::FirstBytesOfKey`].
     pub const FIRST_BYTES_MAX: usize = 8;
 
     /// The index of the chosen member, below `members`, which is not 0. `turn` gives a number that
@@ -63,9 +59,9 @@ impl Router {
     ) -> usize {
         let in_turn = || (turn() % members as u64) as usize;
         match (self, key) {
-            (Self::HashOfKey, Some(key)) => random::below(key::hash(key), members),
+            (Self::HashOfKey, Some(key)) => random::below(hash(key), members),
             (Self::FirstBytesOfKey { bytes }, Some(key)) => {
-                (key::leading_number(key, bytes) % members as u64) as usize
+                (leading_number(key, bytes) % members as u64) as usize
             }
             (Self::HashOfKey | Self::FirstBytesOfKey { .. }, None) | (Self::RoundRobin, _) => {
                 in_turn()
@@ -84,6 +80,31 @@ impl Router {
     }
 }
 
+/// The key eight bytes at a time, little-endian, the last ones filled up with zeros; before them its
+/// length, so that a key and the same key with a zero behind it differ.
+#[inline]
+fn hash(key: &[u8]) -> u64 {
+    let (words, rest) = key.as_chunks::<8>();
+    let length = mix(STEP.wrapping_add(key.len() as u64));
+    let hash = words
+        .iter()
+        .fold(length, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
+    if rest.is_empty() {
+        return hash;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(hash ^ u64::from_le_bytes(last))
+}
+
+/// The first `bytes` bytes as a big-endian number; a shorter key is taken whole.
+#[inline]
+fn leading_number(key: &[u8], bytes: usize) -> u64 {
+    key.iter()
+        .take(bytes)
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// The first of the least loaded members, beginning at `start`.
 fn shallowest(members: usize, start: usize, load: impl Fn(usize) -> u64) -> usize {
     let (mut best, mut least) = (start, CLOSED);
@@ -99,13 +120,13 @@ fn shallowest(members: usize, start: usize, load: impl Fn(usize) -> u64) -> usiz
     best
 }
 
-/// Two different members; the same one twice if there is but one.
+/// Two different members; the same one twice if there is only one.
 #[inline]
 fn two_of(members: usize, number: u64) -> (usize, usize) {
     if members == 1 {
         return (0, 0);
     }
-    // One number is enough for both: each half is evenly spread by itself.
+    // One number is enough for both: each half is evenly distributed.
     let first = random::below(number, members);
     let second = random::below(number << 32, members - 1);
     (first, second + usize::from(second >= first))
@@ -149,5 +170,27 @@ mod tests {
         check(&[0, 0, 0, 0], 3, 3);
         check(&[CLOSED, 9, CLOSED], 2, 1);
         check(&[CLOSED, CLOSED], 1, 1);
+    }
+
+    /// The values were computed by another program from the description.
+    #[test]
+    fn hashes_are_what_they_always_were() {
+        for (key, hash_of_it) in [
+            ("", 0xe220_a839_7b1d_cdaf),
+            ("a", 0x3e50_6e57_9633_5af0),
+            ("a\0", 0x6cf2_cc48_ea22_fad8),
+            ("app-0042", 0x97a8_88dc_eb5a_8e00),
+            ("a key of more than sixteen bytes", 0xc611_b418_950e_74e2),
+        ] {
+            assert_eq!(hash(key.as_bytes()), hash_of_it, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn leading_bytes_are_a_big_endian_number() {
+        assert_eq!(leading_number(b"abc", 2), 0x6162);
+        assert_eq!(leading_number(b"a", 2), 0x61);
+        assert_eq!(leading_number(b"", 8), 0);
+        assert_eq!(leading_number(&[0xff; 9], 8), u64::MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! A bundle: what an actor told one full lane, as messages and as iterators of messages, in order.
+//! A bundle: an actor's messages and message iterators for one full lane, in order.
 
 use std::{
     any::Any,
@@ -9,19 +9,19 @@ use std::{
 use freeboard_flow::Overload;
 
 use crate::{
+    actor::ActorId,
     catch_panic,
     cell::{Core, Unaccepted},
     cell_ref::CoreRef,
     envelope::Envelope,
-    id::ActorId,
-    terminated::ExitReason,
+    termination::ExitReason,
     wait_graph::Holding,
 };
 
-/// Capacity that an iterator asks for at once.
+/// Capacity that an iterator requests at once.
 const SOURCE_WANTED: u64 = 64;
 
-/// Gives one message after the other, already in its envelope.
+/// Yields one message after the other, in its envelope.
 pub(crate) type Source = Box<dyn FnMut() -> Option<Envelope> + Send>;
 
 pub(crate) type Panic = Box<dyn Any + Send>;
@@ -40,7 +40,7 @@ pub(super) enum Part {
     Source(Source),
 }
 
-/// How far a bundle has come.
+/// The result of flushing a bundle.
 pub(super) enum Flow {
     Goes,
     IsFull,
@@ -69,7 +69,7 @@ impl Bundle {
         self.parts.is_empty()
     }
 
-    /// Messages that it would send at once.
+    /// The capacity that it requests.
     pub(super) fn wanted(&self) -> u64 {
         let wanted = |part: &Part| match part {
             Part::Message(_) => 1,
@@ -78,7 +78,7 @@ impl Bundle {
         self.parts.iter().map(wanted).sum()
     }
 
-    /// Sends what there is capacity for, `granted` messages of it past those that wait in the lane's line.
+    /// Sends as far as there is capacity; the first `granted` messages bypass the lane's waiters.
     pub(super) fn flush(
         &mut self,
         sender: &Core,
@@ -114,7 +114,7 @@ impl Bundle {
         Ok(Flow::Goes)
     }
 
-    /// Sends from an iterator while there is capacity. `None` when it is exhausted, or nobody takes its items.
+    /// Sends from an iterator while there is capacity. `None` when it is exhausted or its receiver is closed.
     fn pull(
         &self,
         sender: &Core,
@@ -145,7 +145,7 @@ impl Bundle {
         }
     }
 
-    /// Offers one message; gives it back if it has to wait.
+    /// Offers one message; returns it if it has to wait.
     fn offer(&self, sender: &Core, envelope: Envelope, granted: &mut u64) -> Result<(), Envelope> {
         let core: &Core = &self.target;
         let offered = if *granted > 0 {
@@ -165,7 +165,7 @@ impl Bundle {
         }
     }
 
-    /// The lane is closed. If the receiver was drained, and not stopped by somebody, the shutdown was too early.
+    /// The lane is closed. If a shutdown drained the receiver, the message counts as undelivered.
     fn count_if_cut_off(&self, sender: &Core) {
         let is_drained = matches!(self.target.end_reason(), None | Some(ExitReason::Drained));
         if is_drained && sender.system.is_shutting_down() {

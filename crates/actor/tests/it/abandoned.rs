@@ -89,7 +89,7 @@ impl AsyncHandler<Token> for Owner {
     }
 }
 
-/// Waits for what its own waker keeps.
+/// Waits for a value that its own waker keeps.
 impl AsyncHandler<Ping> for Owner {
     type Reply = ();
     async fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {

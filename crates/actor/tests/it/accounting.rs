@@ -1,4 +1,4 @@
-//! Where the workers' time went: it adds up, while it goes on.
+//! The accounting of the workers' time adds up at any moment.
 
 use std::{sync::mpsc, time::Instant};
 
@@ -11,7 +11,7 @@ fn spawn(system: &System, count: usize) -> Vec<ActorRef<Noter>> {
     (0..count).map(noter).collect()
 }
 
-/// One worker that keeps its place whatever it does.
+/// One worker that is never rescued.
 fn lone_worker() -> System {
     System::builder()
         .workers(1)
@@ -30,7 +30,7 @@ fn first(system: &System) -> WorkerSnapshot {
 fn check_sums(system: &System, building_ns: u64) {
     let earlier = system.snapshot();
     let later = system.snapshot();
-    // A place that changes hands loses or gains what lies between two looks at the clock.
+    // A worker slot that changes threads loses or gains the time between two reads of the clock.
     let tolerance_ns = earlier.uptime_ns / 50 + 20_000_000;
     for worker in &earlier.workers {
         let total_ns = worker.times.total_ns();
@@ -142,7 +142,7 @@ fn a_run_counts_while_it_is_open() {
 #[test]
 fn who_has_nothing_to_do_parks() {
     let system = system_of(2);
-    // A place that waits for its thread rests too, but never went to sleep.
+    // A slot that waits for its thread is idle, too, but never slept.
     eventually("all sleep", || {
         let mut workers = system.workers_snapshot().into_iter();
         workers.all(|it| it.state == WorkerState::Park && it.parks > 0)
@@ -198,7 +198,7 @@ fn the_time_of_each_blocked_run_is_kept() {
     let noters = spawn(&system, 3);
     let gates: Vec<_> = (0..3).map(|_| Gate::default()).collect();
     let blocked_ns = || first(&system).times.blocked_ns;
-    // The first one takes the spare, the second one keeps its place.
+    // The first one takes the spare thread, the second one keeps its slot.
     for index in 0..2 {
         noters[index].tell(gates[index].clone()).expect("alive");
         gates[index].wait_arrived(1);
@@ -214,7 +214,7 @@ fn the_time_of_each_blocked_run_is_kept() {
     });
     let known_ns = blocked_ns();
     gates[1].open();
-    // The next one is rescued: what was blocked before is not forgotten.
+    // The next one is rescued: earlier blocked time still counts.
     noters[2].tell(gates[2].clone()).expect("alive");
     gates[2].wait_arrived(1);
     eventually("it is rescued", || system.scheduler_snapshot().rescues >= 2);
@@ -223,7 +223,7 @@ fn the_time_of_each_blocked_run_is_kept() {
     finish(&system);
 }
 
-/// Blocks, computes, rests; looks at the times all the while.
+/// Blocks, computes and idles while the times are read.
 #[test]
 fn no_time_is_ever_taken_back() {
     for threads_max in [1, 4] {
@@ -302,7 +302,7 @@ fn json_and_prometheus_text_tell_it() {
             "{state:?}: {found}, {wanted}"
         );
     }
-    // A series for each message that a worker was ever at would be without end.
+    // One series per message that a worker ever handled would grow without bound.
     assert!(!text.contains(message_type), "{text}");
     assert_eq!(value_of(&["freeboard_spares_exhausted_total"]), 1.0);
     assert_eq!(value_of(&["freeboard_worker_threads_limit"]), 1.0);

@@ -1,4 +1,4 @@
-//! Surveys: every actor once, in one order, with what its snapshot says; and watching keeps nothing alive.
+//! Actor statistics: every actor once, in a fixed order, equal to its snapshot; reading keeps no actor alive.
 
 use std::collections::BTreeSet;
 
@@ -123,7 +123,7 @@ fn an_actor_in_the_place_of_another_is_not_taken_for_it() {
     let at = system.actor_stats(StatsDetail::Counters)[0].at;
     first.stop();
     eventually("it is gone", || system.actors_alive() == 0);
-    // Sixteen shards take turns: one of these gets the place.
+    // Sixteen shards take turns: one of these gets the slot.
     for _ in 0..16 {
         system.spawn(noter(&gate));
     }

@@ -1,4 +1,4 @@
-//! Calls that say that they block: `cx.blocking`.
+//! Announced blocking calls: `cx.blocking`.
 
 use crate::common::{Gate, Noter, Notes, eventually, finish, system_of};
 use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Handler, System};
@@ -6,7 +6,7 @@ use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Handler, System};
 /// More than this would be a thread for every call, or a good part of it.
 const THREADS_FEW: u64 = 24;
 
-/// Says of each call that it blocks.
+/// Announces each blocking call.
 struct Caller(Notes<u64>);
 
 /// Passes a gate in an async handler.

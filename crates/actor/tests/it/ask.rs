@@ -1,4 +1,4 @@
-//! Asking: replies, deadlines, askers that go away, and actors that end or shed with questions queued.
+//! Asking: replies, deadlines, dropped asks, and actors that terminate or shed with asks queued.
 
 use std::{
     future::{Future, IntoFuture},

@@ -1,4 +1,4 @@
-//! Handlers that block their worker: others take its place and its queue, and nothing is lost.
+//! Handlers that block their worker: another thread takes over its slot and queue, and nothing is lost.
 
 use std::{
     sync::mpsc,
@@ -86,7 +86,7 @@ fn however_many_block_a_further_one_is_served() {
     let (blocked, gate) = block(&system, 40);
     gate.wait_arrived(40);
     check_served(&system, 100);
-    // A rescue is counted after its place is given away.
+    // A rescue is counted after its slot is given away.
     eventually("each place is given away", || {
         system.scheduler_snapshot().rescues >= 39
     });

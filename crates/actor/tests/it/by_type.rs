@@ -1,4 +1,4 @@
-//! Sums over the actors of a type: whoever ends takes nothing out of them.
+//! Sums over the actors of a type include terminated ones.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

@@ -1,4 +1,4 @@
-//! Workers asleep while there is work: found when a fault makes it so, and never otherwise.
+//! Workers that sleep while there is work: detected when a fault causes it, and never otherwise.
 
 use std::{
     thread,
@@ -78,7 +78,7 @@ fn an_observer_that_panics_does_no_harm() {
         assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
         notes.len() > 0
     });
-    // Who watches is still there: nobody else wakes a worker.
+    // The monitor still runs: nothing else wakes a worker.
     let forced_wakes = || system.scheduler_snapshot().forced_wakes;
     let forced_before = forced_wakes();
     eventually("further wakes are forced", || {

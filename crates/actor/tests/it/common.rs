@@ -1,5 +1,5 @@
-//! What the behaviour tests share: waiting for conditions, gates to hold actors at, ledgers to count
-//! drops with, actors that note what they get, and the sums that must hold.
+//! Shared helpers: waiting for conditions, gates that hold actors, ledgers that count drops, actors that record
+//! their messages, and the sums that must hold.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{
@@ -20,7 +20,7 @@ use freeboard_actor::{
 };
 use freeboard_meter::{LaneSnapshot, ReasonCount};
 
-/// How long a test waits for what must come. Only a test that fails takes that long.
+/// The deadline of every wait. Only a failing test takes that long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds.
@@ -33,7 +33,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The deadline for whatever takes one.
+/// A deadline that only a failing test reaches.
 pub(crate) fn soon() -> Instant {
     Instant::now() + LIMIT
 }
@@ -51,14 +51,14 @@ pub(crate) fn system_of(workers: usize) -> System {
 }
 
 /// Checks that a run counts no collapse. A sender that the machine keeps from its processor between its push and
-/// its wake, for three looks of the monitor, counts as one: not in three runs in a row.
+/// its wake, for three checks of the monitor, counts as one: not in three runs in a row.
 #[track_caller]
 pub(crate) fn check_no_collapse(mut run: impl FnMut() -> u64) {
     let collapses: Vec<u64> = (0..3).map(|_| run()).take_while(|&it| it > 0).collect();
     assert!(collapses.len() < 3, "collapses: {collapses:?}");
 }
 
-/// Shuts down and checks that every actor ended by itself.
+/// Shuts down and checks that every actor terminated by itself.
 #[track_caller]
 pub(crate) fn finish(system: &System) {
     let report = system.shutdown(LIMIT);
@@ -66,7 +66,7 @@ pub(crate) fn finish(system: &System) {
     assert_eq!(system.actors_alive(), 0);
 }
 
-/// How the actor ended, once it has.
+/// Waits until the actor has terminated.
 #[track_caller]
 pub(crate) fn ended<A: Actor>(actor: &ActorRef<A>) -> Terminated {
     actor
@@ -113,14 +113,14 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    /// Waits until so many have come to the gate.
+    /// Waits until `count` handlers have come to the gate.
     #[track_caller]
     pub(crate) fn wait_arrived(&self, count: u64) {
         eventually("arrival at a gate", || lock(&self.0.0).arrived >= count);
     }
 }
 
-/// Counts what was made and what was dropped.
+/// Counts created and dropped tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<(AtomicU64, AtomicU64)>);
 
@@ -157,7 +157,7 @@ impl Drop for Token {
     }
 }
 
-/// A list that actors write and tests read.
+/// A list that actors append to and tests read.
 pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Clone for Notes<T> {
@@ -185,7 +185,7 @@ impl<T: Clone> Notes<T> {
         lock(&self.0).len()
     }
 
-    /// Waits until there are so many, and returns them.
+    /// Waits until there are `len` notes, and returns them.
     #[track_caller]
     pub(crate) fn wait_len(&self, len: usize) -> Vec<T> {
         eventually("enough notes", || self.len() >= len);
@@ -203,10 +203,10 @@ pub(crate) struct Noter {
 /// Makes a [`Noter`] wait at its gate.
 pub(crate) struct Hold;
 
-/// Asks for nothing but an answer.
+/// Requests only a reply.
 pub(crate) struct Ping;
 
-/// Makes a [`Noter`] compute until the other end is gone, or [`LIMIT`] has passed.
+/// Makes a [`Noter`] compute until the sender is dropped, or [`LIMIT`] has passed.
 pub(crate) struct Spin(pub(crate) mpsc::Receiver<()>);
 
 impl Actor for Noter {}
@@ -365,16 +365,16 @@ impl Random {
     }
 }
 
-/// What a [`Puppet`] does once.
+/// A function that a [`Puppet`] runs once.
 pub(crate) type Script = Box<dyn FnOnce(&mut Context<Puppet>) + Send>;
 
 pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What a [`Puppet`] awaits once.
+/// A future that a [`Puppet`] awaits once.
 pub(crate) type AsyncScript =
     Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>;
 
-/// An actor that does what it is told, and notes numbers.
+/// An actor that runs the functions it is sent, and records numbers.
 #[derive(Default)]
 pub(crate) struct Puppet {
     pub(crate) notes: Notes<u64>,
@@ -494,7 +494,7 @@ struct WakeSender(usize, Mutex<mpsc::Sender<usize>>);
 
 impl Wake for WakeSender {
     fn wake(self: Arc<Self>) {
-        // Whoever drives them may be gone.
+        // The driving thread may have stopped.
         let _ = lock(&self.1).send(self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The counters add up, whatever small program runs: one worker, one lane each, and a plain list of what was sent.
+//! The counters add up for random small programs: one worker, one lane each, and a plain list of sent messages.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use proptest::{collection::vec, prelude::*};
 
 const ACTORS: usize = 3;
 
-/// What a message has its handler do.
+/// An instruction to the handler.
 #[derive(Debug, Clone)]
 enum Step {
     Nothing,

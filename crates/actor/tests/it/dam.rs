@@ -160,7 +160,7 @@ fn a_refusing_receiver_does_not_widen_the_window() {
     eventually("the dam's messages are all that is queued", || {
         scene.notes.all().contains(&1)
     });
-    // Held once more, behind what has been let through: the window bounds it.
+    // Held again, behind the forwarded messages: the window bounds them.
     let gate = Gate::default();
     scene
         .noter

@@ -1,5 +1,5 @@
-//! Accepted messages are delivered: what an actor told with `Ok` arrives also after the actor has terminated,
-//! however it did.
+//! Accepted messages are delivered: a message told with `Ok` arrives also after its sender has terminated, for any
+//! reason.
 
 use std::{thread, time::Duration};
 
@@ -66,7 +66,7 @@ impl Scene {
         watched.expect("a reply");
     }
 
-    /// Everybody sees the sender's end while its messages still wait; then all arrive, in order.
+    /// The sender's termination is visible while its messages still wait; then all arrive, in order.
     #[track_caller]
     fn check_delivered(self, sender: &ActorRef<Puppet>, reason: ExitReason) {
         assert_eq!(ended(sender).reason, reason);

@@ -118,7 +118,7 @@ fn a_stopped_actor_drops_itself_and_what_is_queued() {
     keeper.stop();
     gate.open();
     ended(&keeper);
-    // The reference still holds the cell: what was in it has gone all the same.
+    // The reference still holds the cell, but its contents are dropped.
     ledger.settle(101);
     finish(&system);
 }

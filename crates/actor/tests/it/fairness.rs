@@ -1,4 +1,4 @@
-//! Many senders that wait for one lane: each is let in in its turn, few are woken in vain, and newcomers do not
+//! Many senders that wait for one lane: each gets capacity in its turn, few are woken in vain, and newcomers do not
 //! overtake them.
 
 use std::{

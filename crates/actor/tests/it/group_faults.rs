@@ -1,4 +1,4 @@
-//! Groups whose members end, fill up or refuse: nothing is lost, and the counts add up.
+//! Groups whose members terminate, fill up or refuse: nothing is lost, and the counts add up.
 
 use std::{
     future::{Future, IntoFuture},
@@ -249,7 +249,7 @@ impl Handler<Parcel> for Shard {
     }
 }
 
-/// What senders saw of their messages.
+/// The senders' results.
 #[derive(Default)]
 struct Outcomes {
     returned: AtomicU64,
@@ -288,7 +288,7 @@ fn send_all(group: &Group<Shard>, ledger: &Ledger, outcomes: &Outcomes, mut rand
     }
 }
 
-/// Members end in each way there is, one after the other, while others send.
+/// Members terminate in every possible way, one after the other, while senders continue.
 fn end_members(bench: &Bench, random: &mut Random) {
     let handled = |count: usize| {
         bench.notes.wait_len(count);

@@ -1,5 +1,4 @@
-//! Groups: which member each router chooses, what spawning one can be refused for, and what the
-//! gauges show. What happens when members fail is in `group_faults.rs`.
+//! Groups: the routers' choices, errors of spawning, and counters. `group_faults.rs` has the failures of members.
 
 use std::{
     hash::{BuildHasher, RandomState},

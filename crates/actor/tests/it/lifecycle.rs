@@ -1,4 +1,4 @@
-//! An actor's life: its hooks, the ways to end it, and its children.
+//! The life cycle: hooks, ways to stop an actor, and children.
 
 use crate::common::{
     Gate, Ledger, Noter, Notes, check_balance, ended, eventually, finish, lane, shed, soon, system,

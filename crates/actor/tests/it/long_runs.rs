@@ -1,4 +1,4 @@
-//! Runs that last longer than the threshold are reported, some of them, to those who asked.
+//! Runs longer than the threshold are reported to the observer, up to a rate limit.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -138,7 +138,7 @@ fn an_observer_that_panics_does_no_harm() {
         noter.tell(gate.clone()).expect("alive");
     }
     notes.wait_len(3);
-    // Who watches is still there: the third one waits for a place that is rescued.
+    // The monitor still runs: the third one waits for a rescued slot.
     gate.wait_arrived(3);
     eventually("they are kept", || system.snapshot().long_runs.len() == 3);
     gate.open();

@@ -1,5 +1,5 @@
-//! Muting: an actor that tells a full lane is held back until there is room; nothing is lost, order
-//! is kept, and circles of actors that flood each other never come to a stand.
+//! Muting: an actor that sends to a full lane handles nothing until there is capacity; nothing is lost, order
+//! is kept, and circles of actors that flood each other never deadlock.
 
 use crate::common::{
     Gate, Hold, LIMIT, Ledger, Noter, Notes, Token, count_of, ended, eventually, finish, lane,
@@ -314,7 +314,7 @@ fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
         let is_idle = accepted == handled && states.into_iter().all(|state| state == "idle");
         is_idle.then_some(accepted)
     };
-    // Twice the same: what goes on between two looks is not missed.
+    // The same value twice: changes between two reads are not missed.
     let done = || at_rest().is_some_and(|accepted| at_rest() == Some(accepted));
     let deadline = crate::common::soon();
     while !done() {

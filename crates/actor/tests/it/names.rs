@@ -1,4 +1,4 @@
-//! Names: given at spawning or later, found by type, taken, and freed at the end.
+//! Names: given at spawning or later, found by type, taken, and freed at termination.
 
 use crate::common::{Noter, Notes, ended, eventually, finish, system};
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
@@ -71,7 +71,7 @@ fn registered_names_are_freed_at_the_end() {
         system.register("first", &other).is_ok()
     });
     assert_eq!(system.whereis::<Noter>("second"), None);
-    // An ended actor keeps no name.
+    // A terminated actor keeps no name.
     system.register("late", &noter).expect("free");
     assert_eq!(system.whereis::<Noter>("late"), None);
     finish(&system);

@@ -1,19 +1,15 @@
-//! Notices past the mailbox.
+//! Notices, which bypass the mailbox.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use freeboard_actor::{Actor, Context, Handler, System};
 
-/// Far beyond what any of it takes.
-const LONG: Duration = Duration::from_secs(60);
+use crate::common::{LIMIT, eventually};
 
-/// Notifies itself, over and over, until it is enough.
+/// Notifies itself repeatedly until `is_enough`.
 struct Restless {
     is_enough: Arc<AtomicBool>,
     went_on: Arc<AtomicUsize>,
@@ -48,7 +44,7 @@ impl Handler<u32> for Quiet {
 
 #[test]
 fn who_notifies_itself_leaves_others_their_turn() {
-    // Another thread would take over what waits behind a run that does not end.
+    // A second thread would take over the queue behind a run that does not end.
     let system = System::builder().workers(1).threads_max(1).build().unwrap();
     let is_enough = Arc::new(AtomicBool::new(false));
     let went_on = Arc::new(AtomicUsize::new(0));
@@ -58,14 +54,10 @@ fn who_notifies_itself_leaves_others_their_turn() {
     });
     let quiet = system.spawn(Quiet);
     // Far more than fit in one run.
-    let deadline = Instant::now() + LONG;
-    while went_on.load(Ordering::SeqCst) < 10_000 {
-        assert!(Instant::now() < deadline, "it does not go on");
-        std::thread::yield_now();
-    }
+    eventually("it goes on", || went_on.load(Ordering::SeqCst) >= 10_000);
     for number in 0..100 {
-        assert_eq!(quiet.ask(number).timeout(LONG).wait().unwrap(), number);
+        assert_eq!(quiet.ask(number).timeout(LIMIT).wait().unwrap(), number);
     }
     is_enough.store(true, Ordering::SeqCst);
-    assert!(system.shutdown(LONG).is_clean());
+    assert!(system.shutdown(LIMIT).is_clean());
 }

@@ -23,7 +23,7 @@ fn check_served(system: &System) {
     assert_eq!(noter.ask(3_u64).wait().expect("a reply"), 3);
 }
 
-/// What an off-line worker must not do any more.
+/// Counters that an off-line worker must not change.
 fn doings(worker: &WorkerSnapshot) -> (u64, u64, u64, u64) {
     (worker.runs, worker.steals, worker.parks, worker.queue_depth)
 }

@@ -1,5 +1,5 @@
-//! The six policies of a full lane, to the message: accepted + refused + shed = sent, and what was
-//! accepted is handled, shed with a reason, or queued.
+//! The six policies of a full lane, exact to the message: accepted + refused + shed = sent, and every accepted
+//! message is handled, shed with a reason, or queued.
 
 use std::{num::NonZeroU32, thread};
 

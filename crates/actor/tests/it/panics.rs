@@ -1,4 +1,4 @@
-//! Nothing that users write takes a worker, or the timer thread, down.
+//! Panics of user code stop neither a worker nor the timer thread.
 
 use std::{panic::panic_any, time::Duration};
 

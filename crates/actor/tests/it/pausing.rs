@@ -12,7 +12,7 @@ use freeboard_actor::{
 };
 use freeboard_flow::{LaneConfig, Overload};
 
-/// An actor whose second lane is paused; the first one is for what the test has it do.
+/// An actor whose second lane is paused; the first one carries the test's functions.
 struct Paused {
     system: System,
     actor: ActorRef<Puppet>,

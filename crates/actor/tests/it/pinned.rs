@@ -97,7 +97,7 @@ fn a_bound_that_is_no_power_of_two_is_kept_as_asked() {
     finish(&system);
 }
 
-/// Notes what it gets, by lane: urgent ones are even.
+/// Records its messages by lane: urgent ones are even.
 struct Weigher {
     gate: Gate,
     order: Notes<u64>,

@@ -205,7 +205,7 @@ fn endless(options: SpawnOptions) -> Endless {
 }
 
 impl Endless {
-    /// The iterator is dropped; what was pulled arrives.
+    /// The iterator is dropped; pulled items arrive.
     #[track_caller]
     fn check_dropped(self) {
         self.ledger.settle(1);
@@ -324,7 +324,7 @@ fn an_iterator_that_panics_fails_its_actor() {
     assert_eq!(ended(&sender).reason, ExitReason::Panicked);
     ledger.settle(1);
     finish(&system);
-    // What was told after the iterator with `Ok` is delivered all the same.
+    // Messages told after the iterator with `Ok` are delivered all the same.
     assert!(notes.all().into_iter().eq((0..50).chain([100])));
 }
 
@@ -429,7 +429,7 @@ fn actors_in_a_circle_send_all_to_each_other() {
 
 #[test]
 fn each_handler_of_a_circle_may_send_all() {
-    // The iterator of each message tells the other one, who does the same, some generations long.
+    // The iterator of each message sends to the other actor, which does the same for some generations.
     fn spread(cx: &mut Context<Puppet>, to: ActorRef<Puppet>, from: ActorRef<Puppet>, depth: u32) {
         if depth == 0 {
             return;
@@ -512,7 +512,7 @@ fn items_for_a_lane_that_sheds_are_shed_as_its_policy_says() {
 
 #[test]
 fn an_endless_iterator_leaves_others_their_turn() {
-    // Another thread would take over what waits behind a run that does not end.
+    // A second thread would take over the queue behind a run that does not end.
     let system = System::builder().workers(1).threads_max(1).build();
     let system = system.expect("valid settings");
     let config = LaneConfig::bounded(4).overload(Overload::DropNewest);

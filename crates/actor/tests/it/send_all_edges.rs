@@ -1,4 +1,4 @@
-//! The edges of `Context::send_all`: iterators of actors that end, the smallest lane, and the bound of the outbox.
+//! Edge cases of `Context::send_all`: iterators of terminating actors, the smallest lane, the bound of the outbox.
 
 use crate::common::{Ledger, Notes, Puppet, act, ended, eventually, finish, held_noter, system};
 use freeboard_actor::SpawnOptions;

@@ -1,4 +1,4 @@
-//! Shutting a system down: in order, with a deadline, with a report of who did not finish.
+//! Shutting a system down: in order, with a deadline, and with a report of unfinished actors.
 
 use std::{
     thread,
@@ -14,7 +14,7 @@ use freeboard_actor::{
 };
 use freeboard_flow::LaneConfig;
 
-/// Notes when it ends, in which order.
+/// Records the order of terminations.
 struct Member(
     u64,
     Notes<u64>,
@@ -205,7 +205,7 @@ fn nothing_is_spawned_during_and_after_shutdown() {
     assert_eq!(system.actors_alive(), 0);
 }
 
-/// Spawns another of its kind when it ends.
+/// Spawns another of its kind when it stops.
 struct Hydra(u64);
 
 impl Actor for Hydra {
@@ -286,7 +286,7 @@ fn shutdown_races_with_senders_and_loses_nothing() {
 
 const TOLD: u64 = 10;
 
-/// Tells another one what it gets, once its gate is open.
+/// Forwards its messages to another actor, once its gate is open.
 struct Relay {
     to: ActorRef<Noter>,
     gate: Gate,

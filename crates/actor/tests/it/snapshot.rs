@@ -1,4 +1,4 @@
-//! Gauges: what a snapshot says after a known workload, and that looking disturbs nothing.
+//! Snapshots: exact values after a known workload, and no effect of reading them.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

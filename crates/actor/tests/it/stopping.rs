@@ -138,7 +138,7 @@ fn stuck(system: &freeboard_actor::System) -> ActorRef<Puppet> {
     puppet
 }
 
-/// Unrelated actors with work end by themselves, long before the deadline that the stuck ones use up.
+/// Unrelated actors with work terminate by themselves, long before the deadline that the stuck ones use up.
 #[track_caller]
 fn check_unrelated(stuck_count: usize) {
     const UNRELATED: usize = 81;

@@ -1,5 +1,5 @@
-//! What happens to an actor that panicked: stop, restart with its limits, escalate, decide; what is
-//! reported, and that its mailbox survives.
+//! Supervision of an actor that panicked: stop, restart with its limits, escalate, decide; reports; the mailbox
+//! survives.
 
 use std::time::Duration;
 

@@ -123,7 +123,7 @@ fn a_plain_executor_sends_and_asks() {
     assert_eq!(lane(&noter, 0).handled, 200);
 }
 
-/// Sums what it gets, each type in its own way.
+/// Sums its messages, each type in its own way.
 #[derive(Default)]
 struct Many {
     total: u64,

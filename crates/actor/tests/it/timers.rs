@@ -1,4 +1,4 @@
-//! Timers: once, repeating, cancelled, ended with their actor.
+//! Timers: once, repeating, cancelled, stopped with their actor.
 
 use std::{
     hint,
@@ -15,7 +15,7 @@ use freeboard_flow::{LaneConfig, Overload};
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Notes what its timers send.
+/// Records the messages of its timers.
 #[derive(Default)]
 struct Clocked(Notes<u64>);
 
@@ -116,7 +116,7 @@ fn a_repeating_timer_goes_on_until_it_is_cancelled() {
     let key = actor.ask(Every(MS, 7)).wait().expect("a timer");
     notes.wait_len(5);
     assert!(actor.ask(Cancel(key)).wait().expect("a reply"));
-    // What had fired before is queued before this answer.
+    // Earlier timers' messages are queued before this reply.
     assert!(!actor.ask(Cancel(key)).wait().expect("a reply"));
     let count = notes.len();
     let later = actor.ask(After(20 * MS, 8)).wait().expect("a timer");
@@ -262,7 +262,7 @@ fn a_timer_that_is_cancelled_while_it_is_called_does_not_send() {
     assert_eq!(lane(&actor, 0).depth, 0);
 }
 
-/// Its drop locks what a timer's key is kept under.
+/// Its drop takes the lock of the timers' keys.
 struct LocksOnDrop(ActorRef<Clocked>);
 
 impl Drop for LocksOnDrop {

@@ -1,4 +1,4 @@
-//! Waiting for room: threads that block, futures that wait, and none of them stranded.
+//! Waiting for capacity: threads that block, futures that wait, and none of them stranded.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ fn full(system: &System, config: LaneConfig) -> (ActorRef<Noter>, Gate, Notes<u6
     (noter, gate, notes)
 }
 
-/// A thread that tells one number, and what became of it.
+/// A thread that tells one number, and its result.
 type Teller = thread::JoinHandle<Result<(), TellError<u64>>>;
 
 /// Tells each number from a thread of its own; counts those that are through.

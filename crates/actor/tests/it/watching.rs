@@ -1,4 +1,4 @@
-//! Watching: an actor that watches another gets one message when that one has ended.
+//! Watching: an actor gets one message when a watched actor has terminated.
 
 use crate::common::{Gate, Noter, Notes, ended, finish, system};
 use freeboard_actor::{

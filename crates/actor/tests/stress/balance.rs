@@ -18,7 +18,7 @@ use crate::{
 struct LaneSums {
     finished: u64,
     accepted: u64,
-    /// Accepted or not: nobody can tell.
+    /// Unknown whether it was accepted.
     unknown: u64,
     came_back_full: u64,
     came_back_outbox_full: u64,
@@ -129,7 +129,7 @@ fn lane_fault(lane: &LaneSnapshot, sums: &LaneSums) -> Option<String> {
     (!is_sound).then(|| format!("{lane:?}, by the records {sums:?}"))
 }
 
-/// What the lanes count as shed is what the observer saw, and what senders got back.
+/// The lanes' shed counts equal the observer's dead letters plus the messages returned to senders.
 fn actor_fault(
     id: ActorId,
     lanes: &[LaneSnapshot],

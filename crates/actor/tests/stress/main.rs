@@ -1,6 +1,6 @@
 //! Everything at once, from a seed: actors tell, ask, block, stop, panic, restart, pause lanes and set timers at
 //! random through small mailboxes and outboxes, threads outside do the same, and the system ends in order, at a
-//! deadline, or by being dropped. At the end each message has ended once, and all counters add up.
+//! deadline, or by being dropped. At the end each message has exactly one outcome, and all counters add up.
 //!
 //! The tests run a few seeds each. `FREEBOARD_STRESS_SEEDS` says how many, `FREEBOARD_STRESS_SEED` which one is the first.
 //! A seed fixes all choices, not how the threads interleave.
@@ -31,7 +31,7 @@ use observed::Observed;
 use record::Sent;
 use world::{Role, World};
 
-/// The longest time before an end that comes amidst.
+/// The longest time before an end during the run.
 const AMIDST_MAX: Duration = Duration::from_millis(50);
 
 /// How a seed's system ends.

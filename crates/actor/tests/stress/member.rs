@@ -99,7 +99,7 @@ impl Actor for Member {
     }
 
     fn stopped(&mut self, _cx: &mut Context<Self>) {
-        // What is told here is delivered as well.
+        // Messages sent here are delivered as well.
         if self.role == Role::Mesh {
             (0..self.random.below(4)).for_each(|_| self.tell(0));
         }

@@ -1,4 +1,4 @@
-//! What the observer of dead letters saw.
+//! The records of the observer of dead letters.
 
 use std::{
     cell::Cell,

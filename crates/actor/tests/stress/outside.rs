@@ -1,4 +1,4 @@
-//! Threads that are none of the system's, and what they do to its actors.
+//! Threads outside the system that use its actors.
 
 use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
 

@@ -1,4 +1,4 @@
-//! One record per message: who was to get it, what its sender learned of it, and how it ended.
+//! One record per message: its receiver, the sender's result, and its outcome.
 
 use std::sync::{
     Arc, Mutex,
@@ -10,19 +10,19 @@ use freeboard_flow::ShedReason;
 
 use crate::common::lock;
 
-/// How a message ended.
+/// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Dropped before a handler saw it, and not shown to the observer of dead letters.
     Unseen,
-    /// A handler began, and did not come to its end.
+    /// A handler began and did not complete.
     Began,
     Finished,
     /// The observer of dead letters got it.
     Dead(ShedReason),
 }
 
-/// What its sender learned.
+/// The sender's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Sent {
@@ -50,7 +50,7 @@ impl Sent {
     ];
 }
 
-/// What an asker got.
+/// The asker's result.
 const ANSWERED: u8 = 1;
 const SHED: u8 = 2;
 
@@ -88,7 +88,7 @@ impl Record {
         self.sent.store(sent as u8, Ordering::SeqCst);
     }
 
-    /// Whether its lane accepted it; `None` where nobody can tell.
+    /// Whether its lane accepted it; `None` if unknown.
     pub(crate) fn was_accepted(&self) -> Option<bool> {
         match (self.fate(), self.sent()) {
             (Fate::Began | Fate::Finished, _) | (_, Sent::Accepted) => Some(true),
@@ -99,7 +99,7 @@ impl Record {
         }
     }
 
-    /// What contradicts itself, now that everything is over.
+    /// The contradictions, after everything has ended.
     pub(crate) fn fault(&self) -> Option<String> {
         let (fate, sent) = (self.fate(), self.sent());
         let came_back = matches!(sent, Sent::Full | Sent::OutboxFull | Sent::Unsent);
@@ -117,7 +117,7 @@ impl Record {
     }
 }
 
-/// All records, and what went wrong with them.
+/// All records and their errors.
 #[derive(Default)]
 pub(crate) struct Records {
     all: Mutex<Vec<Arc<Record>>>,
@@ -188,7 +188,7 @@ impl Drop for OpenAsk {
     }
 }
 
-/// What each message carries.
+/// The content of each message.
 pub(crate) struct Token {
     pub(crate) record: Arc<Record>,
     records: Arc<Records>,
@@ -251,7 +251,7 @@ impl Records {
         record.set_sent(sent);
     }
 
-    /// Notes what a tell came to. `is_certain`: `Ok` means that the lane has accepted it.
+    /// Records the result of a tell. `is_certain`: `Ok` means that the lane has accepted it.
     pub(crate) fn told<M: Carrier>(
         &self,
         record: &Arc<Record>,
@@ -269,7 +269,7 @@ impl Records {
         }
     }
 
-    /// Notes what an ask came to.
+    /// Records the result of an ask.
     pub(crate) fn asked<M: Carrier>(
         &self,
         record: &Arc<Record>,

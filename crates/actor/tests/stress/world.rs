@@ -1,4 +1,4 @@
-//! What all actors of a seed share, and how they are made.
+//! The shared state of all actors of a seed, and how they are spawned.
 
 use std::{
     num::NonZeroU32,
@@ -22,7 +22,7 @@ use crate::{
 const MESSAGES_MAX: u64 = 12_000;
 const CHILDREN_MAX: usize = 40;
 
-/// What a member may do.
+/// The permitted actions of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Anything; it blocks for another of its kind only with a deadline.
@@ -61,7 +61,7 @@ pub(crate) struct World {
     /// One message in so many panics, and one in so many stops somebody.
     pub(crate) panic_in: u64,
     pub(crate) stop_in: u64,
-    /// Lanes may stay paused: whoever waits for them is released by the end alone.
+    /// Lanes may stay paused: senders that wait for them are released only at the end.
     pub(crate) may_pause_for_ever: bool,
     /// All lanes make their senders wait.
     pub(crate) only_waits: bool,
