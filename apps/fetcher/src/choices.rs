@@ -18,9 +18,6 @@ macro_rules! named {
         }
 
         impl $choice {
-            /// All variants.
-            pub const ALL: &[Self] = &[$( Self::$variant ),+];
-
             const fn name(self) -> &'static str {
                 match self {
                     $( Self::$variant => $name, )+
@@ -43,8 +40,8 @@ macro_rules! named {
             type Err = $unknown;
 
             fn from_str(name: &str) -> Result<Self, $unknown> {
-                let found = Self::ALL.iter().find(|choice| choice.name() == name);
-                found.copied().ok_or_else(|| $unknown(name.to_owned()))
+                let found = [$( Self::$variant ),+].into_iter().find(|choice| choice.name() == name);
+                found.ok_or_else(|| $unknown(name.to_owned()))
             }
         }
     };

@@ -154,7 +154,7 @@ pub enum Malformed {
         bytes: usize,
     },
     /// The body is not valid JSON of the message type.
-    #[error("not the JSON of such a message: {0}")]
+    #[error("not valid JSON of this message type: {0}")]
     Json(#[from] serde_json::Error),
     /// A name is empty.
     #[error("`{field}` is empty")]

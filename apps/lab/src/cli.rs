@@ -227,7 +227,8 @@ Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad 
 const EAGER_EXAMPLES: &str = "\
 Examples:
   freeboard lab eager
-      http, a proxy before MariaDB, the sweep; each under all three policies (about a minute)
+      http, a proxy before MariaDB, the sweep; each under all three policies (about a minute); needs a build
+      with --features real-backends
   freeboard lab eager --scene http --clients 60 --requests 100000
       the original's ab -c 60 -n 100000
   freeboard lab eager --scene proxy --mysql mysql://app:secret@db.example:3306/test

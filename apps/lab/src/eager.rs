@@ -30,8 +30,10 @@ use crate::{
     console::Console,
     findings::{self, Findings},
     interrupt::Interrupt,
+    real_backends,
 };
 pub(crate) use args::EagerArgs;
+use plan::{BackendKind, Bed, Plan};
 use record::{Record, RunRecord};
 use run::Outcome;
 
@@ -50,8 +52,13 @@ pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> 
 
 /// Runs the scene as its arguments say.
 pub(crate) fn run(args: &EagerArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
+    let plans = args.plans();
+    let is_mariadb = |plan: &Plan| plan.bed == Bed::Proxy(BackendKind::Mariadb);
+    if plans.iter().any(is_mariadb) {
+        real_backends::check()?;
+    }
     console.line(SCENE);
-    let outcomes = rounds::run(&args.plans(), args, console, interrupt)?;
+    let outcomes = rounds::run(&plans, args, console, interrupt)?;
     let record = Record {
         scene: "eager",
         runs: outcomes.iter().map(RunRecord::of).collect(),

@@ -33,7 +33,7 @@ type Launch = dyn Fn(&Path, u16) -> Command + Send + Sync;
 
 /// The properties of one kind of server.
 pub(crate) struct Recipe {
-    /// What people call it.
+    /// Its common name.
     pub(crate) name: &'static str,
     /// Debian's packages, separated by spaces.
     pub(crate) packages: &'static str,
@@ -210,7 +210,7 @@ pub enum ServerError {
     /// The program is not installed.
     #[error("{name} is not installed; `apt-get install {packages}` brings it")]
     Missing {
-        /// What people call it.
+        /// Its common name.
         name: &'static str,
         /// Debian's packages, separated by spaces.
         packages: &'static str,
@@ -218,15 +218,15 @@ pub enum ServerError {
     /// The operating system reported an error.
     #[error("{name} cannot be started: {error}")]
     Io {
-        /// What people call it.
+        /// Its common name.
         name: &'static str,
         /// The error of the operating system.
         error: io::Error,
     },
     /// It exited, or did not listen in time.
-    #[error("{name} does not come up: {log}")]
+    #[error("{name} does not start: {log}")]
     NotReady {
-        /// What people call it.
+        /// Its common name.
         name: &'static str,
         /// The last lines of its log.
         log: String,

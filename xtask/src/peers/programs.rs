@@ -110,6 +110,7 @@ impl Programs {
 /// Builds the program `freeboard`.
 fn build_lab(root: &Path) -> Result<PathBuf> {
     Cargo::new(["build", "--release", "-p", "freeboard-lab"])
+        .with_arguments(["--features", "real-backends"])
         .with_arguments(["--target-dir", "target"])
         .run(root)
         .context("the laboratory cannot be built")?;

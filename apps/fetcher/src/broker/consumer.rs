@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freeboard::{Recipient, TellError, flow::Backoff};
+use freeboard::flow::Backoff;
 
 use super::delivery::Delivery;
 
@@ -61,12 +61,6 @@ impl Inbox {
         Self {
             offer: Box::new(offer),
         }
-    }
-
-    /// An inbox that puts deliveries into an actor's mailbox.
-    #[must_use]
-    pub fn actor(recipient: Recipient<Delivery>) -> Self {
-        Self::call(move |delivery| recipient.try_tell(delivery).map_err(TellError::into_inner))
     }
 
     pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {

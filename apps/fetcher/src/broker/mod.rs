@@ -162,7 +162,7 @@ impl Future for Confirm {
 #[non_exhaustive]
 pub enum PublishError {
     /// The queue or the limit of unconfirmed messages is full.
-    #[error("the broker takes no more at the moment")]
+    #[error("the broker is full")]
     Full(Bytes),
     /// There is no connection; the broker is reconnecting.
     #[error("there is no connection to the broker")]

@@ -9,14 +9,13 @@
 use std::{
     collections::VecDeque,
     io,
-    num::{NonZeroU64, NonZeroUsize},
+    num::NonZeroUsize,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use fastrand::Rng;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
 };
 
 /// Keys whose last part, after a colon, begins with this have no value.
-pub const NOBODY: &[u8] = b"nobody";
+const NOBODY: &[u8] = b"nobody";
 
 /// How slow a [`MockStore`] is.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +35,6 @@ pub struct MockOptions {
     pub concurrent: NonZeroUsize,
     /// Queued fetches before more are refused with [`StoreError::Full`]; 1,000,000 unless set.
     pub waiting_max: usize,
-    /// The fetches that fail; none unless set.
-    pub failures: Failures,
 }
 
 impl Default for MockOptions {
@@ -46,7 +43,6 @@ impl Default for MockOptions {
             delay: Duration::from_millis(100),
             concurrent: const { NonZeroUsize::new(64).unwrap() },
             waiting_max: 1_000_000,
-            failures: Failures::None,
         }
     }
 }
@@ -75,11 +71,6 @@ impl MockStore {
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.fetches.occupancy()
-    }
-
-    /// Sets the fetches that fail from now on.
-    pub fn set_failures(&self, failures: Failures) {
-        self.fetches.set_failures(failures);
     }
 }
 
@@ -127,7 +118,6 @@ struct State {
     admission: AdmissionQueue<Fetch>,
     /// Ordered by due time.
     running: VecDeque<(Instant, Fetch)>,
-    failures: FailurePlan,
     is_closed: bool,
 }
 
@@ -136,7 +126,6 @@ impl Fetches {
         let state = State {
             admission: AdmissionQueue::new(options.concurrent.get(), options.waiting_max),
             running: VecDeque::new(),
-            failures: FailurePlan::new(options.failures),
             is_closed: false,
         };
         Self {
@@ -163,10 +152,6 @@ impl Fetches {
 
     fn occupancy(&self) -> Occupancy {
         self.state.lock().admission.occupancy()
-    }
-
-    fn set_failures(&self, failures: Failures) {
-        self.state.lock().failures = FailurePlan::new(failures);
     }
 
     fn close(&self) {
@@ -203,11 +188,7 @@ impl Fetches {
         if let Some(next) = state.admission.next() {
             self.start_fetch(state, next);
         }
-        let outcome = if state.failures.next_fails() {
-            Err(StoreError::Unavailable("it fails on demand".to_owned()))
-        } else {
-            Ok(value_of(&fetch.key))
-        };
+        let outcome = Ok(value_of(&fetch.key));
         MutexGuard::unlocked(state, || fetch.report.tell(outcome));
     }
 
@@ -224,51 +205,4 @@ fn value_of(key: &[u8]) -> Option<Bytes> {
         return None;
     }
     Some([b"value-of-", key].concat().into())
-}
-
-/// The fetches that fail, in order of completion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Failures {
-    /// None.
-    #[default]
-    None,
-    /// Every n-th; 1 fails all.
-    Each(NonZeroU64),
-    /// Random ones, the same for the same seed.
-    Chance {
-        /// The mean number per million.
-        per_million: u32,
-        /// The seed.
-        seed: u64,
-    },
-}
-
-/// Decides for one fetch after another.
-struct FailurePlan {
-    failures: Failures,
-    count: u64,
-    random: Rng,
-}
-
-impl FailurePlan {
-    fn new(failures: Failures) -> Self {
-        let seed = match failures {
-            Failures::Chance { seed, .. } => seed,
-            Failures::None | Failures::Each(_) => 0,
-        };
-        Self {
-            failures,
-            count: 0,
-            random: Rng::with_seed(seed),
-        }
-    }
-
-    fn next_fails(&mut self) -> bool {
-        self.count += 1;
-        match self.failures {
-            Failures::None => false,
-            Failures::Each(number) => self.count.is_multiple_of(number.get()),
-            Failures::Chance { per_million, .. } => self.random.u32(..1_000_000) < per_million,
-        }
-    }
 }

@@ -26,7 +26,7 @@ pub use distant::DistantDirectory;
 #[cfg(feature = "mariadb")]
 pub use mariadb::{ConnectError, DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
 pub use memory::{MemoryDirectory, MemoryDirectoryOptions};
-pub use mock::{Failures, MockOptions, MockStore, NOBODY};
+pub use mock::{MockOptions, MockStore};
 
 /// The slow store behind the cache (HBase in the original).
 pub trait SlowStore: Send + Sync {
@@ -65,7 +65,7 @@ pub trait Directory: Send + Sync {
 #[non_exhaustive]
 pub enum StoreError {
     /// Too many requests are in flight.
-    #[error("the store takes no more queries at the moment")]
+    #[error("the store is full")]
     Full,
     /// The store cannot be reached, or does not answer in time.
     #[error("the store is not available: {0}")]

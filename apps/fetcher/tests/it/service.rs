@@ -1,7 +1,10 @@
 //! The fetcher in one process: it replies, gives up, and loses nothing.
 
 use std::{
-    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -14,7 +17,7 @@ use freeboard_fetcher::{
     broker::{Broker, Delivery, Queue},
     message::{MessageId, NAME_BYTES_MAX, Notification, Reply},
     service::{FetcherOptions, OptionsError, StartError},
-    store::Failures,
+    store::{OnFetched, SlowStore, StoreError},
 };
 
 fn reply(delivery: &Delivery) -> Reply {
@@ -94,8 +97,8 @@ fn impossible_notifications_are_dead_lettered_with_the_reason() {
     let dead = ground.take(Queue::DeadLetters, letter);
     let long = "x".repeat(NAME_BYTES_MAX + 1);
     let letters = [
-        (b"no JSON".to_vec(), "not the JSON of such a message"),
-        (Vec::new(), "not the JSON of such a message"),
+        (b"no JSON".to_vec(), "not valid JSON of this message type"),
+        (Vec::new(), "not valid JSON of this message type"),
         (
             br#"{"id": 1, "user": "ada"}"#.to_vec(),
             "missing field `app`",
@@ -157,8 +160,23 @@ fn repeated_failures_are_given_up_with_the_reason() {
     assert_eq!(service.fetcher.snapshot().retried.directory, 2);
 }
 
+/// A slow store that fails every other fetch.
+struct FlakyStore {
+    fetches: AtomicU64,
+    store: Arc<dyn SlowStore>,
+}
+
+impl SlowStore for FlakyStore {
+    fn fetch(&self, key: &[u8], on_outcome: OnFetched) {
+        match self.fetches.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => self.store.fetch(key, on_outcome),
+            _ => on_outcome(Err(StoreError::Unavailable("it fails".to_owned()))),
+        }
+    }
+}
+
 #[test]
-fn a_slow_store_that_refuses_or_fails_puts_off() {
+fn refusals_and_failures_of_the_slow_store_are_retried() {
     // One at a time, and one queued.
     let ground = Ground::with_store(1, 1);
     let service = ground.fetcher(options());
@@ -170,9 +188,12 @@ fn a_slow_store_that_refuses_or_fails_puts_off() {
     assert_eq!(load.account.repeated(), 0);
 
     let ground = Ground::new();
-    let every_other = NonZeroU64::new(2).expect("two");
-    ground.mock.set_failures(Failures::Each(every_other));
-    let service = ground.fetcher(options());
+    let service = ground.fetcher_on(options(), |parts| {
+        parts.store = Arc::new(FlakyStore {
+            fetches: AtomicU64::new(0),
+            store: parts.store.clone(),
+        });
+    });
     ground.load(300).assert_replied();
     ground.assert_balanced();
     assert!(service.fetcher.snapshot().retried.store > 0);

@@ -1,7 +1,7 @@
 //! The mock of a slow store, and the bulkhead in front of any store.
 
 use std::{
-    num::{NonZeroU64, NonZeroUsize},
+    num::NonZeroUsize,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ use crate::{
     held_store::{HeldStore, Outcomes, value_of},
 };
 use freeboard_fetcher::store::{
-    Bulkhead, BulkheadOptions, Failures, MockOptions, MockStore, SlowStore, StoreError,
+    Bulkhead, BulkheadOptions, MockOptions, MockStore, SlowStore, StoreError,
 };
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -74,38 +74,6 @@ fn the_mock_takes_its_time_so_many_at_once() {
 }
 
 #[test]
-fn failures_come_on_demand() {
-    let store = mock(64, TINY);
-    let failed = |failures| {
-        store.set_failures(failures);
-        let outcomes = Outcomes::default();
-        for key in 0..1_000 {
-            outcomes.fetch(&store, &key.to_string());
-        }
-        outcomes.wait_for(1_000);
-        let is_failure =
-            |key: &String| matches!(outcomes.of(key), Err(error) if error.is_retryable());
-        outcomes
-            .order()
-            .into_iter()
-            .filter(is_failure)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(failed(Failures::None), Vec::<String>::new());
-    let third = failed(Failures::Each(NonZeroU64::new(3).expect("three")));
-    let expected: Vec<_> = (2..1_000).step_by(3).map(|key| key.to_string()).collect();
-    assert_eq!(third, expected);
-    let chance = |seed| Failures::Chance {
-        per_million: 300_000,
-        seed,
-    };
-    let first = failed(chance(1));
-    assert!((200..400).contains(&first.len()), "{}", first.len());
-    assert_eq!(failed(chance(1)), first);
-    assert_ne!(failed(chance(2)), first);
-}
-
-#[test]
 fn a_mock_that_is_dropped_tells_so() {
     let store = mock(2, LONG);
     let outcomes = Outcomes::default();
@@ -128,7 +96,6 @@ fn the_line_before_the_mock_is_bounded() {
         delay: LONG,
         concurrent: ONE,
         waiting_max: 2,
-        ..MockOptions::default()
     };
     let store = MockStore::new(options).expect("a thread");
     let outcomes = Outcomes::default();

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::plan::BackendKind;
-use crate::{console::Console, real_backends, serve::resolve, usage::Usage};
+use crate::{console::Console, serve::resolve, usage::Usage};
 
 /// How long a database that runs may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,9 +68,6 @@ impl Drop for Process {
 impl Backend {
     /// Starts it, or finds it.
     pub(super) fn start(kind: BackendKind, mysql: &MysqlChoice, console: &Console) -> Result<Self> {
-        if kind == BackendKind::Mariadb {
-            real_backends::check()?;
-        }
         match (kind, mysql) {
             (BackendKind::Echo, _) => Self::echo(),
             (BackendKind::Mariadb, MysqlChoice::Auto) => Self::mariadb(console),

@@ -50,7 +50,7 @@ enum ModeChoice {
 pub(super) enum BackendChoice {
     /// A broker, a Redis and a directory in this process
     Embedded,
-    /// RabbitMQ, Redis and MariaDB, started for the scene
+    /// RabbitMQ, Redis and MariaDB, started for the scene; needs a build with --features real-backends
     Real,
 }
 

@@ -44,7 +44,7 @@ const USERS_EMBEDDED: u64 = 10_000;
 /// Knobs of `freeboard fetcher`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FetcherArgs {
-    /// RabbitMQ; embedded is a broker in this process
+    /// RabbitMQ (needs a build with --features real-backends); embedded is a broker in this process
     #[arg(long, value_name = "amqp://USER:PASSWORD@HOST:PORT/VHOST", default_value = EMBEDDED)]
     amqp: String,
 
@@ -52,7 +52,8 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "redis://:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
     redis: String,
 
-    /// MariaDB, with a table of devices; embedded is a directory in this process
+    /// MariaDB, with a table of devices (needs a build with --features real-backends); embedded is a directory in
+    /// this process
     #[arg(long, value_name = "mysql://USER:PASSWORD@HOST:PORT/DB", default_value = EMBEDDED)]
     mysql: String,
 

@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("an unknown expectation")]
     Expectation,
     /// The request was not complete in time.
-    #[error("it did not come in time")]
+    #[error("the request was not complete in time")]
     TimedOut,
 }
 

@@ -68,7 +68,7 @@ impl Socket {
     /// Registers a stream, which may still be connecting. `call` schedules its owner.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn new(
         mut stream: TcpStream,
         poller: &Poller,
@@ -186,7 +186,7 @@ impl Socket {
     /// Reads once, at most `limit` bytes (64 KiB at the most), and passes them to `take`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn read(&mut self, limit: usize, take: impl FnOnce(&[u8])) -> io::Result<Arrived> {
         if !self.is_readable() || limit == 0 {
             return Ok(Arrived::Nothing);
@@ -221,7 +221,7 @@ impl Socket {
     /// Writes as much as the socket accepts. Whether all is written.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn write(&mut self, outgoing: &mut Outgoing) -> io::Result<bool> {
         if outgoing.is_empty() {
             return Ok(true);
@@ -240,7 +240,7 @@ impl Socket {
     /// Shuts down the sending side: the peer still reads everything that was written.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn end(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }

@@ -80,7 +80,7 @@ pub enum ConnectError {
     Unreachable {
         /// Host and port.
         address: String,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The server did not answer in time.
