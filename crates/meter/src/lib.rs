@@ -39,7 +39,7 @@ pub use counter::{Counter, OwnedCounter};
 pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
 pub use peak::Peak;
-pub use poller::{LooksSnapshot, PollerSnapshot};
+pub use poller::{PollerSnapshot, PollsSnapshot};
 pub use prometheus::{
     ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX, Sample,
     Unit, families, render,

@@ -1,39 +1,39 @@
-//! What a poller has counted: how often it was looked at, by whom, and what that found.
+//! The counters of a poller: who polled it how often, and the events.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tally::HistogramSummary;
 
-/// Looks of one worker, of the monitor, or of a thread of the poller's own.
+/// Polls of one worker, of the monitor, or of the dedicated thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LooksSnapshot {
-    /// Times it wanted to look; somebody else may have been at it.
+pub struct PollsSnapshot {
+    /// Attempts to poll; another thread may have had the turn.
     pub attempts: u64,
-    /// Looks without waiting.
+    /// Polls without waiting.
     pub nonwait: u64,
-    /// Looks that waited.
+    /// Polls that waited.
     pub wait: u64,
-    /// Looks by the idle that found something, while busy workers had to have done with the last.
+    /// Polls by idle threads that found events, while busy workers poll only after handling the last events.
     pub won_idle_lazy: u64,
-    /// Looks by the busy that found something, under that rule.
+    /// Polls by busy threads that found events, under the same rule.
     pub won_busy_lazy: u64,
-    /// Looks by the idle that found something, while busy workers look at any time.
+    /// Polls by idle threads that found events, while busy workers poll at any time.
     pub won_idle_eager: u64,
-    /// Looks by the busy that found something, under that rule.
+    /// Polls by busy threads that found events, under the same rule.
     pub won_busy_eager: u64,
-    /// Events found in all of them.
+    /// Events of all polls.
     pub events: u64,
 }
 
-impl LooksSnapshot {
-    /// Looks that found something.
+impl PollsSnapshot {
+    /// Polls that found events.
     #[must_use]
     pub fn won(&self) -> u64 {
         self.won_idle_lazy + self.won_busy_lazy + self.won_idle_eager + self.won_busy_eager
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -53,41 +53,42 @@ impl LooksSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PollerSnapshot {
-    /// When busy workers look: `eager`, `drain` or `dedicated`.
+    /// When busy workers poll: `eager`, `drain` or `dedicated`.
     pub policy: String,
-    /// Sockets that are watched.
+    /// Registered sockets.
     pub sources: u64,
-    /// The looks of the workers, by index.
-    pub workers: Vec<LooksSnapshot>,
-    /// The monitor's, when nobody else had looked for too long.
-    pub monitor: LooksSnapshot,
-    /// Those of the thread of policy dedicated.
-    pub dedicated: LooksSnapshot,
-    /// Events per look that found any.
-    pub events_per_look: HistogramSummary,
-    /// Owners that were called for their sockets and have not run yet.
+    /// The polls of the workers, by index.
+    pub workers: Vec<PollsSnapshot>,
+    /// The monitor's polls, made when no other thread has polled for too long.
+    pub monitor: PollsSnapshot,
+    /// The polls of the thread of the policy `dedicated`.
+    pub dedicated: PollsSnapshot,
+    /// Events per poll that found any.
+    #[serde(rename = "events_per_look")]
+    pub events_per_poll: HistogramSummary,
+    /// Called owners of sockets that have not run yet.
     pub outstanding: u64,
     /// Owners that have run.
     pub runs: u64,
-    /// From the look that found a socket ready to the run of its owner, in nanoseconds.
+    /// From the poll that found a socket ready to the run of its owner, in nanoseconds.
     pub readiness_to_run: HistogramSummary,
-    /// The longest time between two looks while sockets were watched, in nanoseconds.
+    /// The longest time between two polls while sockets were registered, in nanoseconds.
     pub gap_max_ns: u64,
-    /// Times that a wait was ended because there was work.
+    /// Waits that were ended because there was work.
     pub wakes: u64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub accepts: u64,
     /// Reads and writes that would have blocked.
     pub agains: u64,
 }
 
 impl PollerSnapshot {
-    /// The looks of all together.
+    /// The sum of all polls.
     #[must_use]
-    pub fn looks(&self) -> LooksSnapshot {
+    pub fn polls(&self) -> PollsSnapshot {
         let others = self.monitor.plus(&self.dedicated);
         self.workers
             .iter()
-            .fold(others, |sum, looks| sum.plus(looks))
+            .fold(others, |sum, polls| sum.plus(polls))
     }
 }

@@ -1,15 +1,15 @@
 //! The families of the poller.
 
 use super::{Exposition, FamilyKind, seconds};
-use crate::poller::{LooksSnapshot, PollerSnapshot};
+use crate::poller::{PollerSnapshot, PollsSnapshot};
 
 pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
     use FamilyKind::{Counter, Gauge};
-    type Field = fn(&LooksSnapshot) -> u64;
+    type Field = fn(&PollsSnapshot) -> u64;
     let name = "freeboard_poller_info";
     text.family(name, Gauge, "When busy workers look; always 1.");
     text.sample(name, &[("policy", &poller.policy)], 1.0);
-    let mut lookers: Vec<(String, &LooksSnapshot)> = Vec::new();
+    let mut lookers: Vec<(String, &PollsSnapshot)> = Vec::new();
     for (index, looks) in poller.workers.iter().enumerate() {
         lookers.push((index.to_string(), looks));
     }
@@ -34,7 +34,7 @@ pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
         (
             "freeboard_poller_looks_won_total",
             "Looks that found something.",
-            LooksSnapshot::won,
+            PollsSnapshot::won,
         ),
         (
             "freeboard_poller_events_total",
@@ -98,7 +98,7 @@ pub(super) fn render(text: &mut Exposition, poller: &PollerSnapshot) {
     let name = "freeboard_poller_events_per_look";
     let help = "Events that a look found which found any.";
     text.family(name, FamilyKind::Summary, help);
-    text.unscaled_summary(name, &[], &poller.events_per_look);
+    text.unscaled_summary(name, &[], &poller.events_per_poll);
     let name = "freeboard_poller_readiness_to_run_seconds";
     let help = "From the look that found a socket ready to the run of its owner.";
     text.family(name, FamilyKind::Summary, help);

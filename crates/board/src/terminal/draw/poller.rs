@@ -1,6 +1,6 @@
 //! The poller: who looks at the network how often, what is found, and how soon it runs.
 
-use freeboard_meter::{LooksSnapshot, PollerSnapshot};
+use freeboard_meter::{PollsSnapshot, PollerSnapshot};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
@@ -39,7 +39,7 @@ fn about(
         rate_or_none(before.and_then(|before| span?.rate(field(before), field(poller))))
     };
     let to_run = &poller.readiness_to_run;
-    let found = &poller.events_per_look;
+    let found = &poller.events_per_poll;
     [
         format!(
             "Policy {}  {} watched  {} not run yet",
@@ -71,14 +71,14 @@ fn about(
     ]
 }
 
-fn looks(
+fn polls(
     screen: &Screen,
     poller: &PollerSnapshot,
     before: Option<&PollerSnapshot>,
     span: Option<Span<'_>>,
 ) -> Grid {
-    let row = |name: String, now: &LooksSnapshot, earlier: Option<&LooksSnapshot>| {
-        let rate = |field: fn(&LooksSnapshot) -> u64| {
+    let row = |name: String, now: &PollsSnapshot, earlier: Option<&PollsSnapshot>| {
+        let rate = |field: fn(&PollsSnapshot) -> u64| {
             let rate = earlier.and_then(|earlier| span?.rate(field(earlier), field(now)));
             Cell::new(rate_or_none(rate))
         };
