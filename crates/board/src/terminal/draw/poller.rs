@@ -1,6 +1,6 @@
 //! The poller: who looks at the network how often, what is found, and how soon it runs.
 
-use freeboard_meter::{PollsSnapshot, PollerSnapshot};
+use freeboard_meter::{PollerSnapshot, PollsSnapshot};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},

@@ -13,7 +13,7 @@ use freeboard_board::{
 };
 use freeboard_meter::{
     ActorSnapshot, Balance, CurrentRun, Family, FamilyKind, GroupSnapshot, HistogramSummary,
-    LaneSnapshot, LongRunSnapshot, PollsSnapshot, MemberSnapshot, PollerSnapshot, ReasonCount,
+    LaneSnapshot, LongRunSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot, ReasonCount,
     Sample, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
 use ratatui::{
