@@ -71,7 +71,7 @@ fn about(
     ]
 }
 
-fn polls(
+fn looks(
     screen: &Screen,
     poller: &PollerSnapshot,
     before: Option<&PollerSnapshot>,
