@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
     let _ = steps.run("tests of call stacks", || {
         Cargo::new(["test", "-p", "freeboard-sched", "-p", "freeboard-actor"])
             .with_arguments(["--features", "freeboard-actor/stacks", "--no-fail-fast"])
-            .with_arguments(["--test", "stacks", "--test", "stacks_beside_a_handler"])
+            .with_arguments(["--test", "it", "--test", "stacks_with_a_handler"])
             .with_arguments(["--test", "long_runs"])
             .run(&root)
     });

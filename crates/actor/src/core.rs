@@ -412,8 +412,8 @@ pub(crate) const fn state_name(phase: Phase) -> &'static str {
         Phase::Idle => "idle",
         Phase::Queued => "queued",
         Phase::Running => "running",
-        Phase::Held => "suspended",
-        Phase::Ended => "ended",
+        Phase::Suspended => "suspended",
+        Phase::Terminated => "ended",
     }
 }
 

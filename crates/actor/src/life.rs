@@ -136,7 +136,7 @@ impl<A: Actor> Body<A> {
         self.publish(core);
         self.send_outbox(core);
         if self.is_backing_off || await_children(core) {
-            return Step::Rest(Rest::Held);
+            return Step::Rest(Rest::Suspended);
         }
         self.life = Life::New;
         Step::Continue
@@ -195,7 +195,7 @@ impl<A: Actor> Body<A> {
         self.publish(core);
         self.send_outbox(core);
         if await_children(core) {
-            return Step::Rest(Rest::Held);
+            return Step::Rest(Rest::Suspended);
         }
         if self.has_started {
             self.call_stopped(cell);
@@ -221,7 +221,7 @@ impl<A: Actor> Body<A> {
             self.life = Life::Delivering;
             return Step::Continue;
         }
-        core.state.end();
+        core.state.terminate();
         Step::Ended(if is_delivering {
             core.system.registry.end_delivering(core)
         } else {
@@ -233,10 +233,10 @@ impl<A: Actor> Body<A> {
     pub(crate) fn deliver_further(&mut self, core: &Core) -> Step {
         match self.send_outbox(core) {
             Settled::Empty => {
-                core.state.end();
+                core.state.terminate();
                 Step::Ended(core.system.registry.end_delivering(core))
             }
-            Settled::Muted | Settled::Circular => Step::Rest(Rest::Held),
+            Settled::Muted | Settled::Circular => Step::Rest(Rest::Suspended),
             Settled::More => Step::Again(After::BudgetSpent),
         }
     }
@@ -280,7 +280,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         // It had terminated with a non-empty outbox.
         // SAFETY: the caller's promise makes this thread the one that runs the actor.
         unsafe { outbox::abandon(core) };
-        core.state.end();
+        core.state.terminate();
         return;
     }
     core.close_mailbox();
@@ -299,7 +299,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         outbox::abandon(core);
     }
     termination::announce(core, ExitReason::Stopped);
-    core.state.end();
+    core.state.terminate();
 }
 
 /// Sheds all queued messages; `false` if a sender is between reserve and publish.

@@ -175,7 +175,7 @@ unsafe fn step<A: Actor>(
             body.stop(core, ExitReason::Drained);
             Step::Continue
         }
-        Pause::Paused => Step::Rest(Rest::Held),
+        Pause::Paused => Step::Rest(Rest::Suspended),
         Pause::Empty => Step::Rest(Rest::Idle),
     }
 }
@@ -304,7 +304,7 @@ impl<A: Actor> Body<A> {
                     return Some(if is_called || settled == Settled::More {
                         Step::Again(After::BudgetSpent)
                     } else {
-                        Step::Rest(Rest::Held)
+                        Step::Rest(Rest::Suspended)
                     });
                 }
                 Err(panic) => {
@@ -319,7 +319,7 @@ impl<A: Actor> Body<A> {
         match settled {
             Settled::Muted => {
                 self.publish(core);
-                Some(Step::Rest(Rest::Held))
+                Some(Step::Rest(Rest::Suspended))
             }
             Settled::More => {
                 self.publish(core);

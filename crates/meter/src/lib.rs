@@ -36,7 +36,7 @@ pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter, Peak};
 pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
-pub use poller::{LooksSnapshot, PollerSnapshot};
+pub use poller::{PollerSnapshot, PollsSnapshot};
 pub use prometheus::{
     ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX,
     Measured, Metric, Sample, Series, Unit, families, render,

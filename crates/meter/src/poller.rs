@@ -7,7 +7,7 @@ use crate::tally::HistogramSummary;
 /// Polls of one origin: a worker, the monitor, or the poller's own thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LooksSnapshot {
+pub struct PollsSnapshot {
     /// Attempted polls; another thread may have been polling.
     pub attempts: u64,
     /// Polls without waiting.
@@ -26,7 +26,7 @@ pub struct LooksSnapshot {
     pub events: u64,
 }
 
-impl LooksSnapshot {
+impl PollsSnapshot {
     /// Polls that found events.
     #[must_use]
     pub fn won(&self) -> u64 {
@@ -58,11 +58,11 @@ pub struct PollerSnapshot {
     /// Registered sockets.
     pub sources: u64,
     /// The polls of the workers, by index.
-    pub workers: Vec<LooksSnapshot>,
+    pub workers: Vec<PollsSnapshot>,
     /// The monitor's polls, which it makes when no worker has polled for too long.
-    pub monitor: LooksSnapshot,
+    pub monitor: PollsSnapshot,
     /// Polls of the thread of the policy dedicated.
-    pub dedicated: LooksSnapshot,
+    pub dedicated: PollsSnapshot,
     /// Events per poll, of polls that found any.
     pub events_per_look: HistogramSummary,
     /// Actors that were woken for their sockets and have not run yet.
@@ -84,10 +84,10 @@ pub struct PollerSnapshot {
 impl PollerSnapshot {
     /// The polls of all origins.
     #[must_use]
-    pub fn looks(&self) -> LooksSnapshot {
+    pub fn polls(&self) -> PollsSnapshot {
         let others = self.monitor.plus(&self.dedicated);
         self.workers
             .iter()
-            .fold(others, |sum, looks| sum.plus(looks))
+            .fold(others, |sum, polls| sum.plus(polls))
     }
 }

@@ -1,4 +1,4 @@
-//! A source under all interleavings, as far as loom goes.
+//! A source of the poller under loom.
 
 use loom::{
     sync::{
@@ -10,20 +10,19 @@ use loom::{
 
 use crate::poller::{Ready, source::Source};
 
-/// Two looks that find different things, and an owner that runs for each call: it takes both, each once
-/// it was called for it.
+/// Two polls find different readiness, and the owner runs for each call: it takes both.
 #[test]
 fn loom_no_readiness_is_left_behind() {
     loom::model(|| {
         let source = Arc::new(Source::new(0, Box::new(|| ())));
         let taken = Arc::new(AtomicU8::new(0));
-        // One thread at a time runs an actor.
+        // One thread at a time runs an owner.
         let owner = Arc::new(Mutex::new(()));
-        let looks: Vec<_> = [1, 2]
+        let polls: Vec<_> = [1, 2]
             .map(|bits| {
                 let (source, taken, owner) = (source.clone(), taken.clone(), owner.clone());
                 thread::spawn(move || {
-                    if source.found(Ready::from_bits(bits), 7) {
+                    if source.set_ready(Ready::from_bits(bits), 7) {
                         let _running = owner.lock().unwrap();
                         let _ = source.settle();
                         taken.fetch_or(source.take().bits(), Ordering::SeqCst);
@@ -31,8 +30,8 @@ fn loom_no_readiness_is_left_behind() {
                 })
             })
             .into();
-        for look in looks {
-            look.join().unwrap();
+        for poll in polls {
+            poll.join().unwrap();
         }
         assert_eq!(taken.load(Ordering::SeqCst), 3);
     });

@@ -1,9 +1,8 @@
-//! Where a thread's wall time goes.
+//! The wall time of a thread by state, and the tally of its counters.
 //!
-//! One word holds the present state and since when it lasts; the sums of the intervals that are over
-//! stand beside it. The thread reads the clock only when its state changes, which it does when it
-//! runs out of work, and not between two runs: a worker with a full queue pays nothing. A reader adds
-//! the interval still open.
+//! One word holds the present state and its start; the sums of the past intervals are beside it. The thread reads the
+//! clock only when its state changes, that is when it runs out of work, and not between two runs: a worker with a full
+//! queue has no overhead. A reader adds the open interval.
 //!
 //! ```text
 //!   63                                   3 2     0
@@ -19,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering};
 const STATE_BITS: u32 = 3;
 const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
 
-/// Written by one thread, read by anybody.
+/// Written by one thread, read by any.
 pub(crate) struct Accounting {
     created_ns: u64,
     word: AtomicU64,
@@ -45,13 +44,13 @@ impl Accounting {
         }
     }
 
-    /// The state, and since when it lasts.
+    /// The state and its start.
     pub(crate) fn now(&self) -> (WorkerState, u64) {
-        // Ordering: Relaxed, one word that agrees with itself.
+        // Ordering: Relaxed, a single word.
         unpack(self.word.load(Ordering::Relaxed))
     }
 
-    /// Owner only: from `now_ns` on the thread is in `state`.
+    /// Owner only: the thread is in `state` from `now_ns` on.
     #[inline]
     pub(crate) fn enter(&self, state: WorkerState, now_ns: u64) {
         let (left, since_ns) = self.now();
@@ -60,9 +59,8 @@ impl Accounting {
         self.word.store(pack(state, now_ns), Ordering::Relaxed);
     }
 
-    /// Time in each state up to now. The sums say by themselves when the open interval began, so each
-    /// moment is counted once, also beside [`Accounting::enter`]; in which state the last one is, may
-    /// be a change late.
+    /// Time in each state up to now. The start of the open interval follows from the sums, so each moment counts once,
+    /// also during [`Accounting::enter`]. The state of the open interval may lag by one change.
     pub(crate) fn times(&self) -> StateTimes {
         let (state, _) = self.now();
         let mut times = StateTimes::default();
@@ -72,6 +70,49 @@ impl Accounting {
         let open_since_ns = self.created_ns + times.total_ns();
         *times.of_mut(state) += clock::now_ns().saturating_sub(open_since_ns);
         times
+    }
+}
+
+/// Counters and times, to be summed over the threads that were one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) times: StateTimes,
+    pub(crate) runs: u64,
+    pub(crate) steals: u64,
+    pub(crate) wakes: u64,
+    pub(crate) parks: u64,
+    pub(crate) budget_expiries: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        for state in WorkerState::ALL {
+            *self.times.of_mut(state) += other.times.of(state);
+        }
+        self.runs += other.runs;
+        self.steals += other.steals;
+        self.wakes += other.wakes;
+        self.parks += other.parks;
+        self.budget_expiries += other.budget_expiries;
+    }
+
+    /// The difference to an earlier tally of the same thread.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            times: self.times.since(&earlier.times),
+            runs: self.runs.saturating_sub(earlier.runs),
+            steals: self.steals.saturating_sub(earlier.steals),
+            wakes: self.wakes.saturating_sub(earlier.wakes),
+            parks: self.parks.saturating_sub(earlier.parks),
+            budget_expiries: self.budget_expiries.saturating_sub(earlier.budget_expiries),
+        }
+    }
+
+    /// Moves up to `time_ns` from the time in runs to the blocked time.
+    pub(crate) fn move_to_blocked(&mut self, time_ns: u64) {
+        let blocked_ns = time_ns.min(self.times.run_ns);
+        self.times.run_ns -= blocked_ns;
+        self.times.blocked_ns += blocked_ns;
     }
 }
 

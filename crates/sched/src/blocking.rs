@@ -1,35 +1,34 @@
-//! Sections of code that block their thread, and that a scheduler can refuse.
+//! Blocking sections: code that may block its thread. A scheduler can refuse them.
 //!
-//! A worker that enters one gives its place to another thread first, so a thread in a section never
-//! has a place. Each place that had a thread has one still, which is in no section: it is left to run
-//! the task that the blocked ones wait for (`places/README.md`, 7).
+//! A worker that enters a section first hands over its worker slot, so a thread in a section is never a worker. Each
+//! worker slot that had a thread keeps one outside any section, which can run the task that the blocked ones wait for
+//! (`worker_slots/README.md`, 7).
 
 use std::marker::PhantomData;
 
 use crate::worker::Worker;
 
-/// No thread can be had that would run other tasks while this one blocks.
+/// No thread is available to run other tasks while this one blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no thread is left to run other tasks while this one blocks")]
 pub struct NoThread;
 
-/// The calling thread may block. See [`enter_blocking`].
+/// While it exists, the calling thread may block. See [`enter_blocking`].
 #[must_use = "the section lasts until it is dropped"]
 #[derive(Debug)]
 pub struct BlockingSection {
-    /// It belongs to its thread.
+    /// A section belongs to its thread.
     thread: PhantomData<*const ()>,
 }
 
-/// Begins a section in which the calling thread may block. On a worker in a run, of any scheduler, the
-/// worker's place and its queue go to another thread first; on other threads nothing changes. Sections
-/// may be nested.
+/// Begins a section in which the calling thread may block. On a worker in a run, of any scheduler, it first hands over
+/// the worker slot and the queue to another thread; on other threads nothing changes. Sections may be nested.
 ///
 /// # Errors
-/// [`NoThread`] if the worker would be the last thread for its place: all threads allowed are in use,
-/// or the system refuses to start one. Nothing has changed then.
+/// [`NoThread`] if no other thread is available: all allowed threads are in use, or the system refuses to start one.
+/// Then nothing has changed.
 pub fn enter_blocking() -> Result<BlockingSection, NoThread> {
-    if Worker::with_any(Worker::give_place_away) == Some(false) {
+    if Worker::with_any(Worker::give_slot_away) == Some(false) {
         return Err(NoThread);
     }
     Worker::with_any(Worker::count_blocking_call);

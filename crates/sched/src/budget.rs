@@ -1,16 +1,18 @@
-//! The budget of one run: so many messages or so much time, whichever is spent first.
+//! The budget of one run: a number of messages or a time, whichever is used up first.
 //!
-//! Reading the clock costs as much as handling a small message, so it is read after the second
-//! message of a run and then at distances that the pace so far allows, at most doubling. A run that
-//! lasts across a tick of the monitor ends there, unless the clock was read in it and says otherwise.
-//! After a run that took its time, the next ones read the clock from the beginning, as does a worker's
-//! first run after a search: so actors of long messages handle one a run each.
+//! A clock read costs as much as a small message. So a run reads the clock after its second message, and then at
+//! distances that follow from the pace so far and at most double. A run that lasts across a tick of the monitor ends
+//! there, unless a clock read in it shows time left. After a run that used up its time, the next runs read the clock
+//! from the start, and so does a worker's first run after a search: actors with long messages handle one per run.
 
 use freeboard_meter::clock;
 
-use crate::{label::RunLabel, tick::Tick};
+use crate::{
+    label::RunLabel,
+    sync::{AtomicU64, Ordering},
+};
 
-/// What a task may use in one run.
+/// The limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLimits {
     /// Messages per run; default 64.
@@ -28,7 +30,7 @@ impl Default for BudgetLimits {
     }
 }
 
-/// What is left of a run's budget.
+/// The remaining budget of a run.
 #[derive(Debug)]
 pub struct Budget<'a> {
     limits: BudgetLimits,
@@ -36,16 +38,17 @@ pub struct Budget<'a> {
     tick: &'a Tick,
     began_at_tick: u64,
     spent: u32,
-    look_at: u32,
+    /// The clock is read after this message.
+    read_clock_at: u32,
     started_ns: u64,
-    /// Messages accounted for when the clock was first read.
+    /// Messages spent when the clock was first read.
     started_at: u32,
-    looked_ns: u64,
+    clock_read_ns: u64,
     is_time_up: bool,
 }
 
 impl<'a> Budget<'a> {
-    /// A whole budget of a run with this label.
+    /// A full budget of a run with this label.
     pub(crate) fn new(limits: BudgetLimits, label: &'a RunLabel, tick: &'a Tick) -> Self {
         Self {
             limits,
@@ -53,15 +56,15 @@ impl<'a> Budget<'a> {
             tick,
             began_at_tick: tick.now(),
             spent: 0,
-            look_at: 2,
+            read_clock_at: 2,
             started_ns: 0,
             started_at: 0,
-            looked_ns: 0,
+            clock_read_ns: 0,
             is_time_up: false,
         }
     }
 
-    /// Accounts for one message. `false` when the budget is spent.
+    /// Spends one message. `false` when the budget is used up.
     #[inline]
     pub fn spend(&mut self) -> bool {
         self.spent += 1;
@@ -71,46 +74,45 @@ impl<'a> Budget<'a> {
         let tick = self.tick.now();
         if tick != self.began_at_tick {
             if self.started_ns > 0 {
-                // A short run may just have met it.
+                // A short run may just have met the tick.
                 self.began_at_tick = tick;
-                return self.look(clock::now_ns());
+                return self.check_time(clock::now_ns());
             }
             self.is_time_up = true;
             return false;
         }
-        self.spent < self.look_at || self.look(clock::now_ns())
+        self.spent < self.read_clock_at || self.check_time(clock::now_ns())
     }
 
-    /// The run began at `now_ns`, and the clock is read after its first message: for a run that may
-    /// be one long message.
+    /// The run began at `now_ns` and reads the clock after its first message, because that may be a long one.
     #[must_use]
-    pub(crate) fn watchful(mut self, now_ns: u64) -> Self {
+    pub(crate) fn reading_clock_at_once(mut self, now_ns: u64) -> Self {
         self.started_ns = now_ns;
-        self.looked_ns = now_ns;
-        self.look_at = 1;
+        self.clock_read_ns = now_ns;
+        self.read_clock_at = 1;
         self
     }
 
-    fn look(&mut self, now_ns: u64) -> bool {
+    fn check_time(&mut self, now_ns: u64) -> bool {
         if self.started_ns == 0 {
             self.started_ns = now_ns;
             self.started_at = self.spent;
         }
-        self.looked_ns = now_ns;
+        self.clock_read_ns = now_ns;
         let elapsed_ns = now_ns.saturating_sub(self.started_ns);
         if elapsed_ns >= self.limits.time_ns {
             self.is_time_up = true;
             return false;
         }
-        // Half of what fits at the pace so far, and at most as many as were handled already.
+        // Half of the messages that fit at the pace so far, at most as many as were handled already.
         let handled = u64::from(self.spent - self.started_at).max(1);
         let fitting = (self.limits.time_ns - elapsed_ns) / (elapsed_ns / handled).max(1) / 2;
         let distance = fitting.clamp(1, u64::from(self.spent));
-        self.look_at = self.spent + distance as u32;
+        self.read_clock_at = self.spent + distance as u32;
         true
     }
 
-    /// The run's label, to be told which message is handled.
+    /// The run's label.
     #[inline]
     pub fn label(&self) -> &'a RunLabel {
         self.label
@@ -126,14 +128,31 @@ impl<'a> Budget<'a> {
         self.is_time_up
     }
 
-    /// Messages accounted for.
-    pub fn spent_messages(&self) -> u32 {
-        self.spent
+    /// The last clock read in this run, 0 if there was none.
+    pub(crate) fn clock_read_ns(&self) -> u64 {
+        self.clock_read_ns
+    }
+}
+
+/// A coarse clock: a number that the monitor increments about each millisecond. Reading it costs next to nothing. Most runs
+/// see no change, and a run of a millisecond always sees one.
+///
+/// On its own cache lines: read with each message, written once a millisecond.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Tick(AtomicU64);
+
+impl Tick {
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        // Ordering: Relaxed, only a hint of time.
+        self.0.load(Ordering::Relaxed)
     }
 
-    /// The last time the clock was read in this run, 0 if it was not.
-    pub fn looked_ns(&self) -> u64 {
-        self.looked_ns
+    /// Called by the monitor only.
+    pub(crate) fn advance(&self) {
+        // Ordering: Relaxed, as in `now`.
+        self.0.store(self.now() + 1, Ordering::Relaxed);
     }
 }
 
@@ -146,22 +165,22 @@ mod tests {
         time_ns: 500_000,
     };
 
-    /// Messages that a run handles when each takes `message_ns`, and clock reads it makes.
+    /// Messages of a run when each takes `message_ns`, and its clock reads.
     fn run(message_ns: u64) -> (u32, u32) {
-        let label = RunLabel::new();
-        let tick = Tick::new();
+        let label = RunLabel::default();
+        let tick = Tick::default();
         let mut budget = Budget::new(LIMITS, &label, &tick);
-        let (mut now_ns, mut looks) = (1, 0);
+        let (mut now_ns, mut reads) = (1, 0);
         loop {
             now_ns += message_ns;
             budget.spent += 1;
             if budget.spent >= LIMITS.messages {
-                return (budget.spent, looks);
+                return (budget.spent, reads);
             }
-            if budget.spent >= budget.look_at {
-                looks += 1;
-                if !budget.look(now_ns) {
-                    return (budget.spent, looks);
+            if budget.spent >= budget.read_clock_at {
+                reads += 1;
+                if !budget.check_time(now_ns) {
+                    return (budget.spent, reads);
                 }
             }
         }
@@ -174,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_tick_ends_the_run() {
-        let (label, tick) = (RunLabel::new(), Tick::new());
+        let (label, tick) = (RunLabel::default(), Tick::default());
         let mut budget = Budget::new(LIMITS, &label, &tick);
         tick.advance();
         assert!(!budget.spend());

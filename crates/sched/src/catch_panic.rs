@@ -1,6 +1,5 @@
-//! Calls foreign code (handlers, wakers, observers, drops), whose panic must not end the thread that calls it.
-//!
-//! The panic hook has reported the panic by then.
+//! Calls foreign code (handlers, wakers, observers, drops). Its panic, which the panic hook reports, must not terminate the
+//! calling thread.
 
 use std::{
     any::Any,
@@ -8,8 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// The drop of a panic's payload may panic with another payload, and so on without end. This many are dropped; the
-/// next one is leaked.
+/// The drop of a panic's payload may panic with another payload, and so on. This many are dropped; the next one is leaked.
 const NESTED_MAX: usize = 8;
 
 /// Calls a function; `None` if it panicked.

@@ -1,52 +1,51 @@
-//! The door for what is no task: something outside, such as the network, that makes tasks ready.
+//! A driver makes tasks ready for reasons outside the scheduler, such as network events.
 //!
-//! A driver has one turn at a time. An idle worker takes it and waits in it instead of on its own
-//! token; busy ones look now and then, as its [`Cadence`] says; the monitor looks when nobody has.
+//! One thread at a time has the driver's turn. An idle worker takes it and waits in the driver instead of in its parker.
+//! Busy workers poll at the driver's [`PollInterval`], and the monitor polls when no worker has for too long.
 //!
 //! ```text
-//!   idle worker ──▶ wait ──┐ found: leaves the sleepers' list, then makes tasks ready
-//!   busy worker ──▶ look ──┼──▶ tasks ──▶ queues
-//!   monitor     ──▶ look ──┘
+//!   idle worker ──▶ wait ──┐ leaves the list of sleepers, then makes tasks ready
+//!   busy worker ──▶ poll ──┼──▶ tasks ──▶ queues
+//!   monitor     ──▶ poll ──┘
 //! ```
 
 use std::cell::Cell;
 
 use freeboard_meter::PollerSnapshot;
 
-/// Who looks.
+/// The thread that polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looker {
+pub enum PollOrigin {
     /// This worker, between two runs.
     Busy(usize),
     /// The monitor.
     Monitor,
 }
 
-/// What came of a look.
+/// The result of a poll or a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Somebody else has the turn.
+pub enum PollOutcome {
+    /// Another thread has the turn.
     Taken,
-    /// Nothing had happened, or the wait was ended by [`Driver::wake`].
+    /// There was no event, or [`Driver::wake`] ended the wait.
     Nothing,
     /// Tasks were made ready.
-    Found,
+    Dispatched,
 }
 
-/// How often busy workers look: after so many runs or so much time, whichever comes first.
+/// How often busy workers poll: after a number of runs or a time, whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cadence {
-    /// Runs between two looks; `u32::MAX` for never.
+pub struct PollInterval {
+    /// Runs between two polls; `u32::MAX` for never.
     pub runs: u32,
-    /// Nanoseconds between two looks, seen when a run reads the clock or lasts across a tick of the
-    /// monitor.
+    /// Nanoseconds between two polls, checked when a run reads the clock or lasts across a tick of the monitor.
     pub time_ns: u64,
-    /// Whether the tasks that a busy look makes ready go before all others.
+    /// Whether tasks from the poll of a busy worker go before all others.
     pub is_first: bool,
 }
 
-impl Cadence {
-    /// Busy workers do not look.
+impl PollInterval {
+    /// Busy workers do not poll.
     pub const NEVER: Self = Self {
         runs: u32::MAX,
         time_ns: u64::MAX,
@@ -55,54 +54,59 @@ impl Cadence {
 }
 
 thread_local! {
-    static IS_FINDING: Cell<bool> = const { Cell::new(false) };
+    static IS_DISPATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `schedule`, which makes ready what a driver has found. On a thread that is no worker's this tells
-/// it from what others schedule.
-pub fn finding<R>(schedule: impl FnOnce() -> R) -> R {
-    struct Finding;
-    impl Drop for Finding {
+/// Calls `schedule`, which schedules the tasks of a driver's events. On a thread that is not a worker, this tells them
+/// from other tasks.
+pub fn dispatching<R>(schedule: impl FnOnce() -> R) -> R {
+    struct Reset;
+    impl Drop for Reset {
         fn drop(&mut self) {
-            IS_FINDING.set(false);
+            IS_DISPATCHING.set(false);
         }
     }
-    IS_FINDING.set(true);
-    let _finding = Finding;
+    IS_DISPATCHING.set(true);
+    let _reset = Reset;
     schedule()
 }
 
-/// Whether the thread is in [`finding`].
-pub(crate) fn is_finding() -> bool {
-    IS_FINDING.get()
+/// Whether the thread is in [`dispatching`].
+pub(crate) fn is_dispatching() -> bool {
+    IS_DISPATCHING.get()
 }
 
-/// Makes tasks ready for reasons of its own. Should one of its methods panic, the caller goes on as if
-/// there were nothing to watch; in [`Driver::wait`], as if another one had the turn.
+/// Makes tasks ready for reasons outside the scheduler. If a method panics, the scheduler continues as if there were
+/// nothing to watch; in [`Driver::wait`], as if another thread had the turn.
 pub trait Driver: Send + Sync {
-    /// Whether there is anything to look at. While there is not, idle workers sleep on their tokens.
+    /// Whether there is anything to poll. Otherwise idle workers sleep in their parkers.
     fn is_watching(&self) -> bool;
 
-    /// How often busy workers look at present; asked after each run.
-    fn cadence(&self) -> Cadence;
+    /// How often busy workers poll at present; called after each run.
+    fn poll_interval(&self) -> PollInterval;
 
-    /// Whether the monitor should look at `now_ns`, because nobody has for too long.
+    /// Whether the monitor should poll at `now_ns`, because no thread has for too long.
     fn is_unattended(&self, now_ns: u64) -> bool;
 
-    /// Takes the turn if it is free and sees what has happened, without waiting. Makes tasks ready by
-    /// [`Scheduler::schedule`](crate::Scheduler::schedule) within [`finding`].
-    fn look(&self, looker: Looker) -> Look;
+    /// Takes the turn if it is free, and handles the events so far without waiting. Makes tasks ready by
+    /// [`Scheduler::schedule`](crate::Scheduler::schedule) within [`dispatching`].
+    fn poll(&self, origin: PollOrigin) -> PollOutcome;
 
-    /// Takes the turn if nobody else waits in it, and waits until something happens or
-    /// [`Driver::wake`] is called. Calls `found` once before the first task is made ready.
+    /// Takes the turn if no other thread waits in it, and waits for an event or [`Driver::wake`]. Calls
+    /// `before_dispatch` once before it makes the first task ready.
     ///
-    /// Once it has the turn, and before it waits, it asks `is_called`: a wake that came earlier may have
-    /// ended the wait of whoever had the turn before.
-    fn wait(&self, worker: usize, is_called: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look;
+    /// After it has taken the turn and before it waits, it calls `is_woken`: an earlier wake may have ended the wait of
+    /// the thread that had the turn before.
+    fn wait(
+        &self,
+        worker: usize,
+        is_woken: &dyn Fn() -> bool,
+        before_dispatch: &mut dyn FnMut(),
+    ) -> PollOutcome;
 
-    /// Ends the wait that is going on, or else the next one.
+    /// Ends the present wait, or else the next one.
     fn wake(&self);
 
-    /// What was counted so far.
+    /// The counters so far.
     fn snapshot(&self) -> PollerSnapshot;
 }

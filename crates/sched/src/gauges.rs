@@ -1,4 +1,4 @@
-//! What the monitor, and the threads it moves, count.
+//! The counters of the monitor and of hand-overs.
 
 use std::{
     collections::VecDeque,
@@ -7,9 +7,10 @@ use std::{
 
 use freeboard_meter::{Counter, CurrentRun, Histogram, LongRunSnapshot, Peak, SchedulerSnapshot};
 
-/// Long runs that are kept to be looked at.
+/// The number of long runs that are kept.
 const LONG_RUNS_KEPT: usize = 32;
 
+#[derive(Default)]
 pub(crate) struct Gauges {
     pub(crate) forced_wakes: Counter,
     pub(crate) rescues: Counter,
@@ -29,25 +30,6 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    pub(crate) fn new() -> Self {
-        Self {
-            forced_wakes: Counter::new(),
-            rescues: Counter::new(),
-            reliefs: Counter::new(),
-            rescued_tasks: Counter::new(),
-            rescue_delay: Histogram::new(),
-            blocking_calls: Counter::new(),
-            spares_exhausted: Counter::new(),
-            collapses: Counter::new(),
-            collapse_detect_ns: Peak::new(),
-            wasted_core_ns: Counter::new(),
-            long_runs: Counter::new(),
-            long_runs_unreported: Counter::new(),
-            latest: StdMutex::new(VecDeque::new()),
-            all_blocked: StdMutex::default(),
-        }
-    }
-
     fn latest(&self) -> MutexGuard<'_, VecDeque<LongRunSnapshot>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +55,7 @@ impl Gauges {
         *self.all_blocked() = holders;
     }
 
-    /// All but the numbers of threads.
+    /// Everything except the numbers of threads.
     pub(crate) fn snapshot(&self) -> SchedulerSnapshot {
         let delay = self.rescue_delay.summary();
         SchedulerSnapshot {

@@ -1,7 +1,7 @@
-//! The global run queue: tasks from outside the workers, and those whose budget expired.
+//! The global run queue: tasks from outside the workers, and tasks whose budget expired.
 //!
-//! A linked list through the task headers under a mutex, with its length beside it so that idle
-//! workers need not lock to see that it is empty. It never allocates.
+//! A linked list through the task headers under a mutex, with an atomic length, so that idle workers see without the lock
+//! that it is empty. It never allocates.
 
 use crate::{
     sync::{AtomicUsize, Mutex, Ordering},
@@ -15,21 +15,15 @@ struct List {
     is_closed: bool,
 }
 
+#[derive(Default)]
 pub(crate) struct Injector {
     list: Mutex<List>,
     length: AtomicUsize,
 }
 
 impl Injector {
-    pub(crate) fn new() -> Self {
-        Self {
-            list: Mutex::new(List::default()),
-            length: AtomicUsize::new(0),
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
-        // Ordering: SeqCst, the sleeper's look at the queues after it announced its sleep.
+        // Ordering: SeqCst, the sleeper's check of the queues after it announced its sleep.
         self.length.load(Ordering::SeqCst)
     }
 
@@ -46,7 +40,7 @@ impl Injector {
             // SAFETY: the caller hands the task over; `next` is ours under the lock.
             unsafe { *task.header().as_ref().next.get() = None };
             match list.last.replace(task) {
-                // SAFETY: it is in our list, so its `next` is ours under the lock.
+                // SAFETY: the task is in our list, so its `next` is ours under the lock.
                 Some(last) => unsafe { *last.header().as_ref().next.get() = Some(task) },
                 None => list.first = Some(task),
             }
@@ -55,7 +49,7 @@ impl Injector {
         self.length.fetch_add(tasks.len(), Ordering::SeqCst);
     }
 
-    /// In front of all others, in their order.
+    /// Adds the tasks in front of all others, in their order.
     pub(crate) fn push_batch_first(&self, tasks: &[Task]) {
         let mut list = self.list.lock().expect("nothing panics under this lock");
         if list.is_closed {
@@ -71,7 +65,7 @@ impl Injector {
         self.length.fetch_add(tasks.len(), Ordering::SeqCst);
     }
 
-    /// Forgets all tasks, and touches none from here on.
+    /// Forgets all tasks, and touches none from now on.
     pub(crate) fn close(&self) {
         let mut list = self.list.lock().expect("nothing panics under this lock");
         *list = List {
@@ -82,7 +76,7 @@ impl Injector {
         self.length.store(0, Ordering::SeqCst);
     }
 
-    /// The oldest task, and up to `extra` more given to `keep`.
+    /// Takes the oldest task, and passes up to `extra` more to `keep`.
     pub(crate) fn pop_batch(&self, extra: usize, mut keep: impl FnMut(Task)) -> Option<Task> {
         if self.len() == 0 {
             return None;

@@ -1,19 +1,18 @@
-//! Whom a thread runs at the moment, readable from outside without touching the one it runs.
+//! The label of a thread's present run, readable by other threads without access to the task.
 //!
-//! The names are functions of static types, so a reader never follows a pointer into an actor that
-//! may be gone. The fields are stored one by one: a reader may see the actor of one run with the
-//! message of the next.
+//! The names are functions of static types, so a reader never follows a pointer into a freed actor. The fields are stored
+//! one by one: a reader may see the actor of one run with the message of the next.
 
 use freeboard_meter::CurrentRun;
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
-/// Says the name of a type.
+/// Returns the name of a type.
 pub type TypeNamer = fn() -> &'static str;
 
-/// The present run's actor and message type. Stored by the thread that runs, once a run and once a
-/// message, without a locked instruction.
-#[derive(Debug)]
+/// The present run's actor and message type. Its thread stores them once per run and once per message, without a locked
+/// instruction.
+#[derive(Debug, Default)]
 pub struct RunLabel {
     /// 0 between runs.
     id: AtomicU64,
@@ -22,18 +21,10 @@ pub struct RunLabel {
 }
 
 impl RunLabel {
-    pub(crate) fn new() -> Self {
-        Self {
-            id: AtomicU64::new(0),
-            task_type: AtomicPtr::new(std::ptr::null_mut()),
-            message_type: AtomicPtr::new(std::ptr::null_mut()),
-        }
-    }
-
-    /// A run of the task with this number begins.
+    /// A run of the task with this id begins.
     #[inline]
     pub fn begin(&self, id: u64, task_type: TypeNamer) {
-        // Ordering: Relaxed throughout, a label for people; see the module.
+        // Ordering: Relaxed everywhere, because readers only display the label; see the module.
         self.message_type
             .store(std::ptr::null_mut(), Ordering::Relaxed);
         self.task_type
@@ -41,7 +32,7 @@ impl RunLabel {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// A message of this type is handled now.
+    /// The task handles a message of this type.
     #[inline]
     pub fn handling(&self, message_type: TypeNamer) {
         // Ordering: Relaxed, as in `begin`.
@@ -68,7 +59,7 @@ impl RunLabel {
 }
 
 fn name(namer: &AtomicPtr<()>) -> String {
-    // Ordering: Relaxed: a function is there before the program starts.
+    // Ordering: Relaxed: functions exist before the program starts.
     let namer = namer.load(Ordering::Relaxed);
     if namer.is_null() {
         return String::new();

@@ -1,8 +1,8 @@
-//! A worker's own run queue: a ring of 256 tasks, first in first out, from which others steal half.
+//! A worker's run queue: a ring of 256 tasks, first in first out, from which other workers steal half.
 //!
-//! The head packs two positions: `steal..real` is what a thief is copying at this moment, and
-//! `real..tail` what is queued. The owner pushes at the tail and pops at `real` by exchange; a thief
-//! claims half by moving `real`, copies, then moves `steal` up to it. One thief at a time.
+//! The head packs two positions: a thief is copying `steal..real`, and `real..tail` is queued. The owner pushes at the
+//! tail and pops at `real` by exchange. A thief claims half by moving `real`, copies, then moves `steal` up to it. One
+//! thief at a time.
 //!
 //! Source: Tokio's `runtime/scheduler/multi_thread/queue.rs`, which follows Go's `runqgrab`.
 
@@ -11,7 +11,7 @@ use crate::{
     task::{Header, Task},
 };
 
-/// Tasks that fit; a power of two.
+/// Capacity in tasks; a power of two.
 #[cfg(not(loom))]
 pub(crate) const CAPACITY: u32 = 256;
 #[cfg(loom)]
@@ -29,7 +29,7 @@ fn unpack(head: u64) -> (u32, u32) {
 
 pub(crate) struct LocalQueue {
     head: AtomicU64,
-    /// Written by the owner alone.
+    /// Written by the owner only.
     tail: AtomicU32,
     slots: [AtomicPtr<Header>; CAPACITY as usize],
 }
@@ -43,9 +43,9 @@ impl LocalQueue {
         }
     }
 
-    /// Tasks queued, as anybody sees it.
+    /// The number of queued tasks; may be called by any thread.
     pub(crate) fn len(&self) -> u32 {
-        // Ordering: Acquire, the head first: it never passes a tail that is read after it.
+        // Ordering: Acquire; the head is read first, because it never passes a tail that is read after it.
         let (_, real) = unpack(self.head.load(Ordering::Acquire));
         self.tail
             .load(Ordering::Acquire)
@@ -72,7 +72,7 @@ impl LocalQueue {
             return;
         }
         if steal != real {
-            // A thief is making room at this moment; the ring is full until it has.
+            // A thief is copying; the ring is full until it is done.
             overflow(&[task]);
             return;
         }
@@ -83,7 +83,7 @@ impl LocalQueue {
             self.head
                 .compare_exchange(head, pack(end, end), Ordering::AcqRel, Ordering::Relaxed);
         if claimed.is_err() {
-            // A thief was quicker, so there is room now, or soon.
+            // A thief was faster, so there is capacity now, or soon.
             overflow(&[task]);
             return;
         }
@@ -126,14 +126,14 @@ impl LocalQueue {
         }
     }
 
-    /// Any other worker: moves half of this queue (rounded up) into `into`, the thief's own and
-    /// empty queue, and returns one of them to run at once.
+    /// Other workers only: moves half of this queue (rounded up) into `into`, the thief's own, empty queue, and returns
+    /// one of the tasks to run at once.
     pub(crate) fn steal_into(&self, into: &LocalQueue) -> Option<Task> {
         // Ordering: Relaxed, only the thief writes its own tail.
         let into_tail = into.tail.load(Ordering::Relaxed);
         let (into_steal, _) = unpack(into.head.load(Ordering::Acquire));
         if into_tail.wrapping_sub(into_steal) > CAPACITY / 2 {
-            // Somebody is still copying out of the thief's own queue.
+            // A thief is still copying from the thief's own queue.
             return None;
         }
         let (first, count) = self.claim_half()?;
@@ -159,7 +159,7 @@ impl LocalQueue {
         Task::from_raw(raw)
     }
 
-    /// Any other worker: takes all that is queued, by way of `scratch`, its own and empty queue.
+    /// Other threads only: takes all queued tasks through `scratch`, the caller's own, empty queue.
     pub(crate) fn take_all(&self, scratch: &LocalQueue, mut take: impl FnMut(Task)) {
         while self.len() > 0 {
             match self.steal_into(scratch) {
@@ -167,13 +167,13 @@ impl LocalQueue {
                     take(task);
                     std::iter::from_fn(|| scratch.pop()).for_each(&mut take);
                 }
-                // A thief has claimed some and copies them.
+                // A thief is copying.
                 None => yield_now(),
             }
         }
     }
 
-    /// First position and number of the tasks claimed.
+    /// The first position and the number of the claimed tasks.
     fn claim_half(&self) -> Option<(u32, u32)> {
         // Ordering: Acquire, as in `push`.
         let mut head = self.head.load(Ordering::Acquire);
@@ -186,7 +186,7 @@ impl LocalQueue {
             let queued = self.tail.load(Ordering::Acquire).wrapping_sub(real);
             let count = queued - queued / 2;
             if count == 0 || count > CAPACITY / 2 {
-                // Empty, or the two loads do not belong together.
+                // Empty, or head and tail are from different moments.
                 return None;
             }
             // Ordering: AcqRel, against the owner's pop and other thieves.
@@ -203,7 +203,7 @@ impl LocalQueue {
     }
 
     fn release_claim(&self) {
-        // Ordering: Acquire/AcqRel: the copies are done before the owner reuses the slots.
+        // Ordering: Acquire/AcqRel: the copies are complete before the owner reuses the slots.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let (_, real) = unpack(head);

@@ -1,5 +1,5 @@
-//! The scheduler's protocols under loom: the state word with a lane, the local ring against a
-//! thief, the sleep protocol, places that change hands.
+//! The scheduler's protocols under loom: the state word with a lane, the local ring against a thief, the sleep protocol, the
+//! hand-over of worker slots.
 
 mod threads;
 
@@ -17,13 +17,13 @@ use loom::{
 use freeboard_meter::PollerSnapshot;
 
 use crate::{
-    After, Cadence, Driver, Header, Look, Looker, Rest, RunContext, RunState, Signals, Task,
-    Vtable, Wake,
+    After, Driver, Header, PollInterval, PollOrigin, PollOutcome, Rest, RunContext, RunState,
+    Signals, Task, Vtable, Wake,
     injector::Injector,
     local::LocalQueue,
-    places::{HandOver, Places, Rested, Standing, Stuck},
-    seat::Seats,
     sleep::Sleep,
+    thread_slot::{SlotState, ThreadSlots},
+    worker_slots::{HandOver, HandOverReason, Rested, WorkerSlots},
 };
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -33,7 +33,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// An actor reduced to its protocol: a lane, a state word and what it has handled.
+/// An actor reduced to its protocol: a lane, a state word and the handled messages.
 struct Cell {
     lane: Lane<u32>,
     state: RunState,
@@ -51,7 +51,7 @@ impl Cell {
         }
     }
 
-    /// Sends; whoever has to enqueue the cell runs it on the spot.
+    /// Sends; the sender that must enqueue the cell runs it at once.
     fn send(&self, message: u32) {
         self.lane.push(message).unwrap();
         if self.state.notify() == Wake::Enqueue {
@@ -114,7 +114,7 @@ fn loom_no_signal_is_left_behind() {
                 if signals.contains(stop) {
                     seen.fetch_add(1, Ordering::SeqCst);
                 }
-                match state.rest(Rest::Held) {
+                match state.rest(Rest::Suspended) {
                     Ok(()) => return,
                     Err(came) => signals = came,
                 }
@@ -188,13 +188,13 @@ fn loom_ring_loses_and_doubles_nothing() {
     });
 }
 
-fn seats(count: usize) -> std::sync::Arc<Seats> {
-    let seats = Seats::new(count);
-    (0..count).for_each(|seat| seats.make(seat));
-    std::sync::Arc::new(seats)
+fn threads(count: usize) -> std::sync::Arc<ThreadSlots> {
+    let threads = ThreadSlots::new(count);
+    (0..count).for_each(|thread| threads.create(thread));
+    std::sync::Arc::new(threads)
 }
 
-/// Two workers that search, take and sleep until as many tasks as `left` says are taken.
+/// Two workers that search, take and sleep until `left` tasks are taken.
 fn workers(
     sleep: &Arc<Sleep>,
     injector: &Arc<Injector>,
@@ -229,15 +229,15 @@ fn workers(
         .collect()
 }
 
-/// Two workers that search, take and sleep; one task pushed from outside. It is taken, always: a
-/// lost wake-up would be a deadlock, which loom reports.
+/// Two workers search, take and sleep, while tasks are pushed from outside. All are taken: a lost wake-up would be a
+/// deadlock, which loom reports.
 #[test]
 fn loom_no_task_waits_while_workers_sleep() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let sleep = Arc::new(Sleep::new(seats(2), None, None));
+        let sleep = Arc::new(Sleep::new(threads(2), None, None));
         (0..2).for_each(|_| sleep.join());
-        let injector = Arc::new(Injector::new());
+        let injector = Arc::new(Injector::default());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
         let workers = workers(&sleep, &injector, &left);
         for task in tasks {
@@ -251,22 +251,22 @@ fn loom_no_task_waits_while_workers_sleep() {
     });
 }
 
-/// One worker's place, two threads, two tasks. Whoever has the place is displaced at some moment, in a
-/// run, searching or asleep. Both tasks are taken, and both threads come to their end.
+/// One worker slot, two threads, two tasks. The worker is displaced at some moment: in a run, searching or asleep. Both
+/// tasks are taken, and both threads terminate.
 #[test]
-fn loom_a_place_changes_hands_and_no_task_waits() {
+fn loom_a_worker_slot_is_handed_over_and_no_task_waits() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let seats = std::sync::Arc::new(Seats::new(2));
-        let sleep = Arc::new(Sleep::new(seats.clone(), None, None));
-        let places = Arc::new(Places::new(1, seats));
-        let injector = Arc::new(Injector::new());
+        let threads = std::sync::Arc::new(ThreadSlots::new(2));
+        let sleep = Arc::new(Sleep::new(threads.clone(), None, None));
+        let worker_slots = Arc::new(WorkerSlots::new(1, threads));
+        let injector = Arc::new(Injector::default());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
         let threads: Vec<_> = (0..2)
-            .map(|_| places.take_seat().unwrap())
-            .inspect(|&seat| places.add_thread(seat, &sleep))
-            .map(|seat| {
-                let (sleep, places) = (sleep.clone(), places.clone());
+            .map(|_| worker_slots.reserve_thread().unwrap())
+            .inspect(|&thread| worker_slots.add_thread(thread, &sleep))
+            .map(|thread| {
+                let (sleep, worker_slots) = (sleep.clone(), worker_slots.clone());
                 let (injector, left) = (injector.clone(), left.clone());
                 thread::spawn(move || {
                     let is_over = || left.load(Ordering::SeqCst) == 0;
@@ -275,17 +275,18 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
                             sleep.wake_one();
                         }
                     };
-                    let is_seated = || matches!(places.standing(seat), Standing::Seated(_));
-                    if places.wait(seat) == Rested::Ended {
+                    let is_worker =
+                        || matches!(worker_slots.state_of(thread), SlotState::Worker(_));
+                    if worker_slots.wait(thread) == Rested::Retired {
                         return;
                     }
                     let mut is_searching = true;
                     while !is_over() {
-                        if !is_seated() {
+                        if !is_worker() {
                             if is_searching {
                                 leave_search();
                             }
-                            if places.rest(seat, &sleep) == Rested::Ended {
+                            if worker_slots.rest(thread, &sleep) == Rested::Retired {
                                 return;
                             }
                             is_searching = true;
@@ -299,22 +300,24 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
                             }
                             is_searching = false;
                             if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                                places.close();
+                                worker_slots.close();
                                 sleep.wake_all();
                             }
                             continue;
                         }
-                        sleep.sleep(seat, seat, is_searching, || {
-                            injector.len() > 0 || is_over() || !is_seated()
+                        sleep.sleep(thread, thread, is_searching, || {
+                            injector.len() > 0 || is_over() || !is_worker()
                         });
                         is_searching = true;
                     }
                 })
             })
             .collect();
-        for (seat, task) in tasks.into_iter().enumerate() {
-            if places.hand_over(seat, Stuck::Announced, &sleep, || false) == HandOver::ToSpare {
-                sleep.wake_seat(seat);
+        for (thread, task) in tasks.into_iter().enumerate() {
+            if worker_slots.hand_over(thread, HandOverReason::Announced, &sleep, || false)
+                == HandOver::ToSpare
+            {
+                sleep.wake_thread(thread);
             }
             injector.push(task);
             sleep.wake_one();
@@ -327,11 +330,11 @@ fn loom_a_place_changes_hands_and_no_task_waits() {
     });
 }
 
-/// A driver that makes one task ready when it is told to.
+/// A driver that makes one task ready on request.
 struct Event {
     state: Mutex<EventState>,
     changed: loom::sync::Condvar,
-    /// Takes a task that became ready.
+    /// Receives the ready task.
     injector: OnceLock<Box<dyn Fn(Task) + Send + Sync>>,
 }
 
@@ -354,39 +357,44 @@ impl Driver for Event {
         true
     }
 
-    fn cadence(&self) -> Cadence {
-        Cadence::NEVER
+    fn poll_interval(&self) -> PollInterval {
+        PollInterval::NEVER
     }
 
     fn is_unattended(&self, _: u64) -> bool {
         false
     }
 
-    fn look(&self, _: Looker) -> Look {
-        Look::Nothing
+    fn poll(&self, _: PollOrigin) -> PollOutcome {
+        PollOutcome::Nothing
     }
 
-    fn wait(&self, _: usize, is_called: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look {
+    fn wait(
+        &self,
+        _: usize,
+        is_woken: &dyn Fn() -> bool,
+        before_dispatch: &mut dyn FnMut(),
+    ) -> PollOutcome {
         let mut state = self.state.lock().unwrap();
         if state.is_waited_in {
-            return Look::Taken;
+            return PollOutcome::Taken;
         }
         state.is_waited_in = true;
         drop(state);
-        let is_called = is_called();
+        let is_woken = is_woken();
         state = self.state.lock().unwrap();
-        state.is_woken |= is_called;
+        state.is_woken |= is_woken;
         while state.ready.is_none() && !state.is_woken {
             state = self.changed.wait(state).unwrap();
         }
         (state.is_waited_in, state.is_woken) = (false, false);
         let Some(task) = state.ready.take() else {
-            return Look::Nothing;
+            return PollOutcome::Nothing;
         };
         drop(state);
-        found();
+        before_dispatch();
         self.injector.get().unwrap()(task);
-        Look::Found
+        PollOutcome::Dispatched
     }
 
     fn wake(&self) {
@@ -399,13 +407,13 @@ impl Driver for Event {
     }
 }
 
-/// Two workers, of which one waits in a driver. One task comes from there, one from outside; both are
-/// taken, and both workers come to their end.
+/// One of two workers waits in a driver. One task comes from there, one from outside; both are taken, and both workers
+/// terminate.
 #[test]
 fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
     check(2, || {
         let (tasks, headers) = leak_tasks::<2>();
-        let injector = Arc::new(Injector::new());
+        let injector = Arc::new(Injector::default());
         let event = std::sync::Arc::new(Event {
             state: Mutex::new(EventState::default()),
             changed: loom::sync::Condvar::new(),
@@ -414,7 +422,7 @@ fn loom_a_driver_wakes_a_worker_and_is_left_for_work() {
         let inject = injector.clone();
         let inject = move |task| inject.push(task);
         event.injector.set(Box::new(inject)).ok().unwrap();
-        let sleep = Arc::new(Sleep::new(seats(2), Some(event.clone()), None));
+        let sleep = Arc::new(Sleep::new(threads(2), Some(event.clone()), None));
         (0..2).for_each(|_| sleep.join());
         let left = Arc::new(AtomicUsize::new(tasks.len()));
         let workers = workers(&sleep, &injector, &left);

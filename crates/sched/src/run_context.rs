@@ -1,123 +1,112 @@
-//! What a task sees of the thread that runs it.
+//! What a task sees of the thread that runs it: a worker, or a pinned thread.
+
+use std::fmt;
 
 use freeboard_meter::clock;
 
 use crate::{
-    budget::Budget, label::RunLabel, pinned::PinnedThread, shared::Shared, worker::Worker,
+    budget::{Budget, BudgetLimits, Tick},
+    label::RunLabel,
 };
 
-#[derive(Clone, Copy, Debug)]
-enum Host<'a> {
-    Worker(&'a Worker),
-    Pinned(&'a PinnedThread<'a>),
+/// The thread that runs a task.
+pub(crate) trait Host: fmt::Debug {
+    fn is_wanted_elsewhere(&self) -> bool;
+
+    /// Waits until `is_ready`, as long as the thread has nothing else to do.
+    fn wait(&self, is_ready: &mut dyn FnMut() -> bool) -> bool;
+
+    /// The task is over.
+    fn end(&self);
+
+    /// Counts a renewed budget as a new run.
+    fn count_run(&self);
 }
 
-/// What a task sees of the thread that runs it: a worker, or one of its own.
+/// What a task sees of the thread that runs it.
 #[derive(Debug)]
 pub struct RunContext<'a> {
-    host: Host<'a>,
+    host: &'a dyn Host,
+    limits: BudgetLimits,
+    label: &'a RunLabel,
+    tick: &'a Tick,
     /// When the run began, if the clock was read for another reason; else 0.
     began_ns: u64,
-    looked_ns: u64,
+    /// A recent run of this thread used up its time.
+    has_long_runs: bool,
+    clock_read_ns: u64,
     is_time_up: bool,
 }
 
 impl<'a> RunContext<'a> {
-    pub(crate) fn worker(worker: &'a Worker, began_ns: u64) -> Self {
+    pub(crate) fn new(
+        host: &'a dyn Host,
+        limits: BudgetLimits,
+        label: &'a RunLabel,
+        tick: &'a Tick,
+        began_ns: u64,
+        has_long_runs: bool,
+    ) -> Self {
         Self {
-            host: Host::Worker(worker),
+            host,
+            limits,
+            label,
+            tick,
             began_ns,
-            looked_ns: 0,
+            has_long_runs,
+            clock_read_ns: 0,
             is_time_up: false,
         }
     }
 
-    pub(crate) fn pinned(thread: &'a PinnedThread<'a>) -> Self {
-        Self {
-            host: Host::Pinned(thread),
-            began_ns: 0,
-            looked_ns: 0,
-            is_time_up: false,
-        }
-    }
-
-    #[inline]
-    fn shared(&self) -> &'a Shared {
-        match self.host {
-            Host::Worker(worker) => worker.shared(),
-            Host::Pinned(thread) => thread.shared(),
-        }
-    }
-
-    /// A whole budget under the scheduler's limits.
+    /// A full budget under the scheduler's limits.
     #[inline]
     pub fn budget(&self) -> Budget<'a> {
-        let shared = self.shared();
-        let budget = Budget::new(shared.settings.budget, self.label(), &shared.tick);
-        match self.host {
-            Host::Worker(worker) if worker.has_long_runs() => budget.watchful(clock::now_ns()),
-            _ if self.began_ns > 0 => budget.watchful(self.began_ns),
-            _ => budget,
+        let budget = Budget::new(self.limits, self.label, self.tick);
+        if self.has_long_runs {
+            budget.reading_clock_at_once(clock::now_ns())
+        } else if self.began_ns > 0 {
+            budget.reading_clock_at_once(self.began_ns)
+        } else {
+            budget
         }
     }
 
-    /// A further budget for a task that need not make way. To those who watch it is a new run.
+    /// A further budget, for a task that need not yield its thread. The monitor and the counters see a new run.
     pub fn renew(&mut self) -> Budget<'a> {
         self.began_ns = 0;
-        if let Host::Worker(worker) = self.host {
-            worker.seat().runs.bump(1);
-        }
+        self.host.count_run();
         self.budget()
     }
 
-    /// The label that says what runs here.
+    /// The label that tells what runs here.
     #[inline]
     pub fn label(&self) -> &'a RunLabel {
-        match self.host {
-            Host::Worker(worker) => &worker.seat().label,
-            Host::Pinned(thread) => thread.label(),
-        }
+        self.label
     }
 
-    /// Whether other tasks wait for this worker, or a driver that it looks at, so that a task whose budget
-    /// is spent should make way.
+    /// Whether a task whose budget is spent should yield: other tasks wait for this worker, or it polls a driver.
     #[inline]
     pub fn is_wanted_elsewhere(&self) -> bool {
-        match self.host {
-            Host::Worker(worker) => {
-                let shared = worker.shared();
-                worker.seat().depth() > 0
-                    || shared.injector.len() > 0
-                    || shared.found.len() > 0
-                    || worker.attends()
-                    || !worker.is_seated()
-                    || shared.is_shut_down()
-            }
-            Host::Pinned(thread) => thread.is_called_off(),
-        }
+        self.host.is_wanted_elsewhere()
     }
 
-    /// On a thread of its own, which would have nothing else to do: looks on as its wait strategy
-    /// says, until `is_ready`. `false` if the task is to rest, on a worker at once.
+    /// On a pinned thread: waits as its wait strategy says, until `is_ready`. Returns `false` if the task is to rest; on
+    /// a worker at once.
     #[inline]
-    pub fn wait(&self, is_ready: impl FnMut() -> bool) -> bool {
-        match self.host {
-            Host::Worker(_) => false,
-            Host::Pinned(thread) => thread.wait(is_ready),
-        }
+    pub fn wait(&self, mut is_ready: impl FnMut() -> bool) -> bool {
+        self.host.wait(&mut is_ready)
     }
 
-    /// The task is over. A thread of its own ends with it.
+    /// The task is over. A pinned thread terminates with it.
     pub fn end(&self) {
-        if let Host::Pinned(thread) = self.host {
-            thread.end();
-        }
+        self.host.end();
     }
 
-    /// Tells the worker that the run is over and what the clock said when it was last read.
+    /// Reports to the worker how the budget was used and when the clock was last read.
     #[inline]
     pub fn account(&mut self, budget: &Budget<'_>) {
-        self.looked_ns = self.looked_ns.max(budget.looked_ns());
+        self.clock_read_ns = self.clock_read_ns.max(budget.clock_read_ns());
         self.is_time_up |= budget.is_time_up();
     }
 
@@ -126,7 +115,7 @@ impl<'a> RunContext<'a> {
         self.is_time_up
     }
 
-    pub(crate) fn looked_ns(&self) -> u64 {
-        self.looked_ns
+    pub(crate) fn clock_read_ns(&self) -> u64 {
+        self.clock_read_ns
     }
 }

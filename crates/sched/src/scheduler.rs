@@ -1,4 +1,4 @@
-//! The scheduler: its settings, its threads, and the door by which tasks come in.
+//! The scheduler's public interface: start, schedule, snapshots, shutdown.
 
 use std::{
     io,
@@ -13,11 +13,11 @@ use freeboard_meter::{
 use crate::{
     driver, monitor,
     pinned::{Pinned, WaitStrategy},
-    places::PlaceReading,
     settings::{SchedulerSettings, THREADS_MAX, WORKERS_MAX},
     shared::Shared,
     task::Task,
-    worker::Worker,
+    worker::{self, Worker},
+    worker_slots::WorkerSlotReading,
 };
 
 /// Why a scheduler could not be started.
@@ -27,31 +27,31 @@ pub enum StartError {
     /// The number of workers is out of range.
     #[error("a scheduler has 1 to {WORKERS_MAX} workers, not {0}")]
     Workers(usize),
-    /// Fewer threads than workers, or too many.
+    /// The number of threads is out of range.
     #[error(
         "a scheduler of {workers} workers has {workers} to {THREADS_MAX} threads, not {threads}"
     )]
     Threads {
-        /// Workers that were asked for.
+        /// Configured workers.
         workers: usize,
-        /// Threads that were allowed.
+        /// Configured threads.
         threads: usize,
     },
     /// The budget allows no message, or no time.
     #[error("a run's budget allows at least one message and one nanosecond")]
     Budget,
-    /// The system refused a thread.
+    /// The system refused to start a thread.
     #[error("cannot start a worker thread: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// The number of workers to be on-line is out of range.
+/// The requested number of on-line workers is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("1 to {workers} workers can be on-line, not {online}")]
 pub struct OnlineError {
-    /// What was asked for.
+    /// The requested number.
     pub online: usize,
-    /// Workers that the scheduler has.
+    /// The scheduler's workers.
     pub workers: usize,
 }
 
@@ -71,8 +71,8 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// Starts the workers and the monitor. `on_end` is called once, by the last thread, when none
-    /// runs a task any more: from then on no task is touched, so whatever holds them may go.
+    /// Starts the workers and the monitor. After a shutdown the last thread calls `on_end` once. From then on no thread
+    /// touches a task, so the tasks may be freed.
     ///
     /// # Errors
     /// [`StartError`] for settings out of range or a thread that cannot be started.
@@ -81,7 +81,7 @@ impl Scheduler {
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Self, StartError> {
         let (workers, threads) = (settings.workers, settings.threads_max());
-        // The default is read from the system, once.
+        // The default is read from the system once.
         settings.threads_max = Some(threads);
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(StartError::Workers(workers));
@@ -94,10 +94,10 @@ impl Scheduler {
         }
         let shared = Arc::new(Shared::new(settings, on_end));
         let scheduler = Self { shared };
-        // One more than workers: the first spare is parked before it is needed.
+        // One more than workers: the first spare is parked in advance.
         let threads = threads.min(workers + 1);
         let started = (0..threads)
-            .try_for_each(|_| scheduler.shared.start_thread().map(drop))
+            .try_for_each(|_| worker::start_thread(&scheduler.shared).map(drop))
             .and_then(|()| monitor::start(&scheduler.shared));
         if let Err(error) = started {
             scheduler.request_shutdown();
@@ -106,39 +106,38 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Puts a task into a run queue: the current worker's own, or the global one if the caller is
-    /// no worker of this scheduler.
+    /// Puts a task into a run queue: the current worker's, or the injector if the caller is not a worker of this
+    /// scheduler.
     ///
-    /// The caller has moved the task's [`crate::RunState`] to queued, and keeps what
-    /// [`Task::from_header`] asks for.
+    /// The caller has moved the task's [`crate::RunState`] to queued, and fulfils the contract of
+    /// [`Task::from_header`].
     #[inline]
     pub fn schedule(&self, task: Task) {
         if Worker::with_current(&self.shared, |worker| worker.schedule(task)).is_none() {
-            if driver::is_finding() {
-                self.shared.inject_found(task);
+            if driver::is_dispatching() {
+                self.shared.inject_io(task);
             } else {
                 self.shared.inject(task);
             }
         }
     }
 
-    /// Calls `block`, which may block the thread for long. On a worker that is in a run, the worker's
-    /// place and its queue first go to another thread, if one can be had; elsewhere it is just called.
-    /// [`enter_blocking`](crate::enter_blocking) fails instead if none can be had.
+    /// Calls `block`, which may block the thread for long. On a worker in a run, it first hands over the worker slot and
+    /// the queue to another thread, if one is available. [`enter_blocking`](crate::enter_blocking) fails if none is.
     pub fn blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         Worker::with_current(&self.shared, |worker| {
             worker.count_blocking_call();
-            if !worker.give_place_away() {
+            if !worker.give_slot_away() {
                 worker.give_queue_away();
             }
         });
         block()
     }
 
-    /// Starts a thread for one task, bound to `core` if given. It ends at shutdown, too.
+    /// Starts a thread for one task, bound to `core` if given. The thread terminates at shutdown, too.
     ///
     /// # Errors
-    /// If the thread cannot be started, the core cannot be used, or the scheduler is shutting down.
+    /// If the thread cannot be started, the core is not available, or the scheduler is shutting down.
     pub fn start_pinned(
         &self,
         wait: Arc<dyn WaitStrategy>,
@@ -152,7 +151,7 @@ impl Scheduler {
         Worker::with_current(&self.shared, |_| ()).is_some()
     }
 
-    /// The worker that the calling thread is, or was until its place was taken over.
+    /// The worker that the calling thread is, or was until its worker slot was handed over.
     pub fn current_worker(&self) -> Option<usize> {
         Worker::with_current(&self.shared, Worker::index)
     }
@@ -164,12 +163,11 @@ impl Scheduler {
 
     /// Number of workers that are on-line.
     pub fn workers_online(&self) -> usize {
-        self.shared.places.census().online
+        self.shared.worker_slots.census().online
     }
 
-    /// Takes workers off-line or brings them back, while everything runs: from now on the first
-    /// `online` take part. One that is in a run finishes it first; what it had queued goes to the
-    /// others.
+    /// Takes workers off-line or back on-line at run time: from now on the first `online` run tasks. A worker in a run
+    /// finishes it; its queue goes to the others.
     ///
     /// # Errors
     /// [`OnlineError`] for none, or more than there are.
@@ -182,40 +180,40 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Each worker's queue, counters and times as of now.
+    /// Each worker's queue, counters and times.
     pub fn workers_snapshot(&self) -> Vec<WorkerSnapshot> {
-        let seats = &self.shared.seats;
-        let places = self.shared.places.read();
-        let snapshot = |(index, place): (usize, PlaceReading)| {
-            let seat = place.occupant.map(|seat| seats.get(seat));
-            let state = match seat {
-                _ if !place.is_online => WorkerState::Offline,
-                _ if place.is_blocked => WorkerState::Blocked,
-                Some(seat) => seat.accounting.now().0,
+        let threads = &self.shared.threads;
+        let snapshot = |(index, worker): (usize, WorkerSlotReading)| {
+            let slot = worker.occupant.map(|thread| threads.get(thread));
+            let state = match slot {
+                _ if !worker.is_online => WorkerState::Offline,
+                _ if worker.is_blocked => WorkerState::Blocked,
+                Some(slot) => slot.accounting.now().0,
                 None => WorkerState::Park,
             };
             let is_running = matches!(state, WorkerState::Run | WorkerState::Blocked);
             WorkerSnapshot {
                 index,
                 state,
-                queue_depth: seat.map_or(0, |seat| seat.depth()),
-                runs: place.tally.runs,
-                steals: place.tally.steals,
-                wakes: place.tally.wakes,
-                parks: place.tally.parks,
-                budget_expiries: place.tally.budget_expiries,
-                times: place.tally.times,
-                current: seat
+                queue_depth: slot.map_or(0, |slot| slot.depth()),
+                runs: worker.tally.runs,
+                steals: worker.tally.steals,
+                wakes: worker.tally.wakes,
+                parks: worker.tally.parks,
+                budget_expiries: worker.tally.budget_expiries,
+                times: worker.tally.times,
+                current: slot
                     .filter(|_| is_running)
-                    .and_then(|seat| seat.label.read()),
+                    .and_then(|slot| slot.label.read()),
             }
         };
-        places.into_iter().enumerate().map(snapshot).collect()
+        let workers = self.shared.worker_slots.read();
+        workers.into_iter().enumerate().map(snapshot).collect()
     }
 
     /// Threads, rescues, collapses and long runs so far.
     pub fn snapshot(&self) -> SchedulerSnapshot {
-        let census = self.shared.places.census();
+        let census = self.shared.worker_slots.census();
         SchedulerSnapshot {
             workers_online: census.online as u64,
             injector_depth: self.shared.injector.len() as u64,
@@ -227,7 +225,7 @@ impl Scheduler {
         }
     }
 
-    /// What the driver has counted, if there is one.
+    /// The driver's counters, if there is a driver.
     pub fn poller_snapshot(&self) -> Option<PollerSnapshot> {
         let driver = self.shared.settings.driver.as_ref()?;
         Some(driver.snapshot())
@@ -238,18 +236,20 @@ impl Scheduler {
         self.shared.gauges.long_runs()
     }
 
-    /// Tells the workers to end after their present run; queued tasks are not run any more.
+    /// Tells the workers to terminate after their present run; queued tasks are not run.
     pub fn request_shutdown(&self) {
         self.shared.request_shutdown();
     }
 
-    /// [`Scheduler::request_shutdown`], then waits for the threads up to `timeout`. Returns the
-    /// numbers of those that are still in a run. Called on a worker, that one is not waited for.
+    /// Calls [`Scheduler::request_shutdown`], then waits up to `timeout` for the threads. Returns the numbers of those
+    /// that are still in a run. On a worker it does not wait.
     pub fn shutdown(&self, timeout: Duration) -> Vec<usize> {
         self.request_shutdown();
         if self.is_current() {
             return Vec::new();
         }
-        self.shared.living.wait_until(Instant::now() + timeout)
+        self.shared
+            .live_threads
+            .wait_until(Instant::now() + timeout)
     }
 }

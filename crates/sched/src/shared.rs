@@ -1,71 +1,90 @@
-//! What all threads of a scheduler share, and how its threads begin and end.
+//! What all threads of a scheduler share, and the list of its live threads.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     io,
-    sync::{Arc, Mutex as StdMutex, PoisonError, Weak},
-    thread,
+    sync::{Arc, Condvar, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError, Weak},
+    time::Instant,
 };
 
 use crate::{
+    budget::Tick,
     catch_panic,
-    doze::Doze,
     gauges::Gauges,
     injector::Injector,
-    living::Living,
     local::LocalQueue,
-    pinned::Post,
-    places::{HandOver, Places, Stuck},
-    seat::Seats,
+    parker::{MonitorParker, Parker},
     settings::SchedulerSettings,
     sleep::Sleep,
     sync::{AtomicBool, AtomicUsize, Ordering, fence},
     task::Task,
-    tick::Tick,
-    worker::Worker,
+    thread_slot::{NextSlot, ThreadSlots},
+    worker_slots::WorkerSlots,
 };
 
 pub(crate) struct Shared {
     pub(crate) settings: SchedulerSettings,
-    pub(crate) seats: Arc<Seats>,
-    pub(crate) places: Places,
+    pub(crate) threads: Arc<ThreadSlots>,
+    pub(crate) worker_slots: WorkerSlots,
     pub(crate) injector: Injector,
-    /// What the driver has found, but for what an idle worker found and takes itself.
-    pub(crate) found: Injector,
+    /// Tasks that the driver has made ready, except those that an idle worker's wait has put into its own queue.
+    pub(crate) io_queue: Injector,
     pub(crate) sleep: Sleep,
     pub(crate) gauges: Gauges,
     pub(crate) tick: Tick,
-    pub(crate) doze: Doze,
-    pub(crate) living: Living,
+    pub(crate) monitor_parker: MonitorParker,
+    pub(crate) live_threads: LiveThreads,
     is_shut_down: AtomicBool,
-    /// Threads that have not come to their end.
+    /// Threads that have not terminated.
     running: AtomicUsize,
     pinned: StdMutex<PinnedPosts>,
-    /// Called by the last thread that ends.
+    /// Called by the last thread.
     on_end: StdMutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-/// Threads with one task each.
+/// The part of a pinned thread that is shared with the threads that schedule its task.
+#[derive(Default)]
+pub(crate) struct PinnedPost {
+    pub(crate) slot: NextSlot,
+    pub(crate) parker: Parker,
+    is_terminating: AtomicBool,
+}
+
+impl PinnedPost {
+    /// Terminates the thread after its present run.
+    pub(crate) fn terminate(&self) {
+        // Ordering: SeqCst, before the token: the thread reads it after it has taken the token.
+        self.is_terminating.store(true, Ordering::SeqCst);
+        self.parker.unpark();
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        // Ordering: SeqCst, as in `terminate`.
+        self.is_terminating.load(Ordering::SeqCst)
+    }
+}
+
 #[derive(Default)]
 struct PinnedPosts {
-    posts: Vec<Weak<Post>>,
-    /// Ever started.
+    posts: Vec<Weak<PinnedPost>>,
+    /// Pinned threads that were ever started.
     started: usize,
     is_closed: bool,
 }
 
 impl Shared {
     pub(crate) fn new(settings: SchedulerSettings, on_end: impl FnOnce() + Send + 'static) -> Self {
-        let seats = Arc::new(Seats::new(settings.threads_max()));
+        let threads = Arc::new(ThreadSlots::new(settings.threads_max()));
         Self {
-            places: Places::new(settings.workers, seats.clone()),
-            injector: Injector::new(),
-            found: Injector::new(),
-            sleep: Sleep::new(seats.clone(), settings.driver.clone(), settings.fault),
-            seats,
-            gauges: Gauges::new(),
-            tick: Tick::new(),
-            doze: Doze::new(),
-            living: Living::default(),
+            worker_slots: WorkerSlots::new(settings.workers, threads.clone()),
+            injector: Injector::default(),
+            io_queue: Injector::default(),
+            sleep: Sleep::new(threads.clone(), settings.driver.clone(), settings.fault),
+            threads,
+            gauges: Gauges::default(),
+            tick: Tick::default(),
+            monitor_parker: MonitorParker::default(),
+            live_threads: LiveThreads::default(),
             is_shut_down: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             pinned: StdMutex::default(),
@@ -80,24 +99,28 @@ impl Shared {
     }
 
     pub(crate) fn request_shutdown(&self) {
-        // Ordering: SeqCst, before the threads are woken to see it.
+        // Ordering: SeqCst, before the threads are woken to read it.
         self.is_shut_down.store(true, Ordering::SeqCst);
-        self.places.close();
+        self.worker_slots.close();
         self.sleep.wake_all();
-        self.doze.rouse();
+        self.monitor_parker.wake();
         let posts = {
-            let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pinned = self.lock_pinned();
             pinned.is_closed = true;
             std::mem::take(&mut pinned.posts)
         };
         for post in posts.iter().filter_map(Weak::upgrade) {
-            post.end();
+            post.terminate();
         }
     }
 
-    /// A pinned thread is about to start; its number, which no other thread has.
-    pub(crate) fn enter_pinned(&self, post: &Arc<Post>) -> io::Result<usize> {
-        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lock_pinned(&self) -> StdMutexGuard<'_, PinnedPosts> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a pinned thread that is about to start; returns its number, which no other thread has.
+    pub(crate) fn enter_pinned(&self, post: &Arc<PinnedPost>) -> io::Result<usize> {
+        let mut pinned = self.lock_pinned();
         if pinned.is_closed {
             return Err(io::Error::other("the scheduler is shutting down"));
         }
@@ -116,9 +139,9 @@ impl Shared {
 
     /// Tasks in counted queues.
     pub(crate) fn queued(&self) -> u64 {
-        let occupants = self.places.occupants();
-        let rings = occupants.map(|seat| u64::from(self.seats.get(seat).queue.len()));
-        (self.injector.len() + self.found.len()) as u64 + rings.sum::<u64>()
+        let workers = self.worker_slots.occupants();
+        let rings = workers.map(|thread| u64::from(self.threads.get(thread).queue.len()));
+        (self.injector.len() + self.io_queue.len()) as u64 + rings.sum::<u64>()
     }
 
     pub(crate) fn inject(&self, task: Task) {
@@ -126,98 +149,64 @@ impl Shared {
         self.sleep.wake_one();
     }
 
-    /// A task that the driver has found, while workers have other things to do.
-    pub(crate) fn inject_found(&self, task: Task) {
-        self.found.push(task);
+    /// Queues a task that the driver has made ready while workers run others.
+    pub(crate) fn inject_io(&self, task: Task) {
+        self.io_queue.push(task);
         self.sleep.wake_one();
     }
 
-    /// Wakes a worker on behalf of the thread of seat `waker`, which counts it.
+    /// Wakes a worker on behalf of the thread `waker`, which counts the wake.
     pub(crate) fn wake_one(&self, waker: usize) {
         if self.sleep.wake_one() {
-            self.seats.get(waker).wakes.bump(1);
+            self.threads.get(waker).wakes.bump(1);
         }
-    }
-
-    /// Takes the place from the thread of `seat` and gives it to a spare, or to a thread that is
-    /// started for it.
-    pub(crate) fn hand_over(self: &Arc<Self>, seat: usize, why: Stuck) -> HandOver {
-        let start = || self.start_thread().is_ok();
-        self.places.hand_over(seat, why, &self.sleep, start)
     }
 
     pub(crate) fn set_online(&self, online: usize) {
         let scratch = LocalQueue::new();
-        for seat in self.places.set_online(online, &self.sleep) {
-            if self.drain(seat, &scratch) > 0 {
+        for thread in self.worker_slots.set_online(online, &self.sleep) {
+            if self.drain(thread, &scratch) > 0 {
                 self.sleep.wake_one();
             }
-            self.sleep.wake_seat(seat);
+            self.sleep.wake_thread(thread);
         }
-        // Places that found no spare are left to the threads that are just losing theirs, and to the
-        // monitor's next look: else who calls this in a loop would start threads in a loop.
-        self.doze.rouse();
+        // A worker slot that found no spare is left to a displaced thread or to the monitor. Otherwise a caller in a
+        // loop would start threads in a loop.
+        self.monitor_parker.wake();
     }
 
-    /// Moves what is queued in a seat to the global queue, by the thieves' end of its ring. `scratch`
-    /// is the caller's own and empty. Returns the number of tasks. The caller acts as a producer then.
+    /// H4: moves the tasks of a thread slot to the injector, by stealing from its ring. `scratch` is the caller's own,
+    /// empty queue. Returns the number of tasks; the caller then acts as a producer.
     ///
-    /// After H1 nothing is left behind: what the thread pushes later it moves itself.
-    pub(crate) fn drain(&self, seat: usize, scratch: &LocalQueue) -> u64 {
-        // Ordering: SeqCst, H1 before the look at the queue; its partner is the thread's push, a fence
-        // or a SeqCst swap, and then its look at its standing (P2').
+    /// After H1 no task is left behind: the thread itself moves what it pushes later.
+    pub(crate) fn drain(&self, thread: usize, scratch: &LocalQueue) -> u64 {
+        // Ordering: SeqCst, H1 before the read of the queue. It pairs with the thread's push, a fence or a SeqCst swap,
+        // and its read of its own state (P2').
         fence(Ordering::SeqCst);
-        let seat = self.seats.get(seat);
+        let slot = self.threads.get(thread);
         let mut moved = Vec::new();
-        moved.extend(seat.next_slot.take());
-        seat.queue.take_all(scratch, |task| moved.push(task));
+        moved.extend(slot.next_slot.take());
+        slot.queue.take_all(scratch, |task| moved.push(task));
         if !moved.is_empty() {
             self.injector.push_batch(&moved);
         }
         moved.len() as u64
     }
 
-    /// Starts one more thread, which takes a vacant place or becomes a spare. `false` if no further
-    /// one is allowed.
-    pub(crate) fn start_thread(self: &Arc<Self>) -> io::Result<bool> {
-        let Some(seat) = self.places.take_seat() else {
-            return Ok(false);
-        };
-        self.enter(seat);
-        let shared = self.clone();
-        let mut builder = thread::Builder::new().name(format!("{}-{seat}", self.settings.name));
-        if let Some(bytes) = self.settings.stack_bytes {
-            builder = builder.stack_size(bytes);
-        }
-        let started = builder.spawn(move || {
-            // A task must not panic, and the actor floor's do not; should one all the same, the
-            // others still learn that this thread has ended.
-            let _leaving = Leaving::seated(&shared, seat);
-            shared.seats.get(seat).take();
-            Worker::new(seat, shared.clone()).work();
-        });
-        if let Err(error) = started {
-            self.places.forget_thread(seat);
-            self.leave(seat);
-            return Err(error);
-        }
-        self.places.add_thread(seat, &self.sleep);
-        Ok(true)
-    }
-
-    fn enter(&self, number: usize) {
-        // Ordering: Relaxed: a thread that is about to start has not ended.
+    /// A thread is about to start.
+    pub(crate) fn enter(&self, number: usize) {
+        // Ordering: Relaxed: a thread that is about to start has not terminated.
         self.running.fetch_add(1, Ordering::Relaxed);
-        self.living.enter(number);
+        self.live_threads.enter(number);
     }
 
-    /// A thread is about to end, or could not be started.
+    /// A thread is about to terminate, or could not be started.
     pub(crate) fn leave(&self, number: usize) {
-        // Ordering: AcqRel: the last one sees all that the others did.
+        // Ordering: AcqRel: the last one sees everything that the others did.
         let is_last = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last && self.is_shut_down() {
             self.injector.close();
-            self.found.close();
+            self.io_queue.close();
             let on_end = self
                 .on_end
                 .lock()
@@ -227,41 +216,49 @@ impl Shared {
                 catch_panic::call(on_end);
             }
         }
-        self.living.leave(number);
+        self.live_threads.leave(number);
     }
 }
 
-/// Says that a thread ends, when it is dropped.
-pub(crate) struct Leaving<'a> {
-    shared: &'a Shared,
-    number: usize,
-    has_seat: bool,
+/// The threads that have not terminated, for a shutdown with a deadline. Counted by number, because a new thread may get
+/// the number of one that is just terminating.
+#[derive(Default)]
+pub(crate) struct LiveThreads {
+    numbers: StdMutex<BTreeMap<usize, u32>>,
+    all_left: Condvar,
 }
 
-impl<'a> Leaving<'a> {
-    fn seated(shared: &'a Shared, number: usize) -> Self {
-        Self {
-            shared,
-            number,
-            has_seat: true,
+impl LiveThreads {
+    fn lock(&self) -> StdMutexGuard<'_, BTreeMap<usize, u32>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, number: usize) {
+        *self.lock().entry(number).or_default() += 1;
+    }
+
+    fn leave(&self, number: usize) {
+        let mut numbers = self.lock();
+        if let Entry::Occupied(mut threads) = numbers.entry(number) {
+            *threads.get_mut() -= 1;
+            if *threads.get() == 0 {
+                threads.remove();
+            }
+        }
+        let is_last = numbers.is_empty();
+        drop(numbers);
+        if is_last {
+            self.all_left.notify_all();
         }
     }
 
-    pub(crate) fn pinned(shared: &'a Shared, number: usize) -> Self {
-        Self {
-            shared,
-            number,
-            has_seat: false,
-        }
-    }
-}
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        if self.has_seat {
-            self.shared.seats.get(self.number).leave();
-            self.shared.places.leave_seat(self.number);
-        }
-        self.shared.leave(self.number);
+    /// Waits until all threads have left, or until `deadline`; returns those that have not.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> Vec<usize> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (numbers, _) = self
+            .all_left
+            .wait_timeout_while(self.lock(), left, |numbers| !numbers.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        numbers.keys().copied().collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The state word of a task: who may run it, who must schedule it, and what it is told to look at.
+//! The state word of a task: who may run it, who must schedule it, and which signals it must handle.
 //!
 //! ```text
 //!   31                         8 7              0
@@ -12,27 +12,26 @@
 //!      ^                              ^  ^                        │ │ │
 //!      │                      signal  │  └── budget spent ────────┘ │ │
 //!      │                              │                             │ │
-//!      │                             Held <── waits for a signal ───┘ │
-//!      └───────────────────────── nothing left ───────────────────────┘ ──> Ended
+//!      │                        Suspended <── waits for a signal ───┘ │
+//!      └──────────────────────── no more work ────────────────────────┘ ──> Terminated
 //! ```
 //!
-//! A message schedules an idle task; a held one (muted, or awaiting a future) only a signal does.
-//! A message for a running task sets [`Signals::MESSAGE`], once until the worker takes it.
+//! A message schedules an idle task. A suspended one (muted, or awaiting a future) is scheduled by signals only. A message
+//! for a running task sets [`Signals::MESSAGE`], once until the worker takes it.
 //!
-//! **No message is left behind.** The sender draws an index of the lane (SeqCst read-modify-write),
-//! then loads this word. If it sees
+//! **No message is left behind.** The sender reserves an index of the lane (SeqCst read-modify-write), then loads this word.
+//! If it sees
 //! - *Idle*: it moves the word to Queued and enqueues the task.
-//! - *Queued*: the worker that starts the task looks at the lane afterwards.
-//! - *Held*: the run that follows looks at the lane.
-//! - *Running without MESSAGE*: it sets MESSAGE, and if the word had gone Idle meanwhile, schedules.
-//! - *Running with MESSAGE*: it does nothing. The worker takes the signals (SeqCst read-modify-write)
-//!   before its last look at the lane's end. In the single order of these four, either the sender's
-//!   load comes after the worker's taking, and does not see that MESSAGE any more; or the worker's
-//!   look comes after the sender's drawing, and the worker sees that the lane is not drained.
+//! - *Queued*: the worker that starts the task reads the lane afterwards.
+//! - *Suspended*: the next run reads the lane.
+//! - *Running without MESSAGE*: it sets MESSAGE; if the word has become Idle meanwhile, it schedules the task.
+//! - *Running with MESSAGE*: it does nothing. The worker takes the signals (SeqCst read-modify-write) before its last read
+//!   of the lane's end. In the single order of these four operations, either the sender's load comes after the worker
+//!   took the signals, and does not see that MESSAGE; or the worker's read comes after the reservation, and the worker
+//!   sees that the lane is not drained.
 //!
-//! **No signal is left behind.** Signals are in the same word: the exchange from Running to Idle or
-//! Held fails if one has come. That exchange is the worker's last touch of the task, which may be
-//! freed right after it.
+//! **No signal is left behind.** Signals are in the same word: the exchange from Running to Idle or Suspended fails if a
+//! signal has come. That exchange is the worker's last access to the task, which may be freed right after it.
 
 use crate::sync::{AtomicU32, Ordering, fence_for_loom};
 
@@ -41,31 +40,31 @@ const PHASE_MASK: u32 = 0xff;
 const IDLE: u32 = 0;
 const QUEUED: u32 = 1;
 const RUNNING: u32 = 2;
-const HELD: u32 = 3;
-const ENDED: u32 = 4;
+const SUSPTERMINATED: u32 = 3;
+const TERMINATED: u32 = 4;
 
-/// What a task is doing, as a bystander sees it.
+/// The phase of a task, for readers that do not run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing to do; a message or a signal schedules it.
+    /// It has no work; a message or a signal schedules it.
     Idle,
     /// In a run queue.
     Queued,
     /// On a worker.
     Running,
     /// Waiting for a signal; messages do not schedule it.
-    Held,
-    /// Over; it is never scheduled again.
-    Ended,
+    Suspended,
+    /// It is never scheduled again.
+    Terminated,
 }
 
-/// Where a running task goes when it has nothing to do for now.
+/// The phase of a task that rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// Until a message or a signal comes.
     Idle,
     /// Until a signal comes.
-    Held,
+    Suspended,
 }
 
 /// Whether the caller must put the task into a run queue.
@@ -74,11 +73,11 @@ pub enum Rest {
 pub enum Wake {
     /// The caller moved it to Queued, and alone has to enqueue it.
     Enqueue,
-    /// It is queued, running, held or over: nothing to do.
+    /// It is queued, running, suspended or terminated: nothing to do.
     Nothing,
 }
 
-/// Signals that have come; the bits' meaning is the task owner's.
+/// A set of signals; the task's owner defines the meaning of the bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals(u32);
 
@@ -90,7 +89,7 @@ impl Signals {
     pub const fn bit(number: u32) -> Self {
         assert!(
             number > 0 && number < 24,
-            "a state word has room for signals 1 to 23"
+            "a state word has signals 1 to 23"
         );
         Self(1 << (number + 8))
     }
@@ -132,24 +131,24 @@ impl RunState {
         Self(AtomicU32::new(IDLE))
     }
 
-    /// A task that its maker is about to enqueue.
+    /// A new task that its creator is about to enqueue.
     pub fn new_queued() -> Self {
         Self(AtomicU32::new(QUEUED))
     }
 
     /// What the task is doing now.
     pub fn phase(&self) -> Phase {
-        // Ordering: Acquire: who sees Ended sees what the last run wrote.
+        // Ordering: Acquire: a reader that sees Terminated sees what the last run wrote.
         match self.0.load(Ordering::Acquire) & PHASE_MASK {
             IDLE => Phase::Idle,
             QUEUED => Phase::Queued,
             RUNNING => Phase::Running,
-            HELD => Phase::Held,
-            _ => Phase::Ended,
+            SUSPTERMINATED => Phase::Suspended,
+            _ => Phase::Terminated,
         }
     }
 
-    /// After a message was put into a lane: schedules an idle task, tells a running one.
+    /// Called after a message was put into a lane: schedules an idle task, signals a running one.
     #[inline]
     pub fn notify(&self) -> Wake {
         fence_for_loom();
@@ -164,7 +163,7 @@ impl RunState {
 
     #[cold]
     fn notify_running(&self) -> Wake {
-        // Ordering: SeqCst, one order with the worker's taking of the signals.
+        // Ordering: SeqCst, in one order with the worker's `take_signals`.
         let state = self.0.fetch_or(Signals::MESSAGE.0, Ordering::SeqCst);
         match state & PHASE_MASK {
             IDLE => self.move_to_queued(|phase| phase == IDLE),
@@ -172,13 +171,15 @@ impl RunState {
         }
     }
 
-    /// Sets signals, and schedules the task if it is idle or held.
+    /// Sets signals, and schedules the task if it is idle or suspended.
     #[inline]
     pub fn signal(&self, signals: Signals) -> Wake {
-        // Ordering: SeqCst/AcqRel: what the signaller wrote before is seen by who takes the signal.
+        // Ordering: SeqCst/AcqRel: the thread that takes the signal sees what the signaller wrote before.
         let state = self.0.fetch_or(signals.0, Ordering::SeqCst);
         match state & PHASE_MASK {
-            IDLE | HELD => self.move_to_queued(|phase| phase == IDLE || phase == HELD),
+            IDLE | SUSPTERMINATED => {
+                self.move_to_queued(|phase| phase == IDLE || phase == SUSPTERMINATED)
+            }
             _ => Wake::Nothing,
         }
     }
@@ -187,7 +188,7 @@ impl RunState {
     fn move_to_queued(&self, may_move: impl Fn(u32) -> bool) -> Wake {
         let mut state = self.0.load(Ordering::Relaxed);
         while may_move(state & PHASE_MASK) {
-            // Ordering: AcqRel, the next worker sees what the last one wrote, through us.
+            // Ordering: AcqRel: through us the next worker sees what the last one wrote.
             match self.0.compare_exchange_weak(
                 state,
                 state & !PHASE_MASK | QUEUED,
@@ -201,49 +202,48 @@ impl RunState {
         Wake::Nothing
     }
 
-    /// A worker took the task from a run queue. Takes the signals that have come.
+    /// A worker took the task from a run queue. Takes the signals.
     #[inline]
     pub fn start(&self) -> Signals {
-        // Ordering: AcqRel, acquire what the last worker and the signallers wrote.
-        // SeqCst for the sender that saw Queued.
+        // Ordering: AcqRel, acquires what the last worker and the signallers wrote; SeqCst for the sender that saw Queued.
         let state = self.0.swap(RUNNING, Ordering::SeqCst);
         fence_for_loom();
         debug_assert_eq!(state & PHASE_MASK, QUEUED, "only a queued task starts");
         Signals(state & !PHASE_MASK)
     }
 
-    /// Whether a signal other than [`Signals::MESSAGE`] has come since the run started; one load,
-    /// for between two messages.
+    /// Whether a signal other than [`Signals::MESSAGE`] has come since the run started; one load, to be called between two
+    /// messages.
     #[inline]
     pub fn has_signals(&self) -> bool {
         // Ordering: Relaxed, `take_signals` acquires.
         self.0.load(Ordering::Relaxed) & !(PHASE_MASK | Signals::MESSAGE.0) != 0
     }
 
-    /// As [`RunState::has_signals`], of all but this one.
+    /// Like [`RunState::has_signals`], without `signal`.
     #[inline]
     pub fn has_signals_besides(&self, signal: Signals) -> bool {
         // Ordering: Relaxed, `take_signals` acquires.
         self.0.load(Ordering::Relaxed) & !(PHASE_MASK | Signals::MESSAGE.0 | signal.0) != 0
     }
 
-    /// Takes the signals that have come while the task runs.
+    /// Takes the signals while the task runs.
     pub fn take_signals(&self) -> Signals {
-        // Ordering: SeqCst, the worker's taking of the proof above.
+        // Ordering: SeqCst, the worker's read-modify-write of the proof above.
         let state = self.0.fetch_and(PHASE_MASK, Ordering::SeqCst);
         fence_for_loom();
         Signals(state & !PHASE_MASK)
     }
 
-    /// The running task has nothing to do for now.
+    /// The running task has no work and rests.
     ///
     /// # Errors
-    /// The signals that have come, taken; the task is still running.
+    /// The signals that have come, which are taken; the task is still running.
     #[inline]
     pub fn rest(&self, rest: Rest) -> Result<(), Signals> {
         let phase = match rest {
             Rest::Idle => IDLE,
-            Rest::Held => HELD,
+            Rest::Suspended => SUSPTERMINATED,
         };
         // Ordering: SeqCst, in one order with the senders' loads; releases the run's writes.
         match self
@@ -255,18 +255,18 @@ impl RunState {
         }
     }
 
-    /// The running task goes back to a run queue, which its worker does next. Signals stay.
+    /// The running task returns to a run queue: the caller enqueues it next. Signals stay.
     #[inline]
     pub fn requeue(&self) {
-        // Ordering: AcqRel, releases the run's writes to the next worker. The exclusive or moves
-        // Running to Queued and leaves the signals alone.
+        // Ordering: AcqRel, releases the run's writes to the next worker. The exclusive or moves Running to Queued and
+        // keeps the signals.
         let state = self.0.fetch_xor(RUNNING ^ QUEUED, Ordering::AcqRel);
         debug_assert_eq!(state & PHASE_MASK, RUNNING, "only a running task requeues");
     }
 
-    /// The running task is over.
-    pub fn end(&self) {
+    /// The running task terminates.
+    pub fn terminate(&self) {
         // Ordering: SeqCst/AcqRel: releases the last run's writes.
-        self.0.swap(ENDED, Ordering::SeqCst);
+        self.0.swap(TERMINATED, Ordering::SeqCst);
     }
 }

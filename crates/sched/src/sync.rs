@@ -1,4 +1,4 @@
-//! The one door through which this crate reaches atomics, so that loom can replace them.
+//! All atomics of this crate come from here, so that loom can replace them.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -17,9 +17,8 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// Stands between two SeqCst accesses whose order a proof needs. The language orders them already;
-/// loom treats SeqCst loads and stores as acquire and release and models only fences, so it gets
-/// one here.
+/// Stands between two SeqCst accesses whose order a proof needs. The language already orders them. Loom treats SeqCst loads
+/// and stores as acquire and release and models only fences, so it gets one here.
 #[inline(always)]
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]

@@ -1,53 +1,53 @@
-//! A task: what the scheduler runs, as a thin pointer to a header that its owner embeds.
+//! A task: a thin pointer to a header that its owner embeds.
 //!
-//! The actor cell begins with a [`Header`]; run queues hold pointers to headers, eight bytes each.
-//! A queue owns nothing: whoever hands a task over keeps it alive until it has run (the actor floor
-//! keeps every living cell in its registry, and a cell that has ended is never queued again).
+//! The actor cell begins with a [`Header`]; run queues hold pointers to headers, eight bytes each. A queue owns nothing:
+//! the caller that schedules a task keeps it alive until it has run. The actor crate keeps every live cell in its
+//! registry, and never queues a terminated one.
 
 use std::{cell::UnsafeCell, fmt, ptr::NonNull};
 
 use crate::run_context::RunContext;
 
-/// What became of a task that ran.
+/// The result of a run.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// It waits or has ended; the scheduler must not touch it again.
+    /// The task rests or has terminated; the scheduler must not touch it again.
     Done,
-    /// Its budget is spent and it has more to do: it goes to the global queue, behind the others.
+    /// Its budget is spent and it has more work: it goes to the injector, behind the others.
     BudgetSpent,
-    /// It has to wait for another thread's next step (a message reserved but not published): it
-    /// goes to the global queue and the worker gives up the rest of its time slice.
+    /// It waits for another thread's next step (a message reserved but not published): it goes to the injector, and the
+    /// worker yields its processor.
     Yield,
 }
 
-/// How to run a task.
+/// The functions of a task type.
 #[derive(Debug)]
 pub struct Vtable {
     /// Runs the task once, for at most one budget.
     ///
     /// # Safety
-    /// Called by one worker at a time, with a task of the type the table was made for.
+    /// Called by one thread at a time, with a task of the table's type.
     pub run: unsafe fn(task: Task, context: &mut RunContext<'_>) -> After,
-    /// Whether the task has a thread of its own, and is never put into a run queue.
+    /// Whether the task has a pinned thread, and is never put into a run queue.
     pub is_pinned: bool,
 }
 
-/// First field of everything that can be scheduled.
+/// The first field of every value that can be scheduled.
 #[repr(C)]
 pub struct Header {
     vtable: &'static Vtable,
-    /// Next task in the injector's list; touched only under its lock.
+    /// The next task in an injector's list; touched only under its lock.
     pub(crate) next: UnsafeCell<Option<Task>>,
 }
 
-// SAFETY: `next` is touched only by the holder of the injector's lock that has the task in its list.
+// SAFETY: only the holder of the injector's lock touches `next`, while the task is in its list.
 unsafe impl Sync for Header {}
 // SAFETY: a `Task` in `next` is only a pointer; see `Task`.
 unsafe impl Send for Header {}
 
 impl Header {
-    /// A header whose task is run through `vtable`.
+    /// A header of a task with this table.
     pub const fn new(vtable: &'static Vtable) -> Self {
         Self {
             vtable,
@@ -55,7 +55,7 @@ impl Header {
         }
     }
 
-    /// Whether the task has a thread of its own.
+    /// Whether the task has a pinned thread.
     #[inline]
     pub fn is_pinned(&self) -> bool {
         self.vtable.is_pinned
@@ -72,15 +72,14 @@ impl fmt::Debug for Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task(NonNull<Header>);
 
-// SAFETY: a task is handed from thread to thread through the queues, and `from_header`'s contract
-// makes its target usable from any of them.
+// SAFETY: queues move a task between threads, and the contract of `from_header` makes its target usable from any thread.
 unsafe impl Send for Task {}
 
 impl Task {
     /// # Safety
-    /// The header is the first field of a `Send` value which stays at its place, alive, from the
-    /// moment the task is scheduled until it has run and returned [`After::Done`]; and the task is
-    /// never scheduled while it is queued or running ([`crate::RunState`] sees to that).
+    /// The header is the first field of a `Send` value. The value stays alive and does not move from the moment the task
+    /// is scheduled until a run has returned [`After::Done`]. The task is never scheduled while it is queued or running
+    /// ([`crate::RunState`] ensures that).
     pub const unsafe fn from_header(header: NonNull<Header>) -> Self {
         Self(header)
     }
@@ -99,11 +98,11 @@ impl Task {
     }
 
     /// # Safety
-    /// The caller took the task from a run queue, where it was alone.
+    /// The caller took the task from a run queue, and no other queue holds it.
     pub(crate) unsafe fn run(self, context: &mut RunContext<'_>) -> After {
         // SAFETY: a queued task is alive (contract of `from_header`).
         let vtable = unsafe { self.0.as_ref().vtable };
-        // SAFETY: the task is the table's own, and only the caller has it.
+        // SAFETY: the task has the table's type, and only the caller has it.
         unsafe { (vtable.run)(self, context) }
     }
 }

@@ -1,23 +1,23 @@
-//! How a thread fares according to the kernel: its processor time, and whether it is blocked.
+//! The kernel's statistics of a thread: its processor time, and whether it is blocked.
 //!
-//! The processor time alone cannot tell a blocked thread from one that computes and is not let to a
-//! processor because others are: on a crowded machine both show little of it. So a thread that shows
-//! little is asked for its state, too. (The sums in `/proc/.../schedstat`, which would tell how long it
-//! waited for a processor, are brought up to date at the kernel's own ticks only, every 1 to 10 ms.)
+//! The processor time alone cannot tell a blocked thread from one that waits for a processor: on a crowded machine both
+//! have little of it. So the state of a thread with little processor time is read, too. (The sums in
+//! `/proc/.../schedstat`, which include the wait for a processor, are updated only at the kernel's ticks, every 1 to 10
+//! ms.)
 
-/// A view on one thread, for other threads to read. Where the system has none, it tells nothing.
+/// One thread's statistics, readable by other threads. `None` where the system has none.
 pub(crate) struct ThreadStat {
     #[cfg(target_os = "linux")]
     clock: Option<libc::clockid_t>,
-    /// The kernel's number of the thread. Its file is opened when it is read: one open file for each of
-    /// thousands of threads would use up the program's limit.
+    /// The kernel's number of the thread. Its file is opened for each read: an open file for each of thousands of threads
+    /// would use up the program's limit.
     #[cfg(target_os = "linux")]
     id: rustix::thread::Pid,
 }
 
 #[cfg(target_os = "linux")]
 impl ThreadStat {
-    /// The calling thread's.
+    /// The statistics of the calling thread.
     pub(crate) fn of_current_thread() -> Self {
         let mut clock = 0;
         // SAFETY: the thread is the calling one, and `clock` is valid for writing.
@@ -28,18 +28,18 @@ impl ThreadStat {
         }
     }
 
-    /// Time on a processor so far, in nanoseconds; nothing if the thread has ended.
+    /// Processor time so far, in nanoseconds; `None` if the thread has terminated.
     pub(crate) fn cpu_ns(&self) -> Option<u64> {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `time` is valid for writing; a clock whose thread has ended is an error.
+        // SAFETY: `time` is valid for writing; the clock of a terminated thread is an error.
         let error = unsafe { libc::clock_gettime(self.clock?, &raw mut time) };
         (error == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Whether the thread, which has not ended, neither runs nor wants to.
+    /// Whether the thread, which has not terminated, is neither running nor runnable.
     pub(crate) fn is_blocked(&self) -> Option<bool> {
         use std::{fs::File, io::Read};
         let path = format!("/proc/self/task/{}/stat", self.id.as_raw_nonzero());
@@ -64,7 +64,7 @@ impl ThreadStat {
     }
 }
 
-/// The letter behind the thread's name, which stands in parentheses and may contain some itself.
+/// The letter after the thread's name, which is in parentheses and may contain parentheses.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a Linux file"))]
 fn state_letter(stat: &[u8]) -> Option<u8> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;

@@ -1,4 +1,4 @@
-//! A worker: the thread that takes tasks from the queues and runs them.
+//! A worker: a thread that takes tasks from the queues and runs them.
 //!
 //! ```text
 //!   next slot ──> local ring ──> injector ──> others' rings ──> sleep
@@ -7,40 +7,42 @@
 //!                                  first)
 //! ```
 //!
-//! A task woken by a message goes to the worker's next slot, so that a conversation between two
-//! actors stays on one core and in its cache; what it displaces goes to the local ring. A task whose
-//! budget expired goes to the injector, behind everybody else's. What the driver has found while workers
-//! have other things to do has a queue of its own, which takes turns with all these.
+//! A task that is woken by a message goes to the worker's next slot, so that a conversation between two actors stays on
+//! one core and in its cache; the task that it displaces goes to the local ring. A task whose budget expired goes to the
+//! injector, behind all others. Tasks that the driver makes ready while workers are busy have their own queue, which
+//! takes turns with the others.
 
 mod tasks;
 
 use std::{
     cell::{Cell, RefCell},
+    io,
     ptr::NonNull,
     sync::Arc,
+    thread,
 };
 
 use freeboard_meter::{WorkerState, clock};
 
 use crate::{
     catch_panic,
-    driver::{Cadence, Driver, Looker},
-    places::{HandOver, Rested, Standing, Stuck},
-    run_context::RunContext,
-    seat::Seat,
+    driver::{Driver, PollInterval, PollOrigin},
+    run_context::{Host, RunContext},
     shared::Shared,
     sync::fence_for_loom,
     task::{After, Task},
+    thread_slot::{SlotState, ThreadSlot},
+    worker_slots::{HandOver, HandOverReason, Rested},
 };
 
-/// Runs between two looks at the injector while the local queues have work.
+/// Runs between two checks of the injector while the local queues have work.
 const INJECTOR_EVERY_RUNS: u32 = 31;
-/// Time between two looks at the injector, in nanoseconds.
+/// Time between two checks of the injector, in nanoseconds.
 const INJECTOR_EVERY_NS: u64 = 500_000;
-/// Runs for which a long one is remembered.
+/// The number of runs after a long one that read the clock from the start.
 const LONG_RUNS_REMEMBERED: u32 = 64;
-/// After a long run, so many short ones in a row of what the driver has found before the others' turn.
-const FOUND_IN_ROW_MAX: u32 = 64;
+/// After a long run, the most short I/O tasks in a row before the other tasks' turn.
+const IO_IN_ROW_MAX: u32 = 64;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
@@ -48,22 +50,59 @@ thread_local! {
 
 /// Where a task goes that becomes ready on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lead {
-    /// Into the next slot: it was woken by what runs here.
+enum Placement {
+    /// Into the next slot: the running task woke it.
     NextSlot,
-    /// Behind what waits: a look at the driver found it.
-    None,
-    /// Before everything that waits.
+    /// Behind the waiting tasks: a poll of the driver made it ready.
+    Last,
+    /// Before all waiting tasks.
     First,
 }
 
-/// How often to look at present.
 #[inline]
-fn cadence_of(driver: &dyn Driver) -> Cadence {
-    catch_panic::call(|| driver.cadence()).unwrap_or(Cadence::NEVER)
+fn interval_of(driver: &dyn Driver) -> PollInterval {
+    catch_panic::call(|| driver.poll_interval()).unwrap_or(PollInterval::NEVER)
 }
 
-/// Marks the thread as a worker's, until it is dropped, also by a panic.
+/// Starts one more thread, which gets a vacant worker slot or becomes a spare. `false` if no further thread is allowed.
+pub(crate) fn start_thread(shared: &Arc<Shared>) -> io::Result<bool> {
+    let Some(thread) = shared.worker_slots.reserve_thread() else {
+        return Ok(false);
+    };
+    shared.enter(thread);
+    let mut builder = thread::Builder::new().name(format!("{}-{thread}", shared.settings.name));
+    if let Some(bytes) = shared.settings.stack_bytes {
+        builder = builder.stack_size(bytes);
+    }
+    let own = shared.clone();
+    let started = builder.spawn(move || {
+        // Tasks must not panic, and those of actors do not. If one does, the others still see that this thread
+        // terminates.
+        let _leave = LeaveOnDrop(&own, thread);
+        own.threads.get(thread).enter();
+        Worker::new(thread, own.clone()).work();
+    });
+    if let Err(error) = started {
+        shared.worker_slots.forget_thread(thread);
+        shared.leave(thread);
+        return Err(error);
+    }
+    shared.worker_slots.add_thread(thread, &shared.sleep);
+    Ok(true)
+}
+
+struct LeaveOnDrop<'a>(&'a Shared, usize);
+
+impl Drop for LeaveOnDrop<'_> {
+    fn drop(&mut self) {
+        let Self(shared, thread) = *self;
+        shared.threads.get(thread).leave();
+        shared.worker_slots.leave(thread);
+        shared.leave(thread);
+    }
+}
+
+/// Marks the thread as a worker's until it is dropped, also by a panic.
 struct Current(());
 
 impl Current {
@@ -80,79 +119,76 @@ impl Drop for Current {
 }
 
 pub(crate) struct Worker {
-    /// The thread's seat.
-    number: usize,
-    own: NonNull<Seat>,
+    /// The index of its thread slot.
+    thread: usize,
+    slot: NonNull<ThreadSlot>,
     shared: Arc<Shared>,
     /// The worker that the thread is, or was last.
     index: Cell<usize>,
     state: Cell<WorkerState>,
     runs_since_injector: Cell<u32>,
-    injector_looked_ns: Cell<u64>,
-    /// A run used up its time not long ago: for so many runs yet.
+    /// The last clock read before taking from the injector.
+    injector_read_ns: Cell<u64>,
+    /// The number of runs for which a recent long run still counts.
     long_runs_left: Cell<u32>,
     /// Whether the last task came from the injector because it was its turn.
-    has_just_looked: Cell<bool>,
+    was_injectors_turn: Cell<bool>,
     next_slot_uses: Cell<u32>,
-    runs_since_look: Cell<u32>,
-    /// When the driver is looked at the next time, and the monitor's tick at the last.
-    look_due_ns: Cell<u64>,
-    looked_at_tick: Cell<u64>,
+    runs_since_poll: Cell<u32>,
+    /// When the driver is to be polled next, and the monitor's tick at the last poll.
+    poll_due_ns: Cell<u64>,
+    polled_at_tick: Cell<u64>,
     /// Where tasks go that become ready here.
-    lead: Cell<Lead>,
-    /// Whether the last run of what the driver had not found was long.
+    placement: Cell<Placement>,
+    /// Whether the last run that was not an I/O task was long.
     was_long: Cell<bool>,
-    /// Runs in a row of what the driver has found.
-    found_in_row: Cell<u32>,
-    /// What a look has found that goes before all others.
-    found_first: RefCell<Vec<Task>>,
+    /// I/O tasks run in a row.
+    io_in_row: Cell<u32>,
+    /// Tasks from a poll that go before all others.
+    io_first: RefCell<Vec<Task>>,
     random: Cell<u32>,
 }
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Worker({})", self.number)
+        write!(formatter, "Worker({})", self.thread)
     }
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(thread: usize, shared: Arc<Shared>) -> Self {
         Self {
-            number,
-            own: NonNull::from(shared.seats.get(number)),
+            thread,
+            slot: NonNull::from(shared.threads.get(thread)),
             shared,
             index: Cell::new(0),
             state: Cell::new(WorkerState::Park),
             runs_since_injector: Cell::new(0),
-            injector_looked_ns: Cell::new(0),
+            injector_read_ns: Cell::new(0),
             long_runs_left: Cell::new(0),
-            has_just_looked: Cell::new(false),
+            was_injectors_turn: Cell::new(false),
             next_slot_uses: Cell::new(0),
-            runs_since_look: Cell::new(0),
-            look_due_ns: Cell::new(0),
-            looked_at_tick: Cell::new(0),
-            lead: Cell::new(Lead::NextSlot),
+            runs_since_poll: Cell::new(0),
+            poll_due_ns: Cell::new(0),
+            polled_at_tick: Cell::new(0),
+            placement: Cell::new(Placement::NextSlot),
             was_long: Cell::new(false),
-            found_in_row: Cell::new(0),
-            found_first: RefCell::default(),
-            random: Cell::new(0x9e37_79b9 ^ (number as u32 + 1)),
+            io_in_row: Cell::new(0),
+            io_first: RefCell::default(),
+            random: Cell::new(0x9e37_79b9 ^ (thread as u32 + 1)),
         }
     }
 
     #[inline]
-    pub(crate) fn seat(&self) -> &Seat {
-        // SAFETY: a seat stays where it was made as long as `shared` lives.
-        unsafe { self.own.as_ref() }
+    fn slot(&self) -> &ThreadSlot {
+        // SAFETY: a thread slot never moves while `shared` lives.
+        unsafe { self.slot.as_ref() }
     }
 
-    /// Whether a run used up its time not long ago.
+    /// Whether a recent run used up its time.
     #[inline]
-    pub(crate) fn has_long_runs(&self) -> bool {
+    fn has_long_runs(&self) -> bool {
         self.long_runs_left.get() > 0
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
     }
 
     /// The worker that the thread is, or was last.
@@ -161,18 +197,18 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn is_seated(&self) -> bool {
-        matches!(self.seat().standing.get(), Standing::Seated(_))
+    fn is_worker(&self) -> bool {
+        matches!(self.slot().state.get(), SlotState::Worker(_))
     }
 
     fn enter_state(&self, state: WorkerState, now_ns: u64) {
         if self.state.replace(state) == WorkerState::Run {
-            self.seat().label.clear();
+            self.slot().label.clear();
         }
-        self.seat().accounting.enter(state, now_ns);
+        self.slot().accounting.enter(state, now_ns);
     }
 
-    /// Calls `use_worker` with the worker that this thread is, of any scheduler, if it is one.
+    /// Calls `use_worker` if the calling thread is a worker of any scheduler.
     #[inline]
     pub(crate) fn with_any<R>(use_worker: impl FnOnce(&Worker) -> R) -> Option<R> {
         let worker = CURRENT.with(Cell::get);
@@ -180,7 +216,7 @@ impl Worker {
         unsafe { worker.as_ref() }.map(use_worker)
     }
 
-    /// Calls `use_worker` with the worker of `shared` that this thread is, if it is one.
+    /// Calls `use_worker` if the calling thread is a worker of `shared`.
     #[inline]
     pub(crate) fn with_current<R>(
         shared: &Arc<Shared>,
@@ -189,20 +225,20 @@ impl Worker {
         Self::with_any(|worker| Arc::ptr_eq(&worker.shared, shared).then(|| use_worker(worker)))?
     }
 
-    /// The thread's life: until it is retired or the scheduler shuts down.
+    /// Runs until the thread is retired or the scheduler shuts down.
     pub(crate) fn work(&self) {
         let _current = Current::enter(self);
-        if !self.take_up(self.shared.places.wait(self.number)) {
+        if !self.start_as(self.shared.worker_slots.wait(self.thread)) {
             return;
         }
         let mut is_searching = true;
         while !self.shared.is_shut_down() {
-            if !self.is_seated() {
+            if !self.is_worker() {
                 if is_searching {
                     self.leave_search();
                     self.leave_driver();
                 }
-                if !self.wait_for_place() {
+                if !self.wait_for_slot() {
                     return;
                 }
                 is_searching = true;
@@ -221,24 +257,24 @@ impl Worker {
                 continue;
             }
             self.rest(is_searching);
-            // Whoever comes back from rest is a searcher.
+            // A worker returns from rest as a searcher.
             is_searching = true;
         }
     }
 
-    /// Gives what is queued here to the others, and waits for a place. `false` if none will come.
-    fn wait_for_place(&self) -> bool {
+    /// Gives the queue to the other workers and waits for a worker slot. `false` if the thread terminates.
+    fn wait_for_slot(&self) -> bool {
         self.give_queue_away();
         self.enter_state(WorkerState::Park, clock::now_ns());
         let shared = &self.shared;
-        self.take_up(shared.places.rest(self.number, &shared.sleep))
+        self.start_as(shared.worker_slots.rest(self.thread, &shared.sleep))
     }
 
-    fn take_up(&self, rested: Rested) -> bool {
+    fn start_as(&self, rested: Rested) -> bool {
         match rested {
-            Rested::Ended => false,
-            Rested::Seated { stuck_since_ns } => {
-                if let Standing::Seated(index) = self.seat().standing.get() {
+            Rested::Retired => false,
+            Rested::Worker { stuck_since_ns } => {
+                if let SlotState::Worker(index) = self.slot().state.get() {
                     self.index.set(index);
                 }
                 if let Some(since_ns) = stuck_since_ns {
@@ -250,35 +286,41 @@ impl Worker {
         }
     }
 
-    /// The task that runs here has said that it will block.
+    /// The running task announced that it will block.
     pub(crate) fn count_blocking_call(&self) {
         self.shared.gauges.blocking_calls.add(1);
     }
 
     pub(crate) fn give_queue_away(&self) {
-        let next = self.seat().next_slot.take();
+        let next = self.slot().next_slot.take();
         self.give_away(next.into_iter());
     }
 
     /// Moves `first`, and then what is in the ring, to the global queue.
     fn give_away(&self, first: impl Iterator<Item = Task>) {
-        let ring = std::iter::from_fn(|| self.seat().queue.pop());
+        let ring = std::iter::from_fn(|| self.slot().queue.pop());
         let given: Vec<Task> = first.chain(ring).collect();
         if !given.is_empty() {
             self.shared.injector.push_batch(&given);
-            self.shared.wake_one(self.number);
+            self.shared.wake_one(self.thread);
         }
     }
 
-    /// If a run is under way here: the place and the queue go to another thread. `false` if there is
-    /// none, and the thread keeps both.
-    pub(crate) fn give_place_away(&self) -> bool {
+    /// Within a run: hands the worker slot and the queue over to another thread. `false` if no thread is available; then
+    /// the thread keeps both.
+    pub(crate) fn give_slot_away(&self) -> bool {
         if self.state.get() != WorkerState::Run {
             return true;
         }
-        if self.is_seated()
-            && self.shared.hand_over(self.number, Stuck::Announced) == HandOver::NoSpare
-        {
+        let shared = &self.shared;
+        let hand_over = || {
+            let start = || start_thread(shared).is_ok();
+            let (thread, reason) = (self.thread, HandOverReason::Announced);
+            shared
+                .worker_slots
+                .hand_over(thread, reason, &shared.sleep, start)
+        };
+        if self.is_worker() && hand_over() == HandOver::NoSpare {
             self.shared.gauges.spares_exhausted.add(1);
             return false;
         }
@@ -287,17 +329,17 @@ impl Worker {
     }
 
     fn rest(&self, was_searching: bool) {
-        let own = self.seat();
+        let own = self.slot();
         own.parks.bump(1);
         self.enter_state(WorkerState::Park, clock::now_ns());
         let sleep = &self.shared.sleep;
-        sleep.sleep(self.number, self.index.get(), was_searching, || {
-            self.shared.has_work() || !self.is_seated()
+        sleep.sleep(self.thread, self.index.get(), was_searching, || {
+            self.shared.has_work() || !self.is_worker()
         });
-        self.shared.doze.rouse();
+        self.shared.monitor_parker.wake();
     }
 
-    /// The thread may have waited in the driver, to which it does not come back: another one does.
+    /// The thread may have waited in the driver, and does not return there: another worker is woken to do so.
     fn leave_driver(&self) {
         if self.is_driver_watching() {
             self.shared.sleep.force_wake();
@@ -312,9 +354,9 @@ impl Worker {
     /// F1 and F2 of the sleep protocol.
     fn leave_search(&self) {
         let is_last = self.shared.sleep.stop_searching();
-        self.keep_only_as_worker();
+        self.check_still_worker();
         if is_last && self.shared.has_work() {
-            self.shared.wake_one(self.number);
+            self.shared.wake_one(self.thread);
         }
     }
 
@@ -324,133 +366,160 @@ impl Worker {
             began_ns = clock::now_ns();
             self.enter_state(WorkerState::Run, began_ns);
         }
-        let own = self.seat();
+        let own = self.slot();
         own.runs.bump(1);
-        let mut context = RunContext::worker(self, began_ns);
-        // SAFETY: the task came from a run queue, where it was alone.
+        let shared = &self.shared;
+        let (limits, has_long_runs) = (shared.settings.budget, self.has_long_runs());
+        let mut context = RunContext::new(
+            self,
+            limits,
+            &own.label,
+            &shared.tick,
+            began_ns,
+            has_long_runs,
+        );
+        // SAFETY: the task came from a run queue, and no other queue holds it.
         let after = unsafe { task.run(&mut context) };
         let long_runs_left = self.long_runs_left.get().saturating_sub(1);
-        if self.found_in_row.get() == 0 {
+        if self.io_in_row.get() == 0 {
             self.was_long.set(context.is_time_up());
         } else if context.is_time_up() {
-            self.found_in_row.set(FOUND_IN_ROW_MAX);
+            self.io_in_row.set(IO_IN_ROW_MAX);
         }
         if context.is_time_up() {
             self.long_runs_left.set(LONG_RUNS_REMEMBERED);
-            // Among long runs there is one queue, first come first served: what waited in the ring
-            // would have each second turn, whatever waits elsewhere.
+            // Tasks with long runs share one queue, first come first served. Otherwise the tasks in this ring would get
+            // each second turn.
             self.give_away(std::iter::empty());
         } else {
             self.long_runs_left.set(long_runs_left);
         }
         if context.is_time_up()
-            || context.looked_ns() > self.injector_looked_ns.get() + INJECTOR_EVERY_NS
+            || context.clock_read_ns() > self.injector_read_ns.get() + INJECTOR_EVERY_NS
         {
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
         }
-        self.attend(context.looked_ns());
+        self.poll_if_due(context.clock_read_ns());
         match after {
             After::Done => {}
             After::BudgetSpent => {
                 own.budget_expiries.bump(1);
                 self.shared.injector.push(task);
-                // With nothing else to do this worker takes it up again at once: waking another one
-                // would only move the task from core to core.
-                if own.depth() > 0 || self.shared.injector.len() > 1 || !self.is_seated() {
-                    self.shared.wake_one(self.number);
+                // Without other work this worker takes the task again at once. Waking another worker would only move the
+                // task between cores.
+                if own.depth() > 0 || self.shared.injector.len() > 1 || !self.is_worker() {
+                    self.shared.wake_one(self.thread);
                 }
             }
             After::Yield => {
                 self.shared.inject(task);
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
     }
 
-    /// Whether it looks at a driver between two runs.
-    pub(crate) fn attends(&self) -> bool {
-        let driver = self.shared.settings.driver.as_deref();
-        driver.is_some_and(|driver| cadence_of(driver) != Cadence::NEVER)
-    }
-
-    /// Looks at the driver if it is time.
+    /// Polls the driver if it is time.
     #[inline]
-    fn attend(&self, looked_ns: u64) {
+    fn poll_if_due(&self, clock_read_ns: u64) {
         let Some(driver) = self.shared.settings.driver.as_deref() else {
             return;
         };
-        let runs = self.runs_since_look.get().saturating_add(1);
-        self.runs_since_look.set(runs);
-        let cadence = cadence_of(driver);
-        if cadence.runs == u32::MAX {
+        let runs = self.runs_since_poll.get().saturating_add(1);
+        self.runs_since_poll.set(runs);
+        let interval = interval_of(driver);
+        if interval.runs == u32::MAX {
             return;
         }
-        let is_due = runs >= cadence.runs
-            || looked_ns >= self.look_due_ns.get()
-            || self.shared.tick.now() != self.looked_at_tick.get();
-        if is_due && self.is_seated() {
-            self.look(driver, cadence);
+        let is_due = runs >= interval.runs
+            || clock_read_ns >= self.poll_due_ns.get()
+            || self.shared.tick.now() != self.polled_at_tick.get();
+        if is_due && self.is_worker() {
+            self.poll(driver, interval);
         }
     }
 
-    fn look(&self, driver: &dyn Driver, cadence: Cadence) {
+    fn poll(&self, driver: &dyn Driver, interval: PollInterval) {
         let now_ns = clock::now_ns();
-        self.runs_since_look.set(0);
-        self.look_due_ns.set(now_ns.saturating_add(cadence.time_ns));
-        self.looked_at_tick.set(self.shared.tick.now());
+        self.runs_since_poll.set(0);
+        self.poll_due_ns
+            .set(now_ns.saturating_add(interval.time_ns));
+        self.polled_at_tick.set(self.shared.tick.now());
         self.enter_state(WorkerState::Poll, now_ns);
-        self.lead.set(if cadence.is_first {
-            Lead::First
+        self.placement.set(if interval.is_first {
+            Placement::First
         } else {
-            Lead::None
+            Placement::Last
         });
-        catch_panic::call(|| driver.look(Looker::Busy(self.index.get())));
-        self.lead.set(Lead::NextSlot);
-        let mut found = self.found_first.borrow_mut();
-        if !found.is_empty() {
-            self.shared.injector.push_batch_first(&found);
-            found.clear();
-            self.shared.wake_one(self.number);
-            // They are taken from the injector next.
+        catch_panic::call(|| driver.poll(PollOrigin::Busy(self.index.get())));
+        self.placement.set(Placement::NextSlot);
+        let mut first = self.io_first.borrow_mut();
+        if !first.is_empty() {
+            self.shared.injector.push_batch_first(&first);
+            first.clear();
+            self.shared.wake_one(self.thread);
+            // The injector is next.
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
-            self.has_just_looked.set(false);
+            self.was_injectors_turn.set(false);
         }
     }
 
-    /// A task was woken by what runs on this worker, or found by its look at the driver.
+    /// Queues a task that the running task woke, or that a poll of the driver made ready.
     #[inline]
     pub(crate) fn schedule(&self, task: Task) {
-        if !self.is_seated() {
+        if !self.is_worker() {
             self.shared.inject(task);
             return;
         }
-        match self.lead.get() {
-            Lead::NextSlot => {}
-            Lead::First => return self.found_first.borrow_mut().push(task),
-            // What is in the ring would wait for a second long run.
-            Lead::None if self.was_long.get() => return self.shared.inject_found(task),
-            Lead::None => return self.push_local(task),
+        match self.placement.get() {
+            Placement::NextSlot => {}
+            Placement::First => return self.io_first.borrow_mut().push(task),
+            // In the ring it would wait for a second long run.
+            Placement::Last if self.was_long.get() => return self.shared.inject_io(task),
+            Placement::Last => return self.push_local(task),
         }
-        match self.seat().next_slot.replace(task) {
+        match self.slot().next_slot.replace(task) {
             Some(displaced) => self.push_local(displaced),
-            None => self.keep_only_as_worker(),
+            None => self.check_still_worker(),
         }
     }
 
     fn push_local(&self, task: Task) {
-        let own = self.seat();
+        let own = self.slot();
         own.queue
             .push(task, |overflow| self.shared.injector.push_batch(overflow));
-        self.shared.wake_one(self.number);
-        self.keep_only_as_worker();
+        self.shared.wake_one(self.thread);
+        self.check_still_worker();
     }
 
-    /// P2' of the sleep protocol, after a push: whoever took the place meanwhile may not have seen it.
+    /// P2' of the sleep protocol, after a push: a thread that took the worker slot meanwhile may have missed it.
     #[inline]
-    fn keep_only_as_worker(&self) {
+    fn check_still_worker(&self) {
         fence_for_loom();
-        if !self.is_seated() {
+        if !self.is_worker() {
             self.give_queue_away();
         }
+    }
+}
+
+impl Host for Worker {
+    fn is_wanted_elsewhere(&self) -> bool {
+        let shared = &*self.shared;
+        let polls = |driver| interval_of(driver) != PollInterval::NEVER;
+        self.slot().depth() > 0
+            || shared.injector.len() > 0
+            || shared.io_queue.len() > 0
+            || shared.settings.driver.as_deref().is_some_and(polls)
+            || !self.is_worker()
+            || shared.is_shut_down()
+    }
+
+    fn wait(&self, _: &mut dyn FnMut() -> bool) -> bool {
+        false
+    }
+
+    fn end(&self) {}
+
+    fn count_run(&self) {
+        self.slot().runs.bump(1);
     }
 }

@@ -1,6 +1,7 @@
-//! A system that refuses to start threads: a process of its own, for its limit holds for all threads.
+//! A system that refuses to start threads. Needs a process of its own, because the limit holds for all its threads.
 #![cfg(all(target_os = "linux", not(loom)))]
 
+#[path = "it/common.rs"]
 mod common;
 
 use std::{fs, sync::mpsc};
@@ -23,7 +24,7 @@ fn used_bytes() -> u64 {
 }
 
 #[test]
-fn a_worker_keeps_its_place_when_no_thread_can_be_started() {
+fn a_worker_keeps_its_slot_when_no_thread_can_be_started() {
     let scheduler = start(SchedulerSettings {
         workers: 1,
         threads_max: Some(100),
@@ -54,7 +55,7 @@ fn a_worker_keeps_its_place_when_no_thread_can_be_started() {
         assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(NoThread)));
     }
     check_served(&scheduler);
-    // The last thread blocks without a word.
+    // The last thread blocks without announcing it.
     let last = gate.clone();
     scheduler.schedule(job(200, move || last.pass()));
     gate.wait_arrived(2);

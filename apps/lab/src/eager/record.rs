@@ -66,7 +66,7 @@ struct Readiness {
 impl RunRecord {
     pub(super) fn of(outcome: &Outcome) -> Self {
         let (plan, asked) = (&outcome.plan, &outcome.asked);
-        let looks = outcome.poller.looks();
+        let looks = outcome.poller.polls();
         let readiness = &outcome.poller.readiness_to_run;
         Self {
             scene: plan.bed.scene(),

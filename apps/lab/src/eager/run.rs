@@ -55,7 +55,7 @@ impl Outcome {
 
     /// Looks a second.
     pub(super) fn look_rate(&self) -> f64 {
-        let looks = self.poller.looks();
+        let looks = self.poller.polls();
         (looks.nonwait + looks.wait) as f64 / self.asked.seconds.max(1e-9)
     }
 

@@ -162,7 +162,7 @@ fn name(plan: &Plan) -> String {
 }
 
 fn won_percent(outcome: &Outcome) -> f64 {
-    let looks = outcome.poller.looks();
+    let looks = outcome.poller.polls();
     100.0 * looks.won() as f64 / looks.attempts.max(1) as f64
 }
 
@@ -190,7 +190,7 @@ fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
         if eager.is_none() && drain.is_none() {
             continue;
         }
-        let looks = |it: &Outcome| (it.poller.looks().nonwait + it.poller.looks().wait) as f64;
+        let looks = |it: &Outcome| (it.poller.polls().nonwait + it.poller.polls().wait) as f64;
         let ratio = eager
             .zip(drain)
             .map(|(eager, drain)| looks(eager) / looks(drain).max(1.0));

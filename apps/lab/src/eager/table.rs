@@ -27,7 +27,7 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     let whole = |value: f64| count(value.round() as u64);
     let rows = outcomes.iter().map(|outcome| {
         let (plan, asked) = (&outcome.plan, &outcome.asked);
-        let looks = outcome.poller.looks();
+        let looks = outcome.poller.polls();
         let asked_for = looks.nonwait + looks.wait;
         vec![
             plan.bed.name().to_owned(),

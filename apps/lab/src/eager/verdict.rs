@@ -19,7 +19,7 @@ const ORIGINAL_PROXY: &str = "The original's proxy in front of MySQL: with eager
 
 /// Said after a run: the counters in the original's form.
 pub(super) fn lines(outcome: &Outcome) -> [String; 3] {
-    let looks = outcome.poller.looks();
+    let looks = outcome.poller.polls();
     [
         format!(
             "  {} requests/s, p50 {} us, p99 {} us, readiness to run p99 {} us",
@@ -57,7 +57,7 @@ pub(super) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
             let figures: Vec<String> = of
                 .iter()
                 .map(|it| {
-                    let looks = it.poller.looks();
+                    let looks = it.poller.polls();
                     let won = 100.0 * looks.won() as f64 / looks.attempts.max(1) as f64;
                     let rate = rate(it.rate());
                     format!(

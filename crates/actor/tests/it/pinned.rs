@@ -165,7 +165,7 @@ struct Panicky;
 impl WaitStrategy for Panicky {
     fn idle(&self, looks: u32) -> Idle {
         assert!(looks < 10, "on purpose");
-        Idle::Look
+        Idle::Poll
     }
 }
 

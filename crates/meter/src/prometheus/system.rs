@@ -7,7 +7,7 @@ use crate::{
     by_type::{TypeLaneSnapshot, TypeSnapshot, by_type},
     group::{GroupSnapshot, MemberSnapshot},
     metrics,
-    poller::{LooksSnapshot, PollerSnapshot},
+    poller::{PollsSnapshot, PollerSnapshot},
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
     snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot},
 };
@@ -98,7 +98,7 @@ metrics! {
 }
 
 metrics! {
-    const POLLS: LooksSnapshot;
+    const POLLS: PollsSnapshot;
     counter "freeboard_poller_attempts_total" = |it| it.attempts, "Attempted polls.";
     counter "freeboard_poller_looks_nonwaiting_total" = |it| it.nonwait, "Polls without waiting.";
     counter "freeboard_poller_looks_waiting_total" = |it| it.wait, "Polls that waited.";
@@ -119,7 +119,7 @@ metrics! {
     counter "freeboard_poller_accepts_total" = |it| it.accepts, "Accepted connections.";
     counter "freeboard_poller_agains_total" = |it| it.agains,
         "Reads and writes that would have blocked.";
-    summary "freeboard_poller_events_per_look" = |it| &it.events_per_look,
+    summary "freeboard_poller_events_per_look" = |it| &it.events_per_poll,
         "Events per poll, of polls that found any.";
     summary "freeboard_poller_readiness_to_run_seconds" = |it| &it.readiness_to_run,
         "From the poll that found a socket ready to the run of its actor.";

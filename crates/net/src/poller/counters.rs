@@ -1,19 +1,19 @@
-//! What is counted about looks and what they found.
+//! The counters of polls and their events.
 
-use freeboard_meter::{Counter, Histogram, LooksSnapshot, Peak, PollerSnapshot};
+use freeboard_meter::{Counter, Histogram, Peak, PollerSnapshot, PollsSnapshot};
 
-/// Who looks.
+/// The thread that polls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum By {
+pub(crate) enum Origin {
     Worker(usize),
     Monitor,
     Dedicated,
 }
 
-/// The looks of one, on cache lines of its own.
+/// The polls of one thread, on their own cache lines.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Looks {
+pub(crate) struct Polls {
     pub(crate) attempts: Counter,
     nonwait: Counter,
     wait: Counter,
@@ -24,9 +24,9 @@ pub(crate) struct Looks {
     events: Counter,
 }
 
-impl Looks {
-    /// A look is over. `is_lazy`: busy workers had to have done with what the last one found.
-    pub(crate) fn looked(&self, is_wait: bool, events: usize, is_lazy: bool) {
+impl Polls {
+    /// Counts a poll. `is_lazy`: busy workers poll only after all events of the last poll were handled.
+    pub(crate) fn count(&self, is_wait: bool, events: usize, is_lazy: bool) {
         let kind = if is_wait { &self.wait } else { &self.nonwait };
         kind.add(1);
         if events == 0 {
@@ -42,8 +42,8 @@ impl Looks {
         won.add(1);
     }
 
-    fn snapshot(&self) -> LooksSnapshot {
-        LooksSnapshot {
+    fn snapshot(&self) -> PollsSnapshot {
+        PollsSnapshot {
             attempts: self.attempts.get(),
             nonwait: self.nonwait.get(),
             wait: self.wait.get(),
@@ -57,16 +57,16 @@ impl Looks {
 }
 
 pub(crate) struct Counters {
-    workers: Box<[Looks]>,
-    monitor: Looks,
-    dedicated: Looks,
-    pub(crate) events_per_look: Histogram,
-    /// Owners that were called, those of them that have run, and those that were gone.
+    workers: Box<[Polls]>,
+    monitor: Polls,
+    dedicated: Polls,
+    pub(crate) events_per_poll: Histogram,
+    /// Owners that were called, and those of them that have run or were dropped.
     called: Counter,
     runs: Counter,
     dropped: Counter,
     readiness_to_run: Histogram,
-    /// Raised by who has the turn.
+    /// Raised by the thread that has the turn.
     pub(crate) gap_ns: Peak,
     pub(crate) wakes: Counter,
     pub(crate) accepts: Counter,
@@ -76,10 +76,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            workers: (0..workers.max(1)).map(|_| Looks::default()).collect(),
-            monitor: Looks::default(),
-            dedicated: Looks::default(),
-            events_per_look: Histogram::new(),
+            workers: (0..workers.max(1)).map(|_| Polls::default()).collect(),
+            monitor: Polls::default(),
+            dedicated: Polls::default(),
+            events_per_poll: Histogram::new(),
             called: Counter::new(),
             runs: Counter::new(),
             dropped: Counter::new(),
@@ -91,32 +91,32 @@ impl Counters {
         }
     }
 
-    pub(crate) fn of(&self, by: By) -> &Looks {
-        match by {
-            // More workers than were said share the last one's counters.
-            By::Worker(index) => &self.workers[index.min(self.workers.len() - 1)],
-            By::Monitor => &self.monitor,
-            By::Dedicated => &self.dedicated,
+    pub(crate) fn of(&self, origin: Origin) -> &Polls {
+        match origin {
+            // Workers beyond the configured number share the counters of the last one.
+            Origin::Worker(index) => &self.workers[index.min(self.workers.len() - 1)],
+            Origin::Monitor => &self.monitor,
+            Origin::Dedicated => &self.dedicated,
         }
     }
 
-    /// So many owners are about to be called.
-    pub(crate) fn found(&self, owners: u64) {
+    /// `owners` are about to be called.
+    pub(crate) fn count_called(&self, owners: u64) {
         self.called.add(owners);
     }
 
-    /// An owner has run, so long after the look.
-    pub(crate) fn ran(&self, delay_ns: u64) {
+    /// A called owner has run, `delay_ns` after the poll.
+    pub(crate) fn count_run(&self, delay_ns: u64) {
         self.runs.add(1);
         self.readiness_to_run.record_shared(delay_ns);
     }
 
-    /// An owner that was called is gone.
-    pub(crate) fn dropped(&self) {
+    /// A called owner was dropped.
+    pub(crate) fn count_dropped(&self) {
         self.dropped.add(1);
     }
 
-    /// Owners that were called and have not run.
+    /// Called owners that have not run.
     pub(crate) fn outstanding(&self) -> u64 {
         let over = self.runs.get() + self.dropped.get();
         self.called.get().saturating_sub(over)
@@ -126,10 +126,10 @@ impl Counters {
         PollerSnapshot {
             policy: policy.to_owned(),
             sources,
-            workers: self.workers.iter().map(Looks::snapshot).collect(),
+            workers: self.workers.iter().map(Polls::snapshot).collect(),
             monitor: self.monitor.snapshot(),
             dedicated: self.dedicated.snapshot(),
-            events_per_look: self.events_per_look.summary(),
+            events_per_poll: self.events_per_poll.summary(),
             outstanding: self.outstanding(),
             runs: self.runs.get(),
             readiness_to_run: self.readiness_to_run.summary(),

@@ -1,52 +1,50 @@
-//! When workers that are busy look at the poller.
+//! When busy workers poll.
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use freeboard_sched::Cadence;
+use freeboard_sched::PollInterval;
 
-/// Runs after which a busy worker looks under [`Policy::Eager`], by default.
+/// Default number of runs between two polls of a busy worker under [`Policy::Eager`].
 pub const EAGER_RUNS: u32 = 64;
-/// Time after which a busy worker looks under [`Policy::Eager`], by default.
+/// Default time between two polls of a busy worker under [`Policy::Eager`].
 pub const EAGER_TIME: Duration = Duration::from_micros(200);
 
-/// When workers that are busy look at the poller. Idle ones wait in it under each policy but
-/// [`Policy::Dedicated`].
+/// When busy workers poll. An idle worker waits in the poller under each policy except [`Policy::Dedicated`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// After so many runs or so much time, whichever comes first. What is found queues behind what
-    /// waits already.
+    /// After a number of runs or a time, whichever comes first. The tasks of its events queue behind the waiting tasks.
     Eager {
-        /// Runs of actors between two looks, at least 1.
+        /// Runs of actors between two polls, at least 1.
         runs: u32,
-        /// Time between two looks.
+        /// Time between two polls.
         time: Duration,
     },
-    /// As often, but only when all that the last look found has been handled; what is found goes
-    /// before everything else. Erlang's rule without its eager check.
+    /// As often, but only when all events of the last poll have been handled. The tasks of its events go before all others.
+    /// Erlang's rule without its eager check.
     Drain {
-        /// Runs of actors between two looks, at least 1.
+        /// Runs of actors between two polls, at least 1.
         runs: u32,
-        /// Time between two looks.
+        /// Time between two polls.
         time: Duration,
     },
-    /// A thread of its own waits in the poller, and no worker ever looks.
+    /// A dedicated thread waits in the poller, and workers never poll.
     Dedicated,
 }
 
 impl Policy {
-    /// [`Policy::Eager`] with its default numbers.
+    /// [`Policy::Eager`] with its defaults.
     pub const EAGER: Self = Self::Eager {
         runs: EAGER_RUNS,
         time: EAGER_TIME,
     };
 
-    /// [`Policy::Drain`] with the default numbers of [`Policy::Eager`].
+    /// [`Policy::Drain`] with the defaults of [`Policy::Eager`].
     pub const DRAIN: Self = Self::Drain {
         runs: EAGER_RUNS,
         time: EAGER_TIME,
     };
 
-    /// One word for it: `eager`, `drain` or `dedicated`.
+    /// Its name: `eager`, `drain` or `dedicated`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -56,15 +54,15 @@ impl Policy {
         }
     }
 
-    pub(crate) fn cadence(&self) -> Cadence {
+    pub(crate) fn interval(&self) -> PollInterval {
         match *self {
-            Self::Eager { runs, time } | Self::Drain { runs, time } => Cadence {
-                // The largest number says never.
+            Self::Eager { runs, time } | Self::Drain { runs, time } => PollInterval {
+                // The largest number means never.
                 runs: runs.clamp(1, u32::MAX - 1),
                 time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
                 is_first: matches!(self, Self::Drain { .. }),
             },
-            Self::Dedicated => Cadence::NEVER,
+            Self::Dedicated => PollInterval::NEVER,
         }
     }
 }
@@ -84,8 +82,8 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = String;
 
-    /// `eager`, `drain` or `dedicated`; the first two may be followed by the time between two looks in
-    /// microseconds and the runs between them, as `eager:200:64`.
+    /// `eager`, `drain` or `dedicated`. The first two may be followed by the time between two polls in microseconds and the
+    /// runs between them: `eager:200:64`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
@@ -93,7 +91,7 @@ impl FromStr for Policy {
             None => Ok(default),
             Some(digits) => match digits.parse() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => Err(format!("`{digits}` is no number from 1")),
+                _ => Err(format!("`{digits}` is not a number from 1")),
             },
         };
         let time = Duration::from_micros(number(EAGER_TIME.as_micros() as u32)?.into());

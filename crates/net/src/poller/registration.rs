@@ -1,14 +1,17 @@
-//! A socket's place at the poller.
+//! The registration of a socket with the poller.
 
 use std::{io, sync::Arc};
 
 use freeboard_meter::now_ns;
 use mio::{Interest, event};
 
-use super::{ready::Ready, shared::Shared, source::Source};
+use super::{
+    shared::Shared,
+    source::{Ready, Source},
+};
 
-/// A socket's place at the poller, given up when it is dropped. Keep it beside the socket: closing the
-/// socket ends the watching.
+/// The registration of a socket with the poller; its drop ends it. Keep it beside the socket: closing the socket ends the
+/// registration with the kernel.
 pub struct Registration {
     shared: Arc<Shared>,
     source: Arc<Source>,
@@ -24,18 +27,20 @@ impl Registration {
         }
     }
 
-    /// What was found since the last time; the owner is called again for what is found from now on.
+    /// The readiness since the last call. The owner is called again for later events.
     pub fn take(&self) -> Ready {
-        if let Some(found_ns) = self.source.settle() {
-            self.shared.counters.ran(now_ns().saturating_sub(found_ns));
+        if let Some(called_ns) = self.source.settle() {
+            self.shared
+                .counters
+                .count_run(now_ns().saturating_sub(called_ns));
         }
         self.source.take()
     }
 
-    /// Watches its socket for what `interest` says from now on. What is ready already counts as news.
+    /// Changes the interest. Readiness that exists already is reported again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn set_interest(
         &self,
         socket: &mut impl event::Source,
@@ -49,7 +54,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.source.settle().is_some() {
-            self.shared.counters.dropped();
+            self.shared.counters.count_dropped();
         }
         self.shared.remove(self.key);
     }

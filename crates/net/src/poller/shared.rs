@@ -1,4 +1,4 @@
-//! The poller: registers sources, and sees on somebody's turn which are ready.
+//! The poller: registers sources, and dispatches their events on one thread's turn.
 
 use std::{
     io,
@@ -6,37 +6,37 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
+    thread,
     time::Duration,
 };
 
 use freeboard_meter::{PollerSnapshot, now_ns};
-use freeboard_sched::{Cadence, Driver, Look, Looker};
+use freeboard_sched::{Driver, PollInterval, PollOrigin, PollOutcome};
 use mio::{Interest, Poll, Registry, Token, Waker, event};
 use slab::Slab;
 
 use super::{
-    counters::{By, Counters},
-    dedicated,
+    counters::{Counters, Origin},
     policy::Policy,
     registration::Registration,
     source::Source,
-    turn::{Patience, Turn},
+    turn::{Timeout, Turn},
 };
 
 /// The token of the poller's own waker.
 pub(crate) const WAKE: Token = Token(usize::MAX);
 
-/// The monitor looks when nobody has for so long, in nanoseconds.
+/// The monitor polls when no other thread has for this time, in nanoseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
 
-/// Why there is no poller.
+/// The system could not create a poller.
 #[derive(Debug, thiserror::Error)]
-#[error("the system gives no poller: {0}")]
+#[error("cannot create a poller: {0}")]
 pub struct PollerError(#[from] io::Error);
 
-/// One epoll, shared by all who look at it. Cheap to clone.
+/// One epoll, shared by all threads that poll it. Cheap to clone.
 ///
-/// It is the driver of one scheduler: hand [`Poller::driver`] to its settings.
+/// It is the driver of one scheduler: pass [`Poller::driver`] to its settings.
 #[derive(Clone)]
 pub struct Poller {
     shared: Arc<Shared>,
@@ -46,43 +46,43 @@ pub(crate) struct Shared {
     registry: Registry,
     waker: Waker,
     turn: Mutex<Turn>,
-    /// Whether who has the turn waits in the kernel.
+    /// Whether the thread that has the turn waits in the kernel.
     is_waiting: AtomicBool,
     sources: Mutex<Slab<Arc<Source>>>,
     sources_count: AtomicUsize,
-    /// Tells a source from the one that had its key before.
+    /// Tells a source from a previous one with the same key.
     generation: AtomicU32,
     policy: Mutex<Policy>,
-    /// The policy's cadence in one word, for the workers.
-    cadence: PackedCadence,
-    /// The number of the thread of its own that waits; 0 for none.
+    /// The policy's poll interval in one word, for the workers.
+    interval: PackedInterval,
+    /// The number of the dedicated thread; 0 for none.
     dedicated: AtomicU64,
-    looked_ns: AtomicU64,
+    polled_ns: AtomicU64,
     pub(crate) counters: Counters,
 }
 
 /// Runs, microseconds and the priority in one atomic word.
-struct PackedCadence(AtomicU64);
+struct PackedInterval(AtomicU64);
 
-impl PackedCadence {
-    fn new(cadence: Cadence) -> Self {
-        Self(AtomicU64::new(Self::pack(cadence)))
+impl PackedInterval {
+    fn new(interval: PollInterval) -> Self {
+        Self(AtomicU64::new(Self::pack(interval)))
     }
 
-    fn pack(cadence: Cadence) -> u64 {
-        let time_us = (cadence.time_ns / 1_000).min(u64::from(u32::MAX >> 1));
-        u64::from(cadence.runs) << 32 | time_us << 1 | u64::from(cadence.is_first)
+    fn pack(interval: PollInterval) -> u64 {
+        let time_us = (interval.time_ns / 1_000).min(u64::from(u32::MAX >> 1));
+        u64::from(interval.runs) << 32 | time_us << 1 | u64::from(interval.is_first)
     }
 
-    fn set(&self, cadence: Cadence) {
+    fn set(&self, interval: PollInterval) {
         // Ordering: Relaxed, a setting.
-        self.0.store(Self::pack(cadence), Ordering::Relaxed);
+        self.0.store(Self::pack(interval), Ordering::Relaxed);
     }
 
-    fn get(&self) -> Cadence {
+    fn get(&self) -> PollInterval {
         // Ordering: Relaxed, a setting.
         let word = self.0.load(Ordering::Relaxed);
-        Cadence {
+        PollInterval {
             runs: (word >> 32) as u32,
             time_ns: (word >> 1 & 0x7fff_ffff) * 1_000,
             is_first: word & 1 == 1,
@@ -91,10 +91,10 @@ impl PackedCadence {
 }
 
 impl Poller {
-    /// A poller for a scheduler of so many workers.
+    /// A poller for a scheduler with this number of workers.
     ///
     /// # Errors
-    /// If the system gives none, for example because all file descriptors are used.
+    /// If the system cannot create one, for example because all file descriptors are used.
     pub fn new(workers: usize, policy: Policy) -> Result<Self, PollerError> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
@@ -109,9 +109,9 @@ impl Poller {
                 sources_count: AtomicUsize::new(0),
                 generation: AtomicU32::new(0),
                 policy: Mutex::new(Policy::EAGER),
-                cadence: PackedCadence::new(Policy::EAGER.cadence()),
+                interval: PackedInterval::new(Policy::EAGER.interval()),
                 dedicated: AtomicU64::new(0),
-                looked_ns: AtomicU64::new(now_ns()),
+                polled_ns: AtomicU64::new(now_ns()),
                 counters: Counters::new(workers),
             }),
         };
@@ -119,47 +119,46 @@ impl Poller {
         Ok(poller)
     }
 
-    /// What a system is built with: `System::builder().workers(n).driver(poller.driver())`, with as many
-    /// workers as the poller was made for (more share the counters of the last).
+    /// The driver for `System::builder().workers(n).driver(poller.driver())`, with the poller's number of workers. Further
+    /// workers share the counters of the last one.
     #[must_use]
     pub fn driver(&self) -> Arc<dyn Driver> {
         self.shared.clone()
     }
 
-    /// When busy workers look, at present.
+    /// The present policy.
     #[must_use]
     pub fn policy(&self) -> Policy {
         *self.shared.policy()
     }
 
-    /// Changes when busy workers look, while everything runs.
+    /// Changes the policy at run time.
     ///
     /// # Errors
-    /// If the thread of [`Policy::Dedicated`] cannot be started; the policy stays as it was then.
+    /// If the thread of [`Policy::Dedicated`] cannot be started; then the policy does not change.
     pub fn set_policy(&self, policy: Policy) -> io::Result<()> {
         let shared = &self.shared;
         let mut now = shared.policy();
         if policy == Policy::Dedicated {
             if *now != Policy::Dedicated {
-                dedicated::start(shared)?;
+                start_dedicated(shared)?;
             }
         } else {
             shared.set_dedicated(0);
         }
         *now = policy;
-        shared.cadence.set(policy.cadence());
+        shared.interval.set(policy.interval());
         drop(now);
-        // Whoever waits looks who is to wait from now on.
+        // The waiting thread checks whether it may continue to wait.
         shared.wake();
         Ok(())
     }
 
-    /// Watches a socket for what `interest` says. `call` is called when it is ready, on whatever thread
-    /// has looked, and then not before [`Registration::take`]: it only has the owner run. What is ready
-    /// already counts as news.
+    /// Registers a socket. When it is ready, the polling thread calls `call`, and not again before [`Registration::take`].
+    /// `call` should only schedule the owner. Readiness that exists already is reported, too.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn register(
         &self,
         socket: &mut impl event::Source,
@@ -167,7 +166,7 @@ impl Poller {
         call: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Registration> {
         let shared = &self.shared;
-        // Ordering: Relaxed, only that neighbours differ.
+        // Ordering: Relaxed, only uniqueness matters.
         let generation = shared.generation.fetch_add(1, Ordering::Relaxed);
         let source = Arc::new(Source::new(generation, Box::new(call)));
         let key = shared.sources().insert(source.clone());
@@ -175,15 +174,15 @@ impl Poller {
         let registration = Registration::new(shared.clone(), source, key);
         // Ordering: SeqCst, rare; counted down by `remove`.
         if shared.sources_count.fetch_add(1, Ordering::SeqCst) == 0 {
-            // Before it there was nothing to look at.
+            // Before it there was nothing to poll.
             // Ordering: Relaxed, a time.
-            shared.looked_ns.store(now_ns(), Ordering::Relaxed);
+            shared.polled_ns.store(now_ns(), Ordering::Relaxed);
         }
         shared.registry.register(socket, token, interest)?;
         Ok(registration)
     }
 
-    /// Counts a connection that was accepted.
+    /// Counts an accepted connection.
     pub fn count_accept(&self) {
         self.shared.counters.accepts.add(1);
     }
@@ -193,7 +192,7 @@ impl Poller {
         self.shared.counters.agains.add(1);
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn snapshot(&self) -> PollerSnapshot {
         self.shared.snapshot()
@@ -233,7 +232,7 @@ impl Shared {
         self.sources_count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The turn, unless somebody waits in it, or, for a look, has it at all.
+    /// Takes the turn: for a poll if it is free, for a wait unless another thread waits in it.
     fn try_turn(&self, is_wait: bool) -> Option<MutexGuard<'_, Turn>> {
         loop {
             match self.turn.try_lock() {
@@ -241,88 +240,92 @@ impl Shared {
                 Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => {}
             }
-            // A look is over in microseconds; who gave up here would sleep where nobody waits.
-            // Ordering: Acquire, who sees it set is told that somebody is about to wait.
+            // A poll takes microseconds. A worker that gave up here would sleep while no thread waits in the poller.
+            // Ordering: Acquire: a thread that reads true knows that another one is about to wait.
             if !is_wait || self.is_waiting.load(Ordering::Acquire) {
                 return None;
             }
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
-    /// Whether the turn was to be had, and anything was found.
+    /// Takes the turn, polls or waits, and dispatches the events.
     pub(crate) fn turn(
         &self,
-        by: By,
-        mut patience: Patience,
-        is_called: &dyn Fn() -> bool,
-        found: &mut dyn FnMut(),
-    ) -> Look {
-        let is_wait = patience != Patience::None;
-        let lane = self.counters.of(by);
-        lane.attempts.add(1);
+        origin: Origin,
+        mut timeout: Timeout,
+        is_woken: &dyn Fn() -> bool,
+        before_dispatch: &mut dyn FnMut(),
+    ) -> PollOutcome {
+        let is_wait = timeout != Timeout::Zero;
+        let polls = self.counters.of(origin);
+        polls.attempts.add(1);
         let Some(mut turn) = self.try_turn(is_wait) else {
-            return Look::Taken;
+            return PollOutcome::Taken;
         };
         self.note_gap();
-        if is_wait && is_called() {
-            // The wake that said so may have ended the wait before this one.
-            patience = Patience::For(Duration::ZERO);
+        if is_wait && is_woken() {
+            // That wake may have ended the previous thread's wait.
+            timeout = Timeout::After(Duration::ZERO);
         }
         if is_wait {
             // Ordering: Release, as in `try_turn`.
             self.is_waiting.store(true, Ordering::Release);
         }
-        let asked = turn.ask(patience).map(<[_]>::len);
+        let asked = turn.ask(timeout).map(<[_]>::len);
         if is_wait {
             // Ordering: Release, as in `try_turn`.
             self.is_waiting.store(false, Ordering::Release);
         }
         let now_ns = now_ns();
         // Ordering: Relaxed, a time.
-        self.looked_ns.store(now_ns, Ordering::Relaxed);
-        // A poller that fails has nothing to say; the next look tries again.
+        self.polled_ns.store(now_ns, Ordering::Relaxed);
+        // A failed poll counts as empty; the next one tries again.
         let events = asked.unwrap_or(0);
-        lane.looked(is_wait, events, self.cadence.get().is_first);
+        polls.count(is_wait, events, self.interval.get().is_first);
         if events == 0 {
-            return Look::Nothing;
+            return PollOutcome::Nothing;
         }
-        self.counters.events_per_look.record_shared(events as u64);
-        found();
+        self.counters.events_per_poll.record_shared(events as u64);
+        before_dispatch();
         self.dispatch(&mut turn, now_ns);
-        Look::Found
+        PollOutcome::Dispatched
     }
 
-    /// Has the owners of what was found run.
+    /// Calls the owners of the ready sources.
     fn dispatch(&self, turn: &mut Turn, now_ns: u64) {
         let mut called = std::mem::take(turn.called());
         {
             let sources = self.sources();
-            for &(token, ready) in turn.found() {
-                // Gone meanwhile, or another one in its place, of which this says nothing.
+            for &(token, ready) in turn.events() {
+                // The source may have been removed meanwhile, and its key reused.
                 let source = sources.get(Source::key(token));
-                let source = source.filter(|source| source.is_of(token));
-                called.extend(source.filter(|source| source.found(ready, now_ns)).cloned());
+                let source = source.filter(|source| source.has_token(token));
+                called.extend(
+                    source
+                        .filter(|source| source.set_ready(ready, now_ns))
+                        .cloned(),
+                );
             }
         }
-        self.counters.found(called.len() as u64);
-        freeboard_sched::finding(|| called.drain(..).for_each(|source| source.call()));
+        self.counters.count_called(called.len() as u64);
+        freeboard_sched::dispatching(|| called.drain(..).for_each(|source| source.call()));
         *turn.called() = called;
     }
 
     fn note_gap(&self) {
         // Ordering: Relaxed, a time.
-        let looked_ns = self.looked_ns.load(Ordering::Relaxed);
+        let polled_ns = self.polled_ns.load(Ordering::Relaxed);
         if self.is_watching() {
             self.counters
                 .gap_ns
-                .raise(now_ns().saturating_sub(looked_ns));
+                .raise(now_ns().saturating_sub(polled_ns));
         }
     }
 
-    /// The number of the thread that waits instead of the workers; 0 for none.
+    /// The number of the dedicated thread; 0 for none.
     pub(crate) fn dedicated(&self) -> u64 {
-        // Ordering: SeqCst, rare: set before whoever waits is woken to see it.
+        // Ordering: SeqCst, rare: set before the waiting thread is woken to read it.
         self.dedicated.load(Ordering::SeqCst)
     }
 
@@ -342,47 +345,57 @@ impl Driver for Shared {
         self.sources_count.load(Ordering::SeqCst) > 0
     }
 
-    fn cadence(&self) -> Cadence {
-        let cadence = self.cadence.get();
-        // Ordering: Relaxed, hints: a look that is left out or for nothing.
-        let is_in_hand = self.sources_count.load(Ordering::Relaxed) == 0
+    fn poll_interval(&self) -> PollInterval {
+        let interval = self.interval.get();
+        // Ordering: Relaxed, hints: at worst a poll is omitted or superfluous.
+        let is_covered = self.sources_count.load(Ordering::Relaxed) == 0
             || self.is_waiting.load(Ordering::Relaxed);
-        // Erlang's rule: first all that the last look has found.
-        if is_in_hand || cadence.is_first && self.counters.outstanding() > 0 {
-            return Cadence::NEVER;
+        // Erlang's rule: first all events of the last poll.
+        if is_covered || interval.is_first && self.counters.outstanding() > 0 {
+            return PollInterval::NEVER;
         }
-        cadence
+        interval
     }
 
     fn is_unattended(&self, now_ns: u64) -> bool {
         // Ordering: Relaxed, a time.
-        let looked_ns = self.looked_ns.load(Ordering::Relaxed);
-        let is_late = now_ns.saturating_sub(looked_ns) >= UNATTENDED_NS;
-        // Ordering: Relaxed, as in `cadence`.
+        let polled_ns = self.polled_ns.load(Ordering::Relaxed);
+        let is_late = now_ns.saturating_sub(polled_ns) >= UNATTENDED_NS;
+        // Ordering: Relaxed, as in `poll_interval`.
         let is_waited_in = self.is_waiting.load(Ordering::Relaxed);
         is_late && !is_waited_in && !self.is_dedicated() && self.is_watching()
     }
 
-    fn look(&self, looker: Looker) -> Look {
-        let by = match looker {
-            Looker::Busy(worker) => By::Worker(worker),
-            Looker::Monitor => By::Monitor,
+    fn poll(&self, origin: PollOrigin) -> PollOutcome {
+        let origin = match origin {
+            PollOrigin::Busy(worker) => Origin::Worker(worker),
+            PollOrigin::Monitor => Origin::Monitor,
         };
-        self.turn(by, Patience::None, &|| false, &mut || ())
+        self.turn(origin, Timeout::Zero, &|| false, &mut || ())
     }
 
-    fn wait(&self, worker: usize, is_called: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look {
+    fn wait(
+        &self,
+        worker: usize,
+        is_woken: &dyn Fn() -> bool,
+        before_dispatch: &mut dyn FnMut(),
+    ) -> PollOutcome {
         if self.is_dedicated() {
-            return Look::Taken;
+            return PollOutcome::Taken;
         }
-        // Asked again when the turn is there: the thread of its own may have been started meanwhile.
-        let is_called = || is_called() || self.is_dedicated();
-        self.turn(By::Worker(worker), Patience::Endless, &is_called, found)
+        // Checked again after taking the turn: the dedicated thread may have been started meanwhile.
+        let is_woken = || is_woken() || self.is_dedicated();
+        self.turn(
+            Origin::Worker(worker),
+            Timeout::Never,
+            &is_woken,
+            before_dispatch,
+        )
     }
 
     fn wake(&self) {
         self.counters.wakes.add(1);
-        // It can fail only when the counter behind it is full, and then a wake is under way.
+        // It fails only when its counter is full, and then a wake is already pending.
         let _ = self.waker.wake();
     }
 
@@ -390,4 +403,38 @@ impl Driver for Shared {
         let sources = self.sources_count.load(Ordering::Relaxed) as u64;
         self.counters.snapshot(self.policy().name(), sources)
     }
+}
+
+/// How often the dedicated thread checks whether the poller still exists.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Starts the thread of [`Policy::Dedicated`]. It terminates when the policy changes, and within [`CHECK_EVERY`] after the
+/// poller was dropped.
+fn start_dedicated(shared: &Arc<Shared>) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(1);
+    // Ordering: Relaxed, only uniqueness matters.
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let watched = Arc::downgrade(shared);
+    // Before the thread reads it for the first time.
+    shared.set_dedicated(number);
+    let started = thread::Builder::new()
+        .name("freeboard-poller".to_owned())
+        .spawn(move || {
+            while let Some(shared) = watched.upgrade() {
+                if shared.dedicated() != number {
+                    return;
+                }
+                let is_replaced = || shared.dedicated() != number;
+                let timeout = Timeout::After(CHECK_EVERY);
+                let outcome = shared.turn(Origin::Dedicated, timeout, &is_replaced, &mut || ());
+                if outcome == PollOutcome::Taken {
+                    // A worker has the turn, and is being woken.
+                    thread::yield_now();
+                }
+            }
+        });
+    if started.is_err() {
+        shared.set_dedicated(0);
+    }
+    started.map(drop)
 }

@@ -1,32 +1,31 @@
-//! What the poller knows of a source of events.
+//! A source of events: its readiness, and the call that runs its owner.
 //!
 //! ```text
-//!   look    bits |= ready ─▶ raise: was down? ─yes─▶ call the owner
-//!   owner   lower ─▶ take the bits
+//!   poll    bits |= ready ─▶ raise the flag: was it down? ─yes─▶ call the owner
+//!   owner   lower the flag ─▶ take the bits
 //! ```
 //!
-//! No readiness is left behind with nobody called: if the look found the flag up, a call is under way
-//! whose owner has not lowered it yet; the bits were set before, so that owner takes them. If it found it
-//! down, it calls.
+//! No readiness is left behind. If the poll finds the flag up, the owner was called and has not lowered the flag yet; the
+//! bits were set before, so the owner takes them. If the poll finds it down, it calls the owner.
 
-use mio::Token;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use super::{
-    ready::Ready,
-    sync::{AtomicBool, AtomicU8, AtomicU64, Ordering},
-};
+use mio::{Token, event::Event};
 
 /// Bits of a token that are the key; the others are the generation.
 const KEY_BITS: u32 = usize::BITS / 2;
 
-/// What the poller knows of a source.
+/// A registered source.
 pub(crate) struct Source {
     generation: u32,
     ready: AtomicU8,
-    /// Whether `call` was called, and nobody has taken what was found since.
+    /// Whether the owner was called and has not taken the readiness yet.
     is_pending: AtomicBool,
     /// When it was called.
-    found_ns: AtomicU64,
+    called_ns: AtomicU64,
     call: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -36,13 +35,13 @@ impl Source {
             generation,
             ready: AtomicU8::new(0),
             is_pending: AtomicBool::new(false),
-            found_ns: AtomicU64::new(0),
+            called_ns: AtomicU64::new(0),
             call,
         }
     }
 
-    /// What the kernel knows it by: its key, and which of those that had this key it is, so that an
-    /// event of one that is gone is not taken for one of the next.
+    /// Its token for the kernel. Tokens carry a generation, so that stale events of a previous source with the same key are
+    /// ignored.
     pub(crate) fn token(&self, key: usize) -> Token {
         Token((self.generation as usize) << KEY_BITS | key)
     }
@@ -52,22 +51,22 @@ impl Source {
         token.0 & ((1 << KEY_BITS) - 1)
     }
 
-    /// Whether the token is its own.
-    pub(crate) fn is_of(&self, token: Token) -> bool {
+    /// Whether the token is this source's.
+    pub(crate) fn has_token(&self, token: Token) -> bool {
         token.0 >> KEY_BITS == self.generation as usize & (usize::MAX >> KEY_BITS)
     }
 
-    /// A look has found `ready` at `now_ns`. Whether the owner was called for it.
-    pub(crate) fn found(&self, ready: Ready, now_ns: u64) -> bool {
-        // Ordering: Release pairs with the Acquire of `take`. Before the flag: whoever lowers the
-        // flag after this finds these bits, and whoever has lowered it before is called again.
+    /// A poll found `ready` at `now_ns`. Returns whether the owner must be called.
+    pub(crate) fn set_ready(&self, ready: Ready, now_ns: u64) -> bool {
+        // Ordering: Release pairs with the Acquire of `take`. The bits are set before the flag: an owner that lowers the flag
+        // afterwards finds them, and an owner that has lowered it before is called again.
         self.ready.fetch_or(ready.bits(), Ordering::Release);
-        // Before the flag, for an owner that runs for another reason may lower it at once.
+        // Before the flag, because an owner that runs for another reason may lower it at once.
         // Ordering: Relaxed, a hint and a time for a histogram.
         if !self.is_pending.load(Ordering::Relaxed) {
-            self.found_ns.store(now_ns, Ordering::Relaxed);
+            self.called_ns.store(now_ns, Ordering::Relaxed);
         }
-        // Ordering: AcqRel, one order of raising and lowering the flag.
+        // Ordering: AcqRel, in one order with the lowering of the flag.
         !self.is_pending.swap(true, Ordering::AcqRel)
     }
 
@@ -75,17 +74,77 @@ impl Source {
         (self.call)();
     }
 
-    /// Since when the owner was to be run, if it was; it need not any more.
+    /// Lowers the flag. Returns when the owner was called, if it was.
     pub(crate) fn settle(&self) -> Option<u64> {
-        // Ordering: AcqRel, as in `found`.
+        // Ordering: AcqRel, as in `set_ready`.
         let was_pending = self.is_pending.swap(false, Ordering::AcqRel);
-        // Ordering: Relaxed, as in `found`.
-        was_pending.then(|| self.found_ns.load(Ordering::Relaxed))
+        // Ordering: Relaxed, as in `set_ready`.
+        was_pending.then(|| self.called_ns.load(Ordering::Relaxed))
     }
 
-    /// What was found since the last time; after [`Source::settle`].
+    /// The readiness since the last call; to be called after [`Source::settle`].
     pub(crate) fn take(&self) -> Ready {
-        // Ordering: Acquire, as in `found`.
+        // Ordering: Acquire, as in `set_ready`.
         Ready::from_bits(self.ready.swap(0, Ordering::Acquire))
+    }
+}
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const READ_CLOSED: u8 = 4;
+const ERROR: u8 = 8;
+
+/// The readiness of a source. It is a hint: the next call may still return that it would block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready(u8);
+
+impl Ready {
+    pub(crate) fn of(event: &Event) -> Self {
+        let mut bits = 0;
+        let mut set = |is_set, bit| {
+            if is_set {
+                bits |= bit;
+            }
+        };
+        set(event.is_readable(), READ);
+        set(event.is_writable(), WRITE);
+        set(event.is_read_closed(), READ | READ_CLOSED);
+        set(
+            event.is_error() || event.is_write_closed(),
+            READ | WRITE | ERROR,
+        );
+        Self(bits)
+    }
+
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// There may be data to read, or the end of the stream.
+    #[must_use]
+    pub fn is_readable(self) -> bool {
+        self.0 & READ != 0
+    }
+
+    /// There may be space to write.
+    #[must_use]
+    pub fn is_writable(self) -> bool {
+        self.0 & WRITE != 0
+    }
+
+    /// The peer has closed its writing side.
+    #[must_use]
+    pub fn is_read_closed(self) -> bool {
+        self.0 & READ_CLOSED != 0
+    }
+
+    /// The connection is broken; the next read or write returns the error.
+    #[must_use]
+    pub fn is_error(self) -> bool {
+        self.0 & ERROR != 0
     }
 }

@@ -1,32 +1,35 @@
-//! The poller's turn: who has it may ask the kernel.
+//! The poller's turn: the thread that has it may ask the kernel for events.
 
 use std::{io, sync::Arc, time::Duration};
 
 use mio::{Events, Poll, Token};
 
-use super::{ready::Ready, shared::WAKE, source::Source};
+use super::{
+    shared::WAKE,
+    source::{Ready, Source},
+};
 
-/// The most events that a busy worker takes in one look.
-pub(crate) const LOOK_EVENTS_MAX: usize = 64;
-/// The most events that are taken after a wait.
+/// The most events of one poll of a busy worker.
+const POLL_EVENTS_MAX: usize = 64;
+/// The most events of one wait.
 const WAIT_EVENTS_MAX: usize = 1_024;
 
-/// How long to wait for something.
+/// How long to wait for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    None,
-    For(Duration),
-    Endless,
+pub(crate) enum Timeout {
+    Zero,
+    After(Duration),
+    Never,
 }
 
-/// The kernel's side, and room for what it says.
+/// The kernel's poller, and buffers for its events.
 pub(crate) struct Turn {
     poll: Poll,
     few: Events,
     many: Events,
-    /// Tokens and what they are ready for; emptied with each use.
-    found: Vec<(Token, Ready)>,
-    /// Those whose owners are to be called.
+    /// The events' tokens and readiness.
+    events: Vec<(Token, Ready)>,
+    /// Sources whose owners are to be called.
     called: Vec<Arc<Source>>,
 }
 
@@ -34,39 +37,39 @@ impl Turn {
     pub(crate) fn new(poll: Poll) -> Self {
         Self {
             poll,
-            few: Events::with_capacity(LOOK_EVENTS_MAX),
+            few: Events::with_capacity(POLL_EVENTS_MAX),
             many: Events::with_capacity(WAIT_EVENTS_MAX),
-            found: Vec::with_capacity(WAIT_EVENTS_MAX),
+            events: Vec::with_capacity(WAIT_EVENTS_MAX),
             called: Vec::with_capacity(WAIT_EVENTS_MAX),
         }
     }
 
-    /// Asks, and waits until there is something if that is wanted; returns what was found.
-    pub(crate) fn ask(&mut self, patience: Patience) -> io::Result<&[(Token, Ready)]> {
-        let (events, timeout) = match patience {
-            Patience::None => (&mut self.few, Some(Duration::ZERO)),
-            Patience::For(time) => (&mut self.many, Some(time)),
-            Patience::Endless => (&mut self.many, None),
+    /// Asks the kernel, waiting up to `timeout`; returns the events.
+    pub(crate) fn ask(&mut self, timeout: Timeout) -> io::Result<&[(Token, Ready)]> {
+        let (events, time) = match timeout {
+            Timeout::Zero => (&mut self.few, Some(Duration::ZERO)),
+            Timeout::After(time) => (&mut self.many, Some(time)),
+            Timeout::Never => (&mut self.many, None),
         };
-        self.found.clear();
-        match self.poll.poll(events, timeout) {
+        self.events.clear();
+        match self.poll.poll(events, time) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(&[]),
             result => result?,
         }
         let is_source = |token: Token| token != WAKE;
         let events = events.iter().filter(|event| is_source(event.token()));
-        self.found
+        self.events
             .extend(events.map(|event| (event.token(), Ready::of(event))));
-        Ok(&self.found)
+        Ok(&self.events)
     }
 
-    /// Room for the sources whose owners are to be called.
+    /// A buffer for the sources whose owners are to be called.
     pub(crate) fn called(&mut self) -> &mut Vec<Arc<Source>> {
         &mut self.called
     }
 
-    /// What the last question found.
-    pub(crate) fn found(&self) -> &[(Token, Ready)] {
-        &self.found
+    /// The events of the last call.
+    pub(crate) fn events(&self) -> &[(Token, Ready)] {
+        &self.events
     }
 }

@@ -1,4 +1,4 @@
-//! Threads that lose their place: the scheduler's own code, with real workers.
+//! Threads that lose their worker slot: the scheduler's own code, with real workers.
 
 use std::{
     ptr::NonNull,
@@ -17,11 +17,11 @@ use super::{Event, EventState, check};
 use crate::{
     After, Header, RunContext, SchedulerSettings, Task, Vtable,
     local::LocalQueue,
-    places::{HandOver, Places, Stuck},
-    seat::Seats,
     shared::Shared,
     sleep::Sleep,
+    thread_slot::ThreadSlots,
     worker::Worker,
+    worker_slots::{HandOver, HandOverReason, WorkerSlots},
 };
 
 /// A task that is counted when it runs; the last one ends the scheduler.
@@ -76,7 +76,7 @@ fn counted(run: &Arc<Run>) -> Task {
     unsafe { Task::from_header(header) }
 }
 
-/// A scheduler whose threads are loom's, with so many seats taken: the first ones are workers.
+/// A scheduler with loom's threads; the first `workers` of `threads` are workers.
 fn shared_of(workers: usize, threads: usize, settings: SchedulerSettings) -> Arc<Shared> {
     let settings = SchedulerSettings {
         workers,
@@ -86,19 +86,19 @@ fn shared_of(workers: usize, threads: usize, settings: SchedulerSettings) -> Arc
     };
     let shared = Arc::new(Shared::new(settings, || ()));
     for _ in 0..threads {
-        let seat = shared.places.take_seat().unwrap();
-        shared.places.add_thread(seat, &shared.sleep);
+        let thread = shared.worker_slots.reserve_thread().unwrap();
+        shared.worker_slots.add_thread(thread, &shared.sleep);
     }
     shared
 }
 
-fn start_worker(shared: &Arc<Shared>, seat: usize) -> thread::JoinHandle<()> {
+fn start_worker(shared: &Arc<Shared>, thread: usize) -> thread::JoinHandle<()> {
     let shared = shared.clone();
-    thread::spawn(move || Worker::new(seat, shared).work())
+    thread::spawn(move || Worker::new(thread, shared).work())
 }
 
-/// A worker in a run pushes a task into its next slot and one into its ring, and then blocks for ever,
-/// while its place is taken from it: the spare runs both.
+/// A worker in a run pushes a task into its next slot and one into its ring, and then blocks for ever, while its worker slot
+/// is handed over: the spare runs both.
 #[test]
 fn loom_a_push_beside_a_hand_over_strands_nothing() {
     check(3, || {
@@ -109,16 +109,17 @@ fn loom_a_push_beside_a_hand_over_strands_nothing() {
         let blocked = {
             let (shared, run) = (shared.clone(), run.clone());
             thread::spawn(move || {
-                let _ = shared.places.wait(0);
+                let _ = shared.worker_slots.wait(0);
                 let worker = Worker::new(0, shared.clone());
                 let _ = shared.sleep.stop_searching();
                 worker.schedule(counted(&run));
                 worker.schedule(counted(&run));
             })
         };
-        let handed = shared
-            .places
-            .hand_over(0, Stuck::Computing, &shared.sleep, || false);
+        let handed =
+            shared
+                .worker_slots
+                .hand_over(0, HandOverReason::Computing, &shared.sleep, || false);
         assert_eq!(handed, HandOver::ToSpare);
         if shared.drain(0, &LocalQueue::new()) > 0 {
             shared.sleep.wake_one();
@@ -129,31 +130,32 @@ fn loom_a_push_beside_a_hand_over_strands_nothing() {
     });
 }
 
-/// Two workers enter a section at once, and one thread more is allowed: one of them is refused, and
-/// both places have a thread that is in no section. With `has_third` somebody else starts that thread.
+/// Two workers enter a section at once, and one more thread is allowed: one of them is refused, and both worker slots have a
+/// thread outside a section. With `has_third` another caller starts that thread.
 fn check_last_thread(has_third: bool) {
     check(3, move || {
-        let seats = Arc::new(Seats::new(3));
-        let sleep = Arc::new(Sleep::new(seats.clone(), None, None));
-        let places = Arc::new(Places::new(2, seats));
+        let threads = Arc::new(ThreadSlots::new(3));
+        let sleep = Arc::new(Sleep::new(threads.clone(), None, None));
+        let worker_slots = Arc::new(WorkerSlots::new(2, threads));
         let start = {
-            let (places, sleep) = (places.clone(), sleep.clone());
+            let (worker_slots, sleep) = (worker_slots.clone(), sleep.clone());
             Arc::new(move || {
-                if let Some(seat) = places.take_seat() {
-                    places.add_thread(seat, &sleep);
+                if let Some(thread) = worker_slots.reserve_thread() {
+                    worker_slots.add_thread(thread, &sleep);
                 }
             })
         };
         (0..2).for_each(|_| start());
-        let enter = |seat| {
-            let (places, sleep, start) = (places.clone(), sleep.clone(), start.clone());
+        let enter = |thread| {
+            let (worker_slots, sleep, start) = (worker_slots.clone(), sleep.clone(), start.clone());
             move || {
                 let start = || {
                     start();
                     true
                 };
-                let handed = places.hand_over(seat, Stuck::Announced, &sleep, start);
-                assert_ne!(handed, HandOver::NotSeated);
+                let handed =
+                    worker_slots.hand_over(thread, HandOverReason::Announced, &sleep, start);
+                assert_ne!(handed, HandOver::NotWorker);
                 handed == HandOver::ToSpare
             }
         };
@@ -169,9 +171,13 @@ fn check_last_thread(has_third: bool) {
         }
         entered.retain(|(_, has_entered)| *has_entered);
         assert_eq!(entered.len(), 1);
-        let occupants: Vec<usize> = places.occupants().collect();
-        assert_eq!(occupants.len(), 2, "each place has a thread");
-        assert!(entered.iter().all(|(seat, _)| !occupants.contains(seat)));
+        let occupants: Vec<usize> = worker_slots.occupants().collect();
+        assert_eq!(occupants.len(), 2, "each worker slot has a thread");
+        assert!(
+            entered
+                .iter()
+                .all(|(thread, _)| !occupants.contains(thread))
+        );
     });
 }
 
@@ -185,8 +191,7 @@ fn loom_the_last_thread_is_never_taken_while_one_starts() {
     check_last_thread(true);
 }
 
-/// Of two workers one waits in the driver, and goes off-line. What happens there later is found by the
-/// other one.
+/// One of two workers waits in the driver, and goes off-line. The other one handles the later event.
 #[test]
 fn loom_a_worker_that_leaves_the_driver_for_good_is_followed() {
     check(2, || {
@@ -205,7 +210,7 @@ fn loom_a_worker_that_leaves_the_driver_for_good_is_followed() {
         let injector = Arc::downgrade(&shared);
         let inject = move |task| injector.upgrade().unwrap().injector.push(task);
         event.injector.set(Box::new(inject)).ok().unwrap();
-        let workers = [0, 1].map(|seat| start_worker(&shared, seat));
+        let workers = [0, 1].map(|thread| start_worker(&shared, thread));
         shared.set_online(1);
         event.happen(counted(&run));
         for worker in workers {

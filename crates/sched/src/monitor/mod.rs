@@ -1,25 +1,23 @@
-//! The monitor: a thread that looks each millisecond whether every worker is where it should be.
+//! The monitor: a thread that checks each millisecond whether every worker makes progress.
 //!
 //! ```text
-//!   look ──> each worker in a run ──> same run as at the last look?
+//!   check ──> each worker in a run ──> same run as at the last check?
 //!    │            │ computing: its queue goes to the others
-//!    │            │ blocked:   and its place to a spare (`places/README.md`)
+//!    │            │ blocked:   and its worker slot to a spare (`worker_slots/README.md`)
 //!    │            └ longer than the threshold: reported
-//!    ├────> every worker blocked, no thread to be had, tasks wait: reported each second
-//!    ├────> asleep while there is work, three looks in a row: a collapse, reported, one is woken
-//!    └────> one spare at least is parked, and not many more
+//!    ├─────> every worker blocked, no further thread, tasks wait: reported each second
+//!    ├─────> asleep while there is work, three checks in a row: a collapse, reported, one worker is woken
+//!    └─────> at least one spare is parked, and not many more
 //! ```
 //!
-//! Threads without a place are looked at in turn, so many at each look: they hold no tasks, and only
-//! their long runs are of interest. So a look costs the same however many threads are blocked.
+//! Threads without a worker slot are checked in turn, a fixed thread each time: they hold no tasks, and only their long
+//! runs are of interest. So a check costs the same however many threads are blocked.
 //!
-//! It wakes nobody while all is well. When all workers have slept for a second it looks ten times less
-//! often, until the first of them wakes.
+//! It wakes no worker while all is well. When all workers have slept for a second it checks ten times less often, until
+//! the first of them wakes.
 
 mod collapse;
-mod growth;
-mod long_runs;
-mod standstill;
+mod reports;
 mod watch;
 
 use std::{
@@ -33,33 +31,33 @@ use freeboard_meter::clock;
 
 use crate::{
     catch_panic,
-    driver::Looker,
+    driver::PollOrigin,
     local::LocalQueue,
-    places::{HandOver, Standing, Stuck},
     shared::Shared,
+    thread_slot::SlotState,
+    worker,
+    worker_slots::{HandOver, HandOverReason},
 };
 use collapse::CollapseWatch;
-use growth::Growth;
-use long_runs::LongRuns;
-use standstill::Standstill;
+use reports::{Growth, LongRuns, Standstill};
 use watch::{Finding, RunWatch};
 
-/// Between two looks.
+/// Time between two checks.
 const TICK: Duration = Duration::from_millis(1);
-/// Between two looks when all workers have slept for [`DOZE_AFTER_NS`].
-const DOZE: Duration = Duration::from_millis(10);
-const DOZE_AFTER_NS: u64 = 1_000_000_000;
-/// All workers computing for so long are joined by one more thread.
+/// Time between two checks when all workers have slept for [`IDLE_AFTER_NS`].
+const IDLE_TICK: Duration = Duration::from_millis(10);
+const IDLE_AFTER_NS: u64 = 1_000_000_000;
+/// When all workers have computed for this time, one more thread joins them.
 const RELIEF_AFTER_NS: u64 = 10_000_000;
-/// Threads without a place that are looked at in one look.
-const DISPLACED_LOOKS: usize = 64;
-/// After a thread could not be started, the next one is tried.
+/// Threads without a worker slot that one check covers.
+const DISPLACED_CHECKS: usize = 64;
+/// Time after a thread could not be started before the next attempt.
 const START_AGAIN_NS: u64 = 10_000_000;
-/// Between two calls of [`crate::Observer::second`].
+/// Time between two calls of [`crate::Observer::second`].
 const SECOND_NS: u64 = 1_000_000_000;
-/// Spares that stay parked however long nobody needs them.
+/// Spares that stay parked even if they are not needed.
 const SPARES_KEPT: usize = 2;
-/// Between two retirements of spares beyond those.
+/// Time between two retirements of further spares.
 const RETIRE_EVERY_NS: u64 = 1_000_000_000;
 
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
@@ -72,28 +70,28 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 struct Monitor {
-    /// By seat.
+    /// By thread slot.
     runs: Vec<RunWatch>,
-    /// Up to which seat threads without a place were looked at.
+    /// The thread slot up to which threads without a worker slot were checked.
     turn: usize,
-    /// The thread that lost its place because all workers computed.
+    /// The thread that lost its worker slot because all workers computed.
     relieved: Option<usize>,
-    /// A thread without a place that computes: a worker when its run is over.
+    /// A computing thread without a worker slot: it becomes a worker after its run.
     computing: Option<usize>,
-    /// Workers that are blocked and keep their place.
+    /// Blocked workers that keep their worker slot.
     stuck: usize,
     growth: Growth,
     standstill: Standstill,
     collapse: CollapseWatch,
     long_runs: LongRuns,
     scratch: LocalQueue,
-    looked_ns: u64,
-    /// When anything went on for the last time, and the sleep protocol's generation then.
+    checked_ns: u64,
+    /// The last time of any activity, and the sleep protocol's generation then.
     busy_ns: u64,
     generation: u64,
     retired_ns: u64,
     second_ns: u64,
-    /// No thread is started before.
+    /// No thread is started before this time.
     start_again_ns: u64,
 }
 
@@ -111,7 +109,7 @@ impl Monitor {
             collapse: CollapseWatch::new(now_ns),
             long_runs: LongRuns::new(now_ns, shared.settings.long_run_ns),
             scratch: LocalQueue::new(),
-            looked_ns: now_ns,
+            checked_ns: now_ns,
             busy_ns: now_ns,
             generation: 0,
             retired_ns: now_ns,
@@ -125,9 +123,9 @@ impl Monitor {
             if shared.is_shut_down() {
                 return;
             }
-            self.look(&shared);
-            if self.looked_ns - self.busy_ns >= DOZE_AFTER_NS {
-                shared.doze.doze(DOZE);
+            self.check(&shared);
+            if self.checked_ns - self.busy_ns >= IDLE_AFTER_NS {
+                shared.monitor_parker.sleep(IDLE_TICK);
             } else {
                 drop(shared);
                 thread::sleep(TICK);
@@ -135,10 +133,10 @@ impl Monitor {
         }
     }
 
-    fn look(&mut self, shared: &Arc<Shared>) {
+    fn check(&mut self, shared: &Arc<Shared>) {
         let now_ns = clock::now_ns();
         shared.tick.advance();
-        let census = shared.places.census();
+        let census = shared.worker_slots.census();
         let reading = shared.sleep.read();
         let is_all_asleep = reading.sleeping as usize == census.online && census.displaced == 0;
         let queued = shared.queued();
@@ -146,37 +144,37 @@ impl Monitor {
             self.busy_ns = now_ns;
             self.generation = reading.generation;
         }
-        self.look_at_workers(shared, now_ns, reading.sleeping > 0);
+        self.check_workers(shared, now_ns, reading.sleeping > 0);
         if is_all_asleep && queued == 0 {
             self.collapse.all_is_well(now_ns);
         } else {
-            self.look_at_displaced(shared, now_ns);
+            self.check_displaced(shared, now_ns);
             self.relieve(shared, now_ns);
-            self.look_for_collapse(shared, now_ns);
+            self.check_collapse(shared, now_ns);
         }
-        let is_at_a_stand = self.is_at_a_stand(shared);
-        self.standstill.look(shared, is_at_a_stand, now_ns);
-        self.look_outside(shared, now_ns, reading.sleeping > 0);
-        self.look_at_threads(shared, now_ns);
+        let is_standstill = self.is_standstill(shared);
+        self.standstill.check(shared, is_standstill, now_ns);
+        self.poll_unattended(shared, now_ns, reading.sleeping > 0);
+        self.manage_threads(shared, now_ns);
         if now_ns - self.second_ns >= SECOND_NS {
             self.second_ns = now_ns;
             catch_panic::call(|| shared.settings.observer.second());
         }
-        self.looked_ns = now_ns;
+        self.checked_ns = now_ns;
     }
 
-    /// Whether no thread is left to run what waits, and none can be had.
-    fn is_at_a_stand(&self, shared: &Shared) -> bool {
+    /// Whether tasks wait, and no thread can run them or be started.
+    fn is_standstill(&self, shared: &Shared) -> bool {
         if self.stuck == 0 || self.computing.is_some() || shared.queued() == 0 {
             return false;
         }
-        let census = shared.places.census();
+        let census = shared.worker_slots.census();
         self.stuck + census.vacant == census.online && census.spares + census.starting == 0
     }
 
-    /// Fills vacant places, and keeps a spare or two.
-    fn look_at_threads(&mut self, shared: &Arc<Shared>, now_ns: u64) {
-        let census = shared.places.census();
+    /// Fills vacant worker slots, and keeps a spare or two.
+    fn manage_threads(&mut self, shared: &Arc<Shared>, now_ns: u64) {
+        let census = shared.worker_slots.census();
         let missing = census.vacant.max(usize::from(census.spares == 0));
         for _ in census.starting..missing {
             if !self.start_thread(shared, now_ns) {
@@ -185,123 +183,123 @@ impl Monitor {
         }
         if now_ns - self.retired_ns >= RETIRE_EVERY_NS {
             self.retired_ns = now_ns;
-            shared.places.retire(SPARES_KEPT);
+            shared.worker_slots.retire(SPARES_KEPT);
         }
-        self.growth.look(shared, census.threads);
+        self.growth.check(shared, census.threads);
     }
 
-    /// Starts one more thread, unless that failed just now.
+    /// Starts one more thread, unless that has just failed.
     fn start_thread(&mut self, shared: &Arc<Shared>, now_ns: u64) -> bool {
         if now_ns < self.start_again_ns {
             return false;
         }
-        let started = shared.start_thread();
+        let started = worker::start_thread(shared);
         if started.is_err() {
             self.start_again_ns = now_ns + START_AGAIN_NS;
         }
         matches!(started, Ok(true))
     }
 
-    /// Looks at the driver if nobody has for too long, and has somebody wait there who sleeps.
-    fn look_outside(&self, shared: &Shared, now_ns: u64, is_anybody_asleep: bool) {
+    /// Polls the driver if no thread has for too long, and wakes a sleeping worker to wait there.
+    fn poll_unattended(&self, shared: &Shared, now_ns: u64, has_sleepers: bool) {
         let Some(driver) = &shared.settings.driver else {
             return;
         };
         if catch_panic::call(|| driver.is_unattended(now_ns)) != Some(true) {
             return;
         }
-        catch_panic::call(|| driver.look(Looker::Monitor));
-        if is_anybody_asleep {
+        catch_panic::call(|| driver.poll(PollOrigin::Monitor));
+        if has_sleepers {
             shared.sleep.force_wake();
         }
     }
 
-    fn look_at_workers(&mut self, shared: &Arc<Shared>, now_ns: u64, is_anybody_asleep: bool) {
-        let used = shared.seats.used();
+    fn check_workers(&mut self, shared: &Arc<Shared>, now_ns: u64, has_sleepers: bool) {
+        let used = shared.threads.used();
         if self.runs.len() < used {
             self.runs.resize_with(used, RunWatch::default);
         }
         self.stuck = 0;
-        for place in 0..shared.settings.workers {
-            if let Some(number) = shared.places.occupant(place) {
-                self.look_at_worker(shared, number, now_ns, is_anybody_asleep);
+        for worker in 0..shared.settings.workers {
+            if let Some(thread) = shared.worker_slots.occupant(worker) {
+                self.check_worker(shared, thread, now_ns, has_sleepers);
             }
         }
     }
 
-    fn look_at_worker(
+    fn check_worker(
         &mut self,
         shared: &Arc<Shared>,
-        number: usize,
+        thread: usize,
         now_ns: u64,
-        is_anybody_asleep: bool,
+        has_sleepers: bool,
     ) {
-        let seat = shared.seats.get(number);
-        let Some(run) = self.runs.get_mut(number) else {
-            // Its thread was started just now.
+        let slot = shared.threads.get(thread);
+        let Some(run) = self.runs.get_mut(thread) else {
+            // The thread was started just now.
             return;
         };
-        let finding = run.look(seat, true, now_ns);
+        let finding = run.check(slot, true, now_ns);
         if run.has_left_blocked_run() {
-            shared.places.end_blocked(number);
+            shared.worker_slots.end_blocked(thread);
         }
         match finding {
             Finding::Nothing => return,
             Finding::Displaced => {}
             Finding::Long => {
-                if is_anybody_asleep && !seat.next_slot.is_empty() {
-                    self.rescue_queue(shared, number);
+                if has_sleepers && !slot.next_slot.is_empty() {
+                    self.rescue_queue(shared, thread);
                 }
             }
-            Finding::Computing => self.rescue_queue(shared, number),
+            Finding::Computing => self.rescue_queue(shared, thread),
             Finding::Blocked { since_ns } => {
-                self.rescue_queue(shared, number);
-                self.rescue_place(shared, number, since_ns, now_ns);
+                self.rescue_queue(shared, thread);
+                self.rescue_worker_slot(shared, thread, since_ns, now_ns);
             }
         }
-        self.report(shared, number, now_ns);
+        self.report(shared, thread, now_ns);
     }
 
-    /// Threads that ran before they lost their place.
-    fn look_at_displaced(&mut self, shared: &Arc<Shared>, now_ns: u64) {
+    /// Checks threads that lost their worker slot in a run.
+    fn check_displaced(&mut self, shared: &Arc<Shared>, now_ns: u64) {
         let known = [self.relieved, self.computing];
         self.computing = None;
-        for number in known.into_iter().flatten() {
-            self.look_at_displaced_one(shared, number, now_ns);
+        for thread in known.into_iter().flatten() {
+            self.check_displaced_thread(shared, thread, now_ns);
         }
         let used = self.runs.len();
-        for _ in 0..DISPLACED_LOOKS.min(used) {
+        for _ in 0..DISPLACED_CHECKS.min(used) {
             self.turn = (self.turn + 1) % used;
-            self.look_at_displaced_one(shared, self.turn, now_ns);
+            self.check_displaced_thread(shared, self.turn, now_ns);
         }
-        let is_relieved = |number: &usize| self.runs[*number].is_relieved();
+        let is_relieved = |thread: &usize| self.runs[*thread].is_relieved();
         self.relieved = self.relieved.filter(is_relieved);
     }
 
-    fn look_at_displaced_one(&mut self, shared: &Arc<Shared>, number: usize, now_ns: u64) {
-        let run = &mut self.runs[number];
-        let is_displaced = shared.places.standing(number) == Standing::Displaced;
-        if !is_displaced || run.looked_ns() == now_ns {
+    fn check_displaced_thread(&mut self, shared: &Arc<Shared>, thread: usize, now_ns: u64) {
+        let run = &mut self.runs[thread];
+        let is_displaced = shared.worker_slots.state_of(thread) == SlotState::Displaced;
+        if !is_displaced || run.checked_ns() == now_ns {
             return;
         }
-        match run.look(shared.seats.get(number), false, now_ns) {
+        match run.check(shared.threads.get(thread), false, now_ns) {
             Finding::Nothing => return,
-            Finding::Computing => self.computing = Some(number),
+            Finding::Computing => self.computing = Some(thread),
             Finding::Long | Finding::Displaced | Finding::Blocked { .. } => {}
         }
-        self.report(shared, number, now_ns);
+        self.report(shared, thread, now_ns);
     }
 
     /// Reports the run if it is too long.
-    fn report(&mut self, shared: &Arc<Shared>, number: usize, now_ns: u64) {
-        if let Some(run) = self.runs[number].report(self.long_runs.threshold_ns(), now_ns) {
-            self.long_runs.report(shared, number, &run, now_ns);
+    fn report(&mut self, shared: &Arc<Shared>, thread: usize, now_ns: u64) {
+        if let Some(run) = self.runs[thread].report(self.long_runs.threshold_ns(), now_ns) {
+            self.long_runs.report(shared, thread, &run, now_ns);
         }
     }
 
-    /// What waits behind a stuck run goes to the others.
-    fn rescue_queue(&mut self, shared: &Shared, number: usize) {
-        let moved = shared.drain(number, &self.scratch);
+    /// Moves the tasks that wait behind a stuck run to the injector.
+    fn rescue_queue(&mut self, shared: &Shared, thread: usize) {
+        let moved = shared.drain(thread, &self.scratch);
         if moved > 0 {
             shared.gauges.rescued_tasks.add(moved);
             if shared.sleep.wake_one() {
@@ -310,68 +308,79 @@ impl Monitor {
         }
     }
 
-    fn rescue_place(&mut self, shared: &Arc<Shared>, number: usize, since_ns: u64, now_ns: u64) {
-        let blocked_ns = self.runs[number].reckon_blocked(now_ns);
-        shared.places.reckon_blocked(number, blocked_ns);
-        let why = Stuck::Blocked { since_ns };
-        if !self.hand_over(shared, number, why, now_ns) {
-            return;
+    fn rescue_worker_slot(
+        &mut self,
+        shared: &Arc<Shared>,
+        thread: usize,
+        since_ns: u64,
+        now_ns: u64,
+    ) {
+        let blocked_ns = self.runs[thread].count_blocked(now_ns);
+        shared.worker_slots.add_blocked(thread, blocked_ns);
+        if self.hand_over(shared, thread, HandOverReason::Blocked { since_ns }, now_ns) {
+            shared.gauges.rescues.add(1);
         }
-        shared.gauges.rescues.add(1);
     }
 
-    /// Takes the place from a thread that is stuck in a run.
-    fn hand_over(&mut self, shared: &Arc<Shared>, number: usize, why: Stuck, now_ns: u64) -> bool {
-        let (places, sleep) = (&shared.places, &shared.sleep);
-        match places.hand_over(number, why, sleep, || self.start_thread(shared, now_ns)) {
-            HandOver::NotSeated => return false,
+    /// Takes the worker slot from a thread that is stuck in a run.
+    fn hand_over(
+        &mut self,
+        shared: &Arc<Shared>,
+        thread: usize,
+        reason: HandOverReason,
+        now_ns: u64,
+    ) -> bool {
+        let start = || self.start_thread(shared, now_ns);
+        match shared
+            .worker_slots
+            .hand_over(thread, reason, &shared.sleep, start)
+        {
+            HandOver::NotWorker => return false,
             HandOver::NoSpare => {
-                self.stuck += usize::from(why != Stuck::Computing);
-                // Counted once for each run.
-                if self.runs[number].note_exhausted() {
+                self.stuck += usize::from(reason != HandOverReason::Computing);
+                // Counted once per run.
+                if self.runs[thread].note_exhausted() {
                     shared.gauges.spares_exhausted.add(1);
                 }
                 return false;
             }
             HandOver::ToSpare => {}
         }
-        // What was pushed until H1.
-        self.rescue_queue(shared, number);
-        // O2: the run may have ended since the look.
-        shared.sleep.wake_seat(number);
+        // Tasks that were pushed until H1.
+        self.rescue_queue(shared, thread);
+        // O2: the run may have ended since the check.
+        shared.sleep.wake_thread(thread);
         true
     }
 
-    /// When every worker computes for long while others wait, one more thread shares the processors.
+    /// When every worker computes for long while tasks wait, one more thread shares the processors.
     fn relieve(&mut self, shared: &Arc<Shared>, now_ns: u64) {
-        let waiting = shared.injector.len() + shared.found.len();
+        let waiting = shared.injector.len() + shared.io_queue.len();
         if waiting == 0 || self.relieved.is_some() {
             return;
         }
         let mut longest: Option<(u64, usize)> = None;
-        for number in shared.places.occupants() {
-            let since_ns = self.runs.get(number).and_then(RunWatch::computing_since_ns);
+        for thread in shared.worker_slots.occupants() {
+            let since_ns = self.runs.get(thread).and_then(RunWatch::computing_since_ns);
             match since_ns {
                 Some(since_ns) if now_ns - since_ns >= RELIEF_AFTER_NS => {
-                    let this = (since_ns, number);
+                    let this = (since_ns, thread);
                     longest = Some(longest.map_or(this, |longest| longest.min(this)));
                 }
                 _ => return,
             }
         }
-        let Some((_, number)) = longest else { return };
-        if self.hand_over(shared, number, Stuck::Computing, now_ns) {
+        let Some((_, thread)) = longest else { return };
+        if self.hand_over(shared, thread, HandOverReason::Computing, now_ns) {
             shared.gauges.reliefs.add(1);
-            self.runs[number].relieve();
-            self.relieved = Some(number);
+            self.runs[thread].relieve();
+            self.relieved = Some(thread);
         }
     }
 
-    fn look_for_collapse(&mut self, shared: &Shared, now_ns: u64) {
-        let Some(collapse) = self
-            .collapse
-            .look(shared.sleep.read(), shared.queued(), now_ns)
-        else {
+    fn check_collapse(&mut self, shared: &Shared, now_ns: u64) {
+        let reading = shared.sleep.read();
+        let Some(collapse) = self.collapse.check(reading, shared.queued(), now_ns) else {
             return;
         };
         let gauges = &shared.gauges;

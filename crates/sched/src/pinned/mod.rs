@@ -1,12 +1,11 @@
-//! A thread of its own for one task.
+//! A pinned thread: a thread for one task.
 //!
-//! The task is scheduled as any other one: who moves its state word to queued puts it here, into the
-//! one slot, and gives the thread its token. The state word sees to it that there is never a second
-//! one. While the task has nothing to do its run does not end at once: the thread looks on for as long
-//! as its [`WaitStrategy`] says, with the state word still at running, so that senders need not wake
-//! it; only then does the run come to rest, by the state word's own protocol, and the thread parks.
+//! The task is scheduled like any other. The thread that moves its state word to queued puts it into the one slot here
+//! and gives the pinned thread its token. The state word ensures that there is never a second task. While the task has
+//! nothing to do, its run does not end at once: the thread polls for as long as its [`WaitStrategy`] says, with the state
+//! word still at running, so that senders need not wake it. Only then does the run rest, by the state word's protocol,
+//! and the thread parks.
 
-mod affinity;
 mod wait;
 
 use std::{
@@ -16,40 +15,20 @@ use std::{
     thread,
 };
 
+#[cfg(target_os = "linux")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use crate::{
     catch_panic,
     label::RunLabel,
-    parker::Parker,
-    run_context::RunContext,
-    seat::NextSlot,
-    shared::{Leaving, Shared},
-    sync::{AtomicBool, Ordering},
+    run_context::{Host, RunContext},
+    shared::{PinnedPost, Shared},
     task::{After, Task},
 };
 pub use wait::{Blocking, BusySpin, Idle, Sleeping, WaitStrategy, Yielding};
 
-/// What the thread and those who schedule its task share.
-pub(crate) struct Post {
-    slot: NextSlot,
-    parker: Parker,
-    is_ended: AtomicBool,
-}
-
-impl Post {
-    pub(crate) fn end(&self) {
-        // Ordering: SeqCst, before the token: the thread sees it after it has taken that.
-        self.is_ended.store(true, Ordering::SeqCst);
-        self.parker.unpark();
-    }
-
-    fn is_ended(&self) -> bool {
-        // Ordering: SeqCst, as in `end`.
-        self.is_ended.load(Ordering::SeqCst)
-    }
-}
-
-/// A thread for one task; it ends when this is dropped, or its task is over.
-pub struct Pinned(Arc<Post>);
+/// A thread for one task. It terminates when this is dropped, or when its task is over.
+pub struct Pinned(Arc<PinnedPost>);
 
 impl fmt::Debug for Pinned {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +38,7 @@ impl fmt::Debug for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.terminate();
     }
 }
 
@@ -70,22 +49,25 @@ impl Pinned {
         core: Option<usize>,
     ) -> io::Result<Self> {
         if let Some(core) = core {
-            affinity::check(core)?;
+            check_core(core)?;
         }
-        let post = Arc::new(Post {
-            slot: NextSlot::new(),
-            parker: Parker::new(),
-            is_ended: AtomicBool::new(false),
-        });
+        let post = Arc::new(PinnedPost::default());
         let number = shared.enter_pinned(&post)?;
         let thread = {
             let (shared, post) = (shared.clone(), post.clone());
             move || {
-                let _leaving = Leaving::pinned(&shared, number);
+                let _leave = LeaveOnDrop(&shared, number);
                 if let Some(core) = core {
-                    affinity::set(core);
+                    bind_to(core);
                 }
-                PinnedThread::new(&shared, post, wait).work();
+                let thread = PinnedThread {
+                    shared: &shared,
+                    post,
+                    label: RunLabel::default(),
+                    wait: RefCell::new(Some(wait)),
+                    is_task_over: Cell::new(false),
+                };
+                thread.work();
             }
         };
         let name = format!("{}-p{number}", shared.settings.name);
@@ -98,7 +80,7 @@ impl Pinned {
         }
     }
 
-    /// Puts the task to work. As [`crate::Scheduler::schedule`], and always the same task.
+    /// Schedules the task, which is always the same one: see [`crate::Scheduler::schedule`].
     pub fn schedule(&self, task: Task) {
         let other = self.0.slot.replace(task);
         debug_assert!(other.is_none(), "a pinned thread has one task");
@@ -106,14 +88,22 @@ impl Pinned {
     }
 }
 
+struct LeaveOnDrop<'a>(&'a Shared, usize);
+
+impl Drop for LeaveOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
 /// The thread's own side.
-pub(crate) struct PinnedThread<'a> {
+struct PinnedThread<'a> {
     shared: &'a Shared,
-    post: Arc<Post>,
+    post: Arc<PinnedPost>,
     label: RunLabel,
-    /// `None` after it panicked.
+    /// `None` after the strategy panicked.
     wait: RefCell<Option<Arc<dyn WaitStrategy>>>,
-    is_over: Cell<bool>,
+    is_task_over: Cell<bool>,
 }
 
 impl fmt::Debug for PinnedThread<'_> {
@@ -122,25 +112,17 @@ impl fmt::Debug for PinnedThread<'_> {
     }
 }
 
-impl<'a> PinnedThread<'a> {
-    fn new(shared: &'a Shared, post: Arc<Post>, wait: Arc<dyn WaitStrategy>) -> Self {
-        Self {
-            shared,
-            post,
-            label: RunLabel::new(),
-            wait: RefCell::new(Some(wait)),
-            is_over: Cell::new(false),
-        }
-    }
-
+impl PinnedThread<'_> {
     fn work(&self) {
-        while !self.is_called_off() {
+        let shared = self.shared;
+        while !self.is_terminating() {
             let Some(task) = self.post.slot.take() else {
                 self.post.parker.park();
                 continue;
             };
-            let mut context = RunContext::pinned(self);
-            // SAFETY: the task came from the slot, where it was alone.
+            let limits = shared.settings.budget;
+            let mut context = RunContext::new(self, limits, &self.label, &shared.tick, 0, false);
+            // SAFETY: the task came from the slot, and no other queue holds it.
             let after = unsafe { task.run(&mut context) };
             match after {
                 After::Done => {}
@@ -158,34 +140,27 @@ impl<'a> PinnedThread<'a> {
         debug_assert!(other.is_none(), "a pinned thread has one task");
     }
 
-    /// Whether no run is to follow the present one.
-    pub(crate) fn is_called_off(&self) -> bool {
-        self.is_over.get() || self.post.is_ended() || self.shared.is_shut_down()
+    /// Whether no run follows the present one.
+    fn is_terminating(&self) -> bool {
+        self.is_task_over.get() || self.post.is_terminating() || self.shared.is_shut_down()
+    }
+}
+
+impl Host for PinnedThread<'_> {
+    fn is_wanted_elsewhere(&self) -> bool {
+        self.is_terminating()
     }
 
-    pub(crate) fn shared(&self) -> &'a Shared {
-        self.shared
-    }
-
-    pub(crate) fn label(&self) -> &RunLabel {
-        &self.label
-    }
-
-    /// The task is over: the thread ends after this run.
-    pub(crate) fn end(&self) {
-        self.is_over.set(true);
-    }
-
-    /// Looks on until `is_ready`, which gives `true`, or until it is time to park.
-    pub(crate) fn wait(&self, mut is_ready: impl FnMut() -> bool) -> bool {
+    /// Polls until `is_ready`, which returns `true`, or until the strategy says to park.
+    fn wait(&self, is_ready: &mut dyn FnMut() -> bool) -> bool {
         let Some(wait) = self.wait.borrow().clone() else {
             return false;
         };
         let waited = catch_panic::call(|| {
-            let mut looks = 0_u32;
+            let mut polls = 0_u32;
             loop {
-                looks = looks.saturating_add(1);
-                if wait.idle(looks) == Idle::Park || self.is_called_off() {
+                polls = polls.saturating_add(1);
+                if wait.idle(polls) == Idle::Park || self.is_terminating() {
                     return false;
                 }
                 if is_ready() {
@@ -201,4 +176,38 @@ impl<'a> PinnedThread<'a> {
         }
         waited.unwrap_or(false)
     }
+
+    fn end(&self) {
+        self.is_task_over.set(true);
+    }
+
+    fn count_run(&self) {}
 }
+
+/// # Errors
+/// If the process may not use that core, or the system does not support affinity.
+#[cfg(target_os = "linux")]
+fn check_core(core: usize) -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    if core < CpuSet::MAX_CPU && allowed.is_set(core) {
+        return Ok(());
+    }
+    let text = format!("core {core} is not available to this process");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// Binds the calling thread. If the core became unavailable since [`check_core`], the thread stays where it is.
+#[cfg(target_os = "linux")]
+fn bind_to(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    let _ = sched_setaffinity(None, &cores);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_core(_: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_to(_: usize) {}

@@ -1,63 +1,61 @@
-//! What a thread of its own does while there is nothing to do.
+//! Wait strategies: what a pinned thread does while it has nothing to do.
 //!
-//! A wait strategy trades processor time for the time until the thread is at work again: from parking
-//! at once (a wake costs the waker some 14 us, and the thread is there 25 us later) to looking without
-//! a pause. How much of either each costs stands in the table of `Dispatcher`'s documentation.
+//! A strategy trades processor time for latency, from parking at once (the wake costs the waker some 14 us, and the
+//! thread runs 25 us later) to polling without a pause. The documentation of `Dispatcher` has a table of both costs.
 //!
 //! After the LMAX Disruptor's strategies of the same names.
 
 use std::{fmt, hint, thread};
 
-/// How a thread that found nothing goes on.
+/// What a thread does after a poll that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// It looks again at once.
-    Look,
-    /// It sleeps until a message or a signal comes, which then has to wake it.
+    /// It polls again at once.
+    Poll,
+    /// It sleeps until a message or a signal wakes it.
     Park,
 }
 
 /// What a pinned thread does while it has nothing to do.
 pub trait WaitStrategy: fmt::Debug + Send + Sync + 'static {
-    /// Called after a look that found nothing; `looks` says how many in a row did, from 1 on. It may
-    /// let some time go by itself, which delays the next look by as much.
+    /// Called after a poll that found nothing; `polls` is the number of such polls in a row, from 1. It may pause, which
+    /// delays the next poll.
     ///
     /// # Panics
-    /// It should not; should it all the same, it is reported, and the thread goes on as under
-    /// [`Blocking`].
-    fn idle(&self, looks: u32) -> Idle;
+    /// It should not panic. A panic is reported, and the thread continues as under [`Blocking`].
+    fn idle(&self, polls: u32) -> Idle;
 }
 
-/// Looks a few times more, then parks. Takes nothing while idle.
+/// Polls a few times, then parks. Uses no processor time while idle.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking {
-    /// Looks before it parks, some 20 ns each.
-    pub looks: u32,
+    /// Polls before it parks, some 20 ns each.
+    pub polls: u32,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
-        Self { looks: 100 }
+        Self { polls: 100 }
     }
 }
 
 impl WaitStrategy for Blocking {
     #[inline]
-    fn idle(&self, looks: u32) -> Idle {
-        if looks >= self.looks {
+    fn idle(&self, polls: u32) -> Idle {
+        if polls >= self.polls {
             return Idle::Park;
         }
         hint::spin_loop();
-        Idle::Look
+        Idle::Poll
     }
 }
 
-/// Looks for a while, then yields the processor between looks for a while, then parks.
+/// Polls for a while, then yields the processor between polls for a while, then parks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeping {
-    /// Looks without a pause.
+    /// Polls without a pause.
     pub spins: u32,
-    /// Looks with a yield before each.
+    /// Polls with a yield before each.
     pub yields: u32,
 }
 
@@ -72,23 +70,19 @@ impl Default for Sleeping {
 
 impl WaitStrategy for Sleeping {
     #[inline]
-    fn idle(&self, looks: u32) -> Idle {
-        if looks <= self.spins {
-            hint::spin_loop();
-        } else if looks - self.spins <= self.yields {
-            thread::yield_now();
-        } else {
+    fn idle(&self, polls: u32) -> Idle {
+        if polls > self.spins && polls - self.spins > self.yields {
             return Idle::Park;
         }
-        Idle::Look
+        spin_then_yield(polls, self.spins)
     }
 }
 
-/// Looks for a while, then yields the processor between looks, and never parks: a core is busy, and
-/// lent to whoever wants it.
+/// Polls for a while, then yields the processor between polls; never parks. It keeps a core busy, and lends it to any
+/// thread that wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Yielding {
-    /// Looks without a yield.
+    /// Polls without a yield.
     pub spins: u32,
 }
 
@@ -100,17 +94,22 @@ impl Default for Yielding {
 
 impl WaitStrategy for Yielding {
     #[inline]
-    fn idle(&self, looks: u32) -> Idle {
-        if looks <= self.spins {
-            hint::spin_loop();
-        } else {
-            thread::yield_now();
-        }
-        Idle::Look
+    fn idle(&self, polls: u32) -> Idle {
+        spin_then_yield(polls, self.spins)
     }
 }
 
-/// Looks without a pause: the shortest delay, for a core that nobody else needs.
+#[inline]
+fn spin_then_yield(polls: u32, spins: u32) -> Idle {
+    if polls <= spins {
+        hint::spin_loop();
+    } else {
+        thread::yield_now();
+    }
+    Idle::Poll
+}
+
+/// Polls without a pause: the shortest delay, for a core that nothing else needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BusySpin;
 
@@ -118,6 +117,6 @@ impl WaitStrategy for BusySpin {
     #[inline]
     fn idle(&self, _: u32) -> Idle {
         hint::spin_loop();
-        Idle::Look
+        Idle::Poll
     }
 }

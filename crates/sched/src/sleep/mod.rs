@@ -1,16 +1,15 @@
 //! The sleep protocol: who wakes whom, so that no task waits while a worker sleeps.
 //!
-//! States, steps of both sides and the proof are in `README.md` beside this file; the names P1..P4,
-//! F1, F2 and S1..S4 below are its steps.
+//! `README.md` beside this file has the states, the steps of both sides (P1..P4, F1, F2, S1..S4) and the proof.
 
 use std::sync::Arc;
 
 use crate::{
     catch_panic,
-    driver::{Driver, Look},
-    fault::Fault,
-    seat::Seats,
+    driver::{Driver, PollOutcome},
+    settings::Fault,
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence},
+    thread_slot::ThreadSlots,
 };
 
 const SEARCHING_ONE: u64 = 1;
@@ -31,40 +30,40 @@ impl Counts {
 
 #[derive(Default)]
 struct Sleepers {
-    seats: Vec<usize>,
-    /// Changes of the list.
+    threads: Vec<usize>,
+    /// The number of changes of the list.
     generation: u64,
 }
 
 pub(crate) struct Sleep {
     counts: AtomicU64,
     sleepers: Mutex<Sleepers>,
-    seats: Arc<Seats>,
-    /// Where one idle worker waits, if there is something to wait for.
+    threads: Arc<ThreadSlots>,
+    /// One idle worker waits in it.
     driver: Option<Arc<dyn Driver>>,
     drops_wakes: bool,
 }
 
-/// What the monitor sees of it.
+/// A reading for the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SleepReading {
     pub(crate) sleeping: u64,
     pub(crate) searching: u64,
-    /// The same at two readings: nobody was woken or went to sleep between them.
+    /// If two readings have the same generation, no worker was woken or went to sleep between them.
     pub(crate) generation: u64,
 }
 
 impl Sleep {
-    /// For the threads of `seats`; each comes in as a searcher, see [`Sleep::join`].
+    /// For the threads of `threads`. Each enters as a searcher: see [`Sleep::join`].
     pub(crate) fn new(
-        seats: Arc<Seats>,
+        threads: Arc<ThreadSlots>,
         driver: Option<Arc<dyn Driver>>,
         fault: Option<Fault>,
     ) -> Self {
         Self {
             counts: AtomicU64::new(0),
             sleepers: Mutex::new(Sleepers::default()),
-            seats,
+            threads,
             driver,
             drops_wakes: fault == Some(Fault::DropWakes),
         }
@@ -76,9 +75,9 @@ impl Sleep {
             .expect("nothing panics under this lock")
     }
 
-    /// A thread takes a worker's place, and begins as a searcher (J of the protocol).
+    /// J: a thread becomes a worker, and starts as a searcher.
     pub(crate) fn join(&self) {
-        // Ordering: SeqCst, one order of all changes of `counts`.
+        // Ordering: SeqCst, one order for all changes of `counts`.
         self.counts.fetch_add(SEARCHING_ONE, Ordering::SeqCst);
     }
 
@@ -112,7 +111,7 @@ impl Sleep {
         self.wake_if(|| !self.needs_nobody())
     }
 
-    /// Wakes a worker that a producer should have woken.
+    /// Wakes a worker unconditionally, if one sleeps.
     pub(crate) fn force_wake(&self) -> bool {
         self.wake_if(|| true)
     }
@@ -124,7 +123,7 @@ impl Sleep {
             if !is_wanted() {
                 return false;
             }
-            let Some(woken) = sleepers.seats.pop() else {
+            let Some(woken) = sleepers.threads.pop() else {
                 return false;
             };
             self.leave_list(&mut sleepers, 1);
@@ -134,7 +133,7 @@ impl Sleep {
         true
     }
 
-    /// P4, after `count` seats were taken off the list.
+    /// P4, after `count` threads were taken off the list.
     fn leave_list(&self, sleepers: &mut Sleepers, count: u64) {
         sleepers.generation += 1;
         // Ordering: SeqCst, P4: from sleeping to searching.
@@ -144,16 +143,16 @@ impl Sleep {
         );
     }
 
-    /// Wakes the worker in this seat, if it sleeps.
-    pub(crate) fn wake_seat(&self, seat: usize) {
-        if self.take_off(seat) {
-            self.unpark(seat);
+    /// Wakes this thread, if it sleeps as a worker.
+    pub(crate) fn wake_thread(&self, thread: usize) {
+        if self.take_off(thread) {
+            self.unpark(thread);
         }
     }
 
-    /// Gives the token, wherever it is waited for.
-    fn unpark(&self, seat: usize) {
-        self.seats.get(seat).parker.unpark_outside(|| {
+    /// Gives the token to a thread that waits in its parker or in the driver.
+    fn unpark(&self, thread: usize) {
+        self.threads.get(thread).parker.unpark_outside(|| {
             if let Some(driver) = &self.driver {
                 catch_panic::call(|| driver.wake());
             }
@@ -164,20 +163,20 @@ impl Sleep {
     pub(crate) fn wake_all(&self) {
         let woken = {
             let mut sleepers = self.lock();
-            let woken = std::mem::take(&mut sleepers.seats);
+            let woken = std::mem::take(&mut sleepers.threads);
             self.leave_list(&mut sleepers, woken.len() as u64);
             woken
         };
-        for seat in woken {
-            self.unpark(seat);
+        for thread in woken {
+            self.unpark(thread);
         }
     }
 
-    /// Begins to search, unless another worker does.
+    /// Starts to search, unless another worker searches.
     pub(crate) fn try_start_searching(&self) -> bool {
         let mut counts = self.counts();
         while counts.searching() == 0 {
-            // Ordering: SeqCst, one order of all changes of `counts`.
+            // Ordering: SeqCst, one order for all changes of `counts`.
             match self.counts.compare_exchange_weak(
                 counts.0,
                 counts.0 + SEARCHING_ONE,
@@ -191,29 +190,29 @@ impl Sleep {
         false
     }
 
-    /// F1. `true` if nobody searches any more, so that the caller must go on with F2.
+    /// F1. `true` if no worker searches any more: then the caller must do F2.
     pub(crate) fn stop_searching(&self) -> bool {
         // Ordering: SeqCst, F1.
         let before = Counts(self.counts.fetch_sub(SEARCHING_ONE, Ordering::SeqCst));
         debug_assert!(before.searching() > 0, "only a searcher stops searching");
-        // Ordering: SeqCst, F1 before F2's look at the rings, and before the look at the own standing
-        // behind what was stolen (P2').
+        // Ordering: SeqCst, F1 before F2 reads the rings, and before the thread reads its own state after stealing
+        // (P2').
         fence(Ordering::SeqCst);
         before.searching() == 1
     }
 
-    /// S1 to S4. Returns once the worker has been woken, found work at its last look, or was given some
-    /// by the driver; it is searching then. To the driver the worker is `worker`.
+    /// S1 to S4. Returns when the worker was woken, found work at S3, or got tasks from the driver; it is searching then.
+    /// `worker` is its index for the driver.
     pub(crate) fn sleep(
         &self,
-        seat: usize,
+        thread: usize,
         worker: usize,
         was_searching: bool,
         has_work: impl FnOnce() -> bool,
     ) {
         {
             let mut sleepers = self.lock();
-            sleepers.seats.push(seat);
+            sleepers.threads.push(thread);
             sleepers.generation += 1;
             let change = if was_searching {
                 SLEEPING_ONE - SEARCHING_ONE
@@ -225,47 +224,51 @@ impl Sleep {
         }
         // Ordering: SeqCst, S2.
         fence(Ordering::SeqCst);
-        if has_work() && self.take_off(seat) {
+        if has_work() && self.take_off(thread) {
             return;
         }
         match &self.driver {
             Some(driver) if catch_panic::call(|| driver.is_watching()) == Some(true) => {
-                self.wait_in(&**driver, seat, worker)
+                self.wait_in(&**driver, thread, worker)
             }
-            _ => self.seats.get(seat).parker.park(),
+            _ => self.threads.get(thread).parker.park(),
         }
     }
 
-    /// S4 in the driver, unless somebody else waits there.
-    fn wait_in(&self, driver: &dyn Driver, seat: usize, worker: usize) {
-        let parker = &self.seats.get(seat).parker;
+    /// S4 in the driver, unless another worker waits there.
+    fn wait_in(&self, driver: &dyn Driver, thread: usize, worker: usize) {
+        let parker = &self.threads.get(thread).parker;
         loop {
             let mut has_left = false;
-            let mut look = Look::Nothing;
+            let mut outcome = PollOutcome::Nothing;
             let has_token = parker.park_outside(|| {
-                let is_called = || parker.has_token();
-                let mut found = || has_left = self.take_off(seat);
-                look = catch_panic::call(|| driver.wait(worker, &is_called, &mut found))
-                    .unwrap_or(Look::Taken);
+                let is_woken = || parker.has_token();
+                let mut before_dispatch = || has_left = self.take_off(thread);
+                let wait = || driver.wait(worker, &is_woken, &mut before_dispatch);
+                outcome = catch_panic::call(wait).unwrap_or(PollOutcome::Taken);
             });
             if has_token || has_left {
                 return;
             }
-            if look != Look::Nothing {
-                // Another one waits in the driver; or this one was just taken off the list, and the
-                // token is on its way.
+            if outcome != PollOutcome::Nothing {
+                // Another worker waits in the driver; or this one was just taken off the list, and its token is on
+                // the way.
                 return parker.park();
             }
         }
     }
 
-    /// S3: takes the worker off the list; `false` if a producer was quicker.
-    fn take_off(&self, seat: usize) -> bool {
+    /// S3: takes the thread off the list; `false` if a producer was faster.
+    fn take_off(&self, thread: usize) -> bool {
         let mut sleepers = self.lock();
-        let Some(place) = sleepers.seats.iter().position(|&sleeper| sleeper == seat) else {
+        let Some(position) = sleepers
+            .threads
+            .iter()
+            .position(|&sleeper| sleeper == thread)
+        else {
             return false;
         };
-        sleepers.seats.swap_remove(place);
+        sleepers.threads.swap_remove(position);
         self.leave_list(&mut sleepers, 1);
         true
     }

@@ -1,4 +1,4 @@
-//! Where a capturer asks one thread for its stack and finds the answer: a state word and a buffer.
+//! The exchange between a capturer and the thread that it asks for its stack: a state word and a buffer.
 //!
 //! ```text
 //!   63          34 33         2 1     0
@@ -9,33 +9,32 @@
 //!            capturer             handler            handler
 //!     Free ────────────> Asked ────────────> Writing ────────> Free
 //!      ^                   │
-//!      └───────────────────┘ capturer, out of time
+//!      └───────────────────┘ capturer, timed out
 //! ```
 //!
-//! Capturers hold a mutex from asking to the end of reading. The handler never waits: it runs in the
-//! interrupted thread, which may hold any lock.
+//! Capturers hold a mutex from the request to the end of reading. The handler never waits: it runs in the interrupted
+//! thread, which may hold any lock.
 //!
-//! **No answer is torn.** The buffer is written only in Writing, by the handler that moved the word
-//! there; that exchange succeeds once for each generation, and nobody else leaves Writing. A capturer
-//! asks only when it finds the word Free, so from its asking on the only writer is the handler that
-//! claims its generation. It reads once the word is Free again (Release to Acquire: all of the answer
-//! is there), and the next request, which alone allows further writing, needs the mutex that it still
-//! holds. If it gives up while the word is Writing, others are refused until that answer is done.
+//! **No answer is torn.** The buffer is written only in Writing, by the handler that moved the word there. That exchange
+//! succeeds once per generation, and only its handler leaves Writing. A capturer asks only when the word is Free, so from
+//! then on the only writer is the handler that claims its generation. It reads when the word is Free again (Release to
+//! Acquire: the answer is complete). Only the next request allows further writing, and it needs the mutex that the
+//! capturer still holds. If the capturer times out while the word is Writing, others are refused until that answer is
+//! complete.
 //!
-//! **No late answer is taken for a new one.** A handler remembers the word that it saw as Asked, and
-//! traces before it claims. If that request was withdrawn meanwhile, its exchange names an old
-//! generation and fails, even when the same thread has been asked again: an answer was traced after
-//! its own request. (A generation comes back after 2^30 requests, all of which would have to come
-//! within one handler's run.)
+//! **No late answer is taken for a new one.** A handler remembers the word that it saw as Asked, and traces before it
+//! claims. If that request was withdrawn meanwhile, its exchange names an old generation and fails, even when the same
+//! thread has been asked again. So every answer was traced after its own request. (A generation repeats after 2^30
+//! requests, which would all have to fall within one handler's run.)
 //!
-//! **No request is lost.** It is stored before the signal is sent. SIGURG is blocked while its handler
-//! runs, so a signal sent for a request is delivered after a handler that missed it; and if it melts
-//! into an earlier one that is still pending, that one's handler sees the latest request.
+//! **No request is lost.** It is stored before the signal is sent. SIGURG is blocked while its handler runs, so a signal
+//! for a request is delivered after a handler that missed it. If it merges with an earlier pending signal, that signal's
+//! handler sees the latest request.
 
 use super::StackError;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
-/// Frames of an answer; those further out are left out.
+/// The most frames of an answer; outer frames are left out.
 pub(super) const FRAMES_MAX: usize = if cfg!(loom) { 2 } else { 64 };
 
 const PHASE_MASK: u64 = 0b11;
@@ -51,7 +50,7 @@ const GENERATION_SHIFT: u32 = 34;
 pub(super) struct Request(u64);
 
 impl Request {
-    /// The one after that of `word`.
+    /// The request after that of `word`.
     fn following(word: u64, thread: u32) -> Self {
         let generation = (word >> GENERATION_SHIFT) + 1;
         Self(generation << GENERATION_SHIFT | u64::from(thread) << THREAD_SHIFT)
@@ -80,12 +79,12 @@ impl Exchange {
         }
     }
 
-    /// The capturer's side: asks `thread` and calls `remind`, which signals the thread and waits a
-    /// while, until there is an answer or `remind` fails.
+    /// The capturer's side: asks `thread` and calls `remind`, which signals the thread and pauses, until there is an
+    /// answer or `remind` fails.
     ///
     /// # Errors
     ///
-    /// Busy, or what `remind` said.
+    /// Busy, or the error of `remind`.
     pub(super) fn ask(
         &self,
         thread: u32,
@@ -94,13 +93,13 @@ impl Exchange {
         let Ok(_capturer) = self.capturer.try_lock() else {
             return Err(StackError::Busy);
         };
-        // Ordering: Acquire, with the end of `answer`: a late answer is written before the next.
+        // Ordering: Acquire, with the end of `answer`: a late answer is complete before the next one.
         let last = self.word.load(Ordering::Acquire);
         if last & PHASE_MASK != FREE {
             return Err(StackError::Busy);
         }
         let request = Request::following(last, thread);
-        // Ordering: Release, with the claim in `answer`: the last answer is read before the next.
+        // Ordering: Release, with the claim in `answer`: the last answer was read before the next one.
         self.word.store(request.0 | ASKED, Ordering::Release);
         loop {
             let reminded = remind();
@@ -162,8 +161,8 @@ impl Exchange {
             return;
         }
         // Ordering: Relaxed, the claim and the Release store below enclose these.
-        for (place, &frame) in self.frames.iter().zip(frames) {
-            place.store(frame, Ordering::Relaxed);
+        for (stored, &frame) in self.frames.iter().zip(frames) {
+            stored.store(frame, Ordering::Relaxed);
         }
         self.frames_count
             .store(frames.len().min(FRAMES_MAX), Ordering::Relaxed);

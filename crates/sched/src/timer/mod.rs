@@ -6,13 +6,12 @@
 //!                    ...                                ──┘    first of all shards is due
 //! ```
 //!
-//! Threads that set timers seldom share a lock. The thread starts with the first timer, so a system
-//! without timers has none. It runs what is due, so a timer's call must be short: the actor floor
-//! only tells a message there.
+//! Threads that set timers rarely share a lock. The timer thread starts with the first timer, so a system without timers has
+//! none. It makes the calls that are due, so a call must be short: the actor crate only sends a message.
 //!
-//! Each shard notes when the timer thread serves it next (`planned_ns`, under the shard's lock); only
-//! a timer that is due before that wakes the thread. A timer that is cancelled leaves the plan as it
-//! is: the thread then wakes in vain, once, while a set and a cancel per ask would each wake it.
+//! Each shard records when the timer thread serves it next (`planned_ns`, under the shard's lock). Only a timer that is due
+//! before that wakes the thread. Cancelling a timer does not change the plan: the thread wakes once for nothing. Otherwise
+//! each ask would wake it twice, to set and to cancel its timeout.
 
 mod wheel;
 #[cfg(all(test, not(loom)))]
@@ -33,14 +32,14 @@ use crate::catch_panic;
 pub use wheel::TimerKey;
 use wheel::Wheel;
 
-/// Bounds how long the timer thread holds a shard's lock.
+/// The most steps for which the timer thread holds a shard's lock.
 const STEPS_PER_LOCK: usize = 256;
 
 /// A timer that could not be set.
 pub struct NotSet<C> {
     /// Why.
     pub error: io::Error,
-    /// What the timer would have called, so that the caller drops it where it holds no lock.
+    /// The timer's call, so that the caller can drop it where it holds no lock.
     pub call: C,
 }
 
@@ -50,10 +49,10 @@ impl<C> fmt::Debug for NotSet<C> {
     }
 }
 
-/// What a timer does when it is due.
+/// The action of a timer when it is due.
 enum Action {
     Wake(Waker),
-    /// Returns the time until it wants to be called again, if it does.
+    /// Returns the time until its next call, if there is one.
     Call(Box<dyn FnMut(TimerKey) -> Option<Duration> + Send>),
     /// It is being called.
     Called,
@@ -61,7 +60,7 @@ enum Action {
 
 struct Shard {
     wheel: Wheel<Action>,
-    /// When the timer thread serves this shard at the latest.
+    /// The latest time at which the timer thread serves this shard.
     planned_ns: u64,
 }
 

@@ -1,43 +1,43 @@
-//! Which task a worker runs next.
+//! The choice of a worker's next task.
 //!
 //! ```text
-//!   found by the driver ──▶ injector ──▶ next slot ──▶ ring ──▶ injector ──▶ others' rings
-//!   (takes turns)          (now and then)
+//!   io_queue ──▶ injector ──▶ next slot ──▶ ring ──▶ injector ──▶ others' rings
+//!   (takes turns)  (now and then)
 //! ```
 
 use freeboard_meter::{WorkerState, clock};
 
-use super::{FOUND_IN_ROW_MAX, INJECTOR_EVERY_RUNS, Worker};
+use super::{INJECTOR_EVERY_RUNS, IO_IN_ROW_MAX, Worker};
 use crate::{local::LocalQueue, task::Task};
 
-/// How often in a row the next slot goes before the local ring.
+/// The most tasks in a row from the next slot before one from the local ring.
 const NEXT_SLOT_USES_MAX: u32 = 3;
-/// Tasks taken from the injector at once, at the most.
+/// The most tasks that are taken from the injector at once.
 const INJECTOR_BATCH_MAX: usize = 32;
 
 impl Worker {
     pub(super) fn next_task(&self) -> Option<Task> {
-        let own = self.seat();
+        let own = self.slot();
         let uses = self.next_slot_uses.get();
-        // What one that was found wakes on its way is part of its turn.
-        if self.found_in_row.get() > 0
+        // A task that an I/O task woke belongs to its turn.
+        if self.io_in_row.get() > 0
             && uses < NEXT_SLOT_USES_MAX
             && let Some(task) = own.next_slot.take()
         {
             self.next_slot_uses.set(uses + 1);
             return Some(task);
         }
-        if let Some(task) = self.take_found() {
+        if let Some(task) = self.take_io() {
             return Some(task);
         }
         let runs = self.runs_since_injector.get() + 1;
         self.runs_since_injector.set(runs);
-        // Not twice in a row: a task that uses up its time each run would be taken for ever.
+        // Not twice in a row: a task that uses up its time in each run would be taken for ever.
         if runs > INJECTOR_EVERY_RUNS
-            && !self.has_just_looked.replace(false)
+            && !self.was_injectors_turn.replace(false)
             && let Some(task) = self.take_injected(0)
         {
-            self.has_just_looked.set(true);
+            self.was_injectors_turn.set(true);
             return Some(task);
         }
         if uses < NEXT_SLOT_USES_MAX {
@@ -48,7 +48,7 @@ impl Worker {
         } else if own.queue.len() > 0
             && let Some(task) = own.next_slot.take()
         {
-            // It has had its turns in a row: now it queues behind the others.
+            // The next slot has had its turns in a row: its task queues behind the others.
             self.push_local(task);
         }
         self.next_slot_uses.set(0);
@@ -56,40 +56,38 @@ impl Worker {
             .pop()
             .or_else(|| own.next_slot.take())
             .or_else(|| self.take_injected(INJECTOR_BATCH_MAX))
-            .or_else(|| self.shared.found.pop_batch(0, |_| ()))
+            .or_else(|| self.shared.io_queue.pop_batch(0, |_| ()))
     }
 
-    /// One of those that the driver has found, unless it is the others' turn. After a short run of another
-    /// there is one; after a long one there are so many short ones, or one long one: else each of them
-    /// would wait for a long one.
-    fn take_found(&self) -> Option<Task> {
-        let row = self.found_in_row.get();
+    /// An I/O task, unless it is the other tasks' turn. After a short run it takes one I/O task; after a long one, up to
+    /// [`IO_IN_ROW_MAX`] short ones or one long one. Otherwise every I/O task would wait behind a long run.
+    fn take_io(&self) -> Option<Task> {
+        let row = self.io_in_row.get();
         let row_max = if self.was_long.get() {
-            FOUND_IN_ROW_MAX
+            IO_IN_ROW_MAX
         } else {
             1
         };
         let task = match row < row_max {
-            true => self.shared.found.pop_batch(0, |_| ()),
+            true => self.shared.io_queue.pop_batch(0, |_| ()),
             false => None,
         };
-        self.found_in_row.set(task.map_or(0, |_| row + 1));
+        self.io_in_row.set(task.map_or(0, |_| row + 1));
         task
     }
 
-    /// One task from the injector, and a fair share of what else is there, up to `extra_max`, into
-    /// the local ring.
+    /// Takes one task from the injector, and moves a fair share of the others, up to `extra_max`, into the local ring.
     fn take_injected(&self, extra_max: usize) -> Option<Task> {
         self.runs_since_injector.set(0);
         let length = self.shared.injector.len();
         if length == 0 {
             return None;
         }
-        self.injector_looked_ns.set(clock::now_ns());
-        // Long runs one by one, in their order: a batch would wait here while others go ahead.
+        self.injector_read_ns.set(clock::now_ns());
+        // Tasks with long runs are taken one by one, in order: the tasks of a batch would wait here while others run.
         let extra_max = if self.has_long_runs() { 0 } else { extra_max };
         let share = (length / self.shared.settings.workers).min(extra_max);
-        let own = self.seat();
+        let own = self.slot();
         let mut spill = Vec::new();
         let task = self.shared.injector.pop_batch(share, |task| {
             own.queue
@@ -99,46 +97,45 @@ impl Worker {
             self.shared.injector.push_batch(&spill);
         }
         if share > 0 && task.is_some() {
-            self.shared.wake_one(self.number);
-            self.keep_only_as_worker();
+            self.shared.wake_one(self.thread);
+            self.check_still_worker();
         }
         task
     }
 
-    /// Looks for work everywhere, for as long as the settings say.
+    /// Searches all queues, for as long as the settings say.
     pub(super) fn search(&self) -> Option<Task> {
         let started_ns = clock::now_ns();
         self.enter_state(WorkerState::Search, started_ns);
-        // What a wait in the driver has made ready is here.
-        let own = self.seat();
+        // Tasks from a wait in the driver are here.
+        let own = self.slot();
         if let Some(task) = own.next_slot.take().or_else(|| own.queue.pop()) {
             return Some(task);
         }
         let shared = &*self.shared;
         let (settings, workers) = (&shared.settings, shared.settings.workers);
-        // Where a driver is watching, the kernel would be spun against: what it has to bring comes by
-        // work that this very processor could do.
+        // With a watching driver there is no spinning: it would compete with the kernel's work that brings the events.
         let spin_ns = if self.is_driver_watching() {
             0
         } else {
             settings.spin_ns
         };
         loop {
-            let found = self.shared.found.pop_batch(0, |_| ());
-            if let Some(task) = found.or_else(|| self.take_injected(INJECTOR_BATCH_MAX)) {
+            let io_task = self.shared.io_queue.pop_batch(0, |_| ());
+            if let Some(task) = io_task.or_else(|| self.take_injected(INJECTOR_BATCH_MAX)) {
                 return Some(task);
             }
             let first = self.next_random() as usize % workers;
             for offset in 0..workers {
-                if let Some(victim) = shared.places.occupant((first + offset) % workers)
-                    && victim != self.number
-                    && let Some(task) = self.steal_from(&shared.seats.get(victim).queue)
+                if let Some(victim) = shared.worker_slots.occupant((first + offset) % workers)
+                    && victim != self.thread
+                    && let Some(task) = self.steal_from(&shared.threads.get(victim).queue)
                 {
                     return Some(task);
                 }
             }
             let now_ns = clock::now_ns();
-            if self.shared.is_shut_down() || !self.is_seated() || now_ns - started_ns >= spin_ns {
+            if self.shared.is_shut_down() || !self.is_worker() || now_ns - started_ns >= spin_ns {
                 return None;
             }
             if self.state.get() == WorkerState::Search {
@@ -151,13 +148,13 @@ impl Worker {
     }
 
     fn steal_from(&self, victim: &LocalQueue) -> Option<Task> {
-        let own = self.seat();
+        let own = self.slot();
         victim
             .steal_into(&own.queue)
             .inspect(|_| own.steals.bump(1))
     }
 
-    /// Marsaglia's xorshift: only spreads thieves over victims, no result depends on it.
+    /// Marsaglia's xorshift: only spreads the thieves over their victims.
     fn next_random(&self) -> u32 {
         let mut random = self.random.get();
         random ^= random << 13;

@@ -1,6 +1,6 @@
 //! The poller: polls by origin, events, and the delay until actors run.
 
-use freeboard_meter::{LooksSnapshot, PollerSnapshot};
+use freeboard_meter::{PollerSnapshot, PollsSnapshot};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
@@ -39,7 +39,7 @@ fn about(
         rate_or_none(before.and_then(|before| span?.rate(field(before), field(poller))))
     };
     let to_run = &poller.readiness_to_run;
-    let found = &poller.events_per_look;
+    let found = &poller.events_per_poll;
     [
         format!(
             "Policy {}  {} registered  {} not run yet",
@@ -77,7 +77,7 @@ fn polls(
     before: Option<&PollerSnapshot>,
     span: Option<Span<'_>>,
 ) -> Grid {
-    let row = |name: String, now: &LooksSnapshot, earlier: Option<&LooksSnapshot>| {
+    let row = |name: String, now: &PollsSnapshot, earlier: Option<&PollsSnapshot>| {
         let rate = rates(span, earlier, now);
         vec![
             Cell::new(name),

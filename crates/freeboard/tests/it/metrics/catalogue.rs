@@ -101,7 +101,7 @@ fn system() -> SystemSnapshot {
         poller: Some(PollerSnapshot {
             policy: "eager".to_owned(),
             readiness_to_run: times(),
-            events_per_look: times(),
+            events_per_poll: times(),
             ..Default::default()
         }),
         dead_letters: vec![shed("stopped")],

@@ -1,4 +1,4 @@
-//! The signal handler: traces the stack of the thread that it interrupts, if that was asked for.
+//! The signal handler: traces the stack of the thread that it interrupts, if that thread was asked.
 
 use std::{
     ffi::{c_int, c_void},
@@ -17,7 +17,7 @@ pub(super) const SIGNAL: c_int = libc::SIGURG;
 type PlainHandler = extern "C" fn(c_int);
 type InformedHandler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// What the handler works with; complete before it goes in.
+/// The handler's data, complete before it is installed.
 struct Equipment {
     exchange: Exchange,
     untraceable: Untraceable,
@@ -27,7 +27,7 @@ struct Equipment {
 static EQUIPMENT: OnceLock<Equipment> = OnceLock::new();
 static IS_INSTALLED: Mutex<bool> = Mutex::new(false);
 
-/// Puts the handler in, the first time; it stays until the process ends.
+/// Installs the handler at the first call; it stays until the process exits.
 pub(super) fn install() -> Result<&'static Exchange, StackError> {
     let mut is_installed = IS_INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     let equipment = match EQUIPMENT.get() {
@@ -44,7 +44,7 @@ pub(super) fn install() -> Result<&'static Exchange, StackError> {
         }
     };
     if !*is_installed {
-        // The unwinder's first call initialises and binds symbols, which no handler may do.
+        // The unwinder's first call initialises tables and binds symbols, which a handler must not do.
         Frames::starting_at(0).trace();
         let action = action_after(&equipment.previous);
         exchange_action(Some(&action)).map_err(StackError::NotInstalled)?;
@@ -56,18 +56,18 @@ pub(super) fn install() -> Result<&'static Exchange, StackError> {
 fn action_after(previous: &libc::sigaction) -> libc::sigaction {
     let mut action = *previous;
     action.sa_sigaction = on_signal as *const () as usize;
-    // A previous handler that wants the alternate stack may run on threads whose own is too small
-    // for any handler, as goroutines' are.
+    // A previous handler that needs the alternate stack may run on threads whose own stack is too small for any handler,
+    // such as those of goroutines.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | (previous.sa_flags & libc::SA_ONSTACK);
     action
 }
 
-/// Sets `action`, if there is one; returns the one before.
+/// Sets `action`, if there is one; returns the previous action.
 fn exchange_action(action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: integers and an optional function; zero is a valid value of each.
     let mut previous = unsafe { mem::zeroed::<libc::sigaction>() };
     let action = action.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: both are null or valid, and the only function ever set is `on_signal`.
+    // SAFETY: both are null or valid, and only `on_signal` is ever set.
     let status = unsafe { libc::sigaction(SIGNAL, action, &raw mut previous) };
     if status == 0 {
         Ok(previous)
@@ -76,26 +76,26 @@ fn exchange_action(action: Option<&libc::sigaction>) -> io::Result<libc::sigacti
     }
 }
 
-/// Runs on whatever thread is interrupted, anywhere in its code: see the rules in `stack`.
+/// Runs on any interrupted thread, anywhere in its code: see the rules in `stack`.
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(equipment) = EQUIPMENT.get() else {
         return;
     };
-    // SAFETY: errno is this thread's own, and stays where it is.
+    // SAFETY: errno belongs to this thread, and does not move.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let errno_before = unsafe { *errno };
     if let Some(request) = equipment.exchange.request_for(Thread::current().0) {
-        // SAFETY: the kernel hands a handler installed with SA_SIGINFO the interrupted context.
+        // SAFETY: the kernel passes the interrupted context to a handler with SA_SIGINFO.
         let interrupted = unsafe { interrupted_at(context.cast()) };
-        // Otherwise the capturer will remind us.
+        // Otherwise the capturer reminds us.
         if !equipment.untraceable.contains(interrupted) {
             let mut frames = Frames::starting_at(interrupted);
             frames.trace();
             equipment.exchange.answer(request, frames.as_slice());
         }
     }
-    // Always, because whoever else sends this signal may have been merged into ours.
+    // Always, because another sender's signal may have merged with ours.
     call_previous(&equipment.previous, signal, info, context);
     // SAFETY: as above.
     unsafe { *errno = errno_before };
@@ -114,11 +114,11 @@ fn call_previous(
     }
     let address = ptr::with_exposed_provenance::<()>(address);
     if previous.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: who installed it with SA_SIGINFO gave a function of this type.
+        // SAFETY: a handler installed with SA_SIGINFO has this type.
         let handler = unsafe { mem::transmute::<*const (), InformedHandler>(address) };
         handler(signal, info, context);
     } else {
-        // SAFETY: who installed it without SA_SIGINFO gave a function of this type.
+        // SAFETY: a handler installed without SA_SIGINFO has this type.
         let handler = unsafe { mem::transmute::<*const (), PlainHandler>(address) };
         handler(signal);
     }
@@ -126,7 +126,7 @@ fn call_previous(
 
 /// # Safety
 ///
-/// `context` is what the kernel handed to a signal handler that has not returned.
+/// The kernel passed `context` to a signal handler that has not returned.
 unsafe fn interrupted_at(context: *const libc::ucontext_t) -> usize {
     // SAFETY: the caller's promise.
     let machine = unsafe { &(*context).uc_mcontext };
@@ -157,17 +157,17 @@ impl Frames {
     fn trace(&mut self) {
         let interrupted = self.addresses[0];
         let mut is_past_handler = false;
-        // SAFETY: on Linux this is `_Unwind_Backtrace`, which any number of threads may run at once;
-        // the crate's lock, which a handler must not wait for, serves other platforms.
+        // SAFETY: on Linux this is `_Unwind_Backtrace`, which any number of threads may run at once. The crate's lock, for
+        // which a handler must not wait, is for other platforms.
         unsafe {
             backtrace::trace_unsynchronized(|frame| {
                 let address = frame.ip().addr();
                 if address == 0 {
-                    // The mark that the system puts outside a thread's first function.
+                    // The system's mark outside a thread's first function.
                     return false;
                 }
-                if is_past_handler && let Some(place) = self.addresses.get_mut(self.count) {
-                    *place = address;
+                if is_past_handler && let Some(next) = self.addresses.get_mut(self.count) {
+                    *next = address;
                     self.count += 1;
                 }
                 is_past_handler |= address == interrupted;

@@ -1,4 +1,4 @@
-//! Code in which an interrupted thread must not be traced: the unwinder itself and the vDSO.
+//! Code in which an interrupted thread must not be traced: the unwinder and the vDSO.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-/// `struct dl_find_object` of glibc's `<dlfcn.h>`, as far as its layout is the same everywhere.
+/// `struct dl_find_object` of glibc's `<dlfcn.h>`: the fields with the same layout on all architectures.
 #[repr(C)]
 struct FoundObject {
     flags: u64,
@@ -19,7 +19,7 @@ struct FoundObject {
 
 type FindObject = unsafe extern "C" fn(*mut c_void, *mut FoundObject) -> c_int;
 
-// SAFETY: the unwinder that every program of this platform has; only its address is taken here.
+// SAFETY: every program of this platform has the unwinder; only its address is taken here.
 unsafe extern "C" {
     fn _Unwind_Backtrace();
 }
@@ -31,15 +31,14 @@ pub(super) struct Untraceable {
 }
 
 impl Untraceable {
-    /// None if the unwinder is not safe in a signal handler, or is one object with the code that
-    /// holds `handler`.
+    /// `None` if the unwinder is not safe in a signal handler, or is in the same object as `handler`.
     pub(super) fn find(handler: usize) -> Option<Self> {
-        // SAFETY: a name that ends in zero; no handle is needed for the default scope.
+        // SAFETY: a zero-terminated name; the default scope needs no handle.
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
         if address.is_null() {
             return None;
         }
-        // SAFETY: glibc alone has a symbol of this name, a function of this type.
+        // SAFETY: only glibc has a symbol of this name, a function of this type.
         let find_object = unsafe { mem::transmute::<*mut c_void, FindObject>(address) };
         let unwinder = object_around(find_object, _Unwind_Backtrace as *mut c_void)?;
         // SAFETY: getauxval has no preconditions.
@@ -67,7 +66,7 @@ fn object_around(find_object: FindObject, address: *mut c_void) -> Option<Range<
         map_end: 0,
         others: [0; 10],
     };
-    // SAFETY: any address will do, and `found` is at least as large as glibc's structure.
+    // SAFETY: any address is allowed, and `found` is at least as large as glibc's structure.
     let status = unsafe { find_object(address, &raw mut found) };
     (status == 0).then_some(found.map_start..found.map_end)
 }

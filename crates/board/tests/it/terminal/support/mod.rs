@@ -13,7 +13,7 @@ use freeboard_board::{
 };
 use freeboard_meter::{
     ActorSnapshot, Balance, CurrentRun, Family, FamilyKind, GroupSnapshot, HistogramSummary,
-    LaneSnapshot, LongRunSnapshot, LooksSnapshot, MemberSnapshot, PollerSnapshot, ReasonCount,
+    LaneSnapshot, LongRunSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot, ReasonCount,
     Sample, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
 use ratatui::{
@@ -232,10 +232,10 @@ fn poller(step: u64) -> PollerSnapshot {
     PollerSnapshot {
         policy: "eager".to_owned(),
         sources: 12,
-        workers: vec![LooksSnapshot {
+        workers: vec![PollsSnapshot {
             attempts: step * 100,
             won_busy_eager: step * 25,
-            ..LooksSnapshot::default()
+            ..PollsSnapshot::default()
         }],
         readiness_to_run: HistogramSummary {
             count: 5,

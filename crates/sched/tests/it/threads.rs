@@ -1,7 +1,4 @@
-//! Threads that block: however many there are, one is left to run the others' tasks.
-#![cfg(not(loom))]
-
-mod common;
+//! Blocked threads: however many there are, one is left to run the other tasks.
 
 use std::{
     fs,
@@ -12,10 +9,10 @@ use std::{
     },
 };
 
-use common::{Gate, check_served, eventually, finish, job, scheduler_of, start};
+use crate::common::{Gate, LIMIT, check_served, eventually, finish, job, scheduler_of, start};
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{
-    Collapse, NoThread, Observer, SchedulerSettings, THREADS_DEFAULT, enter_blocking,
+    Collapse, NoThread, Observer, Scheduler, SchedulerSettings, THREADS_DEFAULT, enter_blocking,
     threads_max_default,
 };
 
@@ -27,7 +24,7 @@ fn threads_named(prefix: &str) -> usize {
     names.filter(|name| name.starts_with(prefix)).count()
 }
 
-fn block(scheduler: &freeboard_sched::Scheduler, count: usize) -> Gate {
+fn block(scheduler: &Scheduler, count: usize) -> Gate {
     let gate = Gate::default();
     for number in 0..count {
         let gate = gate.clone();
@@ -85,13 +82,13 @@ fn the_default_limit_needs_no_setting() {
     finish(&scheduler);
 }
 
-/// What a task that runs now is told.
-fn entered(scheduler: &freeboard_sched::Scheduler) -> Result<(), NoThread> {
+/// The result of `enter_blocking` in a task that runs now.
+fn entered(scheduler: &Scheduler) -> Result<(), NoThread> {
     let (sender, receiver) = mpsc::channel();
     scheduler.schedule(job(1, move || {
         sender.send(enter_blocking().map(drop)).unwrap();
     }));
-    receiver.recv_timeout(common::LIMIT).expect("it runs")
+    receiver.recv_timeout(LIMIT).expect("it runs")
 }
 
 #[test]
@@ -104,7 +101,7 @@ fn the_last_thread_of_a_worker_is_refused() {
     let seen = scheduler.snapshot();
     assert_eq!((seen.threads, seen.threads_displaced), (1, 0));
     assert_eq!(seen.blocking_calls, 0);
-    // And one for each time that the only worker was kept from its processor in a run.
+    // One more for each time that the only worker lost its processor in a run.
     assert!(seen.spares_exhausted >= 100, "{seen:?}");
     finish(&scheduler);
 }
@@ -129,7 +126,7 @@ fn sections_can_be_nested() {
         drop(inner);
         inner_gate.pass();
     }));
-    assert_eq!(receiver.recv_timeout(common::LIMIT), Ok((true, true)));
+    assert_eq!(receiver.recv_timeout(LIMIT), Ok((true, true)));
     gate.wait_arrived(1);
     assert_eq!(entered(&scheduler), Err(NoThread));
     gate.open();
@@ -160,7 +157,7 @@ fn of_two_at_once_one_is_refused() {
                 }
             }));
         }
-        let mut told = [(); 2].map(|()| receiver.recv_timeout(common::LIMIT).expect("it is told"));
+        let mut told = [(); 2].map(|()| receiver.recv_timeout(LIMIT).expect("it is told"));
         told.sort_unstable();
         assert_eq!(told, [false, true]);
         gate.wait_arrived(1);
@@ -175,7 +172,7 @@ fn of_two_at_once_one_is_refused() {
     finish(&scheduler);
 }
 
-/// Keeps what it is told.
+/// Records its calls.
 #[derive(Default)]
 struct Notes {
     grown: Mutex<Vec<usize>>,
@@ -187,7 +184,7 @@ struct Notes {
 impl Notes {
     fn end_call(&self) {
         if self.panics {
-            // Without the hook, which would print.
+            // Without the panic hook, which would print.
             std::panic::resume_unwind(Box::new("on purpose"));
         }
     }
@@ -217,7 +214,7 @@ impl Observer for Notes {
     }
 }
 
-fn observed(notes: &Arc<Notes>, workers: usize, threads_max: usize) -> freeboard_sched::Scheduler {
+fn observed(notes: &Arc<Notes>, workers: usize, threads_max: usize) -> Scheduler {
     start(SchedulerSettings {
         workers,
         threads_max: Some(threads_max),
@@ -270,8 +267,7 @@ fn check_standstill(notes: &Arc<Notes>) {
         "nothing waits"
     );
     assert!(scheduler.snapshot().all_blocked.is_empty());
-    let late = Gate::default();
-    late.open();
+    let late = Gate::opened();
     let passed = late.clone();
     scheduler.schedule(job(4, move || passed.pass()));
     eventually("it is told again", || {
@@ -303,7 +299,7 @@ fn an_observer_that_panics_does_not_end_the_monitor() {
     }));
 }
 
-/// Many more than the monitor looks at in one look.
+/// Many more than one check of the monitor covers.
 #[test]
 fn each_long_run_is_counted_however_many_block() {
     const BLOCKED: usize = 300;

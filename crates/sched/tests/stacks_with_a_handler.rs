@@ -1,5 +1,5 @@
-//! A program with its own handler of the signal keeps it, and errno. A process of its own, because
-//! handlers are the process's.
+//! A program with its own handler of the signal keeps it, and errno. Needs a process of its own, because a process has one
+//! handler.
 #![cfg(all(
     feature = "stacks",
     target_os = "linux",

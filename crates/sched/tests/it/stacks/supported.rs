@@ -1,11 +1,4 @@
-//! Call stacks of threads that wait, spin, unwind, answer late or are gone.
-#![cfg(all(
-    feature = "stacks",
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(loom)
-))]
+//! Call stacks of threads that wait, spin, unwind, answer late or have terminated.
 
 use std::{
     backtrace::Backtrace,
@@ -107,7 +100,7 @@ fn turns(stop: &AtomicBool) {
 }
 
 #[inline(never)]
-fn looks_at_the_clock(stop: &AtomicBool) {
+fn reads_the_clock(stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         black_box(Instant::now());
     }
@@ -146,7 +139,7 @@ fn a_waiting_thread_shows_where_it_waits_and_goes_on_waiting() {
     });
     let target = target_receiver.recv().unwrap();
     let text = capture_in(target, "waits_for_a_message");
-    assert!(text.contains("stacks.rs:"), "{text}");
+    assert!(text.contains("supported.rs:"), "{text}");
     check_no_machinery(&text);
     assert!(!waiter.is_finished());
     message_sender.send(()).unwrap();
@@ -156,7 +149,7 @@ fn a_waiting_thread_shows_where_it_waits_and_goes_on_waiting() {
 #[test]
 fn a_spinning_thread_shows_where_it_spins() {
     let runner = Runner::start(spins);
-    let text = capture_in(runner.target, "stacks::spins");
+    let text = capture_in(runner.target, "supported::spins");
     check_no_machinery(&text);
     assert!(!text.ends_with('\n') && !text.contains("at 0x0"), "{text}");
     runner.stop();
@@ -164,8 +157,8 @@ fn a_spinning_thread_shows_where_it_spins() {
 
 #[test]
 fn a_thread_that_is_mostly_in_the_kernels_clock_code_is_caught_outside_it() {
-    let runner = Runner::start(looks_at_the_clock);
-    capture_in(runner.target, "looks_at_the_clock");
+    let runner = Runner::start(reads_the_clock);
+    capture_in(runner.target, "reads_the_clock");
     runner.stop();
 }
 
@@ -180,7 +173,7 @@ fn a_thread_can_capture_itself() {
 fn of_a_deep_stack_the_outer_callers_are_left_out() {
     let runner = Runner::start(|stop| recurses(200, stop));
     let text = capture_in(runner.target, "left out");
-    assert!(text.contains("stacks::recurses"), "{text}");
+    assert!(text.contains("supported::recurses"), "{text}");
     runner.stop();
 }
 
@@ -235,8 +228,12 @@ fn a_thread_that_cannot_answer_times_out_and_its_late_signal_does_no_harm() {
 #[test]
 fn two_capturers_at_once_get_each_their_own_thread() {
     let capturers = [
-        (spins as fn(&AtomicBool), "stacks::spins", "stacks::turns"),
-        (turns, "stacks::turns", "stacks::spins"),
+        (
+            spins as fn(&AtomicBool),
+            "supported::spins",
+            "supported::turns",
+        ),
+        (turns, "supported::turns", "supported::spins"),
     ]
     .map(|(function, own, others)| {
         thread::spawn(move || {
@@ -270,7 +267,7 @@ fn a_thread_that_allocates_and_unwinds_is_neither_stopped_nor_crashed() {
     runner.stop();
 }
 
-/// A library that nobody else has loaded, so that each turn maps and unmaps it.
+/// Libraries that are not loaded otherwise, so that each turn maps and unmaps them.
 const LIBRARIES: [&std::ffi::CStr; 4] = [
     c"libthread_db.so.1",
     c"libresolv.so.2",

@@ -1,5 +1,4 @@
 //! Timers: order, accuracy, repetition, cancelling, shutdown, and foreign code that panics.
-#![cfg(not(loom))]
 
 use std::{
     mem,
@@ -10,17 +9,18 @@ use std::{
     },
     task::{Wake, Waker},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use freeboard_meter::clock;
 use freeboard_sched::{NotSet, TimerKey, Timers};
 
+use crate::common::{LIMIT, eventually};
+
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);
-const LIMIT: Duration = Duration::from_secs(60);
 
-/// Sends a number on its drop, after which it may panic.
+/// Sends a number in its drop, which may then panic.
 struct Token(Sender<u64>, u64, bool);
 
 impl Token {
@@ -62,15 +62,6 @@ fn send_after(timers: &Timers, delay: Duration, sender: &Sender<u64>, number: u6
 #[track_caller]
 fn next<T>(receiver: &Receiver<T>) -> T {
     receiver.recv_timeout(LIMIT).expect("it comes")
-}
-
-#[track_caller]
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::yield_now();
-    }
 }
 
 #[test]

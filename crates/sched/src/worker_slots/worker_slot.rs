@@ -1,55 +1,64 @@
-//! One worker's place: who sits in it, and what those who sat in it before have done.
+//! One worker slot: its thread, and the counters of all threads that were this worker.
 
 use freeboard_meter::{StateTimes, WorkerState, clock};
 
-use super::Stuck;
-use crate::tally::Tally;
+use crate::accounting::Tally;
 
-/// What others see of a place.
+/// Why a worker slot is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandOverReason {
+    /// Its task announced that it will block.
+    Announced,
+    /// The monitor found its run blocked, since this time.
+    Blocked { since_ns: u64 },
+    /// The monitor found every worker computing for long, this one among them.
+    Computing,
+}
+
+/// A worker slot as others see it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlaceReading {
-    /// The seat of the thread that has it.
+pub(crate) struct WorkerSlotReading {
+    /// Its thread.
     pub(crate) occupant: Option<usize>,
     pub(crate) is_online: bool,
     /// The run of its thread is known to block.
     pub(crate) is_blocked: bool,
-    /// What was done in it so far, by all threads that had it.
+    /// The counters of all its threads so far.
     pub(crate) tally: Tally,
 }
 
-/// Protected by the lock of [`super::Places`].
-pub(super) struct Place {
+/// Protected by the lock of [`super::WorkerSlots`].
+pub(super) struct WorkerSlot {
     is_online: bool,
     occupant: Option<Occupant>,
-    /// What was done in the place up to the last change of its occupant.
+    /// The tally up to the last change of the occupant.
     past: Tally,
-    /// Times as they were read last. Time that turns out to have been blocked was shown as running: what
-    /// was shown is not taken back, for counters only grow.
+    /// The times as last read. Blocked time may have been shown as running before; it is not taken back, because
+    /// counters only grow.
     shown: StateTimes,
-    /// Since when nobody has it.
     vacant_since_ns: u64,
-    /// It was taken from a thread that blocks since then, at the latest.
+    /// It was taken from a thread that has been blocked at least since then.
     stuck_since_ns: Option<u64>,
 }
 
 struct Occupant {
-    seat: usize,
-    /// The seat's tally when it got the place.
-    then: Tally,
-    /// Time of its run that was blocked, though the thread itself reckons it as running.
+    thread: usize,
+    /// The thread's tally when it got the worker slot.
+    start: Tally,
+    /// Blocked time of its run, which the thread itself counts as running.
     blocked_ns: u64,
     is_blocked: bool,
 }
 
 impl Occupant {
     fn tally(&self, now: &Tally) -> Tally {
-        let mut tally = now.since(&self.then);
-        tally.reckon_blocked(self.blocked_ns);
+        let mut tally = now.since(&self.start);
+        tally.move_to_blocked(self.blocked_ns);
         tally
     }
 }
 
-impl Place {
+impl WorkerSlot {
     pub(super) fn new() -> Self {
         Self {
             is_online: true,
@@ -70,35 +79,31 @@ impl Place {
         self.is_online && self.occupant.is_none()
     }
 
-    pub(super) fn occupant(&self) -> Option<usize> {
-        self.occupant.as_ref().map(|occupant| occupant.seat)
-    }
-
-    pub(super) fn enter(&mut self, seat: usize, live: Tally) {
-        debug_assert!(self.is_vacant(), "a place has one thread at a time");
+    /// The thread, whose tally is `now`, takes the worker slot.
+    pub(super) fn enter(&mut self, thread: usize, now: Tally) {
+        debug_assert!(self.is_vacant(), "a worker slot has one thread at a time");
         self.past.times.park_ns += clock::now_ns() - self.vacant_since_ns;
         self.occupant = Some(Occupant {
-            seat,
-            then: live,
+            thread,
+            start: now,
             blocked_ns: 0,
             is_blocked: false,
         });
     }
 
-    /// Takes the place from its thread, whose tally is `live`.
-    pub(super) fn leave(&mut self, live: Tally, why: Stuck) {
+    /// Takes the worker slot from its thread, whose tally is `now`.
+    pub(super) fn leave(&mut self, now: Tally, reason: HandOverReason) {
         self.vacant_since_ns = clock::now_ns();
         if let Some(occupant) = self.occupant.take() {
-            let since_ns = match why {
-                Stuck::Announced | Stuck::Computing => None,
-                Stuck::Blocked { since_ns } => Some(since_ns),
+            self.stuck_since_ns = match reason {
+                HandOverReason::Announced | HandOverReason::Computing => None,
+                HandOverReason::Blocked { since_ns } => Some(since_ns),
             };
-            self.stuck_since_ns = since_ns;
-            self.past.add(&occupant.tally(&live));
+            self.past.add(&occupant.tally(&now));
         }
     }
 
-    /// For the thread that takes the place over: since when its forerunner was stuck.
+    /// For the thread that takes over: since when its predecessor was stuck.
     pub(super) fn take_stuck(&mut self) -> Option<u64> {
         self.stuck_since_ns.take()
     }
@@ -110,11 +115,11 @@ impl Place {
         self.is_online = true;
     }
 
-    /// Returns the seat of the thread that lost it.
-    pub(super) fn go_offline(&mut self, live: impl Fn(usize) -> Tally) -> Option<usize> {
-        let seat = self.occupant();
-        match seat {
-            Some(seat) => self.leave(live(seat), Stuck::Announced),
+    /// Returns the thread that lost the worker slot.
+    pub(super) fn go_offline(&mut self, tally_of: impl Fn(usize) -> Tally) -> Option<usize> {
+        let thread = self.occupant.as_ref().map(|it| it.thread);
+        match thread {
+            Some(thread) => self.leave(tally_of(thread), HandOverReason::Announced),
             None => {
                 let now_ns = clock::now_ns();
                 self.past.times.park_ns += now_ns - self.vacant_since_ns;
@@ -123,10 +128,10 @@ impl Place {
         }
         self.stuck_since_ns = None;
         self.is_online = false;
-        seat
+        thread
     }
 
-    pub(super) fn reckon_blocked(&mut self, time_ns: u64) {
+    pub(super) fn add_blocked(&mut self, time_ns: u64) {
         if let Some(occupant) = &mut self.occupant {
             occupant.blocked_ns += time_ns;
             occupant.is_blocked = true;
@@ -139,10 +144,10 @@ impl Place {
         }
     }
 
-    pub(super) fn read(&mut self, live: impl Fn(usize) -> Tally) -> PlaceReading {
+    pub(super) fn read(&mut self, tally_of: impl Fn(usize) -> Tally) -> WorkerSlotReading {
         let mut tally = self.past;
         match &self.occupant {
-            Some(occupant) => tally.add(&occupant.tally(&live(occupant.seat))),
+            Some(occupant) => tally.add(&occupant.tally(&tally_of(occupant.thread))),
             None => {
                 let vacant_ns = clock::now_ns() - self.vacant_since_ns;
                 if self.is_online {
@@ -157,8 +162,8 @@ impl Place {
             *shown_ns = tally.times.of(state).max(*shown_ns);
         }
         tally.times = self.shown;
-        PlaceReading {
-            occupant: self.occupant(),
+        WorkerSlotReading {
+            occupant: self.occupant.as_ref().map(|it| it.thread),
             is_online: self.is_online,
             is_blocked: self.occupant.as_ref().is_some_and(|it| it.is_blocked),
             tally,

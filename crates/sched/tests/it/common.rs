@@ -1,5 +1,5 @@
 //! Jobs, gates and waiting with a deadline, for the tests.
-#![allow(dead_code, reason = "each test binary uses some of it")]
+#![allow(dead_code, reason = "tests/refused_threads.rs uses some of it")]
 
 use std::{
     ptr::NonNull,
@@ -10,14 +10,14 @@ use std::{
 
 use freeboard_sched::{After, Header, RunContext, Scheduler, SchedulerSettings, Task, Vtable};
 
-/// Far more than anything takes, also on a loaded machine.
+/// Far more than any test takes, also on a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !condition() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "timed out: {what}");
         thread::yield_now();
     }
 }
@@ -63,7 +63,6 @@ pub(crate) fn job(number: u64, work: impl FnOnce() + Send + 'static) -> Task {
     job_in(number, |_| work())
 }
 
-/// A scheduler of so many workers and threads.
 pub(crate) fn scheduler_of(workers: usize, threads_max: usize) -> Scheduler {
     start(SchedulerSettings {
         workers,
@@ -76,7 +75,7 @@ pub(crate) fn start(settings: SchedulerSettings) -> Scheduler {
     Scheduler::start(settings, || ()).expect("valid settings")
 }
 
-/// Threads arrive and wait until it opens.
+/// Threads arrive, and wait until the gate opens.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<GateState>, Condvar)>);
 
@@ -105,6 +104,13 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// An open gate.
+    pub(crate) fn opened() -> Self {
+        let gate = Self::default();
+        gate.open();
+        gate
+    }
+
     #[track_caller]
     fn wait(&self, what: &str, is_so: impl Fn(&GateState) -> bool) {
         let (state, changed) = &*self.0;
@@ -126,17 +132,16 @@ impl Gate {
     }
 }
 
-/// Ends the scheduler; all its threads end.
+/// Shuts the scheduler down; all its threads terminate.
 #[track_caller]
 pub(crate) fn finish(scheduler: &Scheduler) {
     assert_eq!(scheduler.shutdown(LIMIT), Vec::<usize>::new());
 }
 
-/// A task that comes after those that were scheduled is run.
+/// Schedules a task, and waits until it has run.
 #[track_caller]
 pub(crate) fn check_served(scheduler: &Scheduler) {
-    let gate = Gate::default();
-    gate.open();
+    let gate = Gate::opened();
     let passed = gate.clone();
     scheduler.schedule(job(7, move || passed.pass()));
     gate.wait_passed(1);

@@ -1,7 +1,4 @@
-//! Code of others that panics: neither a worker nor the monitor ends, and the payload is dropped.
-#![cfg(not(loom))]
-
-mod common;
+//! Foreign code that panics: workers and the monitor continue, and the payload is dropped.
 
 use std::{
     panic,
@@ -11,10 +8,11 @@ use std::{
     },
 };
 
-use common::{Gate, check_served, eventually, finish, job_in, start};
+use crate::common::{self, Gate, check_served, eventually, finish, job_in, start};
 use freeboard_meter::PollerSnapshot;
 use freeboard_sched::{
-    Cadence, Driver, Idle, Look, Looker, Scheduler, SchedulerSettings, WaitStrategy, finding,
+    Driver, Idle, PollInterval, PollOrigin, PollOutcome, Scheduler, SchedulerSettings,
+    WaitStrategy, dispatching,
 };
 
 /// Counts when it is dropped.
@@ -26,7 +24,7 @@ impl Drop for Payload {
     }
 }
 
-/// Panics in each method, after as many good answers.
+/// Panics in each second call.
 struct Bomb {
     calls: AtomicUsize,
     drops: Arc<AtomicUsize>,
@@ -40,7 +38,7 @@ impl Bomb {
         })
     }
 
-    /// Each second call panics. Without the hook, which would print.
+    /// Without the panic hook, which would print.
     fn answer<R>(&self, good: R) -> R {
         if self.calls.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
             panic::resume_unwind(Box::new(Payload(self.drops.clone())));
@@ -54,8 +52,8 @@ impl Driver for Bomb {
         self.answer(true)
     }
 
-    fn cadence(&self) -> Cadence {
-        self.answer(Cadence {
+    fn poll_interval(&self) -> PollInterval {
+        self.answer(PollInterval {
             runs: 1,
             time_ns: 0,
             is_first: false,
@@ -66,14 +64,19 @@ impl Driver for Bomb {
         self.answer(true)
     }
 
-    fn look(&self, _: Looker) -> Look {
-        finding(|| self.answer(Look::Nothing))
+    fn poll(&self, _: PollOrigin) -> PollOutcome {
+        dispatching(|| self.answer(PollOutcome::Nothing))
     }
 
-    fn wait(&self, _: usize, _: &dyn Fn() -> bool, found: &mut dyn FnMut()) -> Look {
+    fn wait(
+        &self,
+        _: usize,
+        _: &dyn Fn() -> bool,
+        before_dispatch: &mut dyn FnMut(),
+    ) -> PollOutcome {
         self.answer(());
-        found();
-        self.answer(Look::Found)
+        before_dispatch();
+        self.answer(PollOutcome::Dispatched)
     }
 
     fn wake(&self) {
@@ -101,7 +104,7 @@ fn a_driver_that_panics_ends_no_worker() {
 }
 
 #[test]
-fn an_end_that_panics_is_no_hindrance() {
+fn a_panic_at_the_end_is_caught() {
     let ended = Arc::new(AtomicUsize::new(0));
     let scheduler = {
         let ended = ended.clone();
@@ -126,7 +129,7 @@ impl std::fmt::Debug for Bomb {
 
 impl WaitStrategy for Bomb {
     fn idle(&self, _: u32) -> Idle {
-        self.answer(Idle::Look)
+        self.answer(Idle::Poll)
     }
 }
 
@@ -137,8 +140,7 @@ fn the_payload_of_a_wait_strategy_is_dropped() {
     let pinned = scheduler
         .start_pinned(bomb.clone(), None)
         .expect("a thread");
-    let (gate, passed) = (Gate::default(), Gate::default());
-    gate.open();
+    let gate = Gate::opened();
     let passing = gate.clone();
     pinned.schedule(job_in(1, move |context| {
         assert!(!context.wait(|| false), "it gives up");
@@ -146,7 +148,6 @@ fn the_payload_of_a_wait_strategy_is_dropped() {
         passing.pass();
     }));
     gate.wait_passed(1);
-    drop(passed);
     assert_eq!(bomb.drops.load(Ordering::SeqCst), 1);
     drop(pinned);
     finish(&scheduler);
