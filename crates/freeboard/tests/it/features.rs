@@ -70,7 +70,7 @@ fn stream_appends_through_an_actor() {
 #[test]
 fn net_serves_a_request() {
     use freeboard::net::{
-        http::{Body, Handler as HttpHandler, HttpServer, Limits},
+        http::{Body, HttpHandler, HttpServer, Limits},
         poller::{Policy, Poller},
         tcp::ListenerOptions,
         types::Response,
