@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 /// A program of others that tests or measurements need.
 #[derive(Debug)]
@@ -185,6 +185,17 @@ impl Component {
             Err(error) => {
                 Availability::Missing(format!("{packages} cannot be installed: {error:#}"))
             }
+        }
+    }
+
+    /// Installs the component if it is missing.
+    ///
+    /// # Errors
+    /// If it is missing and cannot be installed.
+    pub(crate) fn require(&self) -> Result<()> {
+        match self.provide() {
+            Availability::Missing(reason) => bail!(reason),
+            Availability::Present | Availability::Installed => Ok(()),
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     // Before the build, whose load would otherwise be noted.
     let machine = Machine::describe(&hosts);
     for component in suite.components {
-        programs::provide(component)?;
+        component.require()?;
     }
     let programs = Programs::build(&root, &hosts, suite.needs_lab)?;
     let results = plan.measure(&programs);

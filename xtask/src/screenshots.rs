@@ -6,11 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::cargo::Cargo;
-use crate::component::{Availability, CHROMIUM};
+use crate::component::CHROMIUM;
 use crate::workspace;
 
 const FOLDER: &str = "docs/screenshots";
@@ -42,9 +42,7 @@ impl Drop for Demonstration {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if let Availability::Missing(reason) = CHROMIUM.provide() {
-        bail!(reason);
-    }
+    CHROMIUM.require()?;
     let root = workspace::root()?;
     Cargo::new(["build", "--release", "--package", "freeboard-lab"]).run(&root)?;
     let demonstration = demonstration(&root)?;
@@ -83,7 +81,7 @@ fn demonstration(root: &Path) -> Result<Demonstration> {
     let address = line.split_whitespace().next().unwrap_or_default();
     ensure!(
         address.starts_with("http://"),
-        "the demonstration says {line:?} in place of its address"
+        "the demonstration printed {line:?} instead of its address"
     );
     demonstration.address = address.to_owned();
     Ok(demonstration)

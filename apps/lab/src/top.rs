@@ -111,11 +111,11 @@ fn usage(reason: impl ToString) -> anyhow::Error {
 
 /// A question that the board does not answer is a mistake in asking.
 fn told(feed: &HttpFeed, error: FeedError) -> anyhow::Error {
-    let text = format!("{}: {error}", feed.place());
+    let text = format!("{}: {error}", feed.origin());
     match error {
         FeedError::Refused { status: 401, .. } => usage(format!(
             "{}: this board needs its token, and this is none or another: --token-file, or $FREEBOARD_TOKEN",
-            feed.place()
+            feed.origin()
         )),
         FeedError::Refused {
             status: 400 | 404, ..

@@ -61,7 +61,7 @@ impl OwnedCounter {
     /// Adds `n`; only the one writer may call it.
     #[inline]
     pub fn bump(&self, n: u64) {
-        // Ordering: Relaxed load and store in place of a locked add: there is one writer, and the
+        // Ordering: Relaxed load and store instead of a locked add: there is one writer, and the
         // count publishes nothing but itself.
         let value = self.value.load(Ordering::Relaxed);
         self.value.store(value.wrapping_add(n), Ordering::Relaxed);

@@ -4,23 +4,22 @@ use serde::{Deserialize, Serialize};
 
 /// One group and its members.
 ///
-/// At rest, and but for messages that were not sent through the group, what a member's mailbox
-/// accepted or shed by its policy is `routed - redirected + taken_over - refused`; over all members,
-/// `redirected` and `taken_over` come to the same.
+/// At rest, a member's mailbox has accepted or shed `routed - redirected + taken_over - refused` messages of the
+/// group. Over all members the sums of `redirected` and `taken_over` are equal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupSnapshot {
-    /// The number of its first member, which tells groups apart.
+    /// The id of its first member, which identifies the group.
     pub id: u64,
     /// The name it was spawned with.
     pub name: Option<String>,
     /// The type of its members.
     pub actor_type: String,
-    /// How it chooses among them, in snake case.
+    /// Its router, in snake case.
     pub router: String,
     /// The members, by index.
     pub members: Vec<MemberSnapshot>,
-    /// [`skew`] of what was routed: 1 is even, the number of members is all to one.
+    /// The [`skew`] of routed messages: 1 is even; the number of members means all to one.
     pub skew: f64,
 }
 
@@ -28,26 +27,25 @@ pub struct GroupSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberSnapshot {
-    /// The actor's number.
+    /// The actor's id.
     pub id: u64,
     /// The name it is registered under.
     pub name: Option<String>,
     /// Messages that the router chose this member for.
     pub routed: u64,
-    /// Of these, how many another member got because this one had ended.
+    /// Of these, messages that another member got because this one had terminated.
     pub redirected: u64,
-    /// Messages that it got in place of members that had ended.
+    /// Messages that it got instead of terminated members.
     pub taken_over: u64,
-    /// Messages that came back to their sender here, or that the sender gave up waiting with.
+    /// Messages that were returned to the sender, also because it stopped waiting.
     pub refused: u64,
     /// Messages queued in its mailbox now.
     pub depth: u64,
-    /// Whether it has not ended yet.
+    /// Whether it is alive.
     pub is_alive: bool,
 }
 
-/// The most over the mean: 1 if all are equal (or nothing was counted), and the number of counts if
-/// one of them has everything.
+/// The greatest count over the mean: 1 if all are equal or 0, and the number of counts if only one is not 0.
 #[must_use]
 pub fn skew(counts: impl IntoIterator<Item = u64>) -> f64 {
     let (mut most, mut sum, mut number) = (0, 0, 0);

@@ -134,7 +134,7 @@ impl StateTimes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerSnapshot {
-    /// The worker's place among the workers.
+    /// The worker's index.
     pub index: usize,
     /// What it is doing.
     pub state: WorkerState,

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::component::{self, Availability};
+use crate::component;
 
 use super::outcome::Outcome;
 use super::peer::BEAM;
-use super::process;
+use super::{process, programs};
 
 /// The idle and spawn works have a million processes; the default limit is 262,144.
 const PROCESSES_MAX: &str = "4194304";
@@ -29,25 +29,14 @@ pub(crate) struct Beam {
 impl Beam {
     /// Compiles the modules of `peers/beam`, installing the BEAM first where it is missing.
     pub(crate) fn build(root: &Path) -> Result<Self> {
-        if let Availability::Missing(reason) = component::BEAM.provide() {
-            bail!(reason);
-        }
+        component::BEAM.require()?;
         let folder = root.join("peers/beam");
         let modules = folder.join("target");
         fs::create_dir_all(&modules)
             .with_context(|| format!("cannot create {}", modules.display()))?;
-        let output = Command::new("erlc")
-            .args(["-Werror", "-o"])
-            .arg(&modules)
-            .args(sources(&folder)?)
-            .output()
-            .context("erlc cannot be started")?;
-        ensure!(
-            output.status.success(),
-            "erlc failed: {}{}",
-            String::from_utf8_lossy(&output.stdout).trim(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        let mut build = Command::new("erlc");
+        build.args(["-Werror", "-o"]).arg(&modules);
+        programs::run(build.args(sources(&folder)?))?;
         Ok(Self { modules })
     }
 

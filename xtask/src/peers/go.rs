@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 
-use crate::component::{self, Availability};
+use super::programs;
+use crate::component;
 
 /// The built program.
 pub(crate) struct Go {
@@ -15,23 +16,12 @@ pub(crate) struct Go {
 impl Go {
     /// Builds `peers/go`, installing Go first where it is missing.
     pub(crate) fn build(root: &Path) -> Result<Self> {
-        if let Availability::Missing(reason) = component::GO.provide() {
-            bail!(reason);
-        }
+        component::GO.require()?;
         let folder = root.join("peers/go");
         let program = folder.join("target/peers");
-        let output = Command::new("go")
-            .args(["build", "-o"])
-            .arg(&program)
-            .arg(".")
-            .current_dir(&folder)
-            .output()
-            .context("go cannot be started")?;
-        ensure!(
-            output.status.success(),
-            "go build failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&program).arg(".");
+        programs::run(build.current_dir(&folder))?;
         Ok(Self { program })
     }
 

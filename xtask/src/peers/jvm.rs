@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::component::{self, Availability};
+use crate::component;
 
 /// The compiled classes and the jars that they need.
 pub(crate) struct Jvm {
@@ -16,9 +16,7 @@ impl Jvm {
     /// Builds `peers/jvm`, after installing Maven and a JDK if they are missing. Maven fetches the
     /// Disruptor the first time, and fails without access to its repository.
     pub(crate) fn build(root: &Path) -> Result<Self> {
-        if let Availability::Missing(reason) = component::JVM.provide() {
-            bail!(reason);
-        }
+        component::JVM.require()?;
         let folder = root.join("peers/jvm");
         let output = Command::new("mvn")
             .args(["--batch-mode", "--quiet", "compile"])

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::cargo::Cargo;
-use crate::component::{self, Availability, Component};
+use crate::component;
 
 use super::beam::Beam;
 use super::go::Go;
@@ -60,7 +60,7 @@ impl Programs {
         ];
         let provided = provided
             .into_iter()
-            .map(|(host, component)| (host, if_wanted(hosts, &[host], || provide(component))));
+            .map(|(host, component)| (host, if_wanted(hosts, &[host], || component.require())));
         Ok(Self {
             rust: target.join("release/peers"),
             lab: needs_lab.then(|| build_lab(root)).transpose()?,
@@ -116,12 +116,18 @@ fn build_lab(root: &Path) -> Result<PathBuf> {
     Ok(root.join("target/release/freeboard"))
 }
 
-/// Installs a component if it is missing.
-pub(super) fn provide(component: &Component) -> Result<()> {
-    match component.provide() {
-        Availability::Missing(reason) => bail!(reason),
-        Availability::Present | Availability::Installed => Ok(()),
-    }
+/// Runs a build to its end.
+pub(super) fn run(build: &mut Command) -> Result<()> {
+    let program = build.get_program().to_string_lossy().into_owned();
+    let output = build.output();
+    let output = output.with_context(|| format!("{program} cannot be started"))?;
+    ensure!(
+        output.status.success(),
+        "{program} failed: {}{}",
+        String::from_utf8_lossy(&output.stdout).trim(),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
 }
 
 fn if_wanted<T>(
@@ -152,7 +158,9 @@ mod tests {
     fn a_host_that_cannot_be_built_says_why_in_one_line() {
         let broken = |hosts: &[Host]| {
             if_wanted(hosts, &[Host::Go], || -> Result<()> {
-                bail!("go build failed: # peers\n\n  a.go:1: one\na.go:2: two\na.go:3: three")
+                anyhow::bail!(
+                    "go build failed: # peers\n\n  a.go:1: one\na.go:2: two\na.go:3: three"
+                )
             })
         };
         let reason = broken(&[Host::Rust, Host::Go]).unwrap_err();

@@ -26,7 +26,7 @@ pub trait Feed: Send + 'static {
     fn frame(&mut self, query: &Query) -> Result<Frame, FeedError>;
 
     /// The origin of the frames, for people, without secrets.
-    fn place(&self) -> String;
+    fn origin(&self) -> String;
 }
 
 /// Why there is no frame.
@@ -71,7 +71,7 @@ impl Feed for Board {
         Ok(Self::frame(self, query.clone())?)
     }
 
-    fn place(&self) -> String {
+    fn origin(&self) -> String {
         "this process".to_owned()
     }
 }
@@ -149,7 +149,7 @@ impl Feed for HttpFeed {
         Ok(frame)
     }
 
-    fn place(&self) -> String {
+    fn origin(&self) -> String {
         self.address.to_string()
     }
 }

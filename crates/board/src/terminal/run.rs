@@ -58,7 +58,7 @@ pub fn run(
     if !io::stdout().is_terminal() {
         return Err(TerminalError::NoTerminal);
     }
-    let mut screen = Screen::new(feed.place(), Palette::of_environment(), query);
+    let mut screen = Screen::new(feed.origin(), Palette::of_environment(), query);
     let mut asked = screen.query().clone();
     let watch = Watch::start(feed, asked.clone(), every)?;
     let mut session = Session::begin()?;

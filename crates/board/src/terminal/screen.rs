@@ -31,7 +31,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Screen {
     /// The origin of the frames.
-    pub(crate) place: String,
+    pub(crate) origin: String,
     pub(crate) palette: Palette,
     pub(crate) query: Query,
     pub(crate) reading: Reading,
@@ -50,15 +50,15 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// An empty screen with this query, whose limit becomes [`ROWS_MAX`]. `place` is the origin of the frames.
+    /// An empty screen with this query, whose limit becomes [`ROWS_MAX`]. `origin` names the source of the frames.
     #[must_use]
-    pub fn new(place: String, palette: Palette, query: Query) -> Self {
+    pub fn new(origin: String, palette: Palette, query: Query) -> Self {
         let query = Query {
             limit: ROWS_MAX,
             ..query
         };
         Self {
-            place,
+            origin,
             palette,
             reading: Reading::new(query.clone()),
             query,

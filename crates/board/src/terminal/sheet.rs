@@ -38,7 +38,7 @@ pub fn text(
     columns: u16,
     span: Duration,
 ) -> Result<String, FeedError> {
-    let mut screen = Screen::new(feed.place(), Palette::Plain, query.clone());
+    let mut screen = Screen::new(feed.origin(), Palette::Plain, query.clone());
     let mut reading = Reading::new(query.clone());
     let asked = reading.query.clone();
     let first = feed.frame(query)?;

@@ -187,7 +187,7 @@ metrics! {
     counter "freeboard_group_messages_redirected_total" = |it| sum(it, |member| member.redirected),
         "Messages that another member got than was chosen, because that one had terminated.";
     counter "freeboard_group_messages_taken_over_total" = |it| sum(it, |member| member.taken_over),
-        "Messages that members got in place of terminated ones.";
+        "Messages that members got instead of terminated ones.";
     counter "freeboard_group_messages_refused_total" = |it| sum(it, |member| member.refused),
         "Messages that came back from members.";
 }
@@ -199,7 +199,7 @@ metrics! {
     counter "freeboard_group_member_messages_redirected_total" = |it| it.redirected,
         "Messages routed to the member that another one got, because it had terminated.";
     counter "freeboard_group_member_messages_taken_over_total" = |it| it.taken_over,
-        "Messages that the member got in place of terminated ones.";
+        "Messages that the member got instead of terminated ones.";
     counter "freeboard_group_member_messages_refused_total" = |it| it.refused,
         "Messages that came back from the member.";
 }

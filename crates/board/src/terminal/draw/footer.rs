@@ -31,7 +31,7 @@ fn line(screen: &Screen, columns: u16, now: Instant) -> Line<'static> {
         .age(now)
         .map(|since| format!("as of {} ago", age(since.as_secs())));
     match &screen.reading.link {
-        Link::Waiting => Line::styled(format!("asking {}", screen.place), palette.warning()),
+        Link::Waiting => Line::styled(format!("asking {}", screen.origin), palette.warning()),
         Link::Lost { error, again_at } => {
             let pause = again_at.saturating_duration_since(now);
             let again = match pause.as_millis().div_ceil(1_000) {

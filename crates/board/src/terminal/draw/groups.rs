@@ -23,7 +23,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let Some(group) = opened(screen) else {
-        let text = " the group is gone; Esc goes back";
+        let text = " the group has ended; Esc goes back";
         Line::styled(text, screen.palette.warning()).render(area, buffer);
         return;
     };

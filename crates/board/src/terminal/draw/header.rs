@@ -47,7 +47,7 @@ fn link(screen: &Screen, now: Instant) -> Line<'static> {
     };
     Line::from(vec![
         Words::styled(format!(" {word}"), style),
-        Words::raw(format!(" {}", screen.place)),
+        Words::raw(format!(" {}", screen.origin)),
     ])
 }
 

@@ -56,7 +56,7 @@ fn the_question_is_sent_and_the_frame_comes() {
     }
     let token = |line: &String| line.eq_ignore_ascii_case("authorization: bearer s+cret");
     assert!(request.iter().any(token), "{request:?}");
-    assert_eq!(feed.place(), server.url());
+    assert_eq!(feed.origin(), server.url());
 }
 
 #[test]

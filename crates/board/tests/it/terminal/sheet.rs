@@ -15,7 +15,7 @@ impl Feed for Frames {
         Ok(frame(self.0))
     }
 
-    fn place(&self) -> String {
+    fn origin(&self) -> String {
         "the test".to_owned()
     }
 }
@@ -27,7 +27,7 @@ impl Feed for Nothing {
         Err(FeedError::TooSlow { seconds: 5 })
     }
 
-    fn place(&self) -> String {
+    fn origin(&self) -> String {
         "nowhere".to_owned()
     }
 }

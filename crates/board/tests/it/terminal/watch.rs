@@ -29,7 +29,7 @@ impl Feed for Scripted {
             .unwrap_or(Err(FeedError::TooSlow { seconds: 1 }))
     }
 
-    fn place(&self) -> String {
+    fn origin(&self) -> String {
         "the test".to_owned()
     }
 }
