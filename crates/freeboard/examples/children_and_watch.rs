@@ -4,9 +4,8 @@
 //! cargo run -p freeboard --example children_and_watch
 //! ```
 
-use std::{error::Error, sync::mpsc, time::Duration};
-
 use freeboard::{SpawnError, prelude::*};
+use std::{error::Error, sync::mpsc, time::Duration};
 
 struct Worker {
     name: &'static str,
@@ -14,27 +13,27 @@ struct Worker {
 }
 
 impl Actor for Worker {
+    fn started(&mut self, _cx: &mut Context<Self>) {
+        let _ = self.log.send(format!("{} started", self.name));
+    }
     fn stopped(&mut self, _cx: &mut Context<Self>) {
         let _ = self.log.send(format!("{} stopped", self.name));
     }
 }
 
-struct Foreman {
-    log: mpsc::Sender<String>,
-}
-
+struct Foreman(mpsc::Sender<String>);
 struct Hire(&'static str);
 
 impl Actor for Foreman {
     fn stopped(&mut self, _cx: &mut Context<Self>) {
-        let _ = self.log.send("the foreman stopped".to_owned());
+        let _ = self.0.send("the foreman stopped".to_owned());
     }
 }
 
 impl Handler<Hire> for Foreman {
     type Reply = Result<ActorRef<Worker>, SpawnError>;
     fn handle(&mut self, hire: Hire, cx: &mut Context<Self>) -> Self::Reply {
-        let (name, log) = (hire.0, self.log.clone());
+        let (name, log) = (hire.0, self.0.clone());
         let options = SpawnOptions::new().name(name);
         let worker = cx.spawn_once(options, Worker { name, log })?; // a child: it ends before its parent
         cx.watch(&worker);
@@ -46,28 +45,30 @@ impl Handler<Terminated> for Foreman {
     type Reply = ();
     fn handle(&mut self, end: Terminated, _cx: &mut Context<Self>) {
         let name = end.name.unwrap_or_default();
-        let line = format!("the foreman saw {name}: {:?}", end.reason);
-        let _ = self.log.send(line);
+        let _ = self
+            .0
+            .send(format!("the foreman saw {name}: {:?}", end.reason));
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let system = System::builder().build()?;
     let (log, lines) = mpsc::channel();
-    let foreman = system.spawn(Foreman { log });
+    let foreman = system.spawn(Foreman(log));
+    let expect = |line: &str| {
+        assert_eq!(lines.recv().as_deref(), Ok(line));
+        println!("{line}");
+    };
     let ann = foreman.ask(Hire("ann")).wait()??;
+    expect("ann started");
     foreman.ask(Hire("bob")).wait()??;
-
+    expect("bob started");
     ann.stop();
-    let first = [lines.recv()?, lines.recv()?];
-    println!("{}", first.join("\n"));
-    assert_eq!(first, ["ann stopped", "the foreman saw ann: Stopped"]);
-
+    expect("ann stopped");
+    expect("the foreman saw ann: Stopped");
     foreman.stop();
-    let then = [lines.recv()?, lines.recv()?];
-    println!("{}", then.join("\n"));
-    assert_eq!(then, ["bob stopped", "the foreman stopped"]);
-
+    expect("bob stopped");
+    expect("the foreman stopped");
     assert!(system.shutdown(Duration::from_secs(5)).is_clean());
     Ok(())
 }

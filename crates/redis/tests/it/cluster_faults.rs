@@ -273,7 +273,7 @@ fn what_cannot_be_done_at_present_is_tried_again_until_its_deadline() {
     let left = Arc::new(AtomicUsize::new(3));
     let at_server = left.clone();
     let nodes = Nodes::start(move |asked| {
-        let is_left = at_server.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+        let is_left = at_server.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
             left.checked_sub(1)
         });
         match is_left {
