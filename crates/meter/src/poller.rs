@@ -1,28 +1,28 @@
-//! The state of a poller as plain data: polls by origin, events and delays.
+//! The counters of a poller: who polled it how often, and the events.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tally::HistogramSummary;
 
-/// Polls of one origin: a worker, the monitor, or the poller's own thread.
+/// Polls of one worker, of the monitor, or of the dedicated thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PollsSnapshot {
-    /// Attempted polls; another thread may have been polling.
+    /// Attempts to poll; another thread may have had the turn.
     pub attempts: u64,
     /// Polls without waiting.
     pub nonwait: u64,
     /// Polls that waited.
     pub wait: u64,
-    /// Polls of idle workers that found events, while busy workers had to finish the last batch first.
+    /// Polls by idle threads that found events, while busy workers poll only after handling the last events.
     pub won_idle_lazy: u64,
-    /// Polls of busy workers that found events, under the same rule.
+    /// Polls by busy threads that found events, under the same rule.
     pub won_busy_lazy: u64,
-    /// Polls of idle workers that found events, while busy workers poll at any time.
+    /// Polls by idle threads that found events, while busy workers poll at any time.
     pub won_idle_eager: u64,
-    /// Polls of busy workers that found events, under the same rule.
+    /// Polls by busy threads that found events, under the same rule.
     pub won_busy_eager: u64,
-    /// Events found.
+    /// Events of all polls.
     pub events: u64,
 }
 
@@ -59,21 +59,22 @@ pub struct PollerSnapshot {
     pub sources: u64,
     /// The polls of the workers, by index.
     pub workers: Vec<PollsSnapshot>,
-    /// The monitor's polls, which it makes when no worker has polled for too long.
+    /// The monitor's polls, made when no other thread has polled for too long.
     pub monitor: PollsSnapshot,
-    /// Polls of the thread of the policy dedicated.
+    /// The polls of the thread of the policy `dedicated`.
     pub dedicated: PollsSnapshot,
-    /// Events per poll, of polls that found any.
-    pub events_per_look: HistogramSummary,
-    /// Actors that were woken for their sockets and have not run yet.
+    /// Events per poll that found any.
+    #[serde(rename = "events_per_look")]
+    pub events_per_poll: HistogramSummary,
+    /// Called owners of sockets that have not run yet.
     pub outstanding: u64,
-    /// Runs of actors for their sockets.
+    /// Owners that have run.
     pub runs: u64,
-    /// From the poll that found a socket ready to the run of its actor, in nanoseconds.
+    /// From the poll that found a socket ready to the run of its owner, in nanoseconds.
     pub readiness_to_run: HistogramSummary,
     /// The longest time between two polls while sockets were registered, in nanoseconds.
     pub gap_max_ns: u64,
-    /// Times that a waiting poll was woken because there was work.
+    /// Waits that were ended because there was work.
     pub wakes: u64,
     /// Accepted connections.
     pub accepts: u64,
@@ -82,7 +83,7 @@ pub struct PollerSnapshot {
 }
 
 impl PollerSnapshot {
-    /// The polls of all origins.
+    /// The sum of all polls.
     #[must_use]
     pub fn polls(&self) -> PollsSnapshot {
         let others = self.monitor.plus(&self.dedicated);

@@ -7,7 +7,7 @@ use crate::{
     by_type::{TypeLaneSnapshot, TypeSnapshot, by_type},
     group::{GroupSnapshot, MemberSnapshot},
     metrics,
-    poller::{PollsSnapshot, PollerSnapshot},
+    poller::{PollerSnapshot, PollsSnapshot},
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
     snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot},
 };

@@ -3,7 +3,10 @@
 use anyhow::Result;
 use freeboard::{
     net::poller::{Policy, Poller},
-    net::tcp::{Connection, ConnectionOptions, ReadCredit, Event, ConnectionEvent, Listener, ListenerOptions},
+    net::tcp::{
+        Connection, ConnectionEvent, ConnectionOptions, Event, Listener, ListenerOptions,
+        ReadCredit,
+    },
     prelude::*,
 };
 
