@@ -7,9 +7,9 @@ use loom::{
 
 use crate::writer::Demand;
 
-/// What the desk's lock guards.
+/// What the state's lock guards.
 #[derive(Default)]
-struct Desk {
+struct WriterState {
     is_busy: bool,
     taken: usize,
 }
@@ -17,7 +17,7 @@ struct Desk {
 struct Model {
     demand: Demand,
     shard: Mutex<usize>,
-    desk: Mutex<Desk>,
+    state: Mutex<WriterState>,
     bell: Condvar,
 }
 
@@ -25,9 +25,9 @@ impl Model {
     fn work(&self) {
         self.demand.lower();
         let records = std::mem::take(&mut *self.shard.lock().unwrap());
-        let mut desk = self.desk.lock().unwrap();
-        desk.is_busy = false;
-        desk.taken += records;
+        let mut state = self.state.lock().unwrap();
+        state.is_busy = false;
+        state.taken += records;
     }
 
     /// Appends, and blocks: works itself if nobody does.
@@ -36,30 +36,30 @@ impl Model {
         if !self.demand.raise() {
             return;
         }
-        let mut desk = self.desk.lock().unwrap();
-        if desk.is_busy {
+        let mut state = self.state.lock().unwrap();
+        if state.is_busy {
             return;
         }
-        desk.is_busy = true;
-        drop(desk);
+        state.is_busy = true;
+        drop(state);
         self.work();
-        let desk = self.desk.lock().unwrap();
-        if desk.taken == 2 || self.demand.is_raised() && !desk.is_busy {
+        let state = self.state.lock().unwrap();
+        if state.taken == 2 || self.demand.is_raised() && !state.is_busy {
             self.bell.notify_one();
         }
     }
 
     /// The writer thread, until both records are taken.
     fn write(&self) {
-        let mut desk = self.desk.lock().unwrap();
-        while desk.taken < 2 {
-            if self.demand.is_raised() && !desk.is_busy {
-                desk.is_busy = true;
-                drop(desk);
+        let mut state = self.state.lock().unwrap();
+        while state.taken < 2 {
+            if self.demand.is_raised() && !state.is_busy {
+                state.is_busy = true;
+                drop(state);
                 self.work();
-                desk = self.desk.lock().unwrap();
+                state = self.state.lock().unwrap();
             } else {
-                desk = self.bell.wait(desk).unwrap();
+                state = self.bell.wait(state).unwrap();
             }
         }
     }
@@ -72,7 +72,7 @@ fn who_helps_leaves_nobody_behind() {
         let model = Arc::new(Model {
             demand: Demand::new(),
             shard: Mutex::new(0),
-            desk: Mutex::new(Desk::default()),
+            state: Mutex::new(WriterState::default()),
             bell: Condvar::new(),
         });
         let waiters: Vec<_> = (0..2)
@@ -109,11 +109,11 @@ fn no_waiter_is_left_behind() {
             .collect();
         let mut taken = 0;
         while taken < 2 {
-            let mut desk = bell.0.lock().unwrap();
+            let mut state = bell.0.lock().unwrap();
             while !demand.is_raised() {
-                desk = bell.1.wait(desk).unwrap();
+                state = bell.1.wait(state).unwrap();
             }
-            drop(desk);
+            drop(state);
             demand.lower();
             taken += std::mem::take(&mut *shard.lock().unwrap());
         }

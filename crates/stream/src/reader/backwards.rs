@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::{format::Records, scan::Slot, seal::check_chunk};
 
 use super::{
+    cursor::Cursor,
     error::ReadError,
-    place::Place,
     record::Record,
     stream_reader::{OpenSegment, StreamReader},
 };
@@ -33,7 +33,7 @@ impl Backwards {
     pub(super) fn new(reader: StreamReader) -> Self {
         Self {
             before: reader.next_sequence(),
-            known: reader.place.record,
+            known: reader.cursor.record,
             reader,
             segment: None,
             chunks: Vec::new(),
@@ -85,23 +85,23 @@ impl Backwards {
             };
         };
         let segment = self.reader.open_segment(header)?;
-        let mut place = Place::at(&header, header.first_record);
-        while place.record < self.before {
-            let found = segment.scan.chunk_header(place.offset);
+        let mut cursor = Cursor::at(&header, header.first_record);
+        while cursor.record < self.before {
+            let found = segment.scan.chunk_header(cursor.offset);
             let found = found.map_err(ReadError::io(format!("read segment {next}")))?;
-            let Some(found) = found.filter(|found| place.is_followed_by(found, &header)) else {
-                if place.record >= self.known {
+            let Some(found) = found.filter(|found| cursor.is_followed_by(found, &header)) else {
+                if cursor.record >= self.known {
                     break;
                 }
                 return Err(ReadError::Damaged {
                     segment: next,
-                    offset: place.offset,
-                    record: place.record,
+                    offset: cursor.offset,
+                    record: cursor.record,
                     reason: "no chunk that follows is there".to_owned(),
                 });
             };
-            self.chunks.push(place.offset);
-            place.pass(&found);
+            self.chunks.push(cursor.offset);
+            cursor.pass(&found);
         }
         self.segment = Some(segment);
         Ok(true)

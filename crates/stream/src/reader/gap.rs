@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
+    cursor::{Cursor, is_alike},
     error::ReadError,
-    place::{Place, is_alike},
     stream_reader::StreamReader,
 };
 
@@ -31,9 +31,9 @@ impl StreamReader {
             return Ok(None);
         };
         let read = ReadError::io(format!("read segment {}", segment.header.number));
-        let place = self.place;
+        let cursor = self.cursor;
         let slot = segment.scan.refresh();
-        let slot = slot.and_then(|()| segment.scan.read(place.offset));
+        let slot = slot.and_then(|()| segment.scan.read(cursor.offset));
         let header = match slot.map_err(read)? {
             Slot::End | Slot::Zeros => return Ok(None),
             // What an older stream has left in a file that is used again.
@@ -41,13 +41,13 @@ impl StreamReader {
             Slot::NoHeader { .. } => None,
             Slot::Cut(header) | Slot::Chunk { header, .. } => Some(header),
         };
-        if header.is_some_and(|header| !place.is_followed_by(&header, &segment.header)) {
+        if header.is_some_and(|header| !cursor.is_followed_by(&header, &segment.header)) {
             return Ok(None);
         }
         // A whole one has come meanwhile if nothing is wrong.
         let reason = self.read_chunk()?.flatten();
         self.chunk = None;
-        self.place = place;
+        self.cursor = cursor;
         Ok(reason.map(|reason| self.damaged(Some(reason))))
     }
 
@@ -81,7 +81,7 @@ impl StreamReader {
     fn is_begun(&self, later: &[u64]) -> Result<bool, ReadError> {
         for &number in later {
             if let Some(Ok(header)) = self.header_of(number)?
-                && header.first_chunk >= self.place.chunk
+                && header.first_chunk >= self.cursor.chunk
             {
                 return Ok(true);
             }
@@ -92,7 +92,7 @@ impl StreamReader {
     /// Whether a chunk behind this place says that what is missing here had been durable.
     pub(super) fn is_proved_durable(&self) -> Result<bool, ReadError> {
         if self
-            .find_in(self.number(), self.place.offset, is_proof)?
+            .find_in(self.number(), self.cursor.offset, is_proof)?
             .is_some()
         {
             return Ok(true);
@@ -123,9 +123,9 @@ impl StreamReader {
             let mut scan = scan.windowed();
             let is_wanted = |header: &ChunkHeader| {
                 is_alike(header, &segment.header)
-                    && header.sequence >= self.place.chunk
-                    && header.epoch >= self.place.epoch
-                    && wanted(header, self.place.record)
+                    && header.sequence >= self.cursor.chunk
+                    && header.epoch >= self.cursor.epoch
+                    && wanted(header, self.cursor.record)
             };
             while offset < scan.bytes() {
                 match scan.search(offset, is_wanted)? {
@@ -158,15 +158,15 @@ impl StreamReader {
             self.has_given_up |= self.segment.is_none();
             return Ok(self.next_sequence());
         }
-        let found = self.find_in(self.number(), self.place.offset, |_, _| true)?;
+        let found = self.find_in(self.number(), self.cursor.offset, |_, _| true)?;
         if let Some((header, offset)) = found {
-            self.place = Place {
+            self.cursor = Cursor {
                 offset,
                 chunk: header.sequence,
                 record: header.first_record,
                 previous: None,
                 epoch: header.epoch,
-                wanted: self.place.wanted.max(header.first_record),
+                wanted: self.cursor.wanted.max(header.first_record),
             };
             return Ok(header.first_record);
         }
@@ -186,7 +186,7 @@ impl StreamReader {
             match opened {
                 Some(Ok(next)) => {
                     self.enter(next);
-                    self.place.previous = None;
+                    self.cursor.previous = None;
                     break;
                 }
                 // It is not of this stream, or its header is damaged.
@@ -202,8 +202,8 @@ impl StreamReader {
     pub(super) fn damaged(&self, reason: Option<String>) -> ReadError {
         ReadError::Damaged {
             segment: self.number(),
-            offset: self.place.offset,
-            record: self.place.record,
+            offset: self.cursor.offset,
+            record: self.cursor.record,
             reason: reason.unwrap_or_else(|| "nothing is there".to_owned()),
         }
     }

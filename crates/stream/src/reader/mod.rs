@@ -27,10 +27,10 @@
 //! process is to be opened anew.
 
 mod backwards;
+mod cursor;
 mod error;
 mod gap;
 mod options;
-mod place;
 mod record;
 mod record_stream;
 mod seek;

@@ -5,20 +5,20 @@ use crate::{
     index::{IndexEntry, read_index},
 };
 
-use super::{error::ReadError, options::ReadFrom, place::Place, stream_reader::StreamReader};
+use super::{cursor::Cursor, error::ReadError, options::ReadFrom, stream_reader::StreamReader};
 
 impl StreamReader {
     pub(super) fn go_to(&mut self, from: ReadFrom) -> Result<(), ReadError> {
         self.segment = None;
-        self.place.wanted = 1;
+        self.cursor.wanted = 1;
         if !self.open_oldest()? {
-            self.place.wanted = match from {
+            self.cursor.wanted = match from {
                 ReadFrom::Sequence(sequence) => sequence.max(1),
                 _ => 1,
             };
             return Ok(());
         }
-        let oldest = self.place.record;
+        let oldest = self.cursor.record;
         if !matches!(from, ReadFrom::Start) {
             self.lost_before = None;
         }
@@ -33,7 +33,7 @@ impl StreamReader {
                     |header| header.last_record() >= wanted,
                     |entry| entry.first_record <= wanted,
                 )?;
-                self.place.wanted = wanted;
+                self.cursor.wanted = wanted;
             }
             ReadFrom::Time(time_ns) => {
                 self.enter_last(|header| header.created_ns <= time_ns)?;
@@ -41,16 +41,16 @@ impl StreamReader {
                     |header| header.time_ns >= time_ns,
                     |entry| entry.time_ns < time_ns,
                 )?;
-                self.place.wanted = self.place.record;
+                self.cursor.wanted = self.cursor.record;
             }
             ReadFrom::Tail => {
                 self.enter_last(|_| true)?;
                 self.hop(|_| false, |_| true)?;
-                self.place.wanted = self.place.record;
+                self.cursor.wanted = self.cursor.record;
             }
             ReadFrom::Last(records) => {
                 self.go_to(ReadFrom::Tail)?;
-                let wanted = self.place.record.saturating_sub(records).max(oldest);
+                let wanted = self.cursor.record.saturating_sub(records).max(oldest);
                 self.go_to(ReadFrom::Sequence(wanted))?;
             }
         }
@@ -103,37 +103,37 @@ impl StreamReader {
             && entry.offset.is_multiple_of(ALIGNMENT as u64)
             && let Some(header) = header_at(entry.offset)?
             && entry.agrees(stream, &header)
-            && header.sequence >= self.place.chunk
+            && header.sequence >= self.cursor.chunk
         {
-            self.place = Place {
+            self.cursor = Cursor {
                 offset: entry.offset,
                 chunk: header.sequence,
                 record: header.first_record,
                 previous: None,
                 epoch: header.epoch,
-                ..self.place
+                ..self.cursor
             };
         }
         let mut last = None;
-        while let Some(header) = header_at(self.place.offset)? {
+        while let Some(header) = header_at(self.cursor.offset)? {
             let follows = header.stream == stream
-                && header.sequence == self.place.chunk
-                && header.first_record == self.place.record
-                && header.epoch >= self.place.epoch;
+                && header.sequence == self.cursor.chunk
+                && header.first_record == self.cursor.record
+                && header.epoch >= self.cursor.epoch;
             if follows && is_it(&header) {
                 return Ok(());
             }
             if !follows {
                 break;
             }
-            last = Some(self.place);
-            self.place.pass(&header);
+            last = Some(self.cursor);
+            self.cursor.pass(&header);
         }
         // A header may speak of more than has come: the end is behind the last chunk that is whole.
         if let Some(last) = last {
-            let next = std::mem::replace(&mut self.place, last);
+            let next = std::mem::replace(&mut self.cursor, last);
             if self.read_chunk()?.is_none() {
-                self.place = next;
+                self.cursor = next;
             }
             self.chunk = None;
         }

@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
+    cursor::Cursor,
     error::ReadError,
-    place::Place,
     stream_reader::{OpenSegment, StreamReader},
 };
 
@@ -144,7 +144,7 @@ impl StreamReader {
     /// Goes to the beginning of a segment.
     pub(super) fn enter(&mut self, segment: OpenSegment) {
         let header = &segment.header;
-        self.place = Place::at(header, self.place.wanted.max(header.first_record));
+        self.cursor = Cursor::at(header, self.cursor.wanted.max(header.first_record));
         self.segment = Some(segment);
         self.searched = None;
     }

@@ -16,9 +16,9 @@ use crate::{
 
 use super::{
     backwards::Backwards,
+    cursor::Cursor,
     error::ReadError,
     options::{ReadFrom, ReaderOptions},
-    place::Place,
     record::{Record, RecordRef},
     record_stream::{RecordStream, StreamCapacity},
     stop::ReaderStop,
@@ -44,7 +44,7 @@ pub struct StreamReader {
     is_following: bool,
     stop: ReaderStop,
     pub(super) segment: Option<OpenSegment>,
-    pub(super) place: Place,
+    pub(super) cursor: Cursor,
     pub(super) chunk: Option<OpenChunk>,
     /// Where the end was looked behind, and nothing was found.
     pub(super) searched: Option<(u64, u64)>,
@@ -112,7 +112,7 @@ impl StreamReader {
             is_following: options.follow,
             stop: ReaderStop::default(),
             segment: None,
-            place: Place {
+            cursor: Cursor {
                 offset: ALIGNMENT as u64,
                 chunk: 1,
                 record: 1,
@@ -154,8 +154,8 @@ impl StreamReader {
     #[must_use]
     pub fn next_sequence(&self) -> u64 {
         match &self.chunk {
-            Some(chunk) => chunk.sequence.max(self.place.wanted),
-            None => self.place.record.max(self.place.wanted),
+            Some(chunk) => chunk.sequence.max(self.cursor.wanted),
+            None => self.cursor.record.max(self.cursor.wanted),
         }
     }
 
@@ -252,10 +252,10 @@ impl StreamReader {
                     let sequence = chunk.sequence;
                     chunk.offset = payload.end + tag_bytes;
                     chunk.sequence += 1;
-                    if sequence < self.place.wanted {
+                    if sequence < self.cursor.wanted {
                         continue;
                     }
-                    self.place.wanted = sequence + 1;
+                    self.cursor.wanted = sequence + 1;
                     return Ok(Some((sequence, chunk.header.time_ns, payload)));
                 }
             }
@@ -273,7 +273,7 @@ impl StreamReader {
                 segment: lost,
                 offset: 0,
                 // The last of those that it had; the first is not known.
-                record: self.place.record.saturating_sub(1),
+                record: self.cursor.record.saturating_sub(1),
                 reason: "its header does not hold, or is of another stream".to_owned(),
             });
         }
@@ -289,7 +289,7 @@ impl StreamReader {
         };
         let number = self.number();
         match self.header_of(number + 1)? {
-            Some(Ok(next)) if next.first_chunk == self.place.chunk => {
+            Some(Ok(next)) if next.first_chunk == self.cursor.chunk => {
                 let next = match self.open_segment(next) {
                     Err(error) if error.is_not_found() => return Err(self.gone(&self.numbers()?)?),
                     next => next?,
@@ -297,7 +297,7 @@ impl StreamReader {
                 self.enter(next);
                 return Ok(Next::Again);
             }
-            Some(Ok(next)) if next.first_chunk > self.place.chunk => {
+            Some(Ok(next)) if next.first_chunk > self.cursor.chunk => {
                 // It may have been written since it was looked at.
                 return match self.read_chunk()? {
                     None => Ok(Next::Chunk),
@@ -305,7 +305,7 @@ impl StreamReader {
                 };
             }
             // It was cut off behind this reader's back.
-            Some(Ok(next)) if next.first_chunk < self.place.chunk => {
+            Some(Ok(next)) if next.first_chunk < self.cursor.chunk => {
                 let reason = "the stream goes on before it: what was read last was not durable";
                 return Err(self.damaged(Some(reason.to_owned())));
             }
@@ -325,7 +325,7 @@ impl StreamReader {
         }
         // Followed by another file that holds nothing yet, or by none: the end, if nothing behind it
         // says otherwise. It is looked for once at each place.
-        let here = (number, self.place.offset);
+        let here = (number, self.cursor.offset);
         let is_recent = |at: Instant| at.elapsed() < SEARCH_PAUSE;
         let is_put_off = self.is_waiting && self.searched_at.is_some_and(is_recent);
         if self.searched == Some(here) || is_put_off {
@@ -346,12 +346,12 @@ impl StreamReader {
     /// something is there.
     pub(super) fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
         let segment = self.segment.as_mut().expect("a segment is open");
-        let place = self.place;
+        let cursor = self.cursor;
         let read = ReadError::io(format!("read segment {}", segment.header.number));
         let slot = segment
             .scan
             .refresh()
-            .and_then(|()| segment.scan.read(place.offset))
+            .and_then(|()| segment.scan.read(cursor.offset))
             .map_err(read)?;
         let (header, is_padding_zero) = match slot {
             Slot::End | Slot::Zeros => return Ok(Some(None)),
@@ -362,7 +362,7 @@ impl StreamReader {
                 is_padding_zero,
             } => (header, is_padding_zero),
         };
-        if !place.is_followed_by(&header, &segment.header) {
+        if !cursor.is_followed_by(&header, &segment.header) {
             return Ok(Some(Some("the chunk does not follow".to_owned())));
         }
         if !is_padding_zero {
@@ -379,7 +379,7 @@ impl StreamReader {
 
     /// Hands out the records of a chunk that the scan holds.
     fn take(&mut self, header: ChunkHeader) {
-        self.place.pass(&header);
+        self.cursor.pass(&header);
         self.chunk = Some(OpenChunk {
             header,
             offset: 0,

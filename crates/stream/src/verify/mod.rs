@@ -7,11 +7,11 @@
 //! A chain cannot show that its end was cut off: give the check a [`Head`](crate::Head) that was kept
 //! elsewhere.
 
-mod course;
 mod damage;
 mod error;
 mod report;
 mod segment;
+mod verify_pass;
 
 use std::{io, thread, time::Duration};
 
@@ -27,10 +27,10 @@ use crate::{
     storage::{Access, Storage},
 };
 
-use course::Course;
 pub use damage::{Damage, DamageKind};
 pub use error::VerifyError;
 pub use report::{Progress, VerifyReport};
+use verify_pass::VerifyPass;
 
 /// How a stream is checked.
 #[derive(Clone, Debug)]
@@ -135,12 +135,12 @@ fn check(
     let bytes_total =
         scan::bytes(storage, &numbers).map_err(VerifyError::io("open the segments"))?;
     let key = key.filter(|_| identity.algorithm.is_sealed());
-    let mut course = Course::new(&identity, key.is_some(), options);
-    course.strays(&listed.strays);
+    let mut pass = VerifyPass::new(&identity, key.is_some(), options);
+    pass.strays(&listed.strays);
     let mark = retention_mark(storage).map_err(VerifyError::io("read the retention mark"))?;
     let first = numbers.first().copied().unwrap_or(1);
     let last = numbers.last().copied().unwrap_or(1);
-    course.beginning(first, last, mark.as_ref(), key);
+    pass.beginning(first, last, mark.as_ref(), key);
     let mut bytes_done = 0;
     let mut ratchet: Option<Ratchet> = None;
     let begun = headers
@@ -160,27 +160,26 @@ fn check(
         });
         let bytes_before = bytes_done;
         bytes_done += scan.bytes();
-        course
-            .segment(
-                number,
-                begin,
-                scan,
-                keys.as_ref(),
-                begun.is_none_or(|begun| index > begun),
-                &mut |offset| {
-                    progress(Progress {
-                        bytes_done: bytes_before + offset,
-                        bytes_total,
-                    });
-                },
-            )
-            .map_err(VerifyError::io(format!("read segment {number}")))?;
+        pass.segment(
+            number,
+            begin,
+            scan,
+            keys.as_ref(),
+            begun.is_none_or(|begun| index > begun),
+            &mut |offset| {
+                progress(Progress {
+                    bytes_done: bytes_before + offset,
+                    bytes_total,
+                });
+            },
+        )
+        .map_err(VerifyError::io(format!("read segment {number}")))?;
     }
     progress(Progress {
         bytes_done: bytes_total,
         bytes_total,
     });
-    Ok(course.finish(bytes_total, known))
+    Ok(pass.finish(bytes_total, known))
 }
 
 /// The mark of retention, if there is one.

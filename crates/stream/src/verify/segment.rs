@@ -9,8 +9,8 @@ use crate::{
 };
 
 use super::{
-    course::{Course, Expected, Hole},
     damage::{Damage, DamageKind},
+    verify_pass::{Expected, Hole, VerifyPass},
 };
 
 /// After so many bytes progress is told.
@@ -31,7 +31,7 @@ impl SegmentCheck<'_> {
     /// where nothing says whether that was its end. Returns what this one ends with.
     pub(super) fn run(
         &self,
-        course: &mut Course,
+        pass: &mut VerifyPass,
         mut scan: SegmentScan,
         mut hole: Option<Hole>,
         progress: &mut dyn FnMut(u64),
@@ -43,7 +43,7 @@ impl SegmentCheck<'_> {
                 told = offset;
                 progress(offset);
             }
-            let is_wanted = |header: &ChunkHeader| !self.is_left_alone(course, header);
+            let is_wanted = |header: &ChunkHeader| !self.is_left_alone(pass, header);
             let slot = match scan.search(offset, is_wanted)? {
                 Ok(slot) => slot,
                 Err(header) => {
@@ -60,7 +60,7 @@ impl SegmentCheck<'_> {
                 Slot::Chunk {
                     header,
                     is_padding_zero,
-                } => self.chunk(course, &scan, offset, &header, is_padding_zero, &mut hole),
+                } => self.chunk(pass, &scan, offset, &header, is_padding_zero, &mut hole),
                 Slot::Zeros => {
                     self.note(
                         &mut hole,
@@ -72,7 +72,7 @@ impl SegmentCheck<'_> {
                     scan.behind_zeros(offset)? - offset
                 }
                 Slot::Cut(header) => {
-                    let is_stale = self.is_recycled && self.is_old(course, &header);
+                    let is_stale = self.is_recycled && self.is_old(pass, &header);
                     let detail = "the file ends inside a chunk";
                     let kind = DamageKind::Truncated;
                     self.note(&mut hole, offset, kind, detail, !is_stale);
@@ -85,7 +85,7 @@ impl SegmentCheck<'_> {
                     ALIGNMENT as u64
                 }
                 Slot::NoHeader { error, head } => {
-                    let is_stale = self.is_recycled && !self.is_ours(course, &head);
+                    let is_stale = self.is_recycled && !self.is_ours(pass, &head);
                     let kind = if is_stale {
                         DamageKind::Stale
                     } else {
@@ -131,10 +131,10 @@ impl SegmentCheck<'_> {
 
     /// Whether a chunk of the stream is of an earlier time, and no part of it: the next page is looked at, whatever
     /// its body is.
-    fn is_left_alone(&self, course: &Course, header: &ChunkHeader) -> bool {
-        let is_ours = header.stream == course.identity.stream;
+    fn is_left_alone(&self, pass: &VerifyPass, header: &ChunkHeader) -> bool {
+        let is_ours = header.stream == pass.identity.stream;
         is_ours
-            && course.expected.is_some_and(|expected| {
+            && pass.expected.is_some_and(|expected| {
                 if header.sequence < expected.chunk {
                     self.is_recycled
                 } else {
@@ -143,15 +143,15 @@ impl SegmentCheck<'_> {
             })
     }
 
-    fn is_old(&self, course: &Course, header: &ChunkHeader) -> bool {
-        course.expected.is_some_and(|expected| {
+    fn is_old(&self, pass: &VerifyPass, header: &ChunkHeader) -> bool {
+        pass.expected.is_some_and(|expected| {
             header.sequence < expected.chunk || header.epoch < expected.epoch
         })
     }
 
-    fn is_ours(&self, course: &Course, head: &[u8]) -> bool {
-        course.expected.is_some_and(|expected| {
-            let stream = course.identity.stream;
+    fn is_ours(&self, pass: &VerifyPass, head: &[u8]) -> bool {
+        pass.expected.is_some_and(|expected| {
+            let stream = pass.identity.stream;
             ChunkLikeness::of(head, stream, expected.chunk, expected.record).is_ours()
         })
     }
@@ -159,14 +159,14 @@ impl SegmentCheck<'_> {
     /// Checks a chunk whose header holds; returns how far to go on.
     fn chunk(
         &self,
-        course: &mut Course,
+        pass: &mut VerifyPass,
         scan: &SegmentScan,
         offset: u64,
         header: &ChunkHeader,
         is_padding_zero: bool,
         hole: &mut Option<Hole>,
     ) -> u64 {
-        let identity = &course.identity;
+        let identity = &pass.identity;
         let records = Some((header.first_record, header.last_record()));
         let damage = |records, kind, detail: String| Damage {
             segment: self.number,
@@ -182,18 +182,18 @@ impl SegmentCheck<'_> {
             }
             return header.chunk_bytes();
         }
-        let expected = course.expected.unwrap_or(Expected {
+        let expected = pass.expected.unwrap_or(Expected {
             chunk: header.sequence,
             record: header.first_record,
             previous: None,
             epoch: header.epoch,
         });
         if header.sequence < expected.chunk {
-            return self.old(course, scan, offset, header);
+            return self.old(pass, scan, offset, header);
         }
         let is_sealed_alike =
             (header.algorithm, header.unit) == (identity.algorithm, identity.unit);
-        self.close(course, offset, header, hole.take(), expected);
+        self.close(pass, offset, header, hole.take(), expected);
         let is_next = header.sequence == expected.chunk;
         let is_chained = !is_next
             || expected
@@ -201,35 +201,35 @@ impl SegmentCheck<'_> {
                 .is_none_or(|previous| previous == header.previous);
         let fault = check_chunk(self.keys, header, scan.body()).err();
         if !is_sealed_alike {
-            course.damage(damage(
+            pass.damage(damage(
                 records,
                 DamageKind::Tamper,
                 "the chunk is sealed in another way".to_owned(),
             ));
         } else if is_next && header.first_record != expected.record {
-            course.damage(damage(
+            pass.damage(damage(
                 records,
                 DamageKind::Tamper,
                 format!("record {} has to come next", expected.record),
             ));
         } else if let Some(fault) = fault {
-            course.damage(self.fault(scan, offset, header, fault));
+            pass.damage(self.fault(scan, offset, header, fault));
         } else if !is_chained {
-            course.damage(damage(
+            pass.damage(damage(
                 records,
                 DamageKind::Tamper,
                 "the chunk does not name the tag of the one before".to_owned(),
             ));
         } else if !is_padding_zero {
-            course.damage(damage(
+            pass.damage(damage(
                 records,
                 DamageKind::Rot,
                 "the bytes behind its records are not zero".to_owned(),
             ));
         } else {
-            course.whole(header);
+            pass.whole(header);
         }
-        course.expected = Some(Expected {
+        pass.expected = Some(Expected {
             chunk: header.sequence + 1,
             record: header.last_record() + 1,
             previous: Some(header.tag),
@@ -241,7 +241,7 @@ impl SegmentCheck<'_> {
     /// Reports what is missing before a chunk that holds.
     fn close(
         &self,
-        course: &mut Course,
+        pass: &mut VerifyPass,
         offset: u64,
         header: &ChunkHeader,
         hole: Option<Hole>,
@@ -268,25 +268,25 @@ impl SegmentCheck<'_> {
         if header.durable < expected.record && is_missing {
             hole.kind = DamageKind::Torn;
         }
-        course.close_hole(hole, Some(header.first_record));
+        pass.close_hole(hole, Some(header.first_record));
     }
 
     /// A chunk that should have come before, in a file without a former life.
     fn old(
         &self,
-        course: &mut Course,
+        pass: &mut VerifyPass,
         scan: &SegmentScan,
         offset: u64,
         header: &ChunkHeader,
     ) -> u64 {
         let is_whole = check_chunk(self.keys, header, scan.body()).is_ok();
-        if is_whole && course.fills_gap(header, self.number, offset) {
+        if is_whole && pass.fills_gap(header, self.number, offset) {
             return header.chunk_bytes();
         }
-        let is_older = course
+        let is_older = pass
             .expected
             .is_some_and(|expected| header.epoch < expected.epoch);
-        course.damage(Damage {
+        pass.damage(Damage {
             segment: self.number,
             offset,
             records: Some((header.first_record, header.last_record())),

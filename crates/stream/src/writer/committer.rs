@@ -17,14 +17,14 @@ use crate::{
 };
 
 use super::{
-    desk::{Desk, Due, IN_FLIGHT_MAX, Phase, Turn},
     ending::DISK_FULL_RETRY_NS,
     error::AppendError,
+    segment_pool::{Trouble, time_ns},
     shard::Page,
     shared::Shared,
-    supply::{Trouble, time_ns},
-    turn::Held,
+    turn_guard::TurnGuard,
     wake::wake_all,
+    writer_state::{Closing, Due, IN_FLIGHT_MAX, Phase, Turn, WriterState},
 };
 
 /// The most bytes that one turn takes from the full buffers.
@@ -38,27 +38,27 @@ const QUIET_LOOKS: u32 = 100;
 
 /// Runs until the stream is closed.
 pub(super) fn run(shared: &Shared) {
-    let held = Held::new(shared);
+    let guard = TurnGuard::new(shared);
     let mut quiet_looks = 0;
     loop {
-        match shared.next_turn(&held) {
+        match shared.next_turn(&guard) {
             Turn::Commit { is_all } => {
                 quiet_looks = 0;
-                shared.commit(is_all, &held);
+                shared.commit(is_all, &guard);
             }
-            Turn::Sync => shared.sync(&held),
+            Turn::Sync => shared.sync(&guard),
             Turn::Watch => shared.watch(&mut quiet_looks),
-            Turn::Reopen => shared.reopen(&held),
-            Turn::Finish => shared.finish(&held),
+            Turn::Reopen => shared.reopen(&guard),
+            Turn::Finish => shared.finish(&guard),
             Turn::Exit => break,
         }
     }
-    held.finish();
+    guard.finish();
 }
 
 /// What a turn leaves to be done when nothing is held any more: it runs code of the user's.
 #[derive(Default)]
-struct Aftermath {
+struct Completions {
     /// Batches that are durable in the stream's mode, and the sequences of their first records.
     settled: Vec<(Part, u64)>,
     wakers: Vec<Waker>,
@@ -73,34 +73,34 @@ impl Shared {
             return;
         }
         let must_ring = self.demand.raise();
-        let mut desk = self.desk();
-        let due = desk.due(now_ns(), true, None);
+        let mut state = self.state();
+        let due = state.due(now_ns(), true, None);
         if due == Due::Now(Turn::Commit { is_all: true }) {
-            let held = Held::new(self);
-            held.take(&mut desk);
-            drop(desk);
-            self.commit(true, &held);
-            held.finish();
+            let guard = TurnGuard::new(self);
+            guard.take(&mut state);
+            drop(state);
+            self.commit(true, &guard);
+            guard.finish();
             self.ring_if_due();
-        } else if must_ring && desk.sleeping > 0 && matches!(due, Due::Now(_)) {
+        } else if must_ring && state.sleeping > 0 && matches!(due, Due::Now(_)) {
             self.work.notify_one();
         }
     }
 
     /// Waits for something to do, and marks it as begun.
-    fn next_turn(&self, held: &Held<'_>) -> Turn {
+    fn next_turn(&self, guard: &TurnGuard<'_>) -> Turn {
         let period = self
             .options
             .flush_after
             .clamp(Duration::from_millis(1), Duration::from_secs(1));
-        let mut desk = self.desk();
+        let mut state = self.state();
         loop {
             let now = now_ns();
-            let deadline = match desk.due(now, self.demand.is_raised(), self.interval()) {
+            let deadline = match state.due(now, self.demand.is_raised(), self.interval()) {
                 Due::Now(turn) => {
                     match turn {
-                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => held.take(&mut desk),
-                        Turn::Sync => held.sync(&mut desk),
+                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => guard.take(&mut state),
+                        Turn::Sync => guard.sync(&mut state),
                         Turn::Watch | Turn::Exit => {}
                     }
                     return turn;
@@ -110,31 +110,35 @@ impl Shared {
                 }
                 Due::Never => None,
             };
-            let is_watch = !desk.is_watched && !desk.is_dozing && matches!(desk.phase, Phase::Open);
-            desk.is_watched |= is_watch;
+            let is_watch =
+                !state.is_watched && !state.is_dozing && matches!(state.phase, Phase::Open);
+            state.is_watched |= is_watch;
             let time = match (deadline, is_watch) {
                 (Some(deadline), true) => Some(deadline.min(period)),
                 (deadline, false) => deadline,
                 (None, true) => Some(period),
             };
-            desk.sleeping += 1;
+            state.sleeping += 1;
             let is_timeout;
-            (desk, is_timeout) = match time {
+            (state, is_timeout) = match time {
                 None => {
-                    let desk = self.work.wait(desk).unwrap_or_else(PoisonError::into_inner);
-                    (desk, false)
+                    let state = self
+                        .work
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    (state, false)
                 }
                 Some(time) => {
-                    let (desk, timeout) = self
+                    let (state, timeout) = self
                         .work
-                        .wait_timeout(desk, time)
+                        .wait_timeout(state, time)
                         .unwrap_or_else(PoisonError::into_inner);
-                    (desk, timeout.timed_out())
+                    (state, timeout.timed_out())
                 }
             };
-            desk.sleeping -= 1;
+            state.sleeping -= 1;
             if is_watch {
-                desk.is_watched = false;
+                state.is_watched = false;
                 if is_timeout {
                     return Turn::Watch;
                 }
@@ -151,7 +155,7 @@ impl Shared {
         if is_dozing {
             // Before the shards are looked at: who begins a buffer after that look, under the
             // shard's lock, sees it and rings.
-            self.desk().is_dozing = true;
+            self.state().is_dozing = true;
             *quiet_looks = 0;
         }
         let now = now_ns();
@@ -162,14 +166,14 @@ impl Shared {
             .min();
         if let Some(begun_ns) = oldest {
             *quiet_looks = 0;
-            let mut desk = self.desk();
-            desk.is_dozing = false;
-            desk.is_aged |= now.saturating_sub(begun_ns) >= limit_ns;
+            let mut state = self.state();
+            state.is_dozing = false;
+            state.is_aged |= now.saturating_sub(begun_ns) >= limit_ns;
         }
     }
 
     /// Gathers what has filled, seals it and writes it.
-    fn commit(&self, is_all: bool, held: &Held<'_>) {
+    fn commit(&self, is_all: bool, guard: &TurnGuard<'_>) {
         let (mut waiting, emptied) = self.gather(is_all);
         let (sealed, failure) = self.seal(&mut waiting, is_all);
         // The shards learn it before the phase says so: as soon as it does, the other thread may
@@ -180,49 +184,49 @@ impl Shared {
             None if self.is_disk_full() => self.refuse(None),
             None => {}
         }
-        let mut after = Aftermath::default();
-        let mut desk = self.desk();
-        let ids: Vec<u64> = sealed.iter().map(|_| desk.begin()).collect();
+        let mut completions = Completions::default();
+        let mut state = self.state();
+        let ids: Vec<u64> = sealed.iter().map(|_| state.begin()).collect();
         let places = match sealed.last() {
             None => 0,
             Some(last) if last.zeros > 0 => IN_FLIGHT_MAX,
             Some(_) => 1,
         };
-        held.give_taken(&mut desk, places);
+        guard.give_taken(&mut state, places);
         while let Some(filled) = waiting.pop_back() {
-            desk.ready.push_front(filled);
+            state.ready.push_front(filled);
         }
         for buffer in emptied {
-            after.wakers.extend(desk.pool.put(buffer));
+            completions.wakers.extend(state.pool.put(buffer));
         }
         match failure {
-            None if matches!(desk.phase, Phase::DiskFull { .. }) => desk.phase = Phase::Open,
+            None if matches!(state.phase, Phase::DiskFull { .. }) => state.phase = Phase::Open,
             None => {}
             Some(error) => {
-                self.no_segment(&mut desk, &error);
+                self.no_segment(&mut state, &error);
                 // Who waits for room learns why there is none.
-                after.wakers.extend(desk.pool.give_up());
+                completions.wakers.extend(state.pool.give_up());
             }
         }
-        if !desk.ready.is_empty() && desk.sleeping > 0 {
+        if !state.ready.is_empty() && state.sleeping > 0 {
             self.work.notify_one();
         }
-        drop(desk);
+        drop(state);
         let count = sealed.len();
         for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
             let is_last = index + 1 == count;
-            self.write(placed, id, held, is_last, &mut after);
+            self.write(placed, id, guard, is_last, &mut completions);
         }
-        self.finish_turn(after);
+        self.finish_turn(completions);
     }
 
-    fn finish_turn(&self, after: Aftermath) {
+    fn finish_turn(&self, completions: Completions) {
         let now = now_ns();
-        for (part, first) in after.settled {
+        for (part, first) in completions.settled {
             self.gauges.acknowledged(now.saturating_sub(part.begun_ns));
             part.batch.settle(Ok(first));
         }
-        wake_all(after.wakers);
+        wake_all(completions.wakers);
     }
 
     /// Takes the full buffers, and, if all is wanted, what the shards hold; puts small ones
@@ -230,25 +234,27 @@ impl Shared {
     fn gather(&self, is_all: bool) -> (VecDeque<Filled>, Vec<AlignedBuffer>) {
         let mut waiting = VecDeque::new();
         let mut bytes = 0;
-        let mut desk = self.desk();
-        desk.has_tried_last |= desk.is_closing;
+        let mut state = self.state();
+        let is_closing = state.closing.has_begun();
+        if is_closing {
+            state.closing.advance(Closing::Tried);
+        }
         while bytes < TURN_BYTES_MAX
-            && let Some(filled) = desk.ready.pop_front()
+            && let Some(filled) = state.ready.pop_front()
         {
             bytes += filled.body_bytes();
             waiting.push_back(filled);
         }
         // What is in the shards comes after what has left them.
-        if !is_all || !desk.ready.is_empty() {
+        if !is_all || !state.ready.is_empty() {
             return (waiting, Vec::new());
         }
-        desk.is_aged = false;
-        let is_closing = desk.is_closing;
-        drop(desk);
+        state.is_aged = false;
+        drop(state);
         self.demand.lower();
         self.empty_shards(&mut waiting);
         if is_closing && waiting.is_empty() {
-            self.desk().is_drained = true;
+            self.state().closing.advance(Closing::Drained);
         }
         collapse(waiting)
     }
@@ -258,7 +264,7 @@ impl Shared {
         for shard in &self.shards {
             let mut filling = shard.lock();
             // With the shard locked nothing of it can come between what is ready and its page.
-            waiting.append(&mut self.desk().ready);
+            waiting.append(&mut self.state().ready);
             waiting.extend(filling.page.take().map(Page::finish));
         }
     }
@@ -271,7 +277,7 @@ impl Shared {
         is_all: bool,
     ) -> (Vec<Placed>, Option<io::Error>) {
         // A lower figure than the true one is true as well.
-        let durable = self.supply.durable();
+        let durable = self.segment_pool.durable();
         let mut sealed = Vec::new();
         let mut log = self.log();
         while let Some(first) = waiting.front() {
@@ -279,10 +285,10 @@ impl Shared {
             let mut header = None;
             if log.must_roll(first) {
                 let needed = ALIGNMENT as u64 + chunk_bytes(first.body_bytes() as u32);
-                match self.supply.take(log.next_segment(), needed) {
+                match self.segment_pool.take(log.next_segment(), needed) {
                     Ok(prepared) => {
                         let (buffer, finished) = log.roll(prepared, now);
-                        self.supply
+                        self.segment_pool
                             .rolled(finished, log.next_segment(), log.mark_sealer());
                         header = Some(buffer);
                     }
@@ -302,11 +308,11 @@ impl Shared {
     }
 
     /// A new segment could not be begun. Nothing was written, so nothing is unknown.
-    fn no_segment(&self, desk: &mut Desk, error: &io::Error) {
+    fn no_segment(&self, state: &mut WriterState, error: &io::Error) {
         match refusal_for(error) {
             // A write of the other thread may have failed meanwhile, which is worse.
-            AppendError::DiskFull if desk.is_writable() => {
-                desk.phase = Phase::DiskFull {
+            AppendError::DiskFull if state.is_writable() => {
+                state.phase = Phase::DiskFull {
                     retry_ns: now_ns() + DISK_FULL_RETRY_NS,
                     is_failed: false,
                 };
@@ -314,7 +320,7 @@ impl Shared {
             AppendError::DiskFull => {}
             _ => {
                 self.note_fault(format!("a new segment could not be begun: {error}"));
-                desk.fail_phase();
+                state.fail_phase();
             }
         }
     }
@@ -324,25 +330,25 @@ impl Shared {
         &self,
         placed: Placed,
         id: u64,
-        held: &Held<'_>,
+        guard: &TurnGuard<'_>,
         is_last: bool,
-        after: &mut Aftermath,
+        completions: &mut Completions,
     ) {
-        let last = is_last.then_some(held);
+        let last = is_last.then_some(guard);
         let begun = now_ns();
         // Behind a write that failed nothing more is written: it could not be reached.
-        let is_failed = !self.desk().is_writable();
+        let is_failed = !self.state().is_writable();
         let result = if is_failed {
             Err(io::Error::other("an earlier write failed"))
         } else {
-            placed.write(held.slot())
+            placed.write(guard.slot())
         };
         match result {
             Ok(()) => {
                 let time = now_ns() - begun;
                 let bytes = placed.bytes() - placed.zeros;
                 self.gauges.wrote(bytes, placed.chunks.len(), time);
-                self.wrote(placed, id, last, after);
+                self.wrote(placed, id, last, completions);
             }
             Err(error) => {
                 if !is_failed {
@@ -350,28 +356,34 @@ impl Shared {
                 }
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
-                let mut desk = self.desk();
-                if let Some(held) = last {
-                    held.give_places(&mut desk);
+                let mut state = self.state();
+                if let Some(guard) = last {
+                    guard.give_places(&mut state);
                 }
-                desk.failed.push(placed);
-                desk.fail_phase();
+                state.failed.push(placed);
+                state.fail_phase();
             }
         }
     }
 
     /// A write has returned: acknowledges it and what was done before it and waited for it.
-    fn wrote(&self, placed: Placed, id: u64, last: Option<&Held<'_>>, after: &mut Aftermath) {
+    fn wrote(
+        &self,
+        placed: Placed,
+        id: u64,
+        last: Option<&TurnGuard<'_>>,
+        completions: &mut Completions,
+    ) {
         let now = now_ns();
         let mut settled: Vec<(Part, u64)> = Vec::new();
-        let mut desk = self.desk();
-        if let Some(held) = last {
-            held.give_places(&mut desk);
+        let mut state = self.state();
+        if let Some(guard) = last {
+            guard.give_places(&mut state);
         }
-        let done = match desk.end(id, placed) {
+        let done = match state.end(id, placed) {
             Ok(done) => done,
             Err(lost) => {
-                drop(desk);
+                drop(state);
                 // Not under the lock: its tickets wake whoever waits.
                 return drop(lost);
             }
@@ -385,49 +397,50 @@ impl Shared {
                     settled.push((part, first));
                     first += u64::from(count);
                 }
-                after.wakers.extend(desk.pool.put(chunk.buffer));
+                completions.wakers.extend(state.pool.put(chunk.buffer));
             }
             // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its
-            // bytes in the file. Stored under the desk's lock, so they never fall.
+            // bytes in the file. Stored under the state's lock, so it never falls.
             self.written.store(placed.last_record, Ordering::Release);
             match self.identity.sync {
-                SyncKind::Batch => self.supply.set_durable(placed.last_record),
+                SyncKind::Batch => self.segment_pool.set_durable(placed.last_record),
                 // The first write to a segment: all those to the one before have returned.
                 SyncKind::None if placed.segment_header.is_some() => {
-                    if let Some(file) = desk.growing.replace(placed.file.file().clone()) {
-                        self.supply.sync(file, placed.first_record - 1);
+                    if let Some(file) = state.growing.replace(placed.file.file().clone()) {
+                        self.segment_pool.sync(file, placed.first_record - 1);
                     }
                 }
                 SyncKind::None => {
-                    desk.growing
+                    state
+                        .growing
                         .get_or_insert_with(|| placed.file.file().clone());
                 }
                 SyncKind::Interval => {
-                    desk.unsynced.add(placed.file.file(), bytes, now);
-                    desk.unsynced.last_record = placed.last_record;
+                    state.unsynced.add(placed.file.file(), bytes, now);
+                    state.unsynced.last_record = placed.last_record;
                 }
             }
         }
         if self.identity.sync == SyncKind::Interval {
-            desk.unsynced.batches.append(&mut settled);
+            state.unsynced.batches.append(&mut settled);
         }
-        drop(desk);
-        after.settled.append(&mut settled);
+        drop(state);
+        completions.settled.append(&mut settled);
     }
 
     /// Makes durable what was written, in mode interval and at the end.
-    fn sync(&self, held: &Held<'_>) {
-        let unsynced = std::mem::take(&mut self.desk().unsynced);
+    fn sync(&self, guard: &TurnGuard<'_>) {
+        let unsynced = std::mem::take(&mut self.state().unsynced);
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
         match result {
             Ok(()) => {
-                let mut desk = self.desk();
-                held.give_synced(&mut desk);
-                desk.synced = unsynced.last_record;
-                self.supply.set_durable(unsynced.last_record);
-                drop(desk);
+                let mut state = self.state();
+                guard.give_synced(&mut state);
+                state.synced = unsynced.last_record;
+                self.segment_pool.set_durable(unsynced.last_record);
+                drop(state);
                 self.gauges.synced();
-                self.finish_turn(Aftermath {
+                self.finish_turn(Completions {
                     settled: unsynced.batches,
                     wakers: Vec::new(),
                 });
@@ -436,18 +449,18 @@ impl Shared {
                 self.note_fault(format!("a sync failed: {error}"));
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
-                let mut desk = self.desk();
-                held.give_synced(&mut desk);
+                let mut state = self.state();
+                guard.give_synced(&mut state);
                 // Never a second time: the pages are marked clean now, and a sync that succeeds
                 // would prove nothing. What was written meanwhile is as unknown.
-                let newer = std::mem::replace(&mut desk.unsynced, unsynced);
-                desk.unsynced.batches.extend(newer.batches);
-                desk.fail_phase();
+                let newer = std::mem::replace(&mut state.unsynced, unsynced);
+                state.unsynced.batches.extend(newer.batches);
+                state.fail_phase();
             }
         }
     }
 
-    /// The supply thread met trouble.
+    /// The segment pool's thread met trouble.
     pub(super) fn troubled(&self, trouble: Trouble) {
         match trouble {
             Trouble::Sync(error) => self.sync_failed(&error),
@@ -459,17 +472,17 @@ impl Shared {
 
     fn sync_failed(&self, error: &io::Error) {
         self.note_fault(format!("a sync failed: {error}"));
-        let mut desk = self.desk();
-        if !desk.is_writable() {
+        let mut state = self.state();
+        if !state.is_writable() {
             // It is being read again already, or never will be.
             return;
         }
-        desk.phase = Phase::Failed;
+        state.phase = Phase::Failed;
         // It is not read again before the shards know: that would overtake it.
-        desk.in_flight += 1;
-        drop(desk);
+        state.in_flight += 1;
+        drop(state);
         self.refuse(Some(AppendError::Reopening));
-        self.desk().in_flight -= 1;
+        self.state().in_flight -= 1;
         self.work.notify_one();
     }
 }

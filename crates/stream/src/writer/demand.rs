@@ -1,19 +1,19 @@
 //! The flag by which those who wait make the writer hurry.
 //!
 //! A waiter appends its record (under its shard's lock) and then raises the flag; whoever finds it
-//! down goes to the desk. If somebody is at work there, that is all; if not, it rings for a writer
+//! down locks the writer state. If somebody is at work there, that is all; if not, it rings for a writer
 //! thread, or, if it would block anyway, does the work itself. Who works lowers the flag and then
 //! empties the shards, and looks at the flag again when the work is done.
 //!
 //! ```text
-//!   waiter   append ─▶ raise: was down? ─yes─▶ desk: somebody at work? ─no─▶ ring, or work
-//!   worker   desk: begin ─▶ lower ─▶ take all that the shards hold ─▶ write ─▶ desk: end; raised?
+//!   waiter   append ─▶ raise: was down? ─yes─▶ state: is a thread at work? ─no─▶ ring, or work
+//!   worker   state: begin ─▶ lower ─▶ take all that the shards hold ─▶ write ─▶ state: end; raised?
 //! ```
 //!
 //! No record is left behind with nobody to take it. If the waiter found the flag up, the lowering that
 //! follows in the flag's order reads its raise or a later one, so it happens after the append, and
 //! what is taken then includes the record. If it found it down and nobody at work, it sees to it
-//! itself. If somebody was at work, his end comes after it at the desk, and finds the flag as it was
+//! itself. If somebody was at work, its end comes after it under the lock, and finds the flag as it was
 //! raised: a writer thread goes on then, a waiter that has worked rings for one.
 
 use crate::sync::{AtomicBool, Ordering};

@@ -14,13 +14,13 @@ use crate::{
 };
 
 use super::{
-    desk::Phase,
     error::{AppendError, CloseError, TicketError},
+    segment_pool::time_ns,
     shard::Shard,
     shared::Shared,
-    supply::time_ns,
-    turn::Held,
+    turn_guard::TurnGuard,
     wake::wake_all,
+    writer_state::Phase,
 };
 
 /// How long after a full disk room is looked for again.
@@ -39,9 +39,9 @@ impl Shared {
 
     /// Reads the stream again from the device, and goes on in a new segment: the pages of the old
     /// one are not to be trusted. Everything accepted that is not known to be durable has failed.
-    pub(super) fn reopen(&self, held: &Held<'_>) {
+    pub(super) fn reopen(&self, guard: &TurnGuard<'_>) {
         self.fail_pending();
-        self.supply.rest();
+        self.segment_pool.rest();
         let phase = match self.read_again() {
             Ok(()) => {
                 self.gauges.reopened();
@@ -61,11 +61,11 @@ impl Shared {
                 Phase::Down
             }
         };
-        let mut desk = self.desk();
-        held.give_taken(&mut desk, 0);
-        desk.phase = phase;
-        let wakers = desk.pool.give_up();
-        drop(desk);
+        let mut state = self.state();
+        guard.give_taken(&mut state, 0);
+        state.phase = phase;
+        let wakers = state.pool.give_up();
+        drop(state);
         self.work.notify_all();
         wake_all(wakers);
     }
@@ -74,10 +74,10 @@ impl Shared {
     fn fail_pending(&self) -> u64 {
         let mut pages = VecDeque::new();
         self.empty_shards(&mut pages);
-        let mut desk = self.desk();
-        desk.ready.extend(pages);
-        let (unknown, unwritten, wakers) = desk.fail();
-        drop(desk);
+        let mut state = self.state();
+        state.ready.extend(pages);
+        let (unknown, unwritten, wakers) = state.fail();
+        drop(state);
         wake_all(wakers);
         let fail = |parts: Vec<Part>, error| -> u64 {
             let mut records = 0;
@@ -98,7 +98,7 @@ impl Shared {
         let asked = (self.identity.algorithm, self.identity.unit);
         let kept = self.log().kept();
         let secret = kept.as_ref().map(Secret::Kept);
-        let mut recovered = recover(storage, secret, asked, self.supply.durable())?;
+        let mut recovered = recover(storage, secret, asked, self.segment_pool.durable())?;
         // What follows goes to a new file: the one that failed is finished where it ends now.
         if let Some((number, offset)) = recovered.active.take() {
             recovered.finished.push_back(Finished {
@@ -113,22 +113,22 @@ impl Shared {
         if let Some(header) = &recovered.header {
             identity.stream = header.stream;
         }
-        self.supply
+        self.segment_pool
             .restart(Segments::new(recovered.finished.clone()));
         let log = Log::new(identity, secret, &recovered, None);
         *self.log() = log;
-        // Nothing is accepted meanwhile. At the desk, for `want_sync` counts there.
-        let mut desk = self.desk();
+        // Nothing is accepted meanwhile. Under the state's lock, because `want_sync` counts under it.
+        let mut state = self.state();
         self.shards.iter().for_each(Shard::reset);
         // Ordering: Relaxed, a figure.
         self.base.store(last_record, Ordering::Relaxed);
         // What was waited for is durable or has failed. Before records are accepted again: those who wait for them
         // want a sync of their own.
-        desk.sync_wanted = 0;
-        drop(desk);
+        state.sync_wanted = 0;
+        drop(state);
         // Ordering: Release, as when it was written.
         self.written.store(last_record, Ordering::Release);
-        self.supply.set_durable(last_record);
+        self.segment_pool.set_durable(last_record);
         Ok(())
     }
 
@@ -137,20 +137,20 @@ impl Shared {
         self.note_fault(reason);
         self.refuse(Some(AppendError::Down));
         self.fail_pending();
-        let mut desk = self.desk();
-        if !matches!(desk.phase, Phase::Closed) {
-            desk.phase = Phase::Down;
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Closed) {
+            state.phase = Phase::Down;
         }
-        let wakers = desk.pool.give_up();
-        drop(desk);
+        let wakers = state.pool.give_up();
+        drop(state);
         self.work.notify_all();
         wake_all(wakers);
     }
 
     /// Writes the end: everything accepted is written by now, or cannot be.
-    pub(super) fn finish(&self, held: &Held<'_>) {
-        self.supply.stop();
-        let phase = self.desk().phase.clone();
+    pub(super) fn finish(&self, guard: &TurnGuard<'_>) {
+        self.segment_pool.stop();
+        let phase = self.state().phase.clone();
         let result = match phase {
             Phase::Down => Err(CloseError::Down {
                 reason: self.fault().unwrap_or_default(),
@@ -182,11 +182,11 @@ impl Shared {
             self.note_fault(error.to_string());
         }
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        let mut desk = self.desk();
-        desk.phase = Phase::Closed;
-        held.give_taken(&mut desk, 0);
-        let wakers = desk.pool.give_up();
-        drop(desk);
+        let mut state = self.state();
+        state.phase = Phase::Closed;
+        guard.give_taken(&mut state, 0);
+        let wakers = state.pool.give_up();
+        drop(state);
         self.work.notify_all();
         wake_all(wakers);
     }
@@ -200,12 +200,12 @@ impl Shared {
         };
         if let Some((file, offset, last_record)) = end {
             // The segments before it first: what a sequence says to be durable is so up to there.
-            self.supply.sync_now()?;
+            self.segment_pool.sync_now()?;
             file.resize(offset)?;
             file.sync()?;
             self.gauges.synced();
-            self.supply.set_durable(last_record);
+            self.segment_pool.set_durable(last_record);
         }
-        self.supply.clear()
+        self.segment_pool.clear()
     }
 }

@@ -22,16 +22,16 @@ use crate::{
 use super::{
     batch::Batch,
     demand::Demand,
-    desk::{Desk, Due, IN_FLIGHT_MAX, Interval, Phase},
     error::{AppendError, CloseError, TicketError},
     gauges::{Gauges, StreamSnapshot},
     options::StreamOptions,
+    segment_pool::SegmentPool,
     shard::{Filling, Page, Shard},
     stream_writer::Sequences,
-    supply::Supply,
     sync_mode::SyncMode,
     ticket::Ticket,
     wake::wake_all,
+    writer_state::{Closing, Due, IN_FLIGHT_MAX, Interval, Phase, WriterState},
 };
 
 /// A stream that is open for writing.
@@ -48,12 +48,12 @@ pub(crate) struct Shared {
     pub(super) page_bytes_max: usize,
     pub(super) shards: Box<[Shard]>,
     pub(super) demand: Demand,
-    pub(super) desk: Mutex<Desk>,
+    pub(super) state: Mutex<WriterState>,
     /// Signalled when there is something for a writer thread to do.
     pub(super) work: Condvar,
     /// Only for the thread whose turn it is; never contended.
     pub(super) log: Mutex<Log>,
-    pub(super) supply: Supply,
+    pub(super) segment_pool: SegmentPool,
     pub(super) gauges: Gauges,
     /// Why the stream is down, or what its last failure was.
     pub(super) fault: Mutex<Option<String>>,
@@ -74,9 +74,9 @@ pub(super) enum Attempt {
 }
 
 impl Shared {
-    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
-        // A thread that panics at the desk marks the stream as down before it leaves.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, WriterState> {
+        // A thread that panics with the lock marks the stream as down before it leaves.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody waits for what is still in the shards.
@@ -89,9 +89,9 @@ impl Shared {
     /// Wakes a writer thread, if one sleeps and there is something to do. If there is not because
     /// others are at work, they look again when they have done theirs.
     pub(super) fn ring_if_due(&self) {
-        let desk = self.desk();
-        let due = desk.due(now_ns(), self.demand.is_raised(), self.interval());
-        if desk.sleeping > 0 && matches!(due, Due::Now(_)) {
+        let state = self.state();
+        let due = state.due(now_ns(), self.demand.is_raised(), self.interval());
+        if state.sleeping > 0 && matches!(due, Due::Now(_)) {
             self.work.notify_one();
         }
     }
@@ -152,39 +152,39 @@ impl Shared {
         let bytes = needed
             .max(self.gauges.buffer_bytes().min(self.page_bytes_max))
             .next_multiple_of(ALIGNMENT);
-        let mut desk = self.desk();
+        let mut state = self.state();
         if let Some(page) = filling.page.take() {
-            desk.ready.push_back(page.finish());
-            if desk.sleeping > 0 && !desk.is_taking && desk.in_flight < IN_FLIGHT_MAX {
+            state.ready.push_back(page.finish());
+            if state.sleeping > 0 && !state.is_taking && state.in_flight < IN_FLIGHT_MAX {
                 self.work.notify_one();
             }
         }
-        let buffer = match desk.pool.take(bytes) {
+        let buffer = match state.pool.take(bytes) {
             Ok(buffer) => buffer,
             Err(Admission::Wait) => {
-                desk.pool.wait(&waker());
-                drop(desk);
+                state.pool.wait(&waker());
+                drop(state);
                 // What half-filled buffers hold is room too.
                 self.demand();
                 return Ok(Some(Attempt::Wait));
             }
             Err(Admission::ShedNewest(reason)) => {
-                drop(desk);
+                drop(state);
                 self.gauges.shed(reason);
                 let outcome = Err(TicketError::Shed(reason));
                 return Ok(Some(Attempt::Done(Ticket::settled(outcome))));
             }
             Err(_) => {
-                drop(desk);
+                drop(state);
                 self.gauges.refuse();
                 return Err(AppendError::Full);
             }
         };
-        if desk.is_dozing {
-            desk.is_dozing = false;
+        if state.is_dozing {
+            state.is_dozing = false;
             self.work.notify_one();
         }
-        drop(desk);
+        drop(state);
         let batch = Arc::new(Batch::new(self.this.clone()));
         filling.last = Some(batch.clone());
         filling.page = Some(Page::new(buffer, batch, now_ns()));
@@ -205,30 +205,30 @@ impl Shared {
     /// Begins to close; the writer threads do the rest.
     pub(super) fn close(&self) {
         // First, so that what is found in the shards once closing has begun is all there will be.
-        let is_down = matches!(self.desk().phase, Phase::Down | Phase::Closed);
+        let is_down = matches!(self.state().phase, Phase::Down | Phase::Closed);
         if !is_down {
             self.refuse(Some(AppendError::Closed));
         }
-        let mut desk = self.desk();
-        desk.is_closing = true;
-        let wakers = desk.pool.give_up();
-        drop(desk);
+        let mut state = self.state();
+        state.closing.advance(Closing::Begun);
+        let wakers = state.pool.give_up();
+        drop(state);
         self.work.notify_all();
         wake_all(wakers);
     }
 
     /// Somebody waits for a sync of all that is accepted.
     pub(super) fn want_sync(&self) {
-        let mut desk = self.desk();
-        desk.sync_wanted = desk.sync_wanted.max(self.accepted());
-        drop(desk);
+        let mut state = self.state();
+        state.sync_wanted = state.sync_wanted.max(self.accepted());
+        drop(state);
         self.demand();
     }
 
     pub(super) fn sequences(&self) -> Sequences {
         // Ordering: Acquire pairs with the Release by which they are raised: what they say is in the
         // files. In this order, so that none is seen ahead of the one it follows.
-        let durable = self.supply.durable();
+        let durable = self.segment_pool.durable();
         let written = self.written.load(Ordering::Acquire);
         Sequences {
             accepted: self.accepted().max(written),
@@ -239,8 +239,8 @@ impl Shared {
 
     pub(super) fn snapshot(&self) -> StreamSnapshot {
         let sequences = self.sequences();
-        let (segments, bytes) = self.supply.finished();
-        let memory_bytes = self.desk().pool.used_bytes();
+        let (segments, bytes) = self.segment_pool.finished();
+        let memory_bytes = self.state().pool.used_bytes();
         let mut snapshot = StreamSnapshot {
             recovered: self.recovered,
             accepted: sequences.accepted,
@@ -264,11 +264,11 @@ impl Shared {
     }
 
     pub(super) fn is_disk_full(&self) -> bool {
-        matches!(self.desk().phase, Phase::DiskFull { .. })
+        matches!(self.state().phase, Phase::DiskFull { .. })
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self.desk().phase, Phase::Closed)
+        matches!(self.state().phase, Phase::Closed)
     }
 
     pub(super) fn log(&self) -> MutexGuard<'_, Log> {

@@ -16,8 +16,8 @@ use crate::{
 };
 
 use super::{
-    committer, demand::Demand, desk::Desk, gauges::Gauges, options::StreamOptions, shard::Shard,
-    shared::Shared, supply::Supply, turn::Held,
+    committer, demand::Demand, gauges::Gauges, options::StreamOptions, segment_pool::SegmentPool,
+    shard::Shard, shared::Shared, turn_guard::TurnGuard, writer_state::WriterState,
 };
 
 /// A stream that is open, and what has to be waited for when it is closed.
@@ -69,14 +69,14 @@ pub(super) fn start(
     };
     let last_record = recovered.next_record - 1;
     let log = Log::new(identity, secret, &recovered, active);
-    let supply = Supply::new(
+    let segment_pool = SegmentPool::new(
         storage.clone(),
         access,
         options.segment_size(),
         options.retention,
         Segments::new(recovered.finished),
     );
-    supply.set_durable(last_record);
+    segment_pool.set_durable(last_record);
     if options.retention.is_bounded() {
         match reserve_mark(storage.as_ref()) {
             // It stays until somebody removes it, and no segment could ever go.
@@ -87,7 +87,7 @@ pub(super) fn start(
             _ => {}
         }
     }
-    supply.rolled(None, log.next_segment(), log.mark_sealer());
+    segment_pool.rolled(None, log.next_segment(), log.mark_sealer());
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {
@@ -105,10 +105,10 @@ pub(super) fn start(
         page_bytes_max: (half_of_memory(options) / shards).max(options.buffer.smallest()),
         shards: (0..shards).map(|_| Shard::new()).collect(),
         demand: Demand::new(),
-        desk: Mutex::new(Desk::new(options.memory)),
+        state: Mutex::new(WriterState::new(options.memory)),
         work: Condvar::new(),
         log: Mutex::new(log),
-        supply,
+        segment_pool,
         gauges: Gauges::new(options.buffer),
         fault: Mutex::new(None),
         closed: Mutex::new(None),
@@ -159,10 +159,12 @@ fn start_threads(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let bodies: [(&str, Body); 3] = [
         ("stream-write-0", committer::run),
         ("stream-write-1", committer::run),
-        ("stream-supply", |shared| {
-            let held = Held::new(shared);
-            shared.supply.run(&mut |trouble| shared.troubled(trouble));
-            held.finish();
+        ("stream-segment_pool", |shared| {
+            let guard = TurnGuard::new(shared);
+            shared
+                .segment_pool
+                .run(&mut |trouble| shared.troubled(trouble));
+            guard.finish();
         }),
     ];
     for body in bodies {

@@ -235,7 +235,7 @@ impl StreamWriter {
 
     /// Tells retention that a reader has done with all records up to this one.
     pub fn acknowledge(&self, sequence: u64) {
-        self.shared().supply.acknowledge(sequence);
+        self.shared().segment_pool.acknowledge(sequence);
     }
 
     /// What is counted while the stream is written.

@@ -10,7 +10,12 @@ pub(crate) mod memory;
 pub(crate) mod mutation;
 pub(crate) mod samples;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use freeboard_stream::{
     format::{
@@ -22,6 +27,16 @@ use freeboard_stream::{
 
 /// The key of all streams made here.
 pub(crate) const KEY: &[u8] = b"a key for tests, and only for tests";
+
+/// Waits until something is so; panics after a time that no load of the machine explains.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        thread::yield_now();
+    }
+}
 
 /// Makes a stream's segments as bytes.
 pub(crate) struct StreamMaker {

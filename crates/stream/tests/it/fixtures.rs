@@ -1,19 +1,17 @@
 //! The streams that are kept, whole and damaged: what was written then is read now.
 
-mod support;
-
 use std::{env, fs, sync::Arc};
 
+use crate::support::{
+    KEY,
+    fixtures::{self, RECORDS, kept, payload, whole},
+    memory::Memory,
+};
 use freeboard_stream::{
     DamageKind, Head, MasterKey, OpenError, ReadError, ReaderOptions, SalvageOptions,
     SalvageReport, StreamOptions, VerifyError, VerifyOptions, VerifyReport,
     format::{Algorithm, FormatError, SealUnit},
     salvage, verify,
-};
-use support::{
-    KEY,
-    fixtures::{self, RECORDS, kept, payload, whole},
-    memory::Memory,
 };
 
 fn key() -> MasterKey {

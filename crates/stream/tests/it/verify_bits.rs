@@ -1,15 +1,13 @@
 //! Every bit of a sealed segment, and every length that it can be cut to.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{KEY, StreamMaker, memory::Memory};
 use freeboard_stream::{
     DamageKind, Head, MasterKey, StreamOptions, VerifyOptions, VerifyReport,
     format::{ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, Records, SealUnit},
     verify,
 };
-use support::{KEY, StreamMaker, memory::Memory};
 
 const SEGMENT_BYTES: usize = 64 << 10;
 

@@ -1,12 +1,12 @@
-//! What whoever has a turn holds at the desk, and gives back if it panics.
+//! What a turn holds of the writer state; given back if it panics.
 
 use std::cell::Cell;
 
-use super::{desk::Desk, shared::Shared};
+use super::{shared::Shared, writer_state::WriterState};
 
-/// What a turn holds at the desk. Dropped, as by a panic, and not finished, it gives it back and takes
+/// What a turn holds of the writer state. If it is dropped by a panic, not finished, it gives all back and takes
 /// the stream down.
-pub(super) struct Held<'a> {
+pub(super) struct TurnGuard<'a> {
     shared: &'a Shared,
     is_taking: Cell<bool>,
     is_syncing: Cell<bool>,
@@ -16,7 +16,7 @@ pub(super) struct Held<'a> {
     slot: Cell<Option<usize>>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> TurnGuard<'a> {
     /// Nothing yet.
     pub(super) fn new(shared: &'a Shared) -> Self {
         Self {
@@ -29,22 +29,22 @@ impl<'a> Held<'a> {
     }
 
     /// Begins to take what has gathered.
-    pub(super) fn take(&self, desk: &mut Desk) {
-        desk.is_taking = true;
+    pub(super) fn take(&self, state: &mut WriterState) {
+        state.is_taking = true;
         self.is_taking.set(true);
     }
 
     /// Has taken, and needs so many places for what it writes.
-    pub(super) fn give_taken(&self, desk: &mut Desk, places: usize) {
-        desk.is_taking = false;
+    pub(super) fn give_taken(&self, state: &mut WriterState, places: usize) {
+        state.is_taking = false;
         self.is_taking.set(false);
-        desk.in_flight += places;
+        state.in_flight += places;
         self.places.set(places);
         if places > 0 {
-            let slot = desk.slots.iter().position(|is_used| !is_used);
+            let slot = state.slots.iter().position(|is_used| !is_used);
             // A turn is taken only while a write may be added to those on their way.
             let slot = slot.expect("a slot for each write on its way");
-            desk.slots[slot] = true;
+            state.slots[slot] = true;
             self.slot.set(Some(slot));
         }
     }
@@ -55,22 +55,22 @@ impl<'a> Held<'a> {
     }
 
     /// The last write is done.
-    pub(super) fn give_places(&self, desk: &mut Desk) {
-        desk.in_flight -= self.places.take();
+    pub(super) fn give_places(&self, state: &mut WriterState) {
+        state.in_flight -= self.places.take();
         if let Some(slot) = self.slot.take() {
-            desk.slots[slot] = false;
+            state.slots[slot] = false;
         }
     }
 
     /// Begins to sync.
-    pub(super) fn sync(&self, desk: &mut Desk) {
-        desk.is_syncing = true;
+    pub(super) fn sync(&self, state: &mut WriterState) {
+        state.is_syncing = true;
         self.is_syncing.set(true);
     }
 
     /// Has synced.
-    pub(super) fn give_synced(&self, desk: &mut Desk) {
-        desk.is_syncing = false;
+    pub(super) fn give_synced(&self, state: &mut WriterState) {
+        state.is_syncing = false;
         self.is_syncing.set(false);
     }
 
@@ -80,18 +80,18 @@ impl<'a> Held<'a> {
     }
 
     fn give_all(&self) {
-        let mut desk = self.shared.desk();
+        let mut state = self.shared.state();
         if self.is_taking.take() {
-            desk.is_taking = false;
+            state.is_taking = false;
         }
         if self.is_syncing.take() {
-            desk.is_syncing = false;
+            state.is_syncing = false;
         }
-        self.give_places(&mut desk);
+        self.give_places(&mut state);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         self.give_all();
         self.shared

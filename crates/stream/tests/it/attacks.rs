@@ -1,7 +1,5 @@
 //! What somebody may do to a stream's files, and whether `verify` sees it. To add an attack, add a line to [`ATTACKS`].
 
-mod support;
-
 use std::{
     cell::RefCell,
     fs,
@@ -9,6 +7,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use crate::support::{StreamMaker, memory::Memory};
 use freeboard_stream::{
     Head, MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
     StreamOptions, VerifyOptions,
@@ -20,7 +19,6 @@ use freeboard_stream::{
     storage::Disk,
     verify,
 };
-use support::{StreamMaker, memory::Memory};
 
 /// What is done to the files, and who sees it: `always`, or `head` for an attack that leaves a shorter or another
 /// stream, which only a head shows. The second word is for when a file for a next segment follows.
@@ -294,7 +292,7 @@ fn a_stray_file_stops_no_tool() {
         is_recycled: false,
     };
     let ours = maker(*b"a stream of ours", sealing);
-    let key = MasterKey::new(support::KEY).unwrap();
+    let key = MasterKey::new(crate::support::KEY).unwrap();
     for (name, stray, is_named) in STRAYS {
         let directory = tempfile::tempdir().unwrap();
         ours.write(directory.path());
@@ -500,7 +498,7 @@ fn no_search_reads_a_body_for_each_page() {
             headless.segment(1)[20] ^= 1;
             headless.segment(1)[chunk_at(0) + 90] ^= 1;
             for memory in [whole, headless] {
-                let key = has_key.then(|| MasterKey::new(support::KEY).unwrap());
+                let key = has_key.then(|| MasterKey::new(crate::support::KEY).unwrap());
                 let read = |what: &str, run: &dyn Fn()| {
                     // Ordering: Relaxed, all reads are of this thread.
                     let before = memory.1.load(Ordering::Relaxed);
@@ -640,7 +638,7 @@ fn a_foreign_first_segment_is_passed_over() {
         theirs.chunk([b"foreign"]);
         let mut memory = Memory::of(maker(stream.0, sealing).segments());
         *memory.segment(1) = theirs.segments()[0].clone();
-        let key = MasterKey::new(support::KEY).unwrap();
+        let key = MasterKey::new(crate::support::KEY).unwrap();
         let mut reader = ReaderOptions::new()
             .key(key)
             .open_on(Arc::new(memory))

@@ -1,14 +1,12 @@
 //! Headers and chunks as they stand on the disk.
 
-mod support;
-
+use crate::support::{KEY, StreamMaker};
 use freeboard_stream::{
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, FormatError, SealUnit, SegmentHeader,
     },
     seal::{MasterKey, Ratchet, check_chunk, check_segment},
 };
-use support::{KEY, StreamMaker};
 
 #[test]
 fn what_was_sealed_is_found_whole_in_every_way_of_sealing() {

@@ -1,5 +1,4 @@
 //! The families of a stream that has been written and opened again.
-#![cfg(not(loom))]
 
 use freeboard_meter::{Exposition, Sample};
 use freeboard_stream::{StreamOptions, StreamWriter};

@@ -39,7 +39,7 @@ pub(super) struct Hole {
 }
 
 /// A check on its way through the segments.
-pub(super) struct Course {
+pub(super) struct VerifyPass {
     pub(super) identity: SegmentHeader,
     pub(super) report: VerifyReport,
     pub(super) expected: Option<Expected>,
@@ -54,7 +54,7 @@ pub(super) struct Course {
     is_head_met: bool,
 }
 
-impl Course {
+impl VerifyPass {
     pub(super) fn new(identity: &SegmentHeader, has_keys: bool, options: &VerifyOptions) -> Self {
         Self {
             identity: *identity,

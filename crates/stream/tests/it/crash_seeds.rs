@@ -4,9 +4,7 @@
 //! but the order in which the threads of a stream make their calls, so a failure may take some
 //! attempts to be seen again.
 
-mod crash;
-
-use crash::{Case, Dice, Ending, Life, Stream, seeds::for_seeds};
+use crate::crash::{Case, Dice, Ending, Life, Stream, seeds::for_seeds};
 use freeboard_stream::{SyncMode, storage::simulated::Fault};
 
 /// Calls that a life makes, about: the power fails within as many.

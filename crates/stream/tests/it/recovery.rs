@@ -1,7 +1,5 @@
 //! What opening a stream makes of what a crash has left behind.
 
-mod support;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -10,13 +8,13 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{KEY, StreamMaker};
 use freeboard_stream::{
     Algorithm, AppendError, MasterKey, OpenError, ReadError, ReadFrom, ReaderOptions, SealUnit,
     StreamOptions, SyncMode,
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, segment_name},
     storage::simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
 };
-use support::{KEY, StreamMaker};
 use tempfile::TempDir;
 
 /// Opens a stream for writing and closes it; returns how many records it has.

@@ -1,7 +1,5 @@
 //! What somebody who knows the format may do to a stream, and what may happen to its files.
 
-mod support;
-
 use std::{
     any::Any,
     io,
@@ -11,6 +9,7 @@ use std::{
     },
 };
 
+use crate::support::{StreamMaker, memory::Memory};
 use freeboard_stream::{
     DamageKind, Head, MasterKey, SalvageOptions, VerifyError, VerifyOptions, VerifyReport,
     format::{
@@ -20,7 +19,6 @@ use freeboard_stream::{
     storage::{Access, Storage, StorageFile},
     verify,
 };
-use support::{StreamMaker, memory::Memory};
 
 fn check(memory: &Memory) -> VerifyReport {
     verify(

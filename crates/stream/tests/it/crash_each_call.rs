@@ -1,10 +1,8 @@
 //! A small stream on a simulated disk that loses power, or fails, at each of its calls in turn.
 
-mod crash;
-
 use std::time::Duration;
 
-use crash::{Case, Dice, Ending, Life, Stream};
+use crate::crash::{Case, Dice, Ending, Life, Stream};
 use freeboard_stream::{
     BufferSize, Retention, SyncMode,
     format::{Algorithm, SealUnit},

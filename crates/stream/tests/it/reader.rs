@@ -1,7 +1,5 @@
 //! Reading what the writer writes, from anywhere, both ways, along with it and past damage.
 
-mod support;
-
 use std::{
     fs,
     path::Path,
@@ -11,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{KEY, StreamMaker};
 use freeboard_stream::{
     MasterKey, ReadError, ReadFrom, ReaderOptions, Record, Retention, StreamCapacity,
     StreamOptions,
@@ -21,7 +20,6 @@ use freeboard_stream::{
 };
 use futures_core::Stream;
 use proptest::prelude::*;
-use support::{KEY, StreamMaker};
 
 fn payload(sequence: u64) -> Vec<u8> {
     let bytes = (sequence * 37 % 300) as usize;

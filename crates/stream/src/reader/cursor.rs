@@ -4,7 +4,7 @@ use crate::format::{ALIGNMENT, ChunkHeader, SegmentHeader, Tag};
 
 /// Where the next chunk is to be, and what it has to say.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     pub(super) offset: u64,
     pub(super) chunk: u64,
     pub(super) record: u64,
@@ -15,7 +15,7 @@ pub(super) struct Place {
     pub(super) wanted: u64,
 }
 
-impl Place {
+impl Cursor {
     /// The beginning of a segment.
     pub(super) fn at(segment: &SegmentHeader, wanted: u64) -> Self {
         Self {

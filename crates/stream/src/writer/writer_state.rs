@@ -10,7 +10,7 @@
 //!          └─────── waited for, or aged ──┘        (at most 2)
 //! ```
 //!
-//! Locks are taken in this order: a shard, the desk. The desk is never held over I/O, sealing, or
+//! Locks are taken in this order: a shard, the writer state. The state is never locked over I/O, sealing, or
 //! waking.
 
 use std::{collections::VecDeque, sync::Arc, task::Waker};
@@ -43,6 +43,27 @@ pub(super) enum Phase {
     /// It failed, and could not be read again.
     Down,
     Closed,
+}
+
+/// How far a close has come. It only advances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Closing {
+    No,
+    Begun,
+    /// Writing was tried since it began.
+    Tried,
+    /// All shards were found empty since it began.
+    Drained,
+}
+
+impl Closing {
+    pub(super) fn has_begun(self) -> bool {
+        self != Self::No
+    }
+
+    pub(super) fn advance(&mut self, to: Self) {
+        *self = to.max(*self);
+    }
 }
 
 /// A write on its way, or done while an earlier one is not.
@@ -106,9 +127,9 @@ pub(super) enum Due {
     Never,
 }
 
-/// The state behind the desk's lock.
+/// What the writer's threads share, behind one lock.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct WriterState {
     pub(super) phase: Phase,
     /// Full buffers, in each shard's order.
     pub(super) ready: VecDeque<Filled>,
@@ -137,11 +158,7 @@ pub(super) struct Desk {
     pub(super) is_watched: bool,
     /// Whether none does, because all have been empty for long: a record that begins a buffer rings.
     pub(super) is_dozing: bool,
-    pub(super) is_closing: bool,
-    /// Whether writing was tried since closing began.
-    pub(super) has_tried_last: bool,
-    /// Whether all shards were found empty since closing began.
-    pub(super) is_drained: bool,
+    pub(super) closing: Closing,
     pub(super) pool: Pool,
 }
 
@@ -152,7 +169,7 @@ pub(super) struct Interval {
     pub(super) bytes: u64,
 }
 
-impl Desk {
+impl WriterState {
     pub(super) fn new(memory: LaneConfig) -> Self {
         Self {
             phase: Phase::Open,
@@ -172,9 +189,7 @@ impl Desk {
             sleeping: 0,
             is_watched: false,
             is_dozing: false,
-            is_closing: false,
-            has_tried_last: false,
-            is_drained: false,
+            closing: Closing::No,
             pool: Pool::new(memory),
         }
     }
@@ -205,9 +220,9 @@ impl Desk {
                     // Who is at work looks again when it is done.
                     return sync;
                 }
-                if self.is_closing {
+                if self.closing.has_begun() {
                     // There may be room by now.
-                    return Due::Now(if is_failed || self.has_tried_last {
+                    return Due::Now(if is_failed || self.closing >= Closing::Tried {
                         Turn::Finish
                     } else {
                         Turn::Commit { is_all: true }
@@ -222,7 +237,7 @@ impl Desk {
             }
             Phase::Failed if is_idle => Due::Now(Turn::Reopen),
             Phase::Failed => Due::Never,
-            Phase::Down if self.is_closing && is_idle => Due::Now(Turn::Finish),
+            Phase::Down if self.closing.has_begun() && is_idle => Due::Now(Turn::Finish),
             Phase::Down => Due::Never,
             Phase::Closed => Due::Now(Turn::Exit),
         }
@@ -237,7 +252,8 @@ impl Desk {
             self.unsynced.since_ns.saturating_add(interval.time_ns)
         });
         let is_full = interval.is_some_and(|interval| self.unsynced.bytes >= interval.bytes);
-        if is_full || self.sync_wanted > self.synced || self.is_closing || now_ns >= due_ns {
+        if is_full || self.sync_wanted > self.synced || self.closing.has_begun() || now_ns >= due_ns
+        {
             return Due::Now(Turn::Sync);
         }
         Due::At(due_ns)
@@ -260,10 +276,13 @@ impl Desk {
         if self.in_flight > 0 {
             return deadline;
         }
-        if is_demanded || self.is_aged || self.is_closing && !self.is_drained {
+        if is_demanded
+            || self.is_aged
+            || self.closing.has_begun() && self.closing < Closing::Drained
+        {
             return Due::Now(Turn::Commit { is_all: true });
         }
-        if self.is_closing && !self.is_syncing && self.unsynced.is_empty() {
+        if self.closing.has_begun() && !self.is_syncing && self.unsynced.is_empty() {
             return Due::Now(Turn::Finish);
         }
         deadline

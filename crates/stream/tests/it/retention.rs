@@ -1,12 +1,8 @@
 //! Old segments go, whole ones only, and their files are used again.
 
-use std::{
-    fs,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use crate::support::eventually;
 use freeboard_stream::{
     MasterKey, Retention, StreamOptions, StreamWriter, VerifyOptions,
     format::{
@@ -53,14 +49,6 @@ fn headers(path: &Path) -> Vec<SegmentHeader> {
         .collect()
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn a_directory_in_the_place_of_the_mark_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
@@ -93,11 +81,11 @@ fn bytes_are_bounded_and_files_are_used_again() {
     .open(directory.path())
     .unwrap();
     fill(&stream, 20);
-    wait_until("the oldest to go", || {
+    eventually("the oldest to go", || {
         stream.snapshot().segment_bytes <= 3 * SEGMENT_BYTES
     });
     // The thread that prepares files may be late: the writer then makes its own.
-    wait_until("a file to be used again", || {
+    eventually("a file to be used again", || {
         fill(&stream, 1);
         headers(directory.path()).iter().any(|it| it.is_recycled)
     });
@@ -131,12 +119,12 @@ fn what_a_reader_has_acknowledged_goes_and_nothing_else() {
     assert_eq!(before[0].number, 1);
     let third = before[2].first_record;
     stream.acknowledge(third - 1);
-    wait_until("two segments to go", || {
+    eventually("two segments to go", || {
         headers(directory.path())[0].number == 3
     });
     assert_eq!(headers(directory.path())[0].first_record, third);
     stream.acknowledge(u64::MAX);
-    wait_until("all but the active one to go", || {
+    eventually("all but the active one to go", || {
         stream.snapshot().segments_finished == 0
     });
     let last = stream.sequences().durable;
@@ -157,7 +145,7 @@ fn what_is_too_old_goes() {
     .open(directory.path())
     .unwrap();
     fill(&stream, 4);
-    wait_until("all but the active one to go", || {
+    eventually("all but the active one to go", || {
         stream.snapshot().segments_finished == 0
     });
 }

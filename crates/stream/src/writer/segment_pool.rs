@@ -28,7 +28,7 @@ use super::retention::Retention;
 const AGE_LOOK: Duration = Duration::from_secs(1);
 
 /// The files of a stream, and the thread that tends them.
-pub(super) struct Supply {
+pub(super) struct SegmentPool {
     storage: Arc<dyn Storage>,
     access: Access,
     segment_bytes: u64,
@@ -70,7 +70,7 @@ struct State {
     sealer: Option<Arc<MarkSealer>>,
 }
 
-impl Supply {
+impl SegmentPool {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
         access: Access,
@@ -442,17 +442,17 @@ fn copy(error: &io::Error) -> io::Error {
 }
 
 /// The thread is at work; also a panic ends that, so that nobody waits for it for ever.
-struct Busy<'a>(&'a Supply);
+struct Busy<'a>(&'a SegmentPool);
 
 impl<'a> Busy<'a> {
-    fn preparing(supply: &'a Supply, state: &mut State) -> Self {
+    fn preparing(pool: &'a SegmentPool, state: &mut State) -> Self {
         state.is_preparing = true;
-        Self(supply)
+        Self(pool)
     }
 
-    fn tending(supply: &'a Supply, state: &mut State) -> Self {
+    fn tending(pool: &'a SegmentPool, state: &mut State) -> Self {
         state.is_tending = true;
-        Self(supply)
+        Self(pool)
     }
 
     fn end(self, state: &mut State) {
@@ -475,9 +475,9 @@ impl State {
     }
 }
 
-impl std::fmt::Debug for Supply {
+impl std::fmt::Debug for SegmentPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Supply")
+        f.debug_struct("SegmentPool")
             .field("segment_bytes", &self.segment_bytes)
             .finish_non_exhaustive()
     }

@@ -1,10 +1,9 @@
 //! Readers and salvage at damage: nothing is passed over in silence, nothing stops for ever, and
 //! nothing that is forged is handed out.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{KEY, StreamMaker, memory::Memory};
 use freeboard_stream::{
     MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, StreamReader,
     format::{
@@ -14,7 +13,6 @@ use freeboard_stream::{
     salvage,
     seal::{seal_chunk, seal_segment},
 };
-use support::{KEY, StreamMaker, memory::Memory};
 
 /// Three segments of three chunks of two records each: 1 to 18. Each chunk takes 4 KiB.
 fn eighteen() -> Memory {

@@ -2,9 +2,10 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use crate::support::eventually;
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, Supervision, System};
 use freeboard_flow::LaneConfig;
 use freeboard_stream::actor::{
@@ -15,15 +16,8 @@ use freeboard_stream::{
     storage::simulated::{Fault, SimulatedDisk, SimulatedSettings},
 };
 
+/// How long a shutdown may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::yield_now();
-    }
-}
 
 fn sequences(path: &std::path::Path) -> Vec<Vec<u8>> {
     let reader = ReaderOptions::new().open(path).unwrap();

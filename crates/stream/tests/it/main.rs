@@ -1,0 +1,24 @@
+//! Tests of streams through the public interface.
+#![cfg(not(loom))]
+
+mod attacks;
+mod background;
+mod crash;
+mod crash_each_call;
+mod crash_seeds;
+mod fixtures;
+mod format;
+mod prometheus;
+mod reader;
+mod reader_damage;
+mod recovery;
+mod retention;
+mod simulated_disk;
+#[cfg(feature = "actor")]
+mod stream_actor;
+#[path = "../support/mod.rs"]
+mod support;
+mod user_code;
+mod verify_bits;
+mod verify_tampering;
+mod writer;
