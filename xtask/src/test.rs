@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<()> {
         Cargo::new(["test", "-p", "freeboard-sched", "-p", "freeboard-actor"])
             .with_arguments(["--features", "freeboard-actor/stacks", "--no-fail-fast"])
             .with_arguments(["--test", "it", "--test", "stacks_with_a_handler"])
-            .with_arguments(["--test", "long_runs"])
+            .with_arguments(["--", "stacks", "long_runs", "handler_that_was_there_before"])
             .run(&root)
     });
     let _ = steps.run("tests of spans", || {
