@@ -140,7 +140,7 @@ impl Observer for Silent {
 /// Threads beyond the workers that the default allows on any system.
 const SPARES_LEAST: usize = 8;
 
-/// The default of [`SchedulerSettings::threads_max`] for a number of workers.
+/// The default of `SchedulerSettings::threads_max` for a number of workers.
 ///
 /// It is [`THREADS_DEFAULT`], lowered to a share of the system's limits, so that the program keeps the rest. Half of
 /// - memory (the machine's, or the control group's if that is less) at 64 KiB per thread, of which a blocked thread with
