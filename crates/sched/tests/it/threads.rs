@@ -314,9 +314,13 @@ fn each_long_run_is_counted_however_many_block() {
     }
     gate.open();
     gate.wait_passed(BLOCKED);
-    for run in scheduler.long_runs() {
-        assert!(run.elapsed_ns >= 10_000_000 && run.is_blocked, "{run:?}");
+    let seen = scheduler.long_runs();
+    for run in &seen {
+        // Beside other load, a run may be seen while its thread waits for a processor.
+        let waits = run.is_blocked || run.cpu_share.is_some_and(|share| share < 0.5);
+        assert!(run.elapsed_ns >= 10_000_000 && waits, "{run:?}");
         assert_eq!((run.worker, run.run.actor_type.as_str()), (None, "Job"));
     }
+    assert!(seen.iter().any(|run| run.is_blocked), "{seen:?}");
     finish(&scheduler);
 }
