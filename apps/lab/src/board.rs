@@ -32,7 +32,7 @@ pub(crate) struct BoardArgs {
           require_equals = true, default_missing_value = LISTEN_DEFAULT)]
     board: Option<SocketAddr>,
 
-    /// What who looks at the board must show, needed where others can reach it; no other user may have access to the
+    /// The token that a viewer must present, needed where others can reach the board; no other user may have access to the
     /// file [or: $FREEBOARD_TOKEN]
     #[arg(long, global = true, value_name = "FILE")]
     board_token_file: Option<PathBuf>,

@@ -241,7 +241,7 @@ Examples:
 After each run, as the original said it:
   counts: attempts to look, and those that found something: of idle workers under drain (lazy), of busy
           ones under drain, of idle ones under eager and dedicated, of busy ones under these
-  check:  looks that were made, without waiting, with waiting
+  check:  polls that were made, without waiting, with waiting
 
 Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
@@ -331,13 +331,13 @@ pub(crate) enum Scene {
     #[command(after_help = STREAMS_EXAMPLES)]
     Streams(Box<StreamsArgs>),
 
-    /// When does a busy scheduler look at the network?
+    /// When should a busy scheduler poll the network?
     ///
     /// A server in this process and clients in another one (ab where it is installed), under three
-    /// policies: eager looks after so many runs or so much time, drain only when all that the last look
-    /// found is done, dedicated has a thread of its own for it. The test beds are a page over HTTP, a
-    /// TCP proxy before a database, and a sweep that asks the original author's question: how much each
-    /// request computes, beside actors that only compute.
+    /// policies: eager polls after a number of runs or a time; drain polls when all events of the last
+    /// poll are handled; dedicated polls in a thread of its own. The workloads are a page over HTTP, a
+    /// TCP proxy in front of a database, and a sweep that asks the original author's question: how does
+    /// the answer depend on the computing time of a request, beside actors that only compute?
     #[command(after_help = EAGER_EXAMPLES)]
     Eager(Box<EagerArgs>),
 

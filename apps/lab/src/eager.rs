@@ -13,7 +13,7 @@ mod answer;
 mod args;
 mod ask;
 mod backend;
-mod chew;
+mod busy_work;
 mod plan;
 mod record;
 mod rounds;
@@ -33,13 +33,13 @@ use crate::{
     real_backends,
 };
 pub(crate) use args::EagerArgs;
-use plan::{BackendKind, Bed, Plan};
+use plan::{BackendKind, Plan, Workload};
 use record::{Record, RunRecord};
 use run::Outcome;
 
 /// What the scene is, for who meets it for the first time.
 const SCENE: &str = "\
-A server whose workers look at the network by three policies, after a measurement of Erlang/OTP 17.4's
+A server whose workers poll the network by three policies, after a measurement of Erlang/OTP 17.4's
 eager check I/O (\"the original\" below). Does eager only help where each request computes much?
 ";
 
@@ -53,7 +53,7 @@ pub(crate) fn show(args: &EagerArgs, interrupt: &Interrupt) -> Result<ExitCode> 
 /// Runs the scene as its arguments say.
 pub(crate) fn run(args: &EagerArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
     let plans = args.plans();
-    let is_mariadb = |plan: &Plan| plan.bed == Bed::Proxy(BackendKind::Mariadb);
+    let is_mariadb = |plan: &Plan| plan.workload == Workload::Proxy(BackendKind::Mariadb);
     if plans.iter().any(is_mariadb) {
         real_backends::check()?;
     }

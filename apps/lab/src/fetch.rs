@@ -9,8 +9,8 @@
 //! ```
 
 mod args;
+mod backends;
 mod fill;
-mod ground;
 mod link;
 mod plan;
 mod record;
@@ -36,7 +36,7 @@ use crate::{
     interrupt::Interrupt,
 };
 pub(crate) use args::FetchArgs;
-use ground::Ground;
+use backends::Backends;
 use record::{Record, RunRecord};
 
 /// What the scene is, for who meets it for the first time.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &FetchArgs, console: &Console, interrupt: &Interrupt) ->
     let plans = args.plans();
     console.line(SCENE);
     let users = plans.iter().map(|plan| plan.users).max().unwrap_or(0);
-    let ground = Ground::start(args.backend, users, console)?;
+    let backends = Backends::start(args.backend, users, console)?;
     let mut outcomes = Vec::new();
     let mut step = None;
     let stop = Arc::new(AtomicBool::new(false));
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &FetchArgs, console: &Console, interrupt: &Interrupt) ->
             step = Some(plan.step);
             console.line(&verdict::opening(plan.step));
         }
-        let outcome = run::run(plan, &ground, console, &stop)?;
+        let outcome = run::run(plan, &backends, console, &stop)?;
         if plans.len() <= 2 {
             verdict::counters(&outcome)
                 .iter()

@@ -5,32 +5,32 @@
 //! that is queued, and the server collapses just when it is needed most.
 //!
 //! ```text
-//!   sender ─┐                      ┌────────── port ──▶ file
+//!   sender ─┐                      ┌────────── sink ──▶ file
 //!   sender ─┼──▶ (log_dam) ──▶ log_server ◀── answer: slot | mailbox
 //!   sender ─┘
 //! ```
 
+mod actors;
 mod args;
-mod cast;
-mod file_port;
+mod drain_watcher;
+mod file_sink;
 mod knobs;
 mod line;
 mod log;
 mod log_server;
+mod log_sink;
 mod monitor;
 mod pace;
 mod plan;
-mod port;
 mod record;
 mod run;
 mod section;
 mod sender;
 mod sink;
 mod source;
-mod stream_port;
+mod stream_sink;
 mod table;
 mod tally;
-mod usher;
 mod verdict;
 mod verify;
 

@@ -1,18 +1,18 @@
 //! The report: all scenes one after the other, and one page that shows what came of them.
 //!
 //! ```text
-//!   acts ──▶ one scene each ──▶ parts (findings, or what failed) ──┬──▶ index.html
+//!   scenes ──▶ one scene each ──▶ parts (findings, or what failed) ──┬──▶ index.html
 //!                                                                 └──▶ JSON
 //! ```
 //!
 //! A scene that fails, or panics, does not stop the others.
 
-mod act;
 mod args;
 mod machine;
 mod page;
 mod part;
 mod record;
+mod scene;
 
 use std::{process::ExitCode, time::Instant};
 
@@ -42,7 +42,7 @@ impl Report {
     fn failures(&self) -> Vec<(&'static str, &str)> {
         let failed = self.parts.iter();
         failed
-            .filter_map(|it| Some((it.act.name(), it.failure.as_deref()?)))
+            .filter_map(|it| Some((it.scene.name(), it.failure.as_deref()?)))
             .collect()
     }
 
@@ -60,7 +60,7 @@ impl Report {
 
 /// Runs the scenes that were asked for, and writes the report.
 pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let acts = args.acts()?;
+    let scenes = args.scenes()?;
     let output_args = args.outputs();
     let mut outputs = Outputs::open(&output_args, PAGE_NAME)?;
     let console = Console::new(output_args.is_json_on_stdout());
@@ -69,28 +69,28 @@ pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         says.line("Ctrl-C: the report has what was finished (again: exit at once)");
     });
     let begun = Instant::now();
-    let about = acts.iter().map(|act| act.about_seconds()).sum();
+    let about = scenes.iter().map(|scene| scene.about_seconds()).sum();
     let mut done = 0;
     let mut parts = Vec::new();
     console.start_whole(about);
-    for (index, act) in acts.iter().enumerate() {
+    for (index, scene) in scenes.iter().enumerate() {
         if interrupt.has_come() {
             break;
         }
-        let number = format!("[{}/{}] {}", index + 1, acts.len(), act.name());
-        console.line(&format!("{number}: {}", act.lead()));
+        let number = format!("[{}/{}] {}", index + 1, scenes.len(), scene.name());
+        console.line(&format!("{number}: {}", scene.lead()));
         console.move_bar(done, number);
-        let part = Part::play(*act, args.size(), &console.quiet(), interrupt);
+        let part = Part::play(*scene, args.size(), &console.quiet(), interrupt);
         part.lines().iter().for_each(|line| console.line(line));
         parts.push(part);
-        done += act.about_seconds();
+        done += scene.about_seconds();
     }
     console.end_bars();
     let report = Report {
         machine: Machine::look(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         parts,
-        planned: acts.len(),
+        planned: scenes.len(),
         seconds: begun.elapsed().as_secs_f64(),
     };
     outputs.write_json(&Record::of(&report))?;

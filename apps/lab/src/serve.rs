@@ -36,7 +36,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostArgs {
     /// When busy workers look at the network: eager, drain or dedicated; the first two may be followed
-    /// by microseconds and runs between looks, as eager:200:64
+    /// by microseconds and runs between polls, as eager:200:64
     #[arg(long, value_name = "POLICY", default_value = "eager")]
     pub(crate) poll: Policy,
 

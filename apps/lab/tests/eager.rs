@@ -156,8 +156,9 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
 #[cfg(not(feature = "real-backends"))]
 #[test]
 fn a_database_that_is_not_built_in_says_how_to_build_it() {
+    check_proxy("", "echo", "ours");
     for words in [
-        "lab eager --scene proxy",
+        "lab eager --scene proxy --backend mariadb",
         "lab eager --scene proxy --mysql 127.0.0.1:1",
     ] {
         check_usage(words, "--features real-backends");

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use super::{daytime, plan::Plan, tally::Tally};
 use crate::{console::Console, figures::count, track::Track};
 
-/// Time between two looks at first.
+/// Time between the first two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const BARS_EVERY: Duration = Duration::from_millis(200);
 /// The samples that are kept: at two a second, those of half a day.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{
     ask::{Asked, Client},
-    plan::{Bed, Plan},
+    plan::{Plan, Workload},
 };
 
 /// What `ab` saw; `None` where there is none.
@@ -27,7 +27,7 @@ pub(super) fn ask(plan: &Plan, to: SocketAddr) -> Result<Option<Asked>> {
         ])
         .args(["-n", &plan.requests.to_string(), "-e"])
         .arg(table.path());
-    if plan.bed == Bed::Kept {
+    if plan.workload == Workload::Kept {
         command.arg("-k");
     }
     command

@@ -1,6 +1,6 @@
 //! The author's question, answered by the sweep: when does eager help, and what does it cost?
 
-use super::{plan::Bed, run::Outcome};
+use super::{plan::Workload, run::Outcome};
 use crate::figures::count;
 
 /// Fewer rounds do not tell a difference from chance.
@@ -35,7 +35,7 @@ pub(super) fn answer(outcomes: &[Outcome]) -> Option<Answer> {
 fn points(outcomes: &[Outcome]) -> Vec<Point<'_>> {
     let sweep: Vec<&Outcome> = outcomes
         .iter()
-        .filter(|it| matches!(it.plan.bed, Bed::Sweep { .. }))
+        .filter(|it| matches!(it.plan.workload, Workload::Sweep { .. }))
         .collect();
     let mut costs: Vec<u64> = sweep.iter().map(|it| it.plan.cpu_us).collect();
     costs.dedup();
@@ -125,7 +125,7 @@ fn help(points: &[Point<'_>]) -> String {
 }
 
 fn cost(points: &[Point<'_>]) -> String {
-    let looks = |it: &Outcome| count(it.look_rate().round() as u64);
+    let polls = |it: &Outcome| count(it.poll_rate().round() as u64);
     // Where the request itself computes least, the rest is seen best.
     let point = &points[0];
     let all = [Some(point.eager), Some(point.drain), point.dedicated];
@@ -137,7 +137,7 @@ fn cost(points: &[Point<'_>]) -> String {
                 let (least, most) = it.cpu_range_us;
                 format!(", {us:.1} us of processor time a request ({least:.1} to {most:.1})")
             });
-            format!("{} {} looks a second{cpu}", it.plan.policy, looks(it))
+            format!("{} {} polls a second{cpu}", it.plan.policy, polls(it))
         })
         .collect();
     format!(

@@ -7,11 +7,11 @@ use freeboard::net::poller::Policy;
 
 use super::{
     backend::MysqlChoice,
-    plan::{BackendKind, Bed, Plan},
+    plan::{BackendKind, Plan, Workload},
 };
 use crate::{outputs::OutputArgs, parse};
 
-/// The test beds.
+/// The test workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Choice {
     /// A page over HTTP: short connections, then kept ones
@@ -37,17 +37,17 @@ const SWEEP: [(u64, f64); 4] = [(0, 4_000.0), (10, 4_000.0), (100, 2_000.0), (1_
 
 /// Fewer requests say nothing.
 const SWEEP_REQUESTS_MIN: f64 = 10.0;
-/// So often each run of the sweep is done: its latencies differ from round to round.
+/// Rounds of the sweep: its latencies differ from round to round.
 const SWEEP_ROUNDS: u32 = 3;
 
 /// Knobs of `freeboard lab eager`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EagerArgs {
-    /// The test bed, or several, as http,sweep [default: all of them]
+    /// One workload or several, as http,sweep [default: all]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     scene: Vec<Choice>,
 
-    /// When busy workers look at the network
+    /// When busy workers poll the network
     #[arg(long, value_enum, default_value_t = PollChoice::All)]
     poll: PollChoice,
 
@@ -56,7 +56,7 @@ pub(crate) struct EagerArgs {
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     clients: u32,
 
-    /// Requests of a run of the beds http and proxy
+    /// Requests of a run of the workloads http and proxy
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     requests: u64,
@@ -75,9 +75,9 @@ pub(crate) struct EagerArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: Option<u32>,
 
-    /// What is behind the proxy
-    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = BackendKind::Mariadb)]
-    backend: BackendKind,
+    /// What is behind the proxy [default: mariadb with --mysql or if built with --features real-backends, else echo]
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    backend: Option<BackendKind>,
 
     /// The database behind the proxy: auto starts a MariaDB with a data directory of its own, an
     /// address or mysql://user:password@HOST:PORT/database names one that runs
@@ -89,6 +89,13 @@ pub(crate) struct EagerArgs {
 }
 
 impl EagerArgs {
+    fn backend(&self) -> BackendKind {
+        match self.mysql {
+            MysqlChoice::Auto => self.backend.unwrap_or(BackendKind::DEFAULT),
+            _ => self.backend.unwrap_or(BackendKind::Mariadb),
+        }
+    }
+
     /// The runs, in order.
     pub(super) fn plans(&self) -> Vec<Plan> {
         let policies: &[Policy] = match self.poll {
@@ -99,20 +106,20 @@ impl EagerArgs {
         };
         let mut plans = Vec::new();
         let is_asked = |choice| self.scene.is_empty() || self.scene.contains(&choice);
-        let mut beds = Vec::new();
+        let mut workloads = Vec::new();
         if is_asked(Choice::Http) {
-            beds.extend([Bed::Short, Bed::Kept]);
+            workloads.extend([Workload::Short, Workload::Kept]);
         }
         if is_asked(Choice::Proxy) {
-            beds.push(Bed::Proxy(self.backend));
+            workloads.push(Workload::Proxy(self.backend()));
         }
-        for bed in beds {
-            let cpu_us = match bed {
-                Bed::Proxy(_) => 0,
+        for workload in workloads {
+            let cpu_us = match workload {
+                Workload::Proxy(_) => 0,
                 _ => self.cpu_us.first().copied().unwrap_or(0),
             };
             plans.extend(policies.iter().map(|&policy| Plan {
-                bed,
+                workload,
                 policy,
                 clients: self.clients,
                 requests: self.requests,
@@ -128,7 +135,7 @@ impl EagerArgs {
             };
             for (cpu_us, rate) in all {
                 plans.extend(policies.iter().map(|&policy| Plan {
-                    bed: Bed::Sweep { rate },
+                    workload: Workload::Sweep { rate },
                     policy,
                     clients: self.clients,
                     requests: (rate * self.time.as_secs_f64()).max(SWEEP_REQUESTS_MIN) as u64,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::{
     ab,
     backend::Backend,
-    plan::{BackendKind, Bed, Plan},
+    plan::{BackendKind, Plan, Workload},
 };
 use crate::load::{LOGIN_VARIABLE, Load};
 
@@ -51,7 +51,7 @@ pub(super) struct Asked {
 /// Has clients ask a server at this address.
 pub(super) fn ask(plan: &Plan, to: SocketAddr, backend: Option<&Backend>) -> Result<Asked> {
     // Of few requests ab's percentiles are out of order.
-    if matches!(plan.bed, Bed::Short | Bed::Kept)
+    if matches!(plan.workload, Workload::Short | Workload::Kept)
         && plan.requests >= AB_REQUESTS_MIN
         && let Some(asked) = ab::ask(plan, to)?
     {
@@ -64,14 +64,14 @@ pub(super) fn ask(plan: &Plan, to: SocketAddr, backend: Option<&Backend>) -> Res
         .args(["--clients", &plan.clients.to_string()])
         .args(["--requests", &plan.requests.to_string()]);
     let mut client = Client::Ours;
-    match plan.bed {
-        Bed::Short => {}
-        Bed::Kept => drop(command.arg("--keep-alive")),
-        Bed::Sweep { rate } => {
+    match plan.workload {
+        Workload::Short => {}
+        Workload::Kept => drop(command.arg("--keep-alive")),
+        Workload::Sweep { rate } => {
             command.args(["--keep-alive", "--rate", &rate.to_string()]);
         }
-        Bed::Proxy(BackendKind::Echo) => drop(command.args(["--protocol", "echo"])),
-        Bed::Proxy(BackendKind::Mariadb) => {
+        Workload::Proxy(BackendKind::Echo) => drop(command.args(["--protocol", "echo"])),
+        Workload::Proxy(BackendKind::Mariadb) => {
             client = Client::Mysql;
             command.args(["--protocol", "mysql"]);
         }

@@ -6,7 +6,7 @@ use crate::figures::count;
 
 /// What is asked, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Bed {
+pub(super) enum Workload {
     /// A connection for each request.
     Short,
     /// Connections that are kept.
@@ -17,7 +17,7 @@ pub(super) enum Bed {
     Sweep { rate: f64 },
 }
 
-impl Bed {
+impl Workload {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Short => "http, short connections",
@@ -49,6 +49,12 @@ pub(super) enum BackendKind {
 }
 
 impl BackendKind {
+    /// MariaDB, if this program was built with its client.
+    pub(super) const DEFAULT: Self = match cfg!(feature = "real-backends") {
+        true => Self::Mariadb,
+        false => Self::Echo,
+    };
+
     /// As in the JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -61,7 +67,7 @@ impl BackendKind {
 /// One run of the scene.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    pub(super) bed: Bed,
+    pub(super) workload: Workload,
     pub(super) policy: Policy,
     pub(super) clients: u32,
     pub(super) requests: u64,
@@ -76,6 +82,6 @@ impl Plan {
             0 => String::new(),
             us => format!(", {} us of computing each", count(us)),
         };
-        format!("{}, {}{cpu}", self.bed.name(), self.policy)
+        format!("{}, {}{cpu}", self.workload.name(), self.policy)
     }
 }

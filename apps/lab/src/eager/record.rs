@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{plan::Bed, run::Outcome};
+use super::{plan::Workload, run::Outcome};
 
 /// The scene's results.
 #[derive(Debug, Serialize)]
@@ -66,13 +66,13 @@ struct Readiness {
 impl RunRecord {
     pub(super) fn of(outcome: &Outcome) -> Self {
         let (plan, asked) = (&outcome.plan, &outcome.asked);
-        let looks = outcome.poller.polls();
+        let polls = outcome.poller.polls();
         let readiness = &outcome.poller.readiness_to_run;
         Self {
-            scene: plan.bed.scene(),
+            scene: plan.workload.scene(),
             poll: plan.policy.name(),
-            backend: match plan.bed {
-                Bed::Proxy(backend) => Some(backend.name()),
+            backend: match plan.workload {
+                Workload::Proxy(backend) => Some(backend.name()),
                 _ => None,
             },
             client: asked.client.name(),
@@ -89,16 +89,16 @@ impl RunRecord {
             },
             cpu_us_per_request: outcome.cpu_us(),
             counts: Counts {
-                attempts: looks.attempts,
-                idle_lazy: looks.won_idle_lazy,
-                busy_lazy: looks.won_busy_lazy,
-                idle_eager: looks.won_idle_eager,
-                busy_eager: looks.won_busy_eager,
+                attempts: polls.attempts,
+                idle_lazy: polls.won_idle_lazy,
+                busy_lazy: polls.won_busy_lazy,
+                idle_eager: polls.won_idle_eager,
+                busy_eager: polls.won_busy_eager,
             },
             check: Check {
-                total: looks.nonwait + looks.wait,
-                nonwait: looks.nonwait,
-                wait: looks.wait,
+                total: polls.nonwait + polls.wait,
+                nonwait: polls.nonwait,
+                wait: polls.wait,
             },
             readiness_to_run_us: Readiness {
                 p50: readiness.p50 as f64 / 1e3,

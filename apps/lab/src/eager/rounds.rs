@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{
     EagerArgs,
     backend::Backend,
-    plan::{Bed, Plan},
+    plan::{Plan, Workload},
     run::{self, Outcome},
     verdict,
 };
@@ -32,7 +32,7 @@ pub(super) fn run(
             if interrupt.has_come() {
                 break 'rounds;
             }
-            if let (Bed::Proxy(kind), None) = (plan.bed, &backend) {
+            if let (Workload::Proxy(kind), None) = (plan.workload, &backend) {
                 backend = Some(Backend::start(kind, &args.mysql, console)?);
             }
             let outcome = match run::run(plan, backend.as_ref(), console) {

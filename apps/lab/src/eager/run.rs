@@ -20,8 +20,8 @@ use http::Response;
 use super::{
     ask::{self, Asked},
     backend::Backend,
-    chew::{Chew, Chewed, Chewer},
-    plan::{Bed, Plan},
+    busy_work::{BusyActor, BusyTime, BusyWork},
+    plan::{Plan, Workload},
 };
 use crate::{console::Console, host::Host, processor, spin::spin_us};
 
@@ -54,9 +54,9 @@ impl Outcome {
     }
 
     /// Looks a second.
-    pub(super) fn look_rate(&self) -> f64 {
-        let looks = self.poller.polls();
-        (looks.nonwait + looks.wait) as f64 / self.asked.seconds.max(1e-9)
+    pub(super) fn poll_rate(&self) -> f64 {
+        let polls = self.poller.polls();
+        (polls.nonwait + polls.wait) as f64 / self.asked.seconds.max(1e-9)
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -78,7 +78,7 @@ impl Served {
         backend: Option<&Backend>,
     ) -> Result<Self> {
         let address = ([127, 0, 0, 1], 0).into();
-        if let Bed::Proxy(_) = plan.bed {
+        if let Workload::Proxy(_) = plan.workload {
             let backend = backend.context("a proxy has a backend")?.address;
             let options = ProxyOptions::default();
             let proxy = Proxy::bind(system, poller, address, backend, options)?;
@@ -115,21 +115,21 @@ pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> 
     let workers = processor::cores();
     let system = System::builder().name("eager");
     let Host { system, poller } = Host::start(system, workers, plan.policy)?;
-    let chewed = Arc::new(Chewed::default());
-    if matches!(plan.bed, Bed::Sweep { .. }) {
+    let busy_time = Arc::new(BusyTime::default());
+    if matches!(plan.workload, Workload::Sweep { .. }) {
         for _ in 0..workers {
             let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
-            let chewer = system.spawn_once(options, Chewer::new(chewed.clone()))?;
-            chewer.tell(Chew).context("it was just spawned")?;
+            let actor = system.spawn_once(options, BusyActor::new(busy_time.clone()))?;
+            actor.tell(BusyWork).context("it was just spawned")?;
         }
     }
     let served = Served::start(plan, &system, &poller, backend)?;
     console.line(&plan.title());
-    let (processor_before, chewed_before) = (processor::used(), chewed.seconds());
+    let (processor_before, busy_before) = (processor::used(), busy_time.seconds());
     let asked = ask::ask(plan, served.address(), backend)?;
-    let chewed_seconds = chewed.seconds() - chewed_before;
+    let busy_seconds = busy_time.seconds() - busy_before;
     let processor_seconds =
-        processor::seconds_since(processor_before).map(|seconds| seconds - chewed_seconds);
+        processor::seconds_since(processor_before).map(|seconds| seconds - busy_seconds);
     let snapshot = poller.snapshot();
     served.drain();
     system.shutdown(END);

@@ -1,8 +1,8 @@
-//! The scene's section: latency, processor time and looks by policy.
+//! The scene's section: latency, processor time and polls by policy.
 
 use super::{
     answer::{self, Answer},
-    plan::{Bed, Plan},
+    plan::{Plan, Workload},
     run::Outcome,
     table, verdict,
 };
@@ -16,8 +16,8 @@ use crate::{
 const LEAD: &str = "When does a busy scheduler look at the network? A server by three policies.";
 
 const ORIGINAL: &str = "Erlang/OTP 17.4: schedulers with work looked at the network rarely, and (lazy) not before \
-    all that the last look had found was done; with eager check I/O they look at once. Under ab -c 60 -n 100000 \
-    eager found something in 13.6 % of its attempts and lazy in 6.5 %, for 1.11 times the looks; time and requests \
+    all that the last poll had found was done; with eager check I/O they poll at once. Under ab -c 60 -n 100000 \
+    eager found something in 13.6 % of its attempts and lazy in 6.5 %, for 1.11 times the polls; time and requests \
     a second were within 0.5 %. The author asked whether eager only helps with much computing and little I/O, \
     where it keeps I/O from starving.";
 
@@ -39,7 +39,7 @@ pub(super) fn section(outcomes: &[Outcome]) -> Section {
         details: texts,
         tables: vec![table::rows(outcomes)],
         legend: "drain is the original's lazy; readiness: from when a socket could be read until its handler ran; \
-                 gap: between two looks",
+                 gap: between two polls",
         parameters: parameters(outcomes),
     }
 }
@@ -77,11 +77,11 @@ fn headline(outcomes: &[Outcome]) -> Option<Headline> {
 }
 
 const fn is_sweep(plan: &Plan) -> bool {
-    matches!(plan.bed, Bed::Sweep { .. })
+    matches!(plan.workload, Workload::Sweep { .. })
 }
 
 fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
-    let (sweep, beds): (Vec<&Outcome>, Vec<&Outcome>) =
+    let (sweep, workloads): (Vec<&Outcome>, Vec<&Outcome>) =
         outcomes.iter().partition(|it| is_sweep(&it.plan));
     let mut figures = Vec::new();
     if !sweep.is_empty() {
@@ -108,22 +108,22 @@ fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
                 "Looks a second",
                 "At the network.",
                 &sweep,
-                Outcome::look_rate,
+                Outcome::poll_rate,
             ),
         ]);
     }
-    if !beds.is_empty() {
+    if !workloads.is_empty() {
         figures.extend([
             figure(
                 "Requests a second",
                 "With nothing beside them.",
-                &beds,
+                &workloads,
                 Outcome::rate,
             ),
             figure(
                 "Attempts to look that found something",
                 "In percent, as the original counted them.",
-                &beds,
+                &workloads,
                 won_percent,
             ),
         ]);
@@ -153,30 +153,30 @@ fn figure(title: &str, note: &str, outcomes: &[&Outcome], value: fn(&Outcome) ->
 /// Short enough for a bar's margin.
 fn name(plan: &Plan) -> String {
     let policy = plan.policy.name();
-    match plan.bed {
-        Bed::Sweep { .. } => format!("{} us, {policy}", count(plan.cpu_us)),
-        Bed::Short => format!("short, {policy}"),
-        Bed::Kept => format!("kept, {policy}"),
-        Bed::Proxy(_) => format!("proxy, {policy}"),
+    match plan.workload {
+        Workload::Sweep { .. } => format!("{} us, {policy}", count(plan.cpu_us)),
+        Workload::Short => format!("short, {policy}"),
+        Workload::Kept => format!("kept, {policy}"),
+        Workload::Proxy(_) => format!("proxy, {policy}"),
     }
 }
 
 fn won_percent(outcome: &Outcome) -> f64 {
-    let looks = outcome.poller.polls();
-    100.0 * looks.won() as f64 / looks.attempts.max(1) as f64
+    let polls = outcome.poller.polls();
+    100.0 * polls.won() as f64 / polls.attempts.max(1) as f64
 }
 
 fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
-    let find = |bed: fn(&Bed) -> bool, policy: &str| {
-        let mut found = outcomes.iter().filter(|it| bed(&it.plan.bed));
+    let find = |is_workload: fn(&Workload) -> bool, policy: &str| {
+        let mut found = outcomes.iter().filter(|it| is_workload(&it.plan.workload));
         found.find(|it| it.plan.policy.name() == policy)
     };
     let won =
         |it: Option<&Outcome>| it.map_or_else(unseen, |it| format!("{:.1} %", won_percent(it)));
     let mut found = Vec::new();
-    for (bed, what, original) in [
+    for (workload, what, original) in [
         (
-            is_short as fn(&Bed) -> bool,
+            is_short as fn(&Workload) -> bool,
             "short connections",
             ["13.6 %", "6.5 %", "1.11"],
         ),
@@ -186,15 +186,15 @@ fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
             ["21 %", "20.5 %", "1.04"],
         ),
     ] {
-        let (eager, drain) = (find(bed, "eager"), find(bed, "drain"));
+        let (eager, drain) = (find(workload, "eager"), find(workload, "drain"));
         if eager.is_none() && drain.is_none() {
             continue;
         }
-        let looks = |it: &Outcome| (it.poller.polls().nonwait + it.poller.polls().wait) as f64;
+        let polls = |it: &Outcome| (it.poller.polls().nonwait + it.poller.polls().wait) as f64;
         let ratio = eager
             .zip(drain)
-            .map(|(eager, drain)| looks(eager) / looks(drain).max(1.0));
-        let [eager_won, lazy_won, looks] = original.map(str::to_owned);
+            .map(|(eager, drain)| polls(eager) / polls(drain).max(1.0));
+        let [eager_won, lazy_won, polls] = original.map(str::to_owned);
         found.extend([
             [
                 format!("{what}: attempts that found something"),
@@ -204,8 +204,8 @@ fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
                 won(drain),
             ],
             [
-                format!("{what}: looks, over those of lazy"),
-                looks,
+                format!("{what}: polls, over those of lazy"),
+                polls,
                 "1".to_owned(),
                 ratio.map_or_else(unseen, |ratio| format!("{ratio:.2}")),
                 "1".to_owned(),
@@ -222,12 +222,12 @@ fn comparison(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     rows(header, found)
 }
 
-const fn is_short(bed: &Bed) -> bool {
-    matches!(bed, Bed::Short)
+const fn is_short(workload: &Workload) -> bool {
+    matches!(workload, Workload::Short)
 }
 
-const fn is_proxy(bed: &Bed) -> bool {
-    matches!(bed, Bed::Proxy(_))
+const fn is_proxy(workload: &Workload) -> bool {
+    matches!(workload, Workload::Proxy(_))
 }
 
 fn parameters(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
@@ -235,8 +235,8 @@ fn parameters(outcomes: &[Outcome]) -> Vec<(&'static str, String)> {
         return Vec::new();
     };
     let mut parameters = vec![("clients at once", count(u64::from(first.plan.clients)))];
-    if let Some(bed) = outcomes.iter().find(|it| !is_sweep(&it.plan)) {
-        parameters.push(("requests of a run", count(bed.plan.requests)));
+    if let Some(workload) = outcomes.iter().find(|it| !is_sweep(&it.plan)) {
+        parameters.push(("requests of a run", count(workload.plan.requests)));
     }
     if let Some(sweep) = outcomes.iter().find(|it| is_sweep(&it.plan)) {
         parameters.push((

@@ -9,7 +9,7 @@ use crate::{
 /// A row for each run, the header first.
 pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     let header = [
-        "bed",
+        "workload",
         "computing us",
         "policy",
         "client",
@@ -18,8 +18,8 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
         "p99 us",
         "p99.9 us",
         "CPU us each",
-        "looks",
-        "won of looks",
+        "polls",
+        "won of polls",
         "ready to run p99 us",
         "longest gap us",
     ];
@@ -27,10 +27,10 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     let whole = |value: f64| count(value.round() as u64);
     let rows = outcomes.iter().map(|outcome| {
         let (plan, asked) = (&outcome.plan, &outcome.asked);
-        let looks = outcome.poller.polls();
-        let asked_for = looks.nonwait + looks.wait;
+        let polls = outcome.poller.polls();
+        let asked_for = polls.nonwait + polls.wait;
         vec![
-            plan.bed.name().to_owned(),
+            plan.workload.name().to_owned(),
             count(plan.cpu_us),
             plan.policy.to_string(),
             asked.client.name().to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
             count(asked_for),
             format!(
                 "{:.0} %",
-                100.0 * looks.won() as f64 / asked_for.max(1) as f64
+                100.0 * polls.won() as f64 / asked_for.max(1) as f64
             ),
             whole(outcome.poller.readiness_to_run.p99 as f64 / 1e3),
             whole(outcome.poller.gap_max_ns as f64 / 1e3),

@@ -11,7 +11,7 @@ use freeboard::{
     redis::{Command, Pipeline, Redis, RedisOptions},
 };
 
-use super::ground::Ground;
+use super::backends::Backends;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
             token: Token::default(),
             value: Bytes::from(format!("value-of-{key}")),
         };
-        let name = format!("{}{key}", Ground::PREFIX);
+        let name = format!("{}{key}", Backends::PREFIX);
         Command::new("SET").key(name).arg(entry.encode())
     };
     let app = Pipeline::new().cmd(set("app:app-0".to_owned()));

@@ -82,7 +82,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         // Ordering: Relaxed, as above.
         self.is_closed.store(true, Ordering::Relaxed);
-        // So that it looks. Connections end with those who made them.
+        // Wakes the accepting thread. Connections close with their owners.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -24,7 +24,7 @@ use freeboard_fetcher::{
 };
 
 use super::{
-    ground::Ground,
+    backends::Backends,
     link::Link,
     plan::{Mode, Plan},
 };
@@ -38,7 +38,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const SWEEP_OURS: Duration = Duration::from_secs(15);
 /// The original puts nothing off.
 const SWEEP_ORIGINAL: Duration = Duration::from_millis(500);
-/// Between two looks.
+/// Between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long servers may take to answer.
 const UP: Duration = Duration::from_secs(10);
@@ -131,14 +131,14 @@ enum Running {
 impl Running {
     fn start(
         plan: &Plan,
-        ground: &Ground,
+        backends: &Backends,
         redis: RedisOptions,
         host: &Host,
         broker: Arc<dyn Broker>,
     ) -> Result<Self> {
         let prefix = match plan.is_cold {
             true => format!("fetch:cold:{}:", plan.mode.name()),
-            false => Ground::PREFIX.to_owned(),
+            false => Backends::PREFIX.to_owned(),
         };
         let cache = CacheOptions {
             prefix,
@@ -153,8 +153,8 @@ impl Running {
                     broker,
                     redis,
                     cache,
-                    store: ground.store()?,
-                    directory: ground.directory(plan.sql_time)?,
+                    store: backends.store()?,
+                    directory: backends.directory(plan.sql_time)?,
                 };
                 let options = OriginalOptions {
                     mains: plan.mains,
@@ -191,8 +191,8 @@ impl Running {
                 let parts = Parts {
                     broker,
                     cache,
-                    store: ground.store()?,
-                    directory: ground.directory(plan.sql_time)?,
+                    store: backends.store()?,
+                    directory: backends.directory(plan.sql_time)?,
                 };
                 let options = FetcherOptions {
                     mains: plan.mains,
@@ -268,22 +268,22 @@ fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
 /// Does a run. Once it is to stop it sends nothing more.
 pub(super) fn run(
     plan: &Plan,
-    ground: &Ground,
+    backends: &Backends,
     console: &Console,
     stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
     let system = System::builder().name("fetch");
     let host = Host::start(system, processor::cores(), Policy::default())?;
-    let broker = ground.broker(plan)?;
-    let mut redis = ground.redis();
+    let broker = backends.broker(plan)?;
+    let mut redis = backends.redis();
     let link = match plan.link {
-        Some(rate) => Some(Link::start(ground.redis_address(), rate).context("the link")?),
+        Some(rate) => Some(Link::start(backends.redis_address(), rate).context("the link")?),
         None => None,
     };
     if let Some(link) = &link {
         redis.port = link.address().port();
     }
-    let fetcher = Running::start(plan, ground, redis, &host, broker.clone())?;
+    let fetcher = Running::start(plan, backends, redis, &host, broker.clone())?;
     memory::reset_peak();
     let resident = memory::resident_bytes();
     let account = Arc::new(Account::new(plan.notifications(), plan.rate));

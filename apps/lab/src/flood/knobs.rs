@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
-/// The longest pause between two looks of a polling dam.
+/// The longest pause between two checks of a polling dam.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Where the senders' lines go first.
@@ -54,7 +54,7 @@ impl SinkKind {
 /// When a dam lets a line through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DamRule {
-    /// While at most `threshold` are queued behind; else it waits and looks again.
+    /// Passes messages on while at most `threshold` are queued behind it; else it waits and checks again.
     Poll { threshold: u64, wait: Duration },
     /// While a credit of the window is left.
     Credit { window: u64 },

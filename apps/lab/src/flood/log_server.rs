@@ -1,7 +1,7 @@
-//! The log server: writes each line it is told to its port, and waits for the port's answer.
+//! The log server: writes each line it is told to its sink, and waits for the sink's answer.
 //!
 //! ```text
-//!   Line ──▶ handle ──▶ port.call ──▶ file
+//!   Line ──▶ handle ──▶ sink.call ──▶ file
 //!               ▲           │
 //!               │           ├─ indexed: a one-shot slot, found at once
 //!               └───────────┴─ scan: Written{tag} in the server's own mailbox, behind all lines
@@ -9,7 +9,7 @@
 //!
 //! How it waits is what the scene is about. *Indexed* is the runtime's way: an answer has a slot of
 //! its own. *Scan* is the original's selective receive: the answer lies at the end of the mailbox,
-//! and the server looks at each message from the head on until it has found it.
+//! and the server scans the mailbox from its head until it finds the answer.
 
 use std::{
     io,
@@ -22,16 +22,16 @@ use futures_channel::oneshot;
 use super::{
     knobs::Receive,
     line::Line,
+    log_sink::{DELAY, LogSink},
     pace::Pace,
-    port::{DELAY, Port},
     tally::{Event, Tally},
 };
 
-/// The lane on which a scanning server gets its port's answers. The lines' lane lies before it, so a
+/// The lane on which a scanning server gets its sink's answers. The lines' lane lies before it, so a
 /// search from the mailbox's head passes all of them, as it would if both shared one lane.
 pub(crate) const ANSWER_LANE: usize = 1;
 
-/// The port's answer, posted to the server's own mailbox.
+/// The sink's answer, posted to the server's own mailbox.
 #[derive(Debug)]
 pub(crate) struct Written {
     tag: u64,
@@ -72,11 +72,11 @@ pub(crate) struct Account {
     pub(crate) error: Option<io::Error>,
 }
 
-/// Writes lines to a port.
+/// Writes lines to a sink.
 #[derive(Debug)]
 pub(crate) struct LogServer {
     /// `None` only counts.
-    port: Option<Port>,
+    sink: Option<LogSink>,
     receive: Receive,
     tally: Arc<Tally>,
     tag: u64,
@@ -89,7 +89,7 @@ pub(crate) struct LogServer {
 impl LogServer {
     /// A server for `total` lines that keeps their senders' order if it is asked to.
     pub(crate) fn new(
-        port: Option<Port>,
+        sink: Option<LogSink>,
         receive: Receive,
         tally: Arc<Tally>,
         total: u64,
@@ -104,7 +104,7 @@ impl LogServer {
             error: None,
         };
         Self {
-            port,
+            sink,
             receive,
             tally,
             tag: 0,
@@ -128,17 +128,17 @@ impl LogServer {
             .is_some_and(|account| account.pace.is_due(self.handled))
     }
 
-    /// Calls the port and waits for its answer in the way of the scene.
+    /// Calls the sink and waits for its answer in the way of the scene.
     #[inline]
     fn write(&mut self, line: &Line, cx: &mut Context<Self>) -> io::Result<()> {
-        let Some(port) = self.port.as_mut() else {
+        let Some(sink) = self.sink.as_mut() else {
             return Ok(());
         };
         match self.receive {
             Receive::Indexed => {
                 let (slot, mut answer) = oneshot::channel();
-                port.call(line.bytes(), |result| drop(slot.send(result)));
-                // A port answers before its call returns.
+                sink.call(line.bytes(), |result| drop(slot.send(result)));
+                // A sink answers before its call returns.
                 answer
                     .try_recv()
                     .ok()
@@ -149,7 +149,7 @@ impl LogServer {
                 self.tag += 1;
                 let tag = self.tag;
                 let server = cx.actor_ref();
-                port.call(line.bytes(), |result| {
+                sink.call(line.bytes(), |result| {
                     server.tell_lane(ANSWER_LANE, Written { tag, result })
                 })
                 .map_err(|_| no_answer())?;
@@ -160,7 +160,7 @@ impl LogServer {
     }
 
     fn see_to_flush(&mut self, cx: &Context<Self>) {
-        let must_flush_later = self.port.as_ref().is_some_and(Port::has_buffered);
+        let must_flush_later = self.sink.as_ref().is_some_and(LogSink::has_buffered);
         if must_flush_later && !self.has_flush_timer {
             self.has_flush_timer = cx.send_after(DELAY, FlushDue).is_ok();
         }
@@ -178,7 +178,7 @@ impl LogServer {
             return;
         }
         self.is_finished = true;
-        let flushed = self.port.as_mut().map_or(Ok(()), Port::flush);
+        let flushed = self.sink.as_mut().map_or(Ok(()), LogSink::flush);
         self.mark();
         if let Err(error) = flushed {
             self.fail(error);
@@ -186,7 +186,10 @@ impl LogServer {
         if let Some(account) = self.account.as_mut() {
             account.flushed_ns = clock::now_ns();
             account.handled = self.handled;
-            account.written = self.port.as_ref().map_or(self.handled, Port::lines_written);
+            account.written = self
+                .sink
+                .as_ref()
+                .map_or(self.handled, LogSink::lines_written);
         }
     }
 }
@@ -202,7 +205,7 @@ pub(crate) fn end_when_drained(server: &ActorRef<LogServer>, receive: Receive) {
 }
 
 fn no_answer() -> io::Error {
-    io::Error::other("the port's answer was lost")
+    io::Error::other("the sink's answer was lost")
 }
 
 impl Actor for LogServer {
@@ -274,10 +277,10 @@ impl Handler<FlushDue> for LogServer {
 
     fn handle(&mut self, _msg: FlushDue, cx: &mut Context<Self>) {
         self.has_flush_timer = false;
-        let due_in = self.port.as_ref().and_then(Port::flush_due_in);
-        match (due_in, self.port.as_mut()) {
-            (Some(due_in), Some(port)) if due_in.is_zero() => {
-                if let Err(error) = port.flush() {
+        let due_in = self.sink.as_ref().and_then(LogSink::flush_due_in);
+        match (due_in, self.sink.as_mut()) {
+            (Some(due_in), Some(sink)) if due_in.is_zero() => {
+                if let Err(error) = sink.flush() {
                     self.fail(error);
                     self.finish();
                     cx.stop();

@@ -10,7 +10,7 @@ use freeboard::meter::clock;
 use futures_channel::oneshot;
 
 use super::{
-    cast::Cast,
+    actors::Actors,
     log_server::Account,
     monitor::{Monitor, Point, Queues, WATCH_HEADER, WatchedDam},
     plan::Plan,
@@ -69,23 +69,27 @@ pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<
     let _listening = stage.interrupt.listen(move || {
         let _ = events.send(Event::Interrupted);
     });
-    let cast = Cast::spawn(plan, sink, &tally)?;
+    let actors = Actors::spawn(plan, sink, &tally)?;
     if stage.prints_watch {
         stage.console.line(WATCH_HEADER);
     }
     stage.console.start_bar(&plan.title(), plan.total());
     let queues = Queues {
-        server: cast.server.clone(),
-        dam: cast.dam.clone(),
+        server: actors.server.clone(),
+        dam: actors.dam.clone(),
         tally: tally.clone(),
     };
     let console = stage.console.clone();
     let monitor = Monitor::start(queues, plan.watch_every, stage.prints_watch, console)?;
 
-    let hold = if plan.hold { Some(cast.hold()?) } else { None };
+    let hold = if plan.hold {
+        Some(actors.hold()?)
+    } else {
+        None
+    };
     let started_ns = clock::now_ns();
-    cast.flood();
-    let mut conductor = Conductor::new(plan, &cast, &tally, hold, stage.console);
+    actors.flood();
+    let mut conductor = Conductor::new(plan, &actors, &tally, hold, stage.console);
     let conducted = conductor.conduct(&inbox);
     conductor.dismiss_dam();
     let (ending, at_end_of_flood) = (conductor.ending, conductor.at_end_of_flood);
@@ -94,16 +98,16 @@ pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<
     let (account, seen) = (conducted?, seen?);
 
     let peak_queue = PeakQueue {
-        dam: cast.dam.as_ref().map_or(0, |dam| {
+        dam: actors.dam.as_ref().map_or(0, |dam| {
             // It has two queues, so the peak of their sum is the longest that anybody saw.
             let mailbox = high_water(&dam.actor.snapshot());
             let peak = mailbox.max(dam.gauge.high_water()).max(seen.dam_peak);
             peak.max(at_end_of_flood.dam).min(tally.accepted())
         }),
-        server: high_water(&cast.server.snapshot()).max(at_end_of_flood.server),
+        server: high_water(&actors.server.snapshot()).max(at_end_of_flood.server),
     };
     let rss_peak_bytes = memory::peak_bytes();
-    let unfinished = cast.shut_down();
+    let unfinished = actors.shut_down();
     let ending = match &account.error {
         Some(error) => Ending::Failed(error.to_string()),
         None => ending,
@@ -149,7 +153,7 @@ fn high_water(actor: &freeboard::meter::ActorSnapshot) -> u64 {
 /// Leads a run to its end.
 struct Conductor<'a> {
     plan: &'a Plan,
-    cast: &'a Cast,
+    actors: &'a Actors,
     tally: &'a Tally,
     console: &'a Console,
     hold: Option<oneshot::Sender<()>>,
@@ -174,14 +178,14 @@ enum Step {
 impl<'a> Conductor<'a> {
     fn new(
         plan: &'a Plan,
-        cast: &'a Cast,
+        actors: &'a Actors,
         tally: &'a Tally,
         hold: Option<oneshot::Sender<()>>,
         console: &'a Console,
     ) -> Self {
         Self {
             plan,
-            cast,
+            actors,
             tally,
             console,
             hold,
@@ -201,7 +205,7 @@ impl<'a> Conductor<'a> {
                     is_all_sent = true;
                     self.at_end_of_flood = self.look();
                     drop(self.hold.take());
-                    self.cast.end_when_drained();
+                    self.actors.end_when_drained();
                     if self.deadline.is_none() && account.is_none() {
                         self.deadline = self.plan.limit.map(|limit| Instant::now() + limit);
                     }
@@ -224,8 +228,8 @@ impl<'a> Conductor<'a> {
     /// A server that runs is some messages further than its length says: only a held one's counts.
     fn look(&self) -> PeakQueue {
         PeakQueue {
-            dam: self.cast.dam.as_ref().map_or(0, WatchedDam::depth),
-            server: self.hold.as_ref().map_or(0, |_| self.cast.server.depth()),
+            dam: self.actors.dam.as_ref().map_or(0, WatchedDam::depth),
+            server: self.hold.as_ref().map_or(0, |_| self.actors.server.depth()),
         }
     }
 
@@ -266,7 +270,7 @@ impl<'a> Conductor<'a> {
                 CUT_NOTICE_MAX
             }
             Step::Stop => {
-                self.cast.server.stop();
+                self.actors.server.stop();
                 self.step = Step::GiveUp;
                 END_MAX
             }
@@ -279,7 +283,7 @@ impl<'a> Conductor<'a> {
     /// A dam whose server has ended finds that out when it next looks; one that would wait longer
     /// than that is stopped. Either way it sheds what it holds.
     fn dismiss_dam(&self) {
-        let Some(dam) = &self.cast.dam else {
+        let Some(dam) = &self.actors.dam else {
             return;
         };
         let soon = Instant::now() + CUT_NOTICE_MAX;

@@ -109,7 +109,7 @@ fn note(outcome: &Outcome) -> String {
         (None, Receive::Scan) => "Each answer is searched for in the mailbox",
         (None, Receive::Indexed) => "Each answer has a slot of its own",
         (Some(DamRule::Poll { .. }), _) => {
-            "The original's dam looks at the queue behind it, and sleeps"
+            "The original's dam checks the queue behind it, and sleeps"
         }
         (Some(DamRule::Credit { .. }), _) => "Credit comes back as lines are written",
     };

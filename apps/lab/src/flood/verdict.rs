@@ -12,7 +12,7 @@ pub(crate) fn opening(plan: &Plan, number: usize, runs: usize) -> String {
     let what = match (plan.dam, plan.receive) {
         (None, Receive::Scan) => "the original: each answer is searched for in the mailbox",
         (None, Receive::Indexed) => "each answer has a slot of its own",
-        (Some(DamRule::Poll { .. }), _) => "the original's dam: looks at the queue, and sleeps",
+        (Some(DamRule::Poll { .. }), _) => "the original's dam: checks the queue, and sleeps",
         (Some(DamRule::Credit { .. }), _) => "a dam of credit: no looking, no sleeping",
     };
     let limit = match plan.limit {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::act::{Act, Size};
+use super::scene::{Scene, Size};
 use crate::{outputs::OutputArgs, usage::Usage};
 
 /// Knobs of `freeboard lab all`.
@@ -12,11 +12,11 @@ use crate::{outputs::OutputArgs, usage::Usage};
 pub(crate) struct AllArgs {
     /// Only these scenes, as flood,fetch
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    only: Vec<Act>,
+    only: Vec<Scene>,
 
     /// All scenes but these
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    skip: Vec<Act>,
+    skip: Vec<Scene>,
 
     /// Write the page into this folder, as index.html
     #[arg(long, value_name = "DIR", default_value = "freeboard-report")]
@@ -36,15 +36,15 @@ impl AllArgs {
     ///
     /// # Errors
     /// [`Usage`] if there is none.
-    pub(super) fn acts(&self) -> Result<Vec<Act>, Usage> {
-        let is_asked = |act: &Act| {
-            (self.only.is_empty() || self.only.contains(act)) && !self.skip.contains(act)
+    pub(super) fn scenes(&self) -> Result<Vec<Scene>, Usage> {
+        let is_asked = |scene: &Scene| {
+            (self.only.is_empty() || self.only.contains(scene)) && !self.skip.contains(scene)
         };
-        let acts: Vec<Act> = Act::ALL.into_iter().filter(is_asked).collect();
-        if acts.is_empty() {
+        let scenes: Vec<Scene> = Scene::ALL.into_iter().filter(is_asked).collect();
+        if scenes.is_empty() {
             return Err(Usage::new("--only and --skip leave no scene to run"));
         }
-        Ok(acts)
+        Ok(scenes)
     }
 
     pub(super) const fn size(&self) -> Size {

@@ -60,7 +60,7 @@ fn row(page: &mut Page, part: &Part) {
         cure,
         ratio,
     } = headline.unwrap_or(&none);
-    let name = part.act.name();
+    let name = part.scene.name();
     let cells = [
         format!("<a href=\"#{name}\">{name}</a>"),
         escape(failure),
@@ -91,15 +91,15 @@ fn ended(state: State) -> String {
 }
 
 fn section(page: &mut Page, part: &Part) {
-    page.markup(format_args!("<section id=\"{}\">\n", part.act.name()));
+    page.markup(format_args!("<section id=\"{}\">\n", part.scene.name()));
     match &part.findings {
         Some(findings) => {
             page.heading(findings.section.title);
             page.text("lead", findings.section.lead);
         }
         None => {
-            page.heading(part.act.name());
-            page.text("lead", part.act.lead());
+            page.heading(part.scene.name());
+            page.text("lead", part.scene.lead());
         }
     }
     match (&part.failure, part.state()) {
@@ -116,7 +116,7 @@ fn section(page: &mut Page, part: &Part) {
         findings.section.write(page, false);
     }
     page.markup(format_args!("<p class=\"dim\">To run it again:"));
-    for command in part.act.commands(part.size) {
+    for command in part.scene.commands(part.size) {
         page.markup(format_args!("<br><code>{}</code>", escape(&command)));
     }
     page.markup(format_args!("</p>\n</section>\n"));

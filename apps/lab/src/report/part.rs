@@ -1,4 +1,4 @@
-//! A part: an act that was played, and what came of it.
+//! A part: an scene that was played, and what came of it.
 
 use std::{
     any::Any,
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::Result;
 
-use super::act::{Act, Size};
+use super::scene::{Scene, Size};
 use crate::{console::Console, figures, findings::Findings, interrupt::Interrupt};
 
-/// How an act ended.
+/// How an scene ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Ok,
@@ -30,10 +30,10 @@ impl State {
     }
 }
 
-/// An act and what came of it.
+/// An scene and what came of it.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) act: Act,
+    pub(super) scene: Scene,
     pub(super) size: Size,
     pub(super) seconds: f64,
     /// None if it did not come so far.
@@ -44,10 +44,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Plays an act to its end, whatever that is.
-    pub(super) fn play(act: Act, size: Size, console: &Console, interrupt: &Interrupt) -> Self {
+    /// Plays an scene to its end, whatever that is.
+    pub(super) fn play(scene: Scene, size: Size, console: &Console, interrupt: &Interrupt) -> Self {
         let begun = Instant::now();
-        let played = guarded(|| act.run(size, console, interrupt));
+        let played = guarded(|| scene.run(size, console, interrupt));
         console.end_bars();
         let (findings, failure) = match played {
             Ok(mut findings) => {
@@ -57,7 +57,7 @@ impl Part {
             Err(failure) => (None, Some(failure)),
         };
         Self {
-            act,
+            scene,
             size,
             seconds: begun.elapsed().as_secs_f64(),
             findings,
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_failed_is_said_of_an_interrupted_act_too() {
         let part = Part {
-            act: Act::Ring,
+            scene: Scene::Ring,
             size: Size::Quick,
             seconds: 1.0,
             findings: None,

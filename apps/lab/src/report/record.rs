@@ -31,7 +31,7 @@ impl<'a> Record<'a> {
     pub(super) fn of(report: &'a Report) -> Self {
         let findings = report.parts.iter().flat_map(|part| &part.findings);
         let endings = report.parts.iter().map(|part| Ending {
-            scene: part.act.name(),
+            scene: part.scene.name(),
             ok: part.state() == State::Ok,
             seconds: part.seconds,
             error: part.failure.as_deref(),

@@ -12,7 +12,7 @@ use super::{
     share::Share,
 };
 
-/// Items between two looks at what the producers share.
+/// Items between two checks of the state that the producers share.
 const SLICE: u64 = 1_024;
 
 /// What the producers and the run share. All orderings are Relaxed: a progress and a request, of

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::interrupt::Interrupt;
 
-/// How long it waits for a record before it looks whether it is still wanted.
+/// How long it waits for a record before it checks for an interrupt.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Knobs of `freeboard stream tail`.

@@ -22,7 +22,7 @@ use crate::{board, console::Console, figures::count, interrupt::Interrupt, proce
 const LINE_EVERY: Duration = Duration::from_secs(1);
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// A writer looks so often whether it is still wanted, in messages.
+/// Messages between two checks of a writer for an interrupt.
 const LOOK_EVERY: u64 = 1_024;
 
 /// A run and what came of it.

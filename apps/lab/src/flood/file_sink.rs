@@ -1,4 +1,4 @@
-//! A file behind the port: raw writes each line with a `write(2)` of its own; buffered is
+//! A file behind the sink: raw writes each line with a `write(2)` of its own; buffered is
 //! `delayed_write`: 64 KiB or 2 s, whichever comes first.
 
 use std::{
@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a buffered port gathers before it writes, in bytes.
+/// What a buffered sink gathers before it writes, in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How long a buffered port keeps a line at the most.
+/// How long a buffered sink keeps a line at the most.
 pub(crate) const DELAY: Duration = Duration::from_secs(2);
-/// A buffered port looks at the clock once in so many lines; a timer sees to the last ones.
+/// A buffered sink reads the clock once in this many lines; a timer flushes the last ones.
 const LINES_PER_LOOK: u64 = 16;
 
 /// The file, and what waits to be written to it.
 #[derive(Debug)]
-pub(crate) struct FilePort {
+pub(crate) struct FileSink {
     file: File,
     is_buffered: bool,
     buffer: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct FilePort {
     buffered_at: Option<Instant>,
 }
 
-impl FilePort {
+impl FileSink {
     /// Writes each line by itself.
     pub(crate) fn raw(file: File) -> Self {
         Self::new(file, false)

@@ -1,4 +1,4 @@
-//! The usher: lets the server end once the dam in front of it is empty and has ended.
+//! The drain watcher: lets the server end once the dam in front of it is empty and has ended.
 
 use freeboard::{Actor, ActorRef, Context, Dam, Handler, Terminated};
 
@@ -10,19 +10,19 @@ use super::{
 
 /// Watches a dam on behalf of its server.
 #[derive(Debug)]
-pub(crate) struct Usher {
+pub(crate) struct DrainWatcher {
     pub(crate) dam: ActorRef<Dam<Line>>,
     pub(crate) server: ActorRef<LogServer>,
     pub(crate) receive: Receive,
 }
 
-impl Actor for Usher {
+impl Actor for DrainWatcher {
     fn started(&mut self, cx: &mut Context<Self>) {
         cx.watch(&self.dam);
     }
 }
 
-impl Handler<Terminated> for Usher {
+impl Handler<Terminated> for DrainWatcher {
     type Reply = ();
 
     fn handle(&mut self, _ended: Terminated, cx: &mut Context<Self>) {

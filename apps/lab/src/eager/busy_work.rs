@@ -14,11 +14,11 @@ const PIECE_US: u64 = 200;
 
 /// Processor time of all that only compute.
 #[derive(Debug, Default)]
-pub(super) struct Chewed {
+pub(super) struct BusyTime {
     nanoseconds: AtomicU64,
 }
 
-impl Chewed {
+impl BusyTime {
     pub(super) fn seconds(&self) -> f64 {
         // Ordering: Relaxed, a count.
         self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9
@@ -27,24 +27,24 @@ impl Chewed {
 
 /// The next piece.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chew;
+pub(super) struct BusyWork;
 
 /// Computes.
 #[derive(Debug)]
-pub(super) struct Chewer(Arc<Chewed>);
+pub(super) struct BusyActor(Arc<BusyTime>);
 
-impl Chewer {
-    pub(super) fn new(chewed: Arc<Chewed>) -> Self {
-        Self(chewed)
+impl BusyActor {
+    pub(super) fn new(busy_time: Arc<BusyTime>) -> Self {
+        Self(busy_time)
     }
 }
 
-impl Actor for Chewer {}
+impl Actor for BusyActor {}
 
-impl Handler<Chew> for Chewer {
+impl Handler<BusyWork> for BusyActor {
     type Reply = ();
 
-    fn handle(&mut self, _: Chew, cx: &mut Context<Self>) {
+    fn handle(&mut self, _: BusyWork, cx: &mut Context<Self>) {
         let before = processor::used_by_thread();
         spin_us(PIECE_US);
         if let (Some(before), Some(after)) = (before, processor::used_by_thread()) {
@@ -53,6 +53,6 @@ impl Handler<Chew> for Chewer {
             self.0.nanoseconds.fetch_add(used, Ordering::Relaxed);
         }
         // It ends with the system.
-        let _ = cx.actor_ref().tell(Chew);
+        let _ = cx.actor_ref().tell(BusyWork);
     }
 }

@@ -1,4 +1,4 @@
-//! A durable stream behind the port: each line is a record, and batches of them are synced together.
+//! A durable stream behind the sink: each line is a record, and batches of them are synced together.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use freeboard::stream::StreamWriter;
 
 /// The stream, and what was there before.
 #[derive(Debug)]
-pub(crate) struct StreamPort {
+pub(crate) struct StreamSink {
     stream: StreamWriter,
     recovered: u64,
 }
 
-impl StreamPort {
+impl StreamSink {
     pub(crate) fn new(stream: StreamWriter) -> Self {
         let recovered = stream.sequences().durable;
         Self { stream, recovered }

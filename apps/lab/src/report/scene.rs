@@ -1,4 +1,4 @@
-//! An act: a scene of the report, as the command lines that anybody can give again.
+//! The scenes of the report, as command lines that a reader can repeat.
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
@@ -10,7 +10,7 @@ use crate::{
 
 /// The scenes, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Act {
+pub(super) enum Scene {
     /// A log server behind a flooded mailbox
     Flood,
     /// Long native calls against a fair scheduler
@@ -19,7 +19,7 @@ pub(super) enum Act {
     Ring,
     /// Small messages to disk
     Streams,
-    /// When a busy scheduler looks at the network
+    /// When a busy scheduler polls the network
     Eager,
     /// A push-notification fetcher
     Fetch,
@@ -34,7 +34,7 @@ pub(super) enum Size {
     Quick,
 }
 
-impl Act {
+impl Scene {
     pub(super) const ALL: [Self; 6] = [
         Self::Flood,
         Self::Balance,
@@ -63,7 +63,7 @@ impl Act {
             Self::Balance => "long native calls, lost wake-ups and blocked workers",
             Self::Ring => "four ways of waiting for a bounded ring",
             Self::Streams => "many small messages to disk: durable, sealed, in order",
-            Self::Eager => "when a busy scheduler looks at the network",
+            Self::Eager => "when a busy scheduler polls the network",
             Self::Fetch => "a push-notification fetcher, in original mode and in Freeboard mode",
         }
     }
@@ -173,10 +173,10 @@ mod tests {
     fn every_scene_has_a_command_line_of_its_own_that_is_understood() {
         use crate::cli::Cli;
 
-        for act in Act::ALL {
-            assert_eq!(Act::from_str(act.name(), false), Ok(act));
+        for scene in Scene::ALL {
+            assert_eq!(Scene::from_str(scene.name(), false), Ok(scene));
             for size in [Size::Full, Size::Quick] {
-                for command in act.commands(size) {
+                for command in scene.commands(size) {
                     let parsed = Cli::try_parse_from(command.split_whitespace());
                     assert!(parsed.is_ok(), "{command}: {parsed:?}");
                 }

@@ -1,37 +1,36 @@
-//! The port: what is behind the server, called as an Erlang port driver is.
-//!
-//! A call writes a line and answers through whatever the caller gave it.
+//! Where the log server writes its lines. It calls the sink as an Erlang process calls a port driver: a call writes a
+//! line and passes the result to a closure of the caller.
 
 use std::{fs::File, io, time::Duration};
 
-use super::{file_port::FilePort, stream_port::StreamPort};
+use super::{file_sink::FileSink, stream_sink::StreamSink};
 
-pub(crate) use super::file_port::DELAY;
+pub(crate) use super::file_sink::DELAY;
 
 /// A file, or a durable stream.
 #[derive(Debug)]
-pub(crate) enum Port {
-    File(FilePort),
-    Stream(StreamPort),
+pub(crate) enum LogSink {
+    File(FileSink),
+    Stream(StreamSink),
 }
 
-impl Port {
+impl LogSink {
     /// Writes each line to a file by itself.
     pub(crate) fn raw(file: File) -> Self {
-        Self::File(FilePort::raw(file))
+        Self::File(FileSink::raw(file))
     }
 
     /// Gathers lines for a file.
     pub(crate) fn buffered(file: File) -> Self {
-        Self::File(FilePort::buffered(file))
+        Self::File(FileSink::buffered(file))
     }
 
     /// Writes a line and answers.
     #[inline]
     pub(crate) fn call<A>(&mut self, line: &[u8], answer: impl FnOnce(io::Result<()>) -> A) -> A {
         answer(match self {
-            Self::File(port) => port.write(line),
-            Self::Stream(port) => port.append(line),
+            Self::File(sink) => sink.write(line),
+            Self::Stream(sink) => sink.append(line),
         })
     }
 
@@ -39,7 +38,7 @@ impl Port {
     /// sees to it.
     pub(crate) fn flush_due_in(&self) -> Option<Duration> {
         match self {
-            Self::File(port) => port.flush_due_in(),
+            Self::File(sink) => sink.flush_due_in(),
             Self::Stream(_) => None,
         }
     }
@@ -48,7 +47,7 @@ impl Port {
     #[inline]
     pub(crate) fn has_buffered(&self) -> bool {
         match self {
-            Self::File(port) => port.has_buffered(),
+            Self::File(sink) => sink.has_buffered(),
             Self::Stream(_) => false,
         }
     }
@@ -56,16 +55,16 @@ impl Port {
     /// Lines that are in the file, or durable in the stream.
     pub(crate) fn lines_written(&self) -> u64 {
         match self {
-            Self::File(port) => port.lines_written(),
-            Self::Stream(port) => port.lines_durable(),
+            Self::File(sink) => sink.lines_written(),
+            Self::Stream(sink) => sink.lines_durable(),
         }
     }
 
     /// Writes all that waits; a stream makes it durable.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::File(port) => port.flush(),
-            Self::Stream(port) => port.flush(),
+            Self::File(sink) => sink.flush(),
+            Self::Stream(sink) => sink.flush(),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{console::Console, figures::count, real_backends, usage::Usage};
 const ENTRY_BYTES: u64 = 512;
 
 /// Everything but the broker's queues, which each run has anew.
-pub(super) struct Ground {
+pub(super) struct Backends {
     redis: RedisOptions,
     directory: Arc<dyn Directory>,
     /// RabbitMQ, if it is real.
@@ -43,7 +43,7 @@ enum Servers {
     },
 }
 
-impl Ground {
+impl Backends {
     /// Of the entries that the cache is filled with.
     pub(super) const PREFIX: &'static str = "fetch:";
 
@@ -52,7 +52,7 @@ impl Ground {
     /// # Errors
     /// [`Usage`] if a server is not installed.
     pub(super) fn start(backend: BackendChoice, users: u64, console: &Console) -> Result<Self> {
-        let ground = match backend {
+        let backends = match backend {
             BackendChoice::Embedded => Self::embedded(users)?,
             BackendChoice::Real => Self::real(console)?,
         };
@@ -60,9 +60,12 @@ impl Ground {
             "filling cache and directory with {} users",
             count(users)
         ));
-        ground.directory.provision(users).context("the directory")?;
-        fill::fill(&ground.redis, users).context("the cache")?;
-        Ok(ground)
+        backends
+            .directory
+            .provision(users)
+            .context("the directory")?;
+        fill::fill(&backends.redis, users).context("the cache")?;
+        Ok(backends)
     }
 
     fn embedded(users: u64) -> Result<Self> {

@@ -1,4 +1,4 @@
-//! The actors of one run: server, dam and its usher, senders.
+//! The actors of one run: server, dam and its drain watcher, senders.
 
 use std::{
     any::type_name,
@@ -17,18 +17,18 @@ use futures_channel::oneshot;
 use crate::board;
 
 use super::{
+    drain_watcher::DrainWatcher,
     knobs::{DamRule, Receive, SinkKind},
     line::Line,
     log_server::{Hold, LogServer, end_when_drained},
+    log_sink::LogSink,
     monitor::WatchedDam,
     plan::Plan,
-    port::Port,
     sender::{Flood, Route, Sender},
     sink::Sink,
     source::Source,
-    stream_port::StreamPort,
+    stream_sink::StreamSink,
     tally::{Event, Tally},
-    usher::Usher,
 };
 
 /// Room beside the lines: the hold, a timer's tick.
@@ -37,7 +37,7 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// A system with the flood's actors in it.
 #[derive(Debug)]
-pub(crate) struct Cast {
+pub(crate) struct Actors {
     system: System,
     pub(crate) server: ActorRef<LogServer>,
     receive: Receive,
@@ -46,7 +46,7 @@ pub(crate) struct Cast {
     _shown: [Option<Shown>; 2],
 }
 
-impl Cast {
+impl Actors {
     /// Builds the system and spawns everybody; nobody sends yet.
     pub(crate) fn spawn(plan: &Plan, sink: Option<Sink>, tally: &Arc<Tally>) -> Result<Self> {
         let system = build_system(plan, tally)?;
@@ -157,13 +157,13 @@ fn spawn_server(
         Receive::Scan => SpawnOptions::new().lanes([lines, LaneConfig::bounded(ROOM as usize)]),
     };
     let is_replayed = matches!(plan.source, Source::Replayed(_));
-    let port = sink.map(|sink| match sink {
-        Sink::File(file) if plan.sink == SinkKind::Buffered => Port::buffered(file),
-        Sink::File(file) => Port::raw(file),
-        Sink::Stream { stream, .. } => Port::Stream(StreamPort::new(stream)),
+    let sink = sink.map(|sink| match sink {
+        Sink::File(file) if plan.sink == SinkKind::Buffered => LogSink::buffered(file),
+        Sink::File(file) => LogSink::raw(file),
+        Sink::Stream { stream, .. } => LogSink::Stream(StreamSink::new(stream)),
     });
     let server = LogServer::new(
-        port,
+        sink,
         plan.receive,
         tally.clone(),
         plan.total(),
@@ -193,7 +193,7 @@ fn spawn_dam(
     let lane = LaneConfig::bounded(bound(plan));
     let options = SpawnOptions::new().name("log_dam").lane(lane);
     let actor = system.spawn_once(options, dam)?;
-    system.spawn(Usher {
+    system.spawn(DrainWatcher {
         dam: actor.clone(),
         server: server.clone(),
         receive: plan.receive,
