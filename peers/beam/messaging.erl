@@ -116,7 +116,7 @@ serve() ->
             serve()
     end.
 
-%% The reference is fresh, so the receive looks only at what came after it was made.
+%% The reference is fresh, so the receive scans only messages that arrived after its creation.
 ask_all(_, Count, Count, Sum) ->
     Sum;
 ask_all(Server, Value, Count, Sum) ->

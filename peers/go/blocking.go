@@ -128,7 +128,7 @@ func block() error {
 	}
 }
 
-// The smallest latency that at least so many in a thousand do not exceed, in microseconds.
+// The smallest latency that at least this many in a thousand do not exceed, in microseconds.
 func quantile(sorted []time.Duration, perMille int) float64 {
 	rank := (len(sorted)*perMille + 999) / 1_000
 	return float64(sorted[rank-1].Nanoseconds()) / 1e3

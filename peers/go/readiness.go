@@ -22,7 +22,7 @@ const (
 	clockMonotonic = 1
 )
 
-// Handlers of so many connections beside so many goroutines that compute without end. Those give way
+// Handlers of connections beside goroutines that compute without end. Those give way
 // after each slice, or never, as is usual in Go: its preemption takes their processor after 10 ms. A
 // message is the time just before it was written. Prints when the computing has begun, and the latencies
 // once all connections have ended.

@@ -8,7 +8,7 @@ import (
 )
 
 // Listens where nobody else does, and says where; ends with the standard input, so that no server is
-// left behind when whoever asks it is gone.
+// left behind when its client exits.
 func listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,7 +50,7 @@ impl Handler<ConnectionEvent> for Echo {
 
     fn handle(&mut self, events: ConnectionEvent, cx: &mut Context<Self>) {
         let connection = events.connection;
-        // A connection that is over needs neither: `Closed` is on its way.
+        // A closed connection needs neither: `Closed` will arrive.
         let _ = match events.event {
             Event::Received(bytes) => {
                 // Both on one lane: the credit is granted once the write was taken, so a peer that does not read is

@@ -19,7 +19,6 @@ mod finish;
 mod http;
 mod listening;
 mod log_file;
-mod manners;
 mod memory;
 mod open_loop;
 mod outcome;
@@ -37,6 +36,7 @@ mod streams;
 mod tally;
 mod watching;
 mod work;
+mod yield_mode;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,17 +1,17 @@
-//! The blocking suite's load: letters sent at times fixed beforehand, whatever becomes of the earlier.
+//! The blocking suite's load: messages sent at scheduled times, however late the earlier ones are.
 //!
 //! ```text
 //!                  10,000/s, in turn   ┌─► actors 1 .. 99   latency from the scheduled time
 //!  generator ──────────────────────────┤      ▲             to the end of the handler
-//!  (a thread)                          │      │ 8 letters, then asleep for 100 ms
+//!  (a thread)                          │      │ 8 messages, then asleep for 100 ms
 //!                  one every 200 ms    └─► actor 0
 //! ```
 //!
-//! How long must others wait when one actor of a hundred keeps its worker half of the time? And how
-//! long those whom it has just woken, which many runtimes put into the queue of that very worker?
+//! One actor of a hundred blocks its worker half of the time. How long do the others wait? And how long do the actors
+//! wait that it has just woken, which many runtimes put into the queue of the same worker?
 //!
-//! The generator sleeps to the next scheduled time, and what a sleep overshoots is part of the latency:
-//! some 60 us on Linux, far below what is looked for.
+//! The generator sleeps until the next scheduled time. Its oversleeping is part of the latency: some 60 us on Linux,
+//! far below the effect that is measured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,36 +24,36 @@ use hdrhistogram::Histogram;
 use crate::finish::{self, Finish, Waiting};
 use crate::outcome::Outcome;
 
-/// The first of them is the one that blocks.
+/// Actor 0 blocks.
 pub const ACTORS_COUNT: usize = 100;
-const LETTER_PERIOD: Duration = Duration::from_micros(100);
-/// One letter that blocks for so many of the others.
-const LETTERS_PER_BLOCK: u64 = 2_000;
-/// What the actor that blocks sends just before, each to another actor.
-const LETTERS_BEFORE_BLOCK: usize = 8;
+const MESSAGE_PERIOD: Duration = Duration::from_micros(100);
+/// One message in this many blocks.
+const MESSAGES_PER_BLOCK: u64 = 2_000;
+/// Messages that the blocking actor sends just before, each to another actor.
+const MESSAGES_BEFORE_BLOCK: usize = 8;
 const BLOCK: Duration = Duration::from_millis(100);
 
 /// What an actor receives.
 #[derive(Clone, Copy, Debug)]
-pub struct Letter {
+pub struct TimedMessage {
     scheduled: Instant,
     task: Task,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    /// Nothing but to be handled; the number is that of its latency.
+    /// Is only handled; the number is that of its latency.
     Note(usize),
-    /// Send letters from this number on, then block.
+    /// Send messages from this number on, then block.
     Block(usize),
 }
 
 /// Shared by all actors: what has been handled, and how late.
 #[derive(Clone)]
-pub struct Desk(Arc<Shared>);
+pub struct LoadState(Arc<Shared>);
 
 struct Shared {
-    /// Nanoseconds by number, those of the generator's letters first; zero is not handled yet.
+    /// Nanoseconds by number, those of the generator's messages first; zero is not handled yet.
     latencies: Vec<AtomicU64>,
     left_count: AtomicU64,
     finish: Finish,
@@ -61,8 +61,8 @@ struct Shared {
 
 /// The main thread's side.
 pub struct Load {
-    desk: Desk,
-    letters_count: u64,
+    state: LoadState,
+    messages_count: u64,
     blocked_count: u64,
     waiting: Waiting,
 }
@@ -72,47 +72,52 @@ pub fn block() {
     thread::sleep(BLOCK);
 }
 
-/// A load of so many letters beside those that block.
-pub fn plan(letters_count: u64) -> (Desk, Load) {
-    let blocked_count = letters_count.div_ceil(LETTERS_PER_BLOCK);
-    let numbers_count = letters_count + blocked_count * LETTERS_BEFORE_BLOCK as u64;
+/// A load of this many messages, without the blocking ones.
+pub fn plan(messages_count: u64) -> (LoadState, Load) {
+    let blocked_count = messages_count.div_ceil(MESSAGES_PER_BLOCK);
+    let numbers_count = messages_count + blocked_count * MESSAGES_BEFORE_BLOCK as u64;
     let (finish, waiting) = finish::line();
-    let desk = Desk(Arc::new(Shared {
+    let state = LoadState(Arc::new(Shared {
         latencies: (0..numbers_count).map(|_| AtomicU64::new(0)).collect(),
         left_count: AtomicU64::new(numbers_count + blocked_count),
         finish,
     }));
     let load = Load {
-        desk: desk.clone(),
-        letters_count,
+        state: state.clone(),
+        messages_count,
         blocked_count,
         waiting,
     };
-    (desk, load)
+    (state, load)
 }
 
-impl Desk {
-    /// What an actor does with a letter. `send` takes the index of another actor, `block` is how the
+impl LoadState {
+    /// What an actor does with a message. `send` takes the index of another actor, `block` is how the
     /// peer blocks.
     ///
     /// # Panics
-    /// If a letter comes twice.
-    pub fn handle(&self, letter: Letter, send: impl Fn(usize, Letter), block: impl FnOnce()) {
+    /// If a message comes twice.
+    pub fn handle(
+        &self,
+        message: TimedMessage,
+        send: impl Fn(usize, TimedMessage),
+        block: impl FnOnce(),
+    ) {
         let shared = &self.0;
-        match letter.task {
+        match message.task {
             Task::Block(first) => {
-                for index in 0..LETTERS_BEFORE_BLOCK {
+                for index in 0..MESSAGES_BEFORE_BLOCK {
                     let task = Task::Note(first + index);
                     let scheduled = Instant::now();
-                    send(1 + index, Letter { scheduled, task });
+                    send(1 + index, TimedMessage { scheduled, task });
                 }
                 block();
             }
             Task::Note(number) => {
-                let latency = letter.scheduled.elapsed().as_nanos().max(1) as u64;
+                let latency = message.scheduled.elapsed().as_nanos().max(1) as u64;
                 // Ordering: the main thread reads after the report, which a channel brings.
                 let earlier = shared.latencies[number].swap(latency, Ordering::Relaxed);
-                assert_eq!(earlier, 0, "letter {number} came twice");
+                assert_eq!(earlier, 0, "message {number} came twice");
             }
         }
         // Ordering: whoever takes the last one reports for all; AcqRel chains their latencies to it.
@@ -123,24 +128,24 @@ impl Desk {
 }
 
 impl Load {
-    /// Sends all letters from a thread of their own, and waits until the last is handled. `send` takes
+    /// Sends all messages from a thread of their own, and waits until the last is handled. `send` takes
     /// the actor's index and must not wait.
-    pub fn run(self, send: impl FnMut(usize, Letter) + Send + 'static) -> Result<Outcome> {
-        let letters_count = self.letters_count;
+    pub fn run(self, send: impl FnMut(usize, TimedMessage) + Send + 'static) -> Result<Outcome> {
+        let messages_count = self.messages_count;
         let started = Instant::now();
-        let generator = thread::spawn(move || generate(started, letters_count, send));
-        let latencies = &self.desk.0.latencies;
+        let generator = thread::spawn(move || generate(started, messages_count, send));
+        let latencies = &self.state.0.latencies;
         let ended = self.waiting.wait(latencies.len() as u64, 0)?;
         generator
             .join()
             .ok()
             .context("the load generator panicked")?;
-        let (others, woken) = latencies.split_at(letters_count as usize);
+        let (others, woken) = latencies.split_at(messages_count as usize);
         let (others, woken) = (histogram(others)?, histogram(woken)?);
         let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
         let quantile = |of: &Histogram<u64>, share| microseconds(of.value_at_quantile(share));
         let seconds = ended.duration_since(started).as_secs_f64();
-        Ok(Outcome::measured(letters_count, seconds)
+        Ok(Outcome::measured(messages_count, seconds)
             .with_field("p50_us", quantile(&others, 0.5))
             .with_field("p99_us", quantile(&others, 0.99))
             .with_field("p999_us", quantile(&others, 0.999))
@@ -161,18 +166,18 @@ fn histogram(latencies: &[AtomicU64]) -> Result<Histogram<u64>> {
     Ok(histogram)
 }
 
-fn generate(started: Instant, letters_count: u64, mut send: impl FnMut(usize, Letter)) {
+fn generate(started: Instant, messages_count: u64, mut send: impl FnMut(usize, TimedMessage)) {
     let mut scheduled = started;
-    for number in 0..letters_count {
-        scheduled += LETTER_PERIOD;
+    for number in 0..messages_count {
+        scheduled += MESSAGE_PERIOD;
         thread::sleep(scheduled.saturating_duration_since(Instant::now()));
-        if number % LETTERS_PER_BLOCK == 0 {
-            let blocks_before = (number / LETTERS_PER_BLOCK) as usize;
-            let task = Task::Block(letters_count as usize + blocks_before * LETTERS_BEFORE_BLOCK);
-            send(0, Letter { scheduled, task });
+        if number % MESSAGES_PER_BLOCK == 0 {
+            let blocks_before = (number / MESSAGES_PER_BLOCK) as usize;
+            let task = Task::Block(messages_count as usize + blocks_before * MESSAGES_BEFORE_BLOCK);
+            send(0, TimedMessage { scheduled, task });
         }
         let task = Task::Note(number as usize);
         let receiver = 1 + number as usize % (ACTORS_COUNT - 1);
-        send(receiver, Letter { scheduled, task });
+        send(receiver, TimedMessage { scheduled, task });
     }
 }

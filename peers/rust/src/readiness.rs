@@ -7,7 +7,7 @@
 //! ```
 //!
 //! How long does a message wait until its handler runs, if no worker is ever idle? That is when a worker
-//! next looks at the network, and what goes before the handler in its queue.
+//! next polls the network, and the tasks before the handler in its queue.
 //!
 //! A slice of computing is the same fixed loop for every peer, 1 ms on the machine of the goals, and the
 //! slices are counted, so that nobody wins by not computing. After a slice an actor of ours tells itself
@@ -95,7 +95,7 @@ impl Computing {
 
 /// Shared by all handlers.
 #[derive(Clone)]
-pub struct Desk(Arc<Shared>);
+pub struct LoadState(Arc<Shared>);
 
 struct Shared {
     messages_count: u64,
@@ -105,7 +105,7 @@ struct Shared {
     finish: Finish,
 }
 
-impl Desk {
+impl LoadState {
     /// A connection has its handler, which speaks through what is returned.
     pub fn open(&self) -> Reader {
         // Ordering: only the number matters; the report travels by a channel.
@@ -113,7 +113,7 @@ impl Desk {
             self.0.all_opened.report(CONNECTIONS_COUNT, 0);
         }
         Reader {
-            desk: self.clone(),
+            state: self.clone(),
             rest: Vec::with_capacity(MESSAGE_BYTES),
         }
     }
@@ -121,7 +121,7 @@ impl Desk {
 
 /// One connection's handler.
 pub struct Reader {
-    desk: Desk,
+    state: LoadState,
     /// The beginning of a message whose end has not come.
     rest: Vec<u8>,
 }
@@ -133,7 +133,7 @@ impl Reader {
     /// If a message comes from the future.
     pub fn take(&mut self, bytes: &[u8]) {
         let now = now_ns();
-        let shared = &self.desk.0;
+        let shared = &self.state.0;
         self.rest.extend_from_slice(bytes);
         let (messages, rest) = self.rest.as_chunks::<MESSAGE_BYTES>();
         let mut latencies_ns = shared
@@ -154,17 +154,17 @@ impl Reader {
 
 /// The main thread's side of a server in this process.
 pub struct Load {
-    desk: Desk,
+    state: LoadState,
     messages_count: u64,
     all_opened: Waiting,
     waiting: Waiting,
 }
 
-/// A load of so many messages.
-pub fn plan(messages_count: u64) -> (Desk, Load) {
+/// A load of this many messages.
+pub fn plan(messages_count: u64) -> (LoadState, Load) {
     let (opened, all_opened) = finish::line();
     let (finish, waiting) = finish::line();
-    let desk = Desk(Arc::new(Shared {
+    let state = LoadState(Arc::new(Shared {
         messages_count,
         latencies_ns: Mutex::new(Vec::with_capacity(messages_count as usize)),
         opened_count: AtomicU64::new(0),
@@ -172,12 +172,12 @@ pub fn plan(messages_count: u64) -> (Desk, Load) {
         finish,
     }));
     let load = Load {
-        desk: desk.clone(),
+        state: state.clone(),
         messages_count,
         all_opened,
         waiting,
     };
-    (desk, load)
+    (state, load)
 }
 
 impl Load {
@@ -196,7 +196,7 @@ impl Load {
         let ended = self.waiting.wait(self.messages_count, 0)?;
         let slices_per_second = computing.end();
         let latencies_ns = self
-            .desk
+            .state
             .0
             .latencies_ns
             .lock()

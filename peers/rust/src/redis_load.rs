@@ -33,7 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const VALUE: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 /// A prime, so that a chain's steps come by all keys.
 const KEY_STEP: u64 = 7_919;
-/// One command of so many is timed: reading the clock takes up to a tenth of a command's time.
+/// One command in this many is timed: reading the clock takes up to a tenth of a command's time.
 const TIMED_EVERY: u64 = 8;
 
 /// What is measured.

@@ -27,7 +27,7 @@ use crate::redis_load::{CONNECTIONS_COUNT, Key, PATIENCE, value};
 
 /// From the first offer to the figures.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// Offers between two looks at the clock.
+/// Offers between two readings of the clock.
 const OFFERS_PER_TURN: u64 = 1_000;
 /// Between two looks at whether all have their outcome.
 const NAP: Duration = Duration::from_millis(10);

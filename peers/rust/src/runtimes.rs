@@ -53,7 +53,6 @@ use clap::ValueEnum;
 
 use crate::fetch::Stage;
 use crate::http::Connections;
-use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::proxy::{Backend, Bed};
 use crate::redis_load::{self, RedisWork};
@@ -61,6 +60,7 @@ use crate::ring::Shape;
 use crate::streams::StreamWork;
 use crate::watching::Watched;
 use crate::work::{Scale, Suite, Work};
+use crate::yield_mode::YieldMode;
 use disruptor_rs::Spin;
 
 /// Who is measured. The names are those of the protocol.
@@ -180,8 +180,8 @@ fn messages(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
 fn balance(peer: Peer, work: Work, scale: Scale) -> Result<Outcome> {
     match peer {
         Peer::Freeboard => freeboard_balance::run(work, scale),
-        Peer::Tokio => tokio_balance::run(work, scale, Manners::Yields),
-        Peer::TokioNoYield => tokio_balance::run(work, scale, Manners::KeepsOn),
+        Peer::Tokio => tokio_balance::run(work, scale, YieldMode::Yields),
+        Peer::TokioNoYield => tokio_balance::run(work, scale, YieldMode::Never),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
 }
@@ -229,17 +229,17 @@ fn readiness(
     program: Option<&Path>,
 ) -> Result<Outcome> {
     let ours = |policy| freeboard_readiness::run(count, tasks_per_worker, policy);
-    let go = |manners| {
+    let go = |yield_mode| {
         let program = program.context(NO_PROGRAM)?;
-        go_server::readiness(program, count, tasks_per_worker, manners)
+        go_server::readiness(program, count, tasks_per_worker, yield_mode)
     };
     match peer {
         Peer::Freeboard => ours(Policy::EAGER),
         Peer::FreeboardDrain => ours(Policy::DRAIN),
         Peer::FreeboardDedicated => ours(Policy::Dedicated),
         Peer::Tokio => tokio_readiness::run(count, tasks_per_worker),
-        Peer::GoNet => go(Manners::KeepsOn),
-        Peer::GoNetYield => go(Manners::Yields),
+        Peer::GoNet => go(YieldMode::Never),
+        Peer::GoNetYield => go(YieldMode::Yields),
         Peer::Thread => thread_readiness::run(count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }

@@ -76,7 +76,7 @@ impl Bulk {
     }
 }
 
-/// The largest piece that is on its way to the disk unsynced, in bytes.
+/// The largest piece that is written and not yet synced, in bytes.
 pub const PIECE_BYTES: usize = 8 << 20;
 
 /// A directory that is removed in the end; on the disk of the checkout, not in memory.
@@ -111,7 +111,7 @@ pub fn commit_outcome(mut latencies: Vec<Duration>, time: Duration) -> Outcome {
         .with_field("p99_us", at(0.99))
 }
 
-/// Runs `commit` on so many threads until each has made its share of `count`.
+/// Runs `commit` on this many threads until each has made its share of `count`.
 pub fn commits<C>(
     producers: usize,
     count: u64,

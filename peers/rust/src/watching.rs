@@ -62,7 +62,7 @@ impl Watched {
         Duration::from_secs(1) / self.readings_per_second
     }
 
-    /// Goes through so many phases, of which every other one is watched. `hops` says how many messages
+    /// Goes through this many phases, of which every other one is watched. `hops` says how many messages
     /// were passed on so far.
     pub fn measure<W: Watcher>(
         self,

@@ -27,7 +27,7 @@ pub(crate) enum Goal {
     },
     /// No worse than this peer in the same run.
     NoWorseThan(&'static str),
-    /// Worse than this peer in the same run by so many percent at the most.
+    /// At most this many percent worse than this peer in the same run.
     Within {
         percent: f64,
         peer: &'static str,

@@ -69,7 +69,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Ending {
     let output = read_in_background(child.stdout.take());
     let reader = thread::spawn(move || {
         let text = output.join().unwrap_or_default();
-        // The receiver is gone if the limit passed first.
+        // The receiver was dropped if the limit passed first.
         let _ = ended.send(text);
     });
     let received = wait_for_end.recv_timeout(limit);
@@ -80,7 +80,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Ending {
             Ending::TimedOut { limit }
         }
     };
-    // The reader reaches the end of the pipe when the process is gone.
+    // The reader reaches the end of the pipe when the process exits.
     let _ = reader.join();
     ending
 }
@@ -97,7 +97,7 @@ fn finish(child: &mut Child, output: String, complaint: JoinHandle<String>) -> E
 }
 
 fn end(child: &mut Child) {
-    // Both fail only if the process is gone already, which is what is wanted.
+    // Both fail only if the process has exited already, which is wanted.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -106,7 +106,7 @@ fn read_in_background(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<St
     thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe that breaks ends the text; what came so far is still of use.
+            // A broken pipe ends the text; the part before it is still of use.
             let _ = pipe.read_to_end(&mut text);
         }
         String::from_utf8_lossy(&text).into_owned()

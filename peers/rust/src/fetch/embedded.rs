@@ -36,7 +36,7 @@ pub struct EmbeddedBed {
 }
 
 impl EmbeddedBed {
-    /// With Redis and the directory filled, for a load of so many notifications.
+    /// Starts with Redis and the directory filled for this number of notifications.
     pub fn start(entries: Entries, count: u64) -> Result<Self> {
         let redis = EmbeddedRedis::start(Default::default())?;
         let directory = MemoryDirectory::new(MemoryDirectoryOptions {

@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// Notifications a second that are published beforehand. What RabbitMQ has no room for is tried again.
 const PUBLISHED_PER_SECOND: f64 = 20_000.0;
 
-/// A RabbitMQ, and what waits there.
+/// A RabbitMQ and its queued messages.
 pub struct RealBed {
     rabbit: Server,
     count: u64,
@@ -30,7 +30,7 @@ pub struct Stores {
 }
 
 impl RealBed {
-    /// With so many notifications in its queues.
+    /// Starts with this number of notifications in its queues.
     pub fn start(count: u64) -> Result<Self> {
         let bed = Self {
             rabbit: rabbitmq()?,

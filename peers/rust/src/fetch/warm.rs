@@ -49,7 +49,7 @@ impl Entries {
     }
 }
 
-/// Sets the keys of the app and of so many users.
+/// Sets the keys of the app and of its users.
 pub(super) fn fill(options: &RedisOptions, entries: Entries, users_count: u64) -> Result<()> {
     let poller = Poller::new(1, Policy::default())?;
     let system = System::builder()

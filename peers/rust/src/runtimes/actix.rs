@@ -235,7 +235,7 @@ fn ask(arbiter: &Arbiter, count: u64) -> Result<Outcome> {
     Ok(Outcome::measured(count, stopwatch.seconds_until(ended)?))
 }
 
-/// Ends with its first message, and counts itself when it is gone.
+/// Stops at its first message and counts itself when dropped.
 struct Step(Countdown);
 
 impl Actor for Step {
@@ -294,7 +294,7 @@ fn idle(arbiter: &Arbiter, count: u64) -> Result<Outcome> {
         let addresses: Vec<Addr<Idle>> = (0..count)
             .map(|_| Idle(countdown.clone()).start())
             .collect();
-        // The main thread holds them until it has measured; it is gone only if the run failed.
+        // The main thread holds them until it has measured; it exits earlier only if the run failed.
         let _ = keep.send(addresses);
     });
     let ended = waiting.wait(count, 0)?;

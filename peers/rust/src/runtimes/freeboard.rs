@@ -302,7 +302,7 @@ fn waiting(count: u64) -> Result<Outcome> {
     ))
 }
 
-/// Ends with its first message, and counts itself when it is gone.
+/// Stops at its first message and counts itself when dropped.
 struct Step(Countdown);
 
 impl Actor for Step {}

@@ -8,39 +8,39 @@ use freeboard::prelude::*;
 
 use crate::countdown::Countdown;
 use crate::finish;
-use crate::open_loop::{self, ACTORS_COUNT, Desk, Letter, block};
+use crate::open_loop::{self, ACTORS_COUNT, LoadState, TimedMessage, block};
 use crate::outcome::Outcome;
 use crate::work::{Scale, Work};
 
 use super::freeboard::start;
 
-type Clerks = Arc<OnceLock<Vec<ActorRef<Clerk>>>>;
+type LoadActors = Arc<OnceLock<Vec<ActorRef<LoadActor>>>>;
 
-struct Clerk {
-    desk: Desk,
-    clerks: Clerks,
+struct LoadActor {
+    state: LoadState,
+    actors: LoadActors,
     is_declared: bool,
 }
 
-impl Actor for Clerk {}
+impl Actor for LoadActor {}
 
-impl Handler<Letter> for Clerk {
+impl Handler<TimedMessage> for LoadActor {
     type Reply = ();
 
-    fn handle(&mut self, letter: Letter, cx: &mut Context<Self>) {
-        let clerks = &self.clerks;
-        let send = |actor, letter| send(clerks, actor, letter);
+    fn handle(&mut self, message: TimedMessage, cx: &mut Context<Self>) {
+        let actors = &self.actors;
+        let send = |actor, message| send(actors, actor, message);
         if self.is_declared {
-            self.desk.handle(letter, send, || cx.blocking(block));
+            self.state.handle(message, send, || cx.blocking(block));
         } else {
-            self.desk.handle(letter, send, block);
+            self.state.handle(message, send, block);
         }
     }
 }
 
-fn send(clerks: &Clerks, actor: usize, letter: Letter) {
-    let clerks = clerks.get().expect("all clerks are there before the load");
-    let told = clerks[actor].tell(letter);
+fn send(actors: &LoadActors, actor: usize, message: TimedMessage) {
+    let actors = actors.get().expect("all actors are there before the load");
+    let told = actors[actor].tell(message);
     assert!(told.is_ok(), "the actors outlive the load");
 }
 
@@ -104,16 +104,16 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         return replies(scale.units(work));
     }
     let system = start()?;
-    let (desk, load) = open_loop::plan(scale.units(work));
-    let clerks = Clerks::default();
+    let (state, load) = open_loop::plan(scale.units(work));
+    let actors = LoadActors::default();
     let spawn = |_| {
-        system.spawn(Clerk {
-            desk: desk.clone(),
-            clerks: clerks.clone(),
+        system.spawn(LoadActor {
+            state: state.clone(),
+            actors: actors.clone(),
             is_declared: work == Work::BlockingDeclared,
         })
     };
     let all = (0..ACTORS_COUNT).map(spawn).collect();
-    clerks.get_or_init(|| all);
-    load.run(move |actor, letter| send(&clerks, actor, letter))
+    actors.get_or_init(|| all);
+    load.run(move |actor, message| send(&actors, actor, message))
 }

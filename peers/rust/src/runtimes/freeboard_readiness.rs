@@ -11,7 +11,7 @@ use freeboard::{
 };
 
 use crate::outcome::Outcome;
-use crate::readiness::{self, Computing, Desk, Reader, WORKERS_COUNT};
+use crate::readiness::{self, Computing, LoadState, Reader, WORKERS_COUNT};
 
 pub fn run(messages_count: u64, tasks_per_worker: usize, policy: Policy) -> Result<Outcome> {
     let poller = Poller::new(WORKERS_COUNT, policy)?;
@@ -19,12 +19,12 @@ pub fn run(messages_count: u64, tasks_per_worker: usize, policy: Policy) -> Resu
         .workers(WORKERS_COUNT)
         .driver(poller.driver())
         .build()?;
-    let (desk, load) = readiness::plan(messages_count);
+    let (state, load) = readiness::plan(messages_count);
     let address = ([127, 0, 0, 1], 0).into();
     let options = ListenerOptions::default();
     let shared = poller.clone();
     let listener = Listener::bind(&system, &poller, address, options, move |accepted, cx| {
-        let owner = cx.spawn(Owner::new(desk.clone()));
+        let owner = cx.spawn(Owner::new(state.clone()));
         let options = ConnectionOptions::default();
         let recipient = owner.recipient();
         let connection = Connection::spawn(accepted, &shared, options, recipient, cx)?;
@@ -42,7 +42,7 @@ pub fn run(messages_count: u64, tasks_per_worker: usize, policy: Policy) -> Resu
 
 /// Whom a connection tells what has come.
 struct Owner {
-    desk: Desk,
+    state: LoadState,
     reader: Option<Reader>,
     connection: Option<ActorRef<Connection>>,
 }
@@ -51,9 +51,9 @@ struct Owner {
 struct Grant(ActorRef<Connection>);
 
 impl Owner {
-    fn new(desk: Desk) -> Self {
+    fn new(state: LoadState) -> Self {
         Self {
-            desk,
+            state,
             reader: None,
             connection: None,
         }
@@ -67,7 +67,7 @@ impl Handler<Grant> for Owner {
 
     fn handle(&mut self, Grant(connection): Grant, _: &mut Context<Self>) {
         self.connection = Some(connection);
-        self.reader = Some(self.desk.open());
+        self.reader = Some(self.state.open());
     }
 }
 

@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::redis_load::{self, Bed, CONNECTIONS_COUNT, Chain, PATIENCE, THREADS_COUNT, Verb};
 use crate::redis_stall::{Callers, End, Ledger, Offer, Stall};
 
-/// A chain on its way through the outcomes.
+/// A chain that passes through the outcomes.
 struct Link {
     chain: Chain,
     redis: &'static Redis,

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::cpu_time;
 use crate::http::{self, Connections};
-use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::readiness::{self, CONNECTIONS_COUNT, Client, WORKERS_COUNT};
 use crate::server_process::ServerProcess;
+use crate::yield_mode::YieldMode;
 
 pub fn http(program: &Path, connections: Connections, count: u64) -> Result<Outcome> {
     let server = ServerProcess::start(program, &["serve_http"])?;
@@ -25,7 +25,7 @@ pub fn readiness(
     program: &Path,
     messages_count: u64,
     tasks_per_worker: usize,
-    manners: Manners,
+    yield_mode: YieldMode,
 ) -> Result<Outcome> {
     let mut server = ServerProcess::start(
         program,
@@ -33,7 +33,7 @@ pub fn readiness(
             "serve_readiness",
             &CONNECTIONS_COUNT.to_string(),
             &(WORKERS_COUNT * tasks_per_worker).to_string(),
-            &(manners == Manners::Yields).to_string(),
+            &(yield_mode == YieldMode::Yields).to_string(),
         ],
     )?;
     let client = Client::connect(server.address())?;

@@ -7,47 +7,47 @@ use kameo::error::Infallible;
 use kameo::prelude::*;
 use tokio::task::block_in_place;
 
-use crate::open_loop::{self, ACTORS_COUNT, Desk, Letter, block};
+use crate::open_loop::{self, ACTORS_COUNT, LoadState, TimedMessage, block};
 use crate::outcome::Outcome;
 use crate::work::{Scale, Work};
 
 use super::tokio_runtime::{run_on_worker, start};
 
 /// The way to each actor, by index; filled once all are there.
-type Clerks = Arc<OnceLock<Vec<ActorRef<Clerk>>>>;
+type LoadActors = Arc<OnceLock<Vec<ActorRef<LoadActor>>>>;
 
 #[derive(Clone)]
-struct Clerk {
-    desk: Desk,
-    clerks: Clerks,
+struct LoadActor {
+    state: LoadState,
+    actors: LoadActors,
     is_declared: bool,
 }
 
-impl Actor for Clerk {
+impl Actor for LoadActor {
     type Args = Self;
     type Error = Infallible;
 
-    async fn on_start(clerk: Self, _: ActorRef<Self>) -> Result<Self, Infallible> {
-        Ok(clerk)
+    async fn on_start(actor: Self, _: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(actor)
     }
 }
 
-impl Message<Letter> for Clerk {
+impl Message<TimedMessage> for LoadActor {
     type Reply = ();
 
-    async fn handle(&mut self, letter: Letter, _: &mut Context<Self, ()>) {
-        let send = |actor, letter| send(&self.clerks, actor, letter);
+    async fn handle(&mut self, message: TimedMessage, _: &mut Context<Self, ()>) {
+        let send = |actor, message| send(&self.actors, actor, message);
         if self.is_declared {
-            self.desk.handle(letter, send, || block_in_place(block));
+            self.state.handle(message, send, || block_in_place(block));
         } else {
-            self.desk.handle(letter, send, block);
+            self.state.handle(message, send, block);
         }
     }
 }
 
-fn send(clerks: &Clerks, actor: usize, letter: Letter) {
-    let clerks = clerks.get().expect("letters come when all are there");
-    let sent = clerks[actor].tell(letter).try_send();
+fn send(actors: &LoadActors, actor: usize, message: TimedMessage) {
+    let actors = actors.get().expect("messages come when all are there");
+    let sent = actors[actor].tell(message).try_send();
     assert!(sent.is_ok(), "the actors outlive the load");
 }
 
@@ -56,24 +56,24 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         return Ok(Outcome::Skipped("its actors are tasks: see tokio-mpsc"));
     }
     let runtime = start()?;
-    let (desk, load) = open_loop::plan(scale.units(work));
-    let clerks = Clerks::default();
-    let clerk = Clerk {
-        desk,
-        clerks: Arc::clone(&clerks),
+    let (state, load) = open_loop::plan(scale.units(work));
+    let actors = LoadActors::default();
+    let actor = LoadActor {
+        state,
+        actors: Arc::clone(&actors),
         is_declared: work == Work::BlockingDeclared,
     };
     let started = run_on_worker(&runtime, async move {
         let mut started = Vec::with_capacity(ACTORS_COUNT);
         for _ in 0..ACTORS_COUNT {
-            let actor = Clerk::spawn_with_mailbox(clerk.clone(), kameo::mailbox::unbounded());
+            let actor = LoadActor::spawn_with_mailbox(actor.clone(), kameo::mailbox::unbounded());
             actor.wait_for_startup().await;
             started.push(actor);
         }
         started
     })?;
-    clerks
+    actors
         .set(started)
         .map_err(|_| anyhow!("the actors are there already"))?;
-    load.run(move |actor, letter| send(&clerks, actor, letter))
+    load.run(move |actor, message| send(&actors, actor, message))
 }

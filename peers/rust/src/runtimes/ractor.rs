@@ -269,7 +269,7 @@ fn ask(count: u64) -> Result<Outcome> {
     ))
 }
 
-/// Ends with its first message, and counts itself when it is gone.
+/// Stops at its first message and counts itself when dropped.
 struct Step(Countdown);
 
 impl Behaviour for Step {

@@ -9,16 +9,16 @@ use std::thread;
 use anyhow::Result;
 
 use crate::outcome::Outcome;
-use crate::readiness::{self, CONNECTIONS_COUNT, Desk, WORKERS_COUNT};
+use crate::readiness::{self, CONNECTIONS_COUNT, LoadState, WORKERS_COUNT};
 
 /// Some messages; one is the rule.
 const READ_BYTES: usize = 4_096;
 
 pub fn run(messages_count: u64) -> Result<Outcome> {
-    let (desk, load) = readiness::plan(messages_count);
+    let (state, load) = readiness::plan(messages_count);
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
-    thread::spawn(move || serve(&listener, &desk));
+    thread::spawn(move || serve(&listener, &state));
     load.run(address, |computing| {
         for _ in 0..WORKERS_COUNT {
             let computing = computing.clone();
@@ -28,10 +28,10 @@ pub fn run(messages_count: u64) -> Result<Outcome> {
     })
 }
 
-fn serve(listener: &TcpListener, desk: &Desk) {
+fn serve(listener: &TcpListener, state: &LoadState) {
     for _ in 0..CONNECTIONS_COUNT {
         let (mut stream, _) = listener.accept().expect("the client connects");
-        let mut reader = desk.open();
+        let mut reader = state.open();
         thread::spawn(move || {
             let mut bytes = [0; READ_BYTES];
             // The end of the client, in whatever way, is that of the work.

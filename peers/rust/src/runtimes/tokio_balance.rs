@@ -8,14 +8,14 @@ use tokio::sync::watch;
 
 use crate::countdown::Countdown;
 use crate::finish;
-use crate::manners::Manners;
 use crate::outcome::Outcome;
 use crate::race::{PROCESSES_COUNT, Race};
 use crate::work::{Scale, Work};
+use crate::yield_mode::YieldMode;
 
 use super::tokio_runtime::{run_on_worker, start};
 
-pub fn run(work: Work, scale: Scale, manners: Manners) -> Result<Outcome> {
+pub fn run(work: Work, scale: Scale, yield_mode: YieldMode) -> Result<Outcome> {
     let runtime = start()?;
     let (race, finishers) = Race::new(scale.units(work));
     let (gate, closed) = watch::channel(());
@@ -28,13 +28,13 @@ pub fn run(work: Work, scale: Scale, manners: Manners) -> Result<Outcome> {
                 race.clone(),
                 closed.clone(),
                 ready.clone(),
-                manners,
+                yield_mode,
             ));
         }
     };
     let release = move || {
         released.release();
-        gate.send(()).context("the processes are gone")
+        gate.send(()).context("the processes have exited")
     };
     // What a worker wakes goes to its own queue, what another thread wakes to that of all.
     if work == Work::BalanceSpread {
@@ -51,12 +51,17 @@ pub fn run(work: Work, scale: Scale, manners: Manners) -> Result<Outcome> {
     finishers.into_outcome()
 }
 
-async fn process(race: Race, mut gate: watch::Receiver<()>, ready: Countdown, manners: Manners) {
+async fn process(
+    race: Race,
+    mut gate: watch::Receiver<()>,
+    ready: Countdown,
+    yield_mode: YieldMode,
+) {
     ready.one_is_done();
     gate.changed().await.expect("the gate stays until it opens");
     for _ in 0..race.repeats_count() {
         race.repeat_once();
-        if manners == Manners::Yields {
+        if yield_mode == YieldMode::Yields {
             tokio::task::yield_now().await;
         }
     }

@@ -10,7 +10,7 @@ use tokio::task::block_in_place;
 
 use crate::countdown::Countdown;
 use crate::finish;
-use crate::open_loop::{self, ACTORS_COUNT, Desk, Letter, block};
+use crate::open_loop::{self, ACTORS_COUNT, LoadState, TimedMessage, block};
 use crate::outcome::Outcome;
 use crate::work::{Scale, Work};
 
@@ -18,11 +18,11 @@ use super::tokio_runtime::start;
 
 /// The way to each task, by index.
 #[derive(Clone)]
-struct Mailboxes(Arc<[UnboundedSender<Letter>]>);
+struct Mailboxes(Arc<[UnboundedSender<TimedMessage>]>);
 
 impl Mailboxes {
-    fn send(&self, actor: usize, letter: Letter) {
-        let sent = self.0[actor].send(letter);
+    fn send(&self, actor: usize, message: TimedMessage) {
+        let sent = self.0[actor].send(message);
         assert!(sent.is_ok(), "the tasks outlive the load");
     }
 }
@@ -64,7 +64,7 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
         return replies(scale.units(work));
     }
     let runtime = start()?;
-    let (desk, load) = open_loop::plan(scale.units(work));
+    let (state, load) = open_loop::plan(scale.units(work));
     let is_declared = work == Work::BlockingDeclared;
     let (senders, inboxes): (Vec<_>, Vec<_>) =
         (0..ACTORS_COUNT).map(|_| mpsc::unbounded_channel()).unzip();
@@ -72,26 +72,26 @@ pub fn run(work: Work, scale: Scale) -> Result<Outcome> {
     for inbox in inboxes {
         runtime.spawn(handle_all(
             inbox,
-            desk.clone(),
+            state.clone(),
             mailboxes.clone(),
             is_declared,
         ));
     }
-    load.run(move |actor, letter| mailboxes.send(actor, letter))
+    load.run(move |actor, message| mailboxes.send(actor, message))
 }
 
 async fn handle_all(
-    mut inbox: UnboundedReceiver<Letter>,
-    desk: Desk,
+    mut inbox: UnboundedReceiver<TimedMessage>,
+    state: LoadState,
     mailboxes: Mailboxes,
     is_declared: bool,
 ) {
-    let send = |actor, letter| mailboxes.send(actor, letter);
-    while let Some(letter) = inbox.recv().await {
+    let send = |actor, message| mailboxes.send(actor, message);
+    while let Some(message) = inbox.recv().await {
         if is_declared {
-            desk.handle(letter, send, || block_in_place(block));
+            state.handle(message, send, || block_in_place(block));
         } else {
-            desk.handle(letter, send, block);
+            state.handle(message, send, block);
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
 use crate::outcome::Outcome;
-use crate::readiness::{self, Computing, Desk, Reader, WORKERS_COUNT};
+use crate::readiness::{self, Computing, LoadState, Reader, WORKERS_COUNT};
 
 /// Some messages; one is the rule.
 const READ_BYTES: usize = 4_096;
@@ -16,10 +16,10 @@ pub fn run(messages_count: u64, tasks_per_worker: usize) -> Result<Outcome> {
         .worker_threads(WORKERS_COUNT)
         .enable_io()
         .build()?;
-    let (desk, load) = readiness::plan(messages_count);
+    let (state, load) = readiness::plan(messages_count);
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
     let address = listener.local_addr()?;
-    runtime.spawn(serve(listener, desk));
+    runtime.spawn(serve(listener, state));
     load.run(address, |computing| {
         for _ in 0..WORKERS_COUNT * tasks_per_worker {
             runtime.spawn(compute(computing.clone()));
@@ -28,10 +28,10 @@ pub fn run(messages_count: u64, tasks_per_worker: usize) -> Result<Outcome> {
     })
 }
 
-async fn serve(listener: TcpListener, desk: Desk) {
+async fn serve(listener: TcpListener, state: LoadState) {
     // It ends with the runtime.
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(handle(stream, desk.open()));
+        tokio::spawn(handle(stream, state.open()));
     }
 }
 

@@ -2,8 +2,8 @@
 
 /// What a task does between two pieces of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manners {
+pub enum YieldMode {
     /// `yield_now().await` in tokio, `runtime.Gosched()` in Go.
     Yields,
-    KeepsOn,
+    Never,
 }
