@@ -11,6 +11,8 @@ pub(crate) use axis::{Axis, Scale};
 pub(crate) use bars::{Bar, Bars, bars};
 pub(crate) use lines::{Series, lines};
 
+use maud::{Markup, html};
+
 const WIDTH: f64 = 400.0;
 const RIGHT: f64 = 14.0;
 /// Between two lines of text.
@@ -20,8 +22,14 @@ const LETTER: f64 = 6.6;
 /// Colours that the page has.
 const COLOURS: usize = 8;
 
-fn colour(number: usize) -> usize {
-    number % COLOURS
+/// The class of a series' colour.
+fn colour(number: usize) -> String {
+    format!("c{}", number % COLOURS)
+}
+
+/// A coordinate or length.
+fn at(length: f64) -> String {
+    format!("{length:.1}")
 }
 
 /// About how wide a text is.
@@ -49,25 +57,15 @@ fn legend<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(f64, f64, &'a str)> 
 }
 
 /// The legend as SVG, and its height.
-fn draw_legend<'a>(names: impl Iterator<Item = &'a str>) -> (String, f64) {
-    use std::fmt::Write;
-
+fn draw_legend<'a>(names: impl Iterator<Item = &'a str>) -> (Markup, f64) {
     let places = legend(names);
-    let mut svg = String::new();
-    for (number, (x, y, name)) in places.iter().enumerate() {
-        let _ = writeln!(
-            svg,
-            "<circle class=\"c{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\"/>\
-             <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-            colour(number),
-            x + 6.0,
-            y - 4.0,
-            x + 15.0,
-            crate::page::escape(name)
-        );
-    }
-    let height = places.last().map_or(0.0, |(_, y, _)| y + 8.0);
-    (svg, height)
+    let svg = html! {
+        @for (number, (x, y, name)) in places.iter().enumerate() {
+            circle class=(colour(number)) cx=(at(x + 6.0)) cy=(at(y - 4.0)) r="4.5" {}
+            text x=(at(x + 15.0)) y=(at(*y)) { (name) }
+        }
+    };
+    (svg, places.last().map_or(0.0, |(_, y, _)| y + 8.0))
 }
 
 #[cfg(test)]

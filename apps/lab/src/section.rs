@@ -4,10 +4,9 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    page::{Page, escape},
-    table::unseen,
-};
+use maud::{Markup, Render, html};
+
+use crate::{page, table::unseen};
 
 /// What a figure is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +54,7 @@ pub(crate) struct Figure {
     pub(crate) side: Side,
     pub(crate) title: String,
     pub(crate) note: String,
-    pub(crate) svg: String,
+    pub(crate) svg: Markup,
 }
 
 /// The scene in a line of a table.
@@ -104,61 +103,48 @@ pub(crate) struct Section {
 impl Section {
     /// A page of its own.
     pub(crate) fn page(&self) -> String {
-        let mut page = Page::new(self.title);
-        page.text("lead", self.lead);
-        page.text("dim", &format!("{:.0}", Timestamp::now()));
-        self.write(&mut page, true);
-        page.finish()
+        let content = html! {
+            p.lead { (self.lead) }
+            p.dim { (format!("{:.0}", Timestamp::now())) }
+            (self.content(true))
+        };
+        page::page(self.title, &content)
     }
 
     /// All but title and lead.
-    pub(crate) fn write(&self, page: &mut Page, shows_details: bool) {
-        page.text("verdict", &self.verdict);
-        page.subheading("In the original");
-        page.paragraph(self.original);
-        page.subheading("Here");
-        page.markup(format_args!("<div class=\"figures\">\n"));
-        for figure in &self.figures {
-            figure.write(page);
+    pub(crate) fn content(&self, shows_details: bool) -> Markup {
+        html! {
+            p.verdict { (self.verdict) }
+            h3 { "In the original" }
+            p { (self.original) }
+            h3 { "Here" }
+            div.figures { @for figure in &self.figures { (figure) } }
+            @if self.comparison.len() > 1 {
+                h3 { "Against the original's figures" }
+                (page::table(&self.comparison))
+                p.dim { "The original's figures were measured on its own machine, in its year." }
+            }
+            details open[shows_details] {
+                summary { "All measurements" }
+                @for text in &self.details { p { (text) } }
+                @for table in &self.tables { (page::table(table)) }
+                @if !self.legend.is_empty() { p.dim { (self.legend) } }
+            }
+            h3 { "Parameters" }
+            (page::list(&self.parameters))
         }
-        page.markup(format_args!("</div>\n"));
-        if self.comparison.len() > 1 {
-            page.subheading("Against the original's figures");
-            page.table(&self.comparison);
-            page.text(
-                "dim",
-                "The original's figures are of its own machine and year: they give the size of things.",
-            );
-        }
-        let open = if shows_details { " open" } else { "" };
-        page.markup(format_args!(
-            "<details{open}><summary>All that was measured</summary>\n"
-        ));
-        for text in &self.details {
-            page.paragraph(text);
-        }
-        for table in &self.tables {
-            page.table(table);
-        }
-        if !self.legend.is_empty() {
-            page.text("dim", self.legend);
-        }
-        page.markup(format_args!("</details>\n"));
-        page.subheading("Parameters");
-        page.list(&self.parameters);
     }
 }
 
-impl Figure {
-    fn write(&self, page: &mut Page) {
+impl Render for Figure {
+    fn render(&self) -> Markup {
         let (class, tag) = self.side.class_and_tag();
-        page.markup(format_args!(
-            "<figure class=\"{class}\"><figcaption><span class=\"tag\">{tag}</span><b>{}</b><span>{}</span>\
-             </figcaption>\n{}</figure>\n",
-            escape(&self.title),
-            escape(&self.note),
-            self.svg
-        ));
+        html! {
+            figure class=(class) {
+                figcaption { span.tag { (tag) } b { (self.title) } span { (self.note) } }
+                (self.svg)
+            }
+        }
     }
 }
 

@@ -126,7 +126,7 @@ fn note(outcome: &Outcome) -> String {
 }
 
 /// Both queues over time, on axes as long as all runs need; the dam's only if there is one.
-fn queues(outcome: &Outcome, time: f64, lines: f64) -> String {
+fn queues(outcome: &Outcome, time: f64, lines: f64) -> maud::Markup {
     let series = |name: &str, length: fn(&Point) -> u64| Series {
         name: name.to_owned(),
         points: outcome

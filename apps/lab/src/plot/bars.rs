@@ -1,9 +1,8 @@
 //! Horizontal bars, each in one or more parts, as where a worker's time went.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 
-use super::{RIGHT, WIDTH, colour, draw_legend, width};
-use crate::page::escape;
+use super::{RIGHT, WIDTH, at, colour, draw_legend, width};
 
 const ROW: f64 = 24.0;
 const BAR: f64 = 16.0;
@@ -42,7 +41,7 @@ impl Bars<'_> {
 }
 
 /// All of them in one picture.
-pub(crate) fn bars(title: &str, bars: &Bars<'_>) -> String {
+pub(crate) fn bars(title: &str, bars: &Bars<'_>) -> Markup {
     let widest = |text: fn(&Bar) -> &str| {
         let widths = bars.bars.iter().map(|bar| width(text(bar)));
         widths.fold(0.0, f64::max)
@@ -53,38 +52,34 @@ pub(crate) fn bars(title: &str, bars: &Bars<'_>) -> String {
     let scale = field.max(FIELD_MIN) / longest;
     let (legend, top) = draw_legend(bars.legend.iter().copied());
     let height = top + ROW * bars.bars.len() as f64 + 4.0;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">\n{legend}",
-        escape(title)
-    );
-    for (row, bar) in bars.bars.iter().enumerate() {
-        let y = top + ROW * row as f64 + 4.0;
-        let text_y = y + BAR - 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{text_y:.1}\" text-anchor=\"end\">{}</text>",
-            left - 8.0,
-            escape(&bar.name)
-        );
-        let mut x = left;
-        for (number, length) in bar.parts.iter().enumerate() {
-            let seen = if *length > 0.0 { SEEN_MIN } else { 0.0 };
-            let width = (length * scale).max(seen);
-            let _ = writeln!(
-                svg,
-                "<rect class=\"c{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>",
-                colour(number)
-            );
-            x += width;
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(title) {
+            (legend)
+            @for (row, bar) in bars.bars.iter().enumerate() {
+                (draw(bar, left, top + ROW * row as f64 + 4.0, scale))
+            }
         }
-        let _ = writeln!(
-            svg,
-            "<text class=\"figure\" x=\"{:.1}\" y=\"{text_y:.1}\">{}</text>",
-            x + 6.0,
-            escape(&bar.note)
-        );
     }
-    svg + "</svg>\n"
+}
+
+/// A bar whose parts begin at `left`.
+fn draw(bar: &Bar, left: f64, y: f64, scale: f64) -> Markup {
+    let text_y = at(y + BAR - 4.0);
+    let mut x = left;
+    let parts = bar.parts.iter().map(|length| {
+        let seen = if *length > 0.0 { SEEN_MIN } else { 0.0 };
+        let (begin, width) = (x, (length * scale).max(seen));
+        x += width;
+        (begin, width)
+    });
+    let parts: Vec<(f64, f64)> = parts.collect();
+    html! {
+        text x=(at(left - 8.0)) y=(text_y) text-anchor="end" { (bar.name) }
+        @for (number, (x, width)) in parts.into_iter().enumerate() {
+            rect class=(colour(number)) x=(at(x)) y=(at(y)) width=(at(width)) height=(BAR) {}
+        }
+        text.figure x=(at(x + 6.0)) y=(text_y) { (bar.note) }
+    }
 }
 
 #[cfg(test)]
@@ -100,12 +95,13 @@ mod tests {
     }
 
     /// Where each part begins, and how long it is.
-    fn rects(svg: &str) -> Vec<(f64, f64)> {
+    fn rects(svg: &Markup) -> Vec<(f64, f64)> {
+        let svg = &svg.0;
         let value = |rect: &str, name: &str| -> f64 {
             let (_, rest) = rect.split_once(&format!(" {name}=\"")).unwrap();
             rest.split('"').next().unwrap().parse().unwrap()
         };
-        let rects = svg.lines().filter(|line| line.starts_with("<rect"));
+        let rects = svg.split('<').filter(|line| line.starts_with("rect"));
         rects
             .map(|it| (value(it, "x"), value(it, "width")))
             .collect()
@@ -127,7 +123,7 @@ mod tests {
             assert!((pair[0].0 + pair[0].1 - pair[1].0).abs() < 0.2, "{rects:?}");
             assert!(pair[1].0 + pair[1].1 <= WIDTH - RIGHT, "{rects:?}");
         }
-        assert!(bars("x", &Bars::default()).ends_with("</svg>\n"));
+        assert!(bars("x", &Bars::default()).0.ends_with("</svg>"));
     }
 
     #[test]

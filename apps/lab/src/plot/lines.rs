@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Axis, LINE, RIGHT, WIDTH, colour, draw_legend, width};
-use crate::page::escape;
+use maud::{Markup, html};
+
+use super::{Axis, LINE, RIGHT, WIDTH, at, colour, draw_legend, width};
 
 /// Of the field that the lines lie in.
 const HEIGHT: f64 = 170.0;
@@ -20,7 +21,7 @@ pub(crate) struct Series {
 }
 
 /// All series in one picture.
-pub(crate) fn lines(title: &str, x: Axis, y: Axis, series: &[Series]) -> String {
+pub(crate) fn lines(title: &str, x: Axis, y: Axis, series: &[Series]) -> Markup {
     let points = || series.iter().flat_map(|it| it.points.iter());
     let (across, up) = (
         x.ruler(points().map(|(x, _)| *x).fold(0.0, f64::max), false),
@@ -37,55 +38,27 @@ pub(crate) fn lines(title: &str, x: Axis, y: Axis, series: &[Series]) -> String 
     let bottom = top + HEIGHT;
     let x_at = |share: f64| left + share * (WIDTH - left - RIGHT);
     let y_at = |share: f64| bottom - share * HEIGHT;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{legend}\
-         <text x=\"0\" y=\"{:.1}\">{}</text>\n",
-        bottom + BOTTOM,
-        escape(title),
-        top - 12.0,
-        escape(y.title)
-    );
-    for (share, name) in names {
-        let at = y_at(share);
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            left - 6.0,
-            at + 4.0,
-            escape(&name)
-        );
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {}", bottom + BOTTOM)) role="img" aria-label=(title) {
+            (legend)
+            text x="0" y=(at(top - 12.0)) { (y.title) }
+            @for (share, name) in names {
+                @let y = y_at(share);
+                line.grid x1=(at(left)) x2=(WIDTH - RIGHT) y1=(at(y)) y2=(at(y)) {}
+                text x=(at(left - 6.0)) y=(at(y + 4.0)) text-anchor="end" { (name) }
+            }
+            @for (share, name) in across.ticks() {
+                @let x = x_at(share);
+                line.tick x1=(at(x)) x2=(at(x)) y1=(at(bottom)) y2=(at(bottom + 4.0)) {}
+                text x=(at(x)) y=(at(bottom + LINE)) text-anchor="middle" { (name) }
+            }
+            text x=(WIDTH - RIGHT) y=(at(bottom + 2.0 * LINE)) text-anchor="end" { (x.title) }
+            @for (number, it) in series.iter().enumerate() {
+                @let points = it.points.iter().map(|(x, y)| (x_at(across.share(*x)), y_at(up.share(*y))));
+                polyline class=(colour(number)) points=(path(points)) {}
+            }
+        }
     }
-    for (share, name) in across.ticks() {
-        let at = x_at(share);
-        let _ = writeln!(
-            svg,
-            "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>\
-             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 4.0,
-            bottom + LINE,
-            escape(&name)
-        );
-    }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-        WIDTH - RIGHT,
-        bottom + 2.0 * LINE,
-        escape(x.title)
-    );
-    for (number, it) in series.iter().enumerate() {
-        let places = it.points.iter();
-        let places = places.map(|(x, y)| (x_at(across.share(*x)), y_at(up.share(*y))));
-        let _ = writeln!(
-            svg,
-            "<polyline class=\"c{}\" points=\"{}\"/>",
-            colour(number),
-            path(places)
-        );
-    }
-    svg + "</svg>\n"
 }
 
 /// The points as SVG has them, without those that would lie on the one before.
@@ -119,7 +92,7 @@ mod tests {
                 .map(|step| (f64::from(step), f64::from(step) * factor))
                 .collect(),
         });
-        let svg = lines("x", AXIS, AXIS, &series);
+        let svg = lines("x", AXIS, AXIS, &series).0;
         assert_eq!(svg.matches("points=\"").count(), 2);
         assert_eq!(svg.matches("&lt;x&gt;").count(), 2);
         let pairs = svg
@@ -135,7 +108,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 10);
-        assert!(lines("x", AXIS, AXIS, &[]).ends_with("</svg>\n"));
+        assert!(lines("x", AXIS, AXIS, &[]).0.ends_with("</svg>"));
     }
 
     #[test]
