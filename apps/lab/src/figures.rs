@@ -66,6 +66,62 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// The unit of a measure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit {
+    /// Exact numbers.
+    Count,
+    /// So many of these a second.
+    PerSecond(&'static str),
+    Seconds,
+    Nanoseconds,
+}
+
+impl Unit {
+    /// Empty for exact numbers.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "",
+            Self::PerSecond(name) => name,
+            Self::Seconds => "s",
+            Self::Nanoseconds => "ns",
+        }
+    }
+
+    /// A value without its unit: a count in full, all others in three significant digits.
+    pub(crate) fn number(self, value: f64) -> String {
+        match self {
+            Self::Count => count(value.round() as u64),
+            _ => three_figures(value),
+        }
+    }
+
+    /// A value and its unit.
+    pub(crate) fn text(self, value: f64) -> String {
+        let number = self.number(value);
+        match self.name() {
+            "" => number,
+            unit => format!("{number} {unit}"),
+        }
+    }
+}
+
+/// A number in three significant digits: 0.0123, 1.23, 1,230,000.
+pub(crate) fn three_figures(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    if digits <= 0 {
+        let scale = 10_f64.powi(-digits);
+        return count(((value / scale).round() * scale) as u64);
+    }
+    format!("{value:.*}", digits as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +132,24 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn measures_have_three_significant_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (1.0, "1.00"),
+            (98.24, "98.2"),
+            (999.6, "1,000"),
+            (1_234.0, "1,230"),
+            (22_345_678.0, "22,300,000"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(three_figures(value), text);
+        }
+        assert_eq!(Unit::Count.text(1_234.0), "1,234");
+        assert_eq!(Unit::PerSecond("lines/s").text(98.24), "98.2 lines/s");
     }
 
     #[test]

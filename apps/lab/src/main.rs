@@ -29,6 +29,7 @@ mod processor;
 mod real_backends;
 mod report;
 mod ring;
+mod scene;
 mod section;
 mod serve;
 mod spin;
@@ -74,7 +75,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
-        Some(Command::Lab(Scene::Ring(args))) => ring::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
         Some(Command::Lab(Scene::Eager(args))) => eager::show(&args, &interrupt),

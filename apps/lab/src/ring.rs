@@ -1,4 +1,4 @@
-//! The ring scene: how a consumer on a thread of its own waits for its ring, and what that costs.
+//! The ring scene: how a consumer on its own thread waits for its ring, and what that costs.
 //!
 //! After the mailbox benchmark of a Java actor framework of 2014.
 //!
@@ -10,81 +10,217 @@
 
 mod args;
 mod consumer;
-mod idle;
-mod knobs;
 mod plan;
 mod producer;
-mod record;
 mod run;
-mod runtime;
-mod section;
-mod share;
-mod table;
-mod verdict;
-
-use std::process::ExitCode;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use crate::{
-    console::Console,
-    findings::{self, Findings},
-    interrupt::Interrupt,
+    figures::{Unit, count, three_figures},
+    outputs::OutputArgs,
+    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::RingArgs;
-use plan::Plan;
-use record::Record;
-use run::Outcome;
+use plan::Wait;
 
-/// What the scene is, for who meets it for the first time.
-const SCENE: &str = "\
-A bounded ring between producers and one consumer that waits in four ways, after the mailbox
-benchmark of a Java actor framework of 2014 (\"the original\" below).
-";
+/// The size of ring that the original measured with.
+const RING_ORIGINAL: usize = 1_024;
 
-/// Runs the scene as its arguments say, and shows what came of it.
-pub(crate) fn show(args: &RingArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    findings::show(&args.outputs, "ring.html", interrupt, |console| {
-        run(std::slice::from_ref(args), console, interrupt)
-    })
+/// One run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Record {
+    wait: Wait,
+    priorities: u32,
+    ring: usize,
+    producers: u32,
+    /// Consumers beside it that received nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    idle: u32,
+    /// Handled messages.
+    messages: u64,
+    /// From the producers' start until the last message was handled.
+    seconds: f64,
+    qps: f64,
+    /// Processor time of the whole process.
+    cpu_s: Option<f64>,
 }
 
-/// Runs the scene once for each of these.
-pub(crate) fn run(args: &[RingArgs], console: &Console, interrupt: &Interrupt) -> Result<Findings> {
-    console.line(SCENE);
-    let (mut outcomes, mut records) = (Vec::new(), Vec::new());
-    for args in args {
-        let runs = run_all(&args.plans(), console, interrupt)?;
-        records.push(findings::json(&Record {
-            scene: "ring",
-            runs: runs.iter().map(Outcome::record).collect(),
-        })?);
-        outcomes.extend(runs);
-    }
-    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
-    Ok(Findings {
-        table: crate::table::table(&table::rows(&outcomes)),
-        verdict: verdict::verdict(&outcomes),
-        records,
-        section: section::section(&outcomes),
-        failure: unsound.map(|it| format!("{}: {}", it.plan.title(), it.finding())),
-    })
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
-/// Ends early on Ctrl-C, and after a run that lost something, which is then the last one.
-fn run_all(plans: &[Plan], console: &Console, interrupt: &Interrupt) -> Result<Vec<Outcome>> {
-    let mut outcomes = Vec::new();
-    for plan in plans {
-        if interrupt.has_come() {
-            break;
+const RATE: Measure<Record> =
+    Measure::new("rate", Unit::PerSecond("messages/s"), |it| Some(it.qps));
+const COST: Measure<Record> =
+    Measure::new("processor time of a message", Unit::Nanoseconds, |it| {
+        Some(it.cpu_s? * 1e9 / it.messages.max(1) as f64)
+    });
+
+impl Scene for RingArgs {
+    type Record = Record;
+
+    const ABOUT: About = About {
+        name: "ring",
+        title: "The ring",
+        lead: "A bounded ring between producers and one consumer that waits in four ways.",
+        original: "A Java actor framework, 2014, whose mailbox is a ring for each priority: through a ring of \
+            1,024, one producer, 10 M messages, it took 468,863 messages a second blocking and 1,252,227 sleeping. A \
+            second priority halved the first. Its fetcher then waited by spinning, with more such threads than \
+            cores: idle, it used 60 % of a processor, and under load its threads kept each other from running.",
+        legend: "",
+    };
+    const MEASURES: &'static [Measure<Record>] = &[
+        Measure::new("messages", Unit::Count, |it| Some(it.messages as f64)),
+        Measure::new("elapsed", Unit::Seconds, |it| Some(it.seconds)),
+        RATE,
+        COST,
+    ];
+    const CHARTS: &'static [Chart<Record>] = &[
+        Chart {
+            measure: RATE,
+            note: "By wait strategy, number of priorities, and idle consumers that wait in the same way.",
+        },
+        Chart {
+            measure: COST,
+            note: "Of all threads, while messages come as fast as possible.",
+        },
+    ];
+    const PUBLISHED: &'static [Published<Record>] = &[Published {
+        measure: RATE,
+        source: "the original, Java, 2014",
+        figure: of_original,
+    }];
+
+    fn outputs(&self) -> &OutputArgs {
+        &self.outputs
+    }
+
+    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
+        for plan in self.plans() {
+            if !stage.run(|console, interrupt| run::run(&plan, console, interrupt))? {
+                break;
+            }
         }
-        let outcome = run::run(plan, console, interrupt)?;
-        console.line(&verdict::line(&outcome));
-        let is_sound = outcome.is_sound();
-        outcomes.push(outcome);
-        if !is_sound {
-            break;
+        Ok(())
+    }
+
+    /// More spinning threads than cores keep each other from running.
+    fn contrast(runs: &[Run<Record>]) -> Option<Contrast<'_, Record>> {
+        let find = |wait| {
+            let mut found = runs.iter().filter(|it| it.failure.is_none());
+            found.find(|it| it.record.wait == wait && it.record.idle > 0)
+        };
+        let (failure, cure) = (find(Wait::Busyspin)?, find(Wait::Blocking)?);
+        let is_same_load = failure.record.idle == cure.record.idle
+            && failure.record.priorities == cure.record.priorities;
+        is_same_load.then_some(Contrast {
+            measure: &RATE,
+            failure,
+            cure,
+        })
+    }
+
+    fn remarks(runs: &[Run<Record>]) -> Vec<String> {
+        let sound = || runs.iter().filter(|it| it.failure.is_none());
+        let with_two = |one: &Record| {
+            sound().map(|it| &it.record).find(|it| {
+                (it.priorities, it.wait, it.idle, it.ring) == (2, one.wait, one.idle, one.ring)
+            })
+        };
+        let ones = sound().map(|it| &it.record).filter(|it| it.priorities == 1);
+        let ratios: Vec<String> = ones
+            .filter_map(|one| {
+                let ratio = three_figures(with_two(one)?.qps / one.qps);
+                Some(format!("{} {ratio}", one.wait.name()))
+            })
+            .collect();
+        let mut remarks = Vec::new();
+        if !ratios.is_empty() {
+            let ratios = ratios.join(", ");
+            remarks.push(format!(
+                "rate with two priorities over the rate with one: {ratios}; in the original 0.50 (blocking) and 0.82 \
+                 (sleeping)."
+            ));
+        }
+        if !runs.is_empty() && sound().count() == runs.len() {
+            let messages = runs.iter().map(|it| it.record.messages).sum();
+            remarks.push(format!(
+                "whole: {} messages came, each once, in the order of its producer and priority.",
+                count(messages)
+            ));
+        }
+        remarks
+    }
+}
+
+/// What the original measured, in messages a second: one producer, 10 M messages.
+fn of_original(record: &Record) -> Option<&'static str> {
+    if (record.ring, record.producers, record.idle) != (RING_ORIGINAL, 1, 0) {
+        return None;
+    }
+    match (record.wait, record.priorities) {
+        (Wait::Blocking, 1) => Some("468,863 messages/s"),
+        (Wait::Blocking, 2) => Some("232,398 messages/s"),
+        (Wait::Sleeping, 1) => Some("1,252,227 messages/s"),
+        (Wait::Sleeping, 2) => Some("1,023,022 messages/s"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::Side;
+
+    fn run(wait: Wait, priorities: u32, idle: u32, qps: f64) -> Run<Record> {
+        Run {
+            title: format!("{} {priorities} {idle}", wait.name()),
+            side: Side::Neither,
+            record: Record {
+                wait,
+                priorities,
+                ring: RING_ORIGINAL,
+                producers: 1,
+                idle,
+                messages: 1_000_000,
+                seconds: 1e6 / qps,
+                qps,
+                cpu_s: None,
+            },
+            parameters: String::new(),
+            figures: Vec::new(),
+            failure: None,
         }
     }
-    Ok(outcomes)
+
+    #[test]
+    fn two_priorities_are_compared_with_one_of_the_same_wait() {
+        let runs = [
+            run(Wait::Blocking, 1, 0, 1e6),
+            run(Wait::Blocking, 2, 0, 5e5),
+            run(Wait::Yielding, 1, 0, 2e6),
+        ];
+        let remarks = RingArgs::remarks(&runs);
+        assert!(
+            remarks[0].contains("one: blocking 0.500; in"),
+            "{remarks:?}"
+        );
+        assert!(remarks[1].starts_with("whole: 3,000,000"), "{remarks:?}");
+        assert_eq!(of_original(&runs[1].record), Some("232,398 messages/s"));
+    }
+
+    #[test]
+    fn a_lossy_run_is_neither_praised_nor_compared() {
+        let mut spinning = run(Wait::Busyspin, 1, 8, 1e3);
+        let blocking = run(Wait::Blocking, 1, 8, 1e6);
+        assert!(RingArgs::contrast(&[spinning, blocking]).is_some());
+        spinning = run(Wait::Busyspin, 1, 8, 1e3);
+        spinning.failure = Some("1 missing".to_owned());
+        let runs = [spinning, run(Wait::Blocking, 1, 8, 1e6)];
+        assert!(RingArgs::contrast(&runs).is_none());
+        assert_eq!(RingArgs::remarks(&runs), Vec::<String>::new());
+    }
 }

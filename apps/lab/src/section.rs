@@ -9,7 +9,7 @@ use maud::{Markup, Render, html};
 use crate::{page, table::unseen};
 
 /// What a figure is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Side {
     /// It goes wrong.
     Failure,
@@ -19,7 +19,10 @@ pub(crate) enum Side {
     Published,
     /// It runs here as the original had it.
     Original,
+    /// A failure and its cure in one picture.
+    Both,
     /// Nothing goes wrong in it, or it says nothing of that.
+    #[default]
     Neither,
 }
 
@@ -36,6 +39,22 @@ impl Side {
         }
     }
 
+    /// That of a picture of several runs.
+    pub(crate) fn of_all(sides: impl Iterator<Item = Self> + Clone) -> Self {
+        let has = |side| sides.clone().any(|it| it == side);
+        match (has(Self::Failure), has(Self::Cure)) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Failure,
+            (false, true) => Self::Cure,
+            (false, false) => Self::Neither,
+        }
+    }
+
+    /// The class of a bar.
+    pub(crate) const fn class(self) -> &'static str {
+        self.class_and_tag().0
+    }
+
     /// Its style, and what is said of it.
     const fn class_and_tag(self) -> (&'static str, &'static str) {
         match self {
@@ -43,6 +62,7 @@ impl Side {
             Self::Cure => ("cure", "the cure"),
             Self::Published => ("published", "published"),
             Self::Original => ("original", "as the original had it"),
+            Self::Both => ("both", "failure and cure"),
             Self::Neither => ("neither", "neither failure nor cure"),
         }
     }

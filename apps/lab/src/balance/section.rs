@@ -132,6 +132,7 @@ fn unfairness(outcome: &Outcome) -> Vec<Figure> {
             name: (*name).to_owned(),
             parts: vec![*ratio],
             note: format!("{ratio:.2} x"),
+            ..Bar::default()
         });
         let bars = Bars {
             bars: bars.collect(),
@@ -257,6 +258,7 @@ fn utilisation(outcome: &Outcome, outcomes: &[Outcome]) -> Figure {
             .map(|state| worker.times.of(state) as f64)
             .into(),
         note: format!("{:.1} %", worker.times.utilisation() * 100.0),
+        ..Bar::default()
     });
     let bars = Bars {
         legend: &legend,
@@ -302,6 +304,7 @@ fn blocked(outcome: &Outcome) -> Figure {
         name: name.to_owned(),
         parts: vec![time],
         note: hundredths(time),
+        ..Bar::default()
     };
     let bars = Bars {
         bars: vec![

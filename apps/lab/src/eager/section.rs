@@ -137,6 +137,7 @@ fn figure(title: &str, note: &str, outcomes: &[&Outcome], value: fn(&Outcome) ->
         name: name(&outcome.plan),
         parts: vec![value(outcome)],
         note: rate(value(outcome)),
+        ..Bar::default()
     });
     let bars = Bars {
         bars: bars.collect(),

@@ -138,6 +138,7 @@ fn figures(outcomes: &[Outcome], (title, note, value, write): &Measure) -> Vec<F
                 name: format!("step {}", it.plan.step),
                 parts: vec![value],
                 note: write(value),
+                ..Bar::default()
             })
             .collect()
     };

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{RIGHT, WIDTH, at, colour, draw_legend, width};
+use crate::section::Side;
 
 const ROW: f64 = 24.0;
 const BAR: f64 = 16.0;
@@ -12,13 +13,15 @@ const FIELD_MIN: f64 = 100.0;
 const SEEN_MIN: f64 = 1.0;
 
 /// One bar.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     /// The lengths of its parts, in the order of the legend.
     pub(crate) parts: Vec<f64>,
     /// Said behind it.
     pub(crate) note: String,
+    /// Whether it shows a failure or a cure, which have colours of their own.
+    pub(crate) side: Side,
 }
 
 /// Bars that are compared.
@@ -76,7 +79,7 @@ fn draw(bar: &Bar, left: f64, y: f64, scale: f64) -> Markup {
     html! {
         text x=(at(left - 8.0)) y=(text_y) text-anchor="end" { (bar.name) }
         @for (number, (x, width)) in parts.into_iter().enumerate() {
-            rect class=(colour(number)) x=(at(x)) y=(at(y)) width=(at(width)) height=(BAR) {}
+            rect class={ (colour(number)) " " (bar.side.class()) } x=(at(x)) y=(at(y)) width=(at(width)) height=(BAR) {}
         }
         text.figure x=(at(x + 6.0)) y=(text_y) { (bar.note) }
     }
@@ -91,6 +94,7 @@ mod tests {
             name: "worker".to_owned(),
             parts: parts.to_vec(),
             note: "50 %".to_owned(),
+            side: Side::Neither,
         }
     }
 

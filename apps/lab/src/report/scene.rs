@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::{
-    balance, console::Console, eager, fetch, findings::Findings, flood, interrupt::Interrupt, ring,
-    streams,
+    balance, console::Console, eager, fetch, findings::Findings, flood, interrupt::Interrupt,
+    ring::RingArgs, scene, streams,
 };
 
 /// The scenes, in the order in which they run.
@@ -137,7 +137,7 @@ impl Scene {
         match self {
             Self::Flood => flood::run(&only(knobs)?, console, interrupt),
             Self::Balance => balance::run(&all(knobs)?, console, interrupt),
-            Self::Ring => ring::run(&all(knobs)?, console, interrupt),
+            Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
             Self::Streams => streams::run(&only(knobs)?, console, interrupt),
             Self::Eager => eager::run(&only(knobs)?, console, interrupt),
             Self::Fetch => fetch::run(&only(knobs)?, console, interrupt),

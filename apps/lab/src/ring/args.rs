@@ -1,8 +1,8 @@
 //! The scene's command line, and the runs it asks for.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::{knobs::WaitChoice, plan::Plan};
+use super::plan::{Plan, Wait};
 use crate::outputs::OutputArgs;
 
 const MESSAGES_MAX: u64 = 1_000_000_000_000;
@@ -11,7 +11,40 @@ const PRODUCERS_MAX: i64 = 64;
 const IDLE_MAX: i64 = 64;
 const PRIORITIES_MAX: i64 = 8;
 
-/// Knobs of `freeboard lab ring`.
+/// What may be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WaitChoice {
+    /// On a lock: costs nothing while it waits, most when it is woken
+    Blocking,
+    /// Spins, then yields, then sleeps a little
+    Sleeping,
+    /// Spins, then yields its core again and again
+    Yielding,
+    /// Spins on, and takes its core for itself
+    Busyspin,
+    /// One after the other
+    All,
+}
+
+impl WaitChoice {
+    /// The ways, in order.
+    const fn waits(self) -> &'static [Wait] {
+        match self {
+            Self::Blocking => &[Wait::Blocking],
+            Self::Sleeping => &[Wait::Sleeping],
+            Self::Yielding => &[Wait::Yielding],
+            Self::Busyspin => &[Wait::Busyspin],
+            Self::All => &[
+                Wait::Blocking,
+                Wait::Sleeping,
+                Wait::Yielding,
+                Wait::Busyspin,
+            ],
+        }
+    }
+}
+
+/// Parameters of `freeboard lab ring`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RingArgs {
     /// Messages of each run, of all producers together
@@ -40,7 +73,7 @@ pub(crate) struct RingArgs {
     #[arg(long, value_enum, default_value_t = WaitChoice::All)]
     wait: WaitChoice,
 
-    /// Consumers beside it that get nothing, and wait in the same way on threads of their own
+    /// Idle consumers beside it, which wait in the same way on their own threads
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=IDLE_MAX))]
     idle: u32,
@@ -50,8 +83,8 @@ pub(crate) struct RingArgs {
 }
 
 impl RingArgs {
-    /// The runs that are asked for.
-    pub(crate) fn plans(&self) -> Vec<Plan> {
+    /// The runs, in order.
+    pub(super) fn plans(&self) -> Vec<Plan> {
         let priorities: &[u32] = match (self.priorities.as_slice(), self.wait) {
             ([], WaitChoice::All) => &[1, 2],
             ([], _) => &[1],
@@ -93,26 +126,31 @@ mod tests {
 
     #[test]
     fn each_way_runs_with_each_number_of_priorities() {
-        check("--wait blocking", &["blocking 1"]);
+        check("--wait blocking", &["blocking, 1 priority"]);
         check(
             "--wait sleeping --priorities 1,8",
-            &["sleeping 1", "sleeping 8"],
+            &["sleeping, 1 priority", "sleeping, 8 priorities"],
         );
         check(
             "--priorities 3",
-            &["blocking 3", "sleeping 3", "yielding 3", "busyspin 3"],
+            &[
+                "blocking, 3 priorities",
+                "sleeping, 3 priorities",
+                "yielding, 3 priorities",
+                "busyspin, 3 priorities",
+            ],
         );
         check(
             "",
             &[
-                "blocking 1",
-                "blocking 2",
-                "sleeping 1",
-                "sleeping 2",
-                "yielding 1",
-                "yielding 2",
-                "busyspin 1",
-                "busyspin 2",
+                "blocking, 1 priority",
+                "blocking, 2 priorities",
+                "sleeping, 1 priority",
+                "sleeping, 2 priorities",
+                "yielding, 1 priority",
+                "yielding, 2 priorities",
+                "busyspin, 1 priority",
+                "busyspin, 2 priorities",
             ],
         );
     }

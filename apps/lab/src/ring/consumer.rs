@@ -90,7 +90,7 @@ impl Handler<Item> for Consumer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::knobs::Wait;
+    use crate::ring::plan::Wait;
 
     #[test]
     fn what_is_out_of_turn_is_counted() {

@@ -7,25 +7,28 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use freeboard::{System, flow::LaneConfig, meter::clock};
+use freeboard::{
+    Actor, Blocking, BusySpin, Dispatcher, Sleeping, SpawnOptions, System, Yielding,
+    flow::LaneConfig, meter::clock,
+};
 
 use super::{
+    Record,
     consumer::{Account, Consumer},
-    idle::Idle,
-    plan::Plan,
-    producer::{self, Signals},
-    runtime,
-    share::Share,
-    verdict,
+    plan::{Plan, Wait},
+    producer::{self, Share, Signals},
 };
-use crate::{board, console::Console, figures::count, interrupt::Interrupt, processor};
+use crate::{
+    board, console::Console, figures::count, interrupt::Interrupt, processor, scene::Run,
+    section::Side,
+};
 
 const BAR_EVERY: Duration = Duration::from_millis(200);
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// What the run hears of.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(super) enum Event {
     /// A producer is through, with so many of its share accepted.
     ProducerEnded(Share, u64),
     /// The consumer has ended.
@@ -36,51 +39,25 @@ pub(crate) enum Event {
     Interrupted,
 }
 
-/// A run and what came of it.
+/// Idles beside the consumer.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    pub(crate) was_interrupted: bool,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    /// Messages that were not the next of their producer and priority.
-    pub(crate) disordered: u64,
-    /// Messages of a producer and priority that did not come, or came too often.
-    pub(crate) missing: u64,
-    /// From the producers' start until the last message was handled.
-    pub(crate) seconds: f64,
-    /// Of the whole process, in between.
-    pub(crate) processor_seconds: Option<f64>,
-}
+struct Idle;
 
-impl Outcome {
-    /// Messages a second.
-    pub(crate) fn rate(&self) -> f64 {
-        self.received as f64 / self.seconds.max(1e-9)
-    }
+impl Actor for Idle {}
 
-    /// Whether all that was sent came, in order.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.disordered == 0
-            && self.missing == 0
-            && self.received == self.sent
-            && (self.was_interrupted || self.sent == self.plan.messages)
-    }
-
-    /// What was found, in words.
-    pub(crate) fn finding(&self) -> String {
-        format!(
-            "{} of {} messages came, {} of them out of turn, {} missing by priority",
-            count(self.received),
-            count(self.plan.messages),
-            count(self.disordered),
-            count(self.missing)
-        )
-    }
+/// An actor with these lanes, on its own thread.
+fn pinned(wait: Wait, lanes: Vec<LaneConfig>) -> SpawnOptions {
+    let dispatcher = match wait {
+        Wait::Blocking => Dispatcher::pinned(Blocking::default()),
+        Wait::Sleeping => Dispatcher::pinned(Sleeping::default()),
+        Wait::Yielding => Dispatcher::pinned(Yielding::default()),
+        Wait::Busyspin => Dispatcher::pinned(BusySpin),
+    };
+    SpawnOptions::new().lanes(lanes).dispatcher(dispatcher)
 }
 
 /// Runs one plan.
-pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Outcome> {
+pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Run<Record>> {
     let (events, inbox) = mpsc::channel();
     let (failed, interrupted) = (events.clone(), events.clone());
     let _listening = interrupt.listen(move || {
@@ -96,11 +73,11 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         .context("cannot start the actor system")?;
     board::watch(&system);
     let lanes = (0..plan.priorities).map(|_| LaneConfig::bounded(plan.ring));
-    let options = runtime::pinned(plan.wait, lanes.collect()).name("consumer");
+    let options = pinned(plan.wait, lanes.collect()).name("consumer");
     // They wait until the system ends.
     for number in 0..plan.idle {
         let lanes = vec![LaneConfig::bounded(plan.ring)];
-        let options = runtime::pinned(plan.wait, lanes).name(format!("idle-{number}"));
+        let options = pinned(plan.wait, lanes).name(format!("idle-{number}"));
         system.spawn_once(options, Idle)?;
     }
     let consumer = system.spawn_once(options, Consumer::new(plan, events.clone()))?;
@@ -116,7 +93,7 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
             })
             .context("cannot start a producer's thread")?;
     }
-    console.line(&verdict::opening(plan));
+    console.line(&plan.parameters());
     console.start_bar(&plan.title(), plan.messages);
     signals.gate.wait();
     let (started_ns, processor_time) = (clock::now_ns(), processor::used());
@@ -131,16 +108,69 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     if !report.is_clean() {
         bail!("not everybody ended in time: {report:?}");
     }
-    let account = ended.account;
-    Ok(Outcome {
-        plan: plan.clone(),
-        was_interrupted: ended.was_interrupted,
-        sent: ended.sent.iter().map(|(_, sent)| sent).sum(),
-        received: account.received,
-        disordered: account.disordered,
-        missing: missing(&ended.sent, &account),
-        seconds: account.done_ns.saturating_sub(started_ns) as f64 / 1e9,
-        processor_seconds,
+    let account = &ended.account;
+    let seconds = account.done_ns.saturating_sub(started_ns) as f64 / 1e9;
+    let failure = failure(plan, &ended);
+    let run = Run {
+        title: plan.title(),
+        side: match (plan.idle, plan.wait) {
+            (1.., Wait::Busyspin) => Side::Failure,
+            (1.., Wait::Blocking) => Side::Cure,
+            _ => Side::Neither,
+        },
+        record: Record {
+            wait: plan.wait,
+            priorities: plan.priorities,
+            ring: plan.ring,
+            producers: plan.producers,
+            idle: plan.idle,
+            messages: account.received,
+            seconds,
+            qps: account.received as f64 / seconds.max(1e-9),
+            cpu_s: processor_seconds,
+        },
+        parameters: plan.parameters(),
+        figures: Vec::new(),
+        failure,
+    };
+    console.line(&line(&run));
+    Ok(run)
+}
+
+/// The run in the original's form.
+fn line(run: &Run<Record>) -> String {
+    let Record {
+        seconds,
+        qps,
+        priorities,
+        ring,
+        ..
+    } = run.record;
+    let failure = run.failure.as_ref();
+    let failure = failure.map_or_else(String::new, |it| format!("; {it}"));
+    format!(
+        "    elapsed: {:.0} ms, QPS: {qps:.0}, priorities: {priorities}, ring: {ring}{failure}",
+        seconds * 1e3
+    )
+}
+
+/// What was lost or out of order, if something was.
+fn failure(plan: &Plan, ended: &Ended) -> Option<String> {
+    let account = &ended.account;
+    let sent: u64 = ended.sent.iter().map(|(_, sent)| sent).sum();
+    let missing = missing(&ended.sent, account);
+    let is_sound = account.disordered == 0
+        && missing == 0
+        && account.received == sent
+        && (ended.was_interrupted || sent == plan.messages);
+    (!is_sound).then(|| {
+        format!(
+            "{} of {} messages came, {} of them out of order, {} missing by priority",
+            count(account.received),
+            count(plan.messages),
+            count(account.disordered),
+            count(missing)
+        )
     })
 }
 

@@ -110,6 +110,7 @@ fn figures(outcomes: &[Outcome], naive: Option<&Naive>, disk: Disk) -> Vec<Figur
                 name: "naive".to_owned(),
                 parts: vec![naive.durable_per_s],
                 note: rate(naive.durable_per_s),
+                ..Bar::default()
             }],
             reach: rates.longest(),
             ..Bars::default()
@@ -166,6 +167,7 @@ fn bars(
         name: name(&outcome.plan),
         parts: vec![value(outcome)],
         note: note(value(outcome)),
+        ..Bar::default()
     });
     Bars {
         bars: bars.collect(),

@@ -1,0 +1,344 @@
+//! The framework of the scenes.
+//!
+//! A scene declares its parameters (clap), a typed record of each run, and the measures of a record. The framework
+//! performs the runs and derives everything that is shown:
+//!
+//! ```text
+//!   Scene::play ──▶ Stage::run, one each ──▶ runs ──┬──▶ table, remarks, JSON, page of the scene
+//!                                                   └──▶ section of the report
+//! ```
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    console::Console,
+    figures::{Unit, times},
+    findings::{self, Findings},
+    interrupt::Interrupt,
+    outputs::OutputArgs,
+    plot::{self, Bar, Bars},
+    section::{Figure, Headline, Section, Side},
+    table::{self, unseen},
+};
+
+/// The fixed texts of a scene.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// The name of command, JSON and page.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// What the scene is, in a sentence.
+    pub(crate) lead: &'static str,
+    /// What went wrong in the original: where, when, with its figures.
+    pub(crate) original: &'static str,
+    /// The meaning of measures that need an explanation.
+    pub(crate) legend: &'static str,
+}
+
+/// A number of each record.
+#[derive(Debug)]
+pub(crate) struct Measure<R> {
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    /// `None` if this run does not have it.
+    pub(crate) value: fn(&R) -> Option<f64>,
+}
+
+impl<R> Measure<R> {
+    pub(crate) const fn new(name: &'static str, unit: Unit, value: fn(&R) -> Option<f64>) -> Self {
+        Self { name, unit, value }
+    }
+
+    fn cell(&self, record: &R) -> String {
+        (self.value)(record).map_or_else(unseen, |value| self.unit.number(value))
+    }
+
+    fn text(&self, record: &R) -> String {
+        (self.value)(record).map_or_else(unseen, |value| self.unit.text(value))
+    }
+
+    fn header(&self) -> String {
+        match self.unit.name() {
+            "" => self.name.to_owned(),
+            unit => format!("{}, {unit}", self.name),
+        }
+    }
+}
+
+/// A bar for each run that has the measure.
+#[derive(Debug)]
+pub(crate) struct Chart<R: 'static> {
+    pub(crate) measure: Measure<R>,
+    pub(crate) note: &'static str,
+}
+
+/// What others published of a measure.
+#[derive(Debug)]
+pub(crate) struct Published<R: 'static> {
+    pub(crate) measure: Measure<R>,
+    /// Where and when.
+    pub(crate) source: &'static str,
+    /// The figure that belongs beside a run, if there is one.
+    pub(crate) figure: fn(&R) -> Option<&'static str>,
+}
+
+/// One run and what it measured.
+#[derive(Debug)]
+pub(crate) struct Run<R> {
+    /// Unique among the runs that are compared.
+    pub(crate) title: String,
+    pub(crate) side: Side,
+    pub(crate) record: R,
+    /// What the run did, in words.
+    pub(crate) parameters: String,
+    /// Plots of this run alone.
+    pub(crate) figures: Vec<Figure>,
+    /// What failed, if something did.
+    pub(crate) failure: Option<String>,
+}
+
+/// A failure and its cure, measured in the same call.
+#[derive(Debug)]
+pub(crate) struct Contrast<'a, R: 'static> {
+    pub(crate) measure: &'static Measure<R>,
+    pub(crate) failure: &'a Run<R>,
+    pub(crate) cure: &'a Run<R>,
+}
+
+impl<R> Contrast<'_, R> {
+    /// The larger value over the smaller one.
+    fn ratio(&self) -> Option<f64> {
+        let value = |run: &Run<R>| (self.measure.value)(&run.record);
+        let (failure, cure) = (value(self.failure)?, value(self.cure)?);
+        Some(failure.max(cure) / failure.min(cure).max(f64::MIN_POSITIVE))
+    }
+
+    fn headline(&self) -> Headline {
+        let text = |run: &Run<R>| format!("{}, {}", self.measure.text(&run.record), run.title);
+        Headline {
+            failure: text(self.failure),
+            cure: text(self.cure),
+            ratio: self.ratio().map_or_else(unseen, times),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let Headline {
+            failure,
+            cure,
+            ratio,
+        } = self.headline();
+        format!("{}: {failure}; {cure}: {ratio}.", self.measure.name)
+    }
+}
+
+/// A scene: a failure, its cure, and how both are measured.
+pub(crate) trait Scene: Sized {
+    /// What a run measured. Its serialized form is the run in the JSON, whose keys stay.
+    type Record: Serialize + 'static;
+
+    const ABOUT: About;
+    /// The columns of the table.
+    const MEASURES: &'static [Measure<Self::Record>];
+    const CHARTS: &'static [Chart<Self::Record>];
+    const PUBLISHED: &'static [Published<Self::Record>];
+
+    fn outputs(&self) -> &OutputArgs;
+
+    /// Performs the runs, each by [`Stage::run`].
+    ///
+    /// # Errors
+    /// Bad usage, or what kept a run from its end.
+    fn play(&self, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
+
+    /// The failure and the cure among the runs; `None` if they were not both run.
+    fn contrast(runs: &[Run<Self::Record>]) -> Option<Contrast<'_, Self::Record>>;
+
+    /// What this scene's runs show beyond table and contrast, in sentences.
+    fn remarks(runs: &[Run<Self::Record>]) -> Vec<String>;
+}
+
+/// Where a scene performs its runs.
+#[derive(Debug)]
+pub(crate) struct Stage<'a, R> {
+    pub(crate) console: &'a Console,
+    pub(crate) interrupt: &'a Interrupt,
+    runs: Vec<Run<R>>,
+}
+
+impl<R> Stage<'_, R> {
+    /// Performs a run and keeps it. Returns whether another run may follow: not after an interrupt, and not after a
+    /// failure.
+    ///
+    /// # Errors
+    /// Those of the run.
+    pub(crate) fn run(
+        &mut self,
+        run: impl FnOnce(&Console, &Interrupt) -> Result<Run<R>>,
+    ) -> Result<bool> {
+        if self.interrupt.has_come() {
+            return Ok(false);
+        }
+        let run = run(self.console, self.interrupt)?;
+        let is_sound = run.failure.is_none();
+        self.runs.push(run);
+        Ok(is_sound)
+    }
+}
+
+/// Performs a scene by its own command and shows the result.
+///
+/// # Errors
+/// Those of the scene, and a failure in one of its runs.
+pub(crate) fn show<S: Scene>(scene: &S, interrupt: &Interrupt) -> Result<ExitCode> {
+    let page_name = format!("{}.html", S::ABOUT.name);
+    findings::show(scene.outputs(), &page_name, interrupt, |console| {
+        play(std::slice::from_ref(scene), console, interrupt)
+    })
+}
+
+/// Performs these calls of a scene.
+///
+/// # Errors
+/// Those of the scene.
+pub(crate) fn play<S: Scene>(
+    calls: &[S],
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Findings> {
+    console.line(S::ABOUT.lead);
+    let (mut runs, mut records) = (Vec::new(), Vec::new());
+    for call in calls {
+        let mut stage = Stage {
+            console,
+            interrupt,
+            runs: Vec::new(),
+        };
+        call.play(&mut stage)?;
+        records.push(record::<S>(&stage.runs)?);
+        runs.extend(stage.runs);
+    }
+    let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
+    let failure = runs.iter().find_map(failed);
+    let details = details::<S>(&runs);
+    let rows = rows::<S>(&runs);
+    Ok(Findings {
+        table: table::table(&rows),
+        verdict: details.clone(),
+        records,
+        failure,
+        section: section::<S>(runs, details, rows),
+    })
+}
+
+fn record<S: Scene>(runs: &[Run<S::Record>]) -> Result<Value> {
+    let runs: Result<Vec<Value>> = runs.iter().map(|it| findings::json(&it.record)).collect();
+    Ok(json!({"scene": S::ABOUT.name, "runs": runs?}))
+}
+
+fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Vec<String>> {
+    let names = S::MEASURES.iter().map(Measure::header);
+    let header = std::iter::once("run".to_owned()).chain(names).collect();
+    let row = |run: &Run<S::Record>| {
+        let cells = S::MEASURES.iter().map(|it| it.cell(&run.record));
+        std::iter::once(run.title.clone()).chain(cells).collect()
+    };
+    std::iter::once(header)
+        .chain(runs.iter().map(row))
+        .collect()
+}
+
+fn details<S: Scene>(runs: &[Run<S::Record>]) -> Vec<String> {
+    let contrast = S::contrast(runs).map(|it| it.sentence());
+    let remarks = S::remarks(runs);
+    let published = published::<S>(runs).into_iter().map(|(run, it, figure)| {
+        let here = it.measure.text(&run.record);
+        format!("{}: {here}; {}: {figure}.", run.title, it.source)
+    });
+    contrast
+        .into_iter()
+        .chain(remarks)
+        .chain(published)
+        .collect()
+}
+
+type Beside<'a, R> = (&'a Run<R>, &'static Published<R>, &'static str);
+
+/// The published figures, each beside the run that it belongs to.
+fn published<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Beside<'_, S::Record>> {
+    let mut found = Vec::new();
+    for run in runs {
+        for published in S::PUBLISHED {
+            if let Some(figure) = (published.figure)(&run.record) {
+                found.push((run, published, figure));
+            }
+        }
+    }
+    found
+}
+
+fn section<S: Scene>(
+    runs: Vec<Run<S::Record>>,
+    details: Vec<String>,
+    rows: Vec<Vec<String>>,
+) -> Section {
+    let row = |(run, it, figure): Beside<'_, S::Record>| {
+        let name = format!("{}: {}", run.title, it.measure.header());
+        let here = it.measure.cell(&run.record);
+        vec![name, figure.to_owned(), it.source.to_owned(), here]
+    };
+    let header = ["", "published", "source", "here"]
+        .map(str::to_owned)
+        .to_vec();
+    let comparison = published::<S>(&runs).into_iter().map(row);
+    let comparison = std::iter::once(header).chain(comparison).collect();
+    let charts = S::CHARTS.iter().filter_map(|it| chart(it, &runs));
+    let mut figures: Vec<Figure> = charts.collect();
+    let headline = S::contrast(&runs).map(|it| it.headline());
+    let parameters = runs.iter().map(|it| ("run", it.parameters.clone()));
+    let parameters = parameters.collect();
+    figures.extend(runs.into_iter().flat_map(|it| it.figures));
+    Section {
+        title: S::ABOUT.title,
+        lead: S::ABOUT.lead,
+        original: S::ABOUT.original,
+        headline: headline.unwrap_or_default(),
+        verdict: details.first().cloned().unwrap_or_default(),
+        figures,
+        comparison,
+        details,
+        tables: vec![rows],
+        legend: S::ABOUT.legend,
+        parameters,
+    }
+}
+
+fn chart<R>(chart: &Chart<R>, runs: &[Run<R>]) -> Option<Figure> {
+    let bar = |run: &Run<R>| {
+        let value = (chart.measure.value)(&run.record)?;
+        Some(Bar {
+            name: run.title.clone(),
+            parts: vec![value],
+            note: chart.measure.unit.text(value),
+            side: run.side,
+        })
+    };
+    let bars: Vec<Bar> = runs.iter().filter_map(bar).collect();
+    let title = chart.measure.name.to_owned();
+    (!bars.is_empty()).then(|| Figure {
+        side: Side::of_all(bars.iter().map(|it| it.side)),
+        svg: plot::bars(
+            &title,
+            &Bars {
+                bars,
+                ..Bars::default()
+            },
+        ),
+        title,
+        note: chart.note.to_owned(),
+    })
+}
