@@ -74,7 +74,9 @@ pub(crate) enum Unit {
     /// So many of these a second.
     PerSecond(&'static str),
     Seconds,
+    Microseconds,
     Nanoseconds,
+    Percent,
 }
 
 impl Unit {
@@ -84,7 +86,9 @@ impl Unit {
             Self::Count => "",
             Self::PerSecond(name) => name,
             Self::Seconds => "s",
+            Self::Microseconds => "us",
             Self::Nanoseconds => "ns",
+            Self::Percent => "%",
         }
     }
 

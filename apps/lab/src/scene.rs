@@ -149,10 +149,18 @@ pub(crate) trait Scene: Sized {
 
     fn outputs(&self) -> &OutputArgs;
 
+    /// Checks the parameters before anything is said or done.
+    ///
+    /// # Errors
+    /// Bad usage.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Performs the runs, each by [`Stage::run`].
     ///
     /// # Errors
-    /// Bad usage, or what kept a run from its end.
+    /// Whatever kept a run from its end.
     fn play(&self, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
 
     /// The failure and the cure among the runs; `None` if they were not both run.
@@ -185,8 +193,13 @@ impl<R> Stage<'_, R> {
         }
         let run = run(self.console, self.interrupt)?;
         let is_sound = run.failure.is_none();
-        self.runs.push(run);
+        self.keep(run);
         Ok(is_sound)
+    }
+
+    /// Keeps a run that was performed elsewhere.
+    pub(crate) fn keep(&mut self, run: Run<R>) {
+        self.runs.push(run);
     }
 }
 
@@ -210,6 +223,7 @@ pub(crate) fn play<S: Scene>(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Findings> {
+    calls.iter().try_for_each(Scene::check)?;
     console.line(S::ABOUT.lead);
     let (mut runs, mut records) = (Vec::new(), Vec::new());
     for call in calls {

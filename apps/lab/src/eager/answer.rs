@@ -1,7 +1,11 @@
 //! The author's question, answered by the sweep: when does eager help, and what does it cost?
 
-use super::{plan::Workload, run::Outcome};
-use crate::figures::count;
+use super::Record;
+use crate::{
+    figures::{count, three_figures},
+    scene::Run,
+    section::Side,
+};
 
 /// Fewer rounds do not tell a difference from chance.
 const ROUNDS_MIN: u32 = 3;
@@ -9,40 +13,43 @@ const ROUNDS_MIN: u32 = 3;
 /// One computing time in the sweep, under all policies that were run.
 struct Point<'a> {
     cpu_us: u64,
-    eager: &'a Outcome,
-    drain: &'a Outcome,
-    dedicated: Option<&'a Outcome>,
+    eager: &'a Record,
+    drain: &'a Record,
+    dedicated: Option<&'a Record>,
 }
 
-/// What the sweep says, in words.
-pub(super) struct Answer {
-    /// Of each computing time.
-    pub(super) figures: Vec<String>,
-    pub(super) help: String,
-    pub(super) cost: String,
+/// Marks failure and cure: at a computing time at which each round of one policy is quicker than each of the other.
+pub(super) fn tell_sides(runs: &mut [Run<Record>]) {
+    let quicker: Vec<u64> = points(runs)
+        .into_iter()
+        .filter(|it| is_decided(it.eager) && is_quicker(it.eager, it.drain))
+        .map(|it| it.cpu_us)
+        .collect();
+    for run in runs {
+        if run.record.is_sweep() && quicker.contains(&run.record.cpu_us) {
+            run.side = match run.record.poll {
+                "drain" => Side::Failure,
+                "eager" => Side::Cure,
+                _ => Side::Neither,
+            };
+        }
+    }
 }
 
 /// The answer, if the runs give one.
-pub(super) fn answer(outcomes: &[Outcome]) -> Option<Answer> {
-    let points = points(outcomes);
-    (!points.is_empty()).then(|| Answer {
-        figures: points.iter().map(figures).collect(),
-        help: help(&points),
-        cost: cost(&points),
-    })
+pub(super) fn answer(runs: &[Run<Record>]) -> Vec<String> {
+    let points = points(runs);
+    if points.is_empty() {
+        return Vec::new();
+    }
+    vec![help(&points), cost(&points[0])]
 }
 
-fn points(outcomes: &[Outcome]) -> Vec<Point<'_>> {
-    let sweep: Vec<&Outcome> = outcomes
-        .iter()
-        .filter(|it| matches!(it.plan.workload, Workload::Sweep { .. }))
-        .collect();
-    let mut costs: Vec<u64> = sweep.iter().map(|it| it.plan.cpu_us).collect();
+fn points(runs: &[Run<Record>]) -> Vec<Point<'_>> {
+    let sweep = || runs.iter().map(|it| &it.record).filter(|it| it.is_sweep());
+    let mut costs: Vec<u64> = sweep().map(|it| it.cpu_us).collect();
     costs.dedup();
-    let find = |name: &str, cpu_us: u64| {
-        let mut all = sweep.iter().copied();
-        all.find(|it| it.plan.policy.name() == name && it.plan.cpu_us == cpu_us)
-    };
+    let find = |poll, cpu_us| sweep().find(|it| (it.poll, it.cpu_us) == (poll, cpu_us));
     let point = |cpu_us| {
         Some(Point {
             cpu_us,
@@ -54,36 +61,14 @@ fn points(outcomes: &[Outcome]) -> Vec<Point<'_>> {
     costs.into_iter().filter_map(point).collect()
 }
 
-fn figures(point: &Point<'_>) -> String {
-    let p99 = |outcome: &Outcome| {
-        let whole = |us: f64| count(us.round() as u64);
-        let (least, most) = outcome.p99_range_us;
-        let range = if outcome.plan.rounds > 1 {
-            format!(" ({} to {})", whole(least), whole(most))
-        } else {
-            String::new()
-        };
-        format!("{} us{range}", whole(outcome.asked.p99_us))
-    };
-    let dedicated = point
-        .dedicated
-        .map_or_else(String::new, |it| format!(", dedicated {}", p99(it)));
-    format!(
-        "{} us of computing a request, beside actors that only compute: p99 eager {}, drain {}{dedicated}.",
-        count(point.cpu_us),
-        p99(point.eager),
-        p99(point.drain)
-    )
-}
-
-/// Whether there were rounds enough to tell a difference from chance.
-pub(super) fn is_decided(outcome: &Outcome) -> bool {
-    outcome.plan.rounds >= ROUNDS_MIN
+/// Whether there were enough rounds to tell a difference from chance.
+fn is_decided(record: &Record) -> bool {
+    record.rounds.count >= ROUNDS_MIN
 }
 
 /// Whether each round of one was quicker than each of the other.
-pub(super) fn is_quicker(one: &Outcome, other: &Outcome) -> bool {
-    one.p99_range_us.1 < other.p99_range_us.0
+fn is_quicker(one: &Record, other: &Record) -> bool {
+    one.rounds.p99_us.1 < other.rounds.p99_us.0
 }
 
 /// The computing times at which it holds, in words.
@@ -109,8 +94,7 @@ fn help(points: &[Point<'_>]) -> String {
             format!("Nowhere here; in each round its p99 is above drain's {hurts}.")
         }
         (None, None) => {
-            "Nowhere here: at no computing time is its p99 below drain's, or above it, in \
-            each round. Neither policy is seen to go wrong."
+            "Nowhere here: at no computing time is its p99 below or above drain's in each round."
                 .to_owned()
         }
     };
@@ -124,20 +108,20 @@ fn help(points: &[Point<'_>]) -> String {
     format!("{QUESTION} {answer}{dedicated}")
 }
 
-fn cost(points: &[Point<'_>]) -> String {
-    let polls = |it: &Outcome| count(it.poll_rate().round() as u64);
-    // Where the request itself computes least, the rest is seen best.
-    let point = &points[0];
+/// Where a request computes least, the cost of polling shows best.
+fn cost(point: &Point<'_>) -> String {
     let all = [Some(point.eager), Some(point.drain), point.dedicated];
     let costs: Vec<String> = all
         .into_iter()
         .flatten()
         .map(|it| {
-            let cpu = it.cpu_us().map_or_else(String::new, |us| {
-                let (least, most) = it.cpu_range_us;
-                format!(", {us:.1} us of processor time a request ({least:.1} to {most:.1})")
+            let cpu = it.cpu_us_per_request.map_or_else(String::new, |us| {
+                let (least, most) = it.rounds.cpu_us;
+                let [us, least, most] = [us, least, most].map(three_figures);
+                format!(", {us} us of processor time a request ({least} to {most})")
             });
-            format!("{} {} polls a second{cpu}", it.plan.policy, polls(it))
+            let polls = three_figures(it.polls_per_second());
+            format!("{} {polls} polls/s{cpu}", it.poll)
         })
         .collect();
     format!(

@@ -2,7 +2,7 @@
 
 use freeboard::net::poller::Policy;
 
-use crate::figures::count;
+use crate::figures::{count, counted};
 
 /// What is asked, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,8 +20,8 @@ pub(super) enum Workload {
 impl Workload {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Short => "http, short connections",
-            Self::Kept => "http, kept connections",
+            Self::Short => "short connections",
+            Self::Kept => "kept connections",
             Self::Proxy(BackendKind::Mariadb) => "proxy to MariaDB",
             Self::Proxy(BackendKind::Echo) => "proxy to an echo",
             Self::Sweep { .. } => "sweep",
@@ -77,11 +77,23 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The run in a few words, unique among those that are compared.
     pub(super) fn title(&self) -> String {
-        let cpu = match self.cpu_us {
-            0 => String::new(),
-            us => format!(", {} us of computing each", count(us)),
+        let cpu = match (self.workload, self.cpu_us) {
+            (Workload::Sweep { .. }, us) => format!(" {} us", count(us)),
+            (_, 0) => String::new(),
+            (_, us) => format!(", {} us of computing", count(us)),
         };
-        format!("{}, {}{cpu}", self.workload.name(), self.policy)
+        format!("{}{cpu}, {}", self.workload.name(), self.policy)
+    }
+
+    pub(super) fn parameters(&self) -> String {
+        format!(
+            "{}: {} of {}, {}",
+            self.title(),
+            counted(self.requests, "request"),
+            counted(u64::from(self.clients), "client"),
+            counted(u64::from(self.rounds), "round")
+        )
     }
 }

@@ -3,13 +3,12 @@
 use anyhow::Result;
 
 use super::{
-    EagerArgs,
+    EagerArgs, Record, Rounds,
     backend::Backend,
     plan::{Plan, Workload},
-    run::{self, Outcome},
-    verdict,
+    run,
 };
-use crate::{console::Console, interrupt::Interrupt};
+use crate::{console::Console, interrupt::Interrupt, scene::Run};
 
 /// Does the runs; of each the round with the median p99. Ends early on Ctrl-C, and after a run whose
 /// requests were not all answered, which is then the last one.
@@ -18,10 +17,10 @@ pub(super) fn run(
     args: &EagerArgs,
     console: &Console,
     interrupt: &Interrupt,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<Run<Record>>> {
     // Clients end by the same Ctrl-C, or with their run.
     let _listening = interrupt.listen(|| ());
-    let mut done: Vec<Vec<Outcome>> = plans.iter().map(|_| Vec::new()).collect();
+    let mut done: Vec<Vec<Run<Record>>> = plans.iter().map(|_| Vec::new()).collect();
     let mut backend = None;
     let rounds_max = plans.iter().map(|plan| plan.rounds).max().unwrap_or(0);
     'rounds: for round in 0..rounds_max {
@@ -43,10 +42,7 @@ pub(super) fn run(
             if interrupt.has_come() {
                 break 'rounds;
             }
-            for line in verdict::lines(&outcome) {
-                console.line(&line);
-            }
-            if !outcome.is_sound() {
+            if outcome.failure.is_some() {
                 *done = vec![outcome];
                 break 'rounds;
             }
@@ -56,21 +52,22 @@ pub(super) fn run(
     Ok(done.into_iter().filter_map(median).collect())
 }
 
-/// The round with the median p99, and what the rounds range over.
-fn median(mut rounds: Vec<Outcome>) -> Option<Outcome> {
-    rounds.sort_by(|a, b| a.asked.p99_us.total_cmp(&b.asked.p99_us));
-    let range = |values: &dyn Fn(&Outcome) -> f64| {
-        let all = rounds.iter().map(values);
+/// The round with the median p99, and the ranges of all rounds.
+fn median(mut rounds: Vec<Run<Record>>) -> Option<Run<Record>> {
+    rounds.sort_by(|a, b| a.record.latency_us.p99.total_cmp(&b.record.latency_us.p99));
+    let range = |value: fn(&Record) -> f64| {
+        let all = rounds.iter().map(|it| value(&it.record));
         all.fold((f64::MAX, 0.0), |(least, most): (f64, f64), it| {
             (least.min(it), most.max(it))
         })
     };
-    let p99_range_us = range(&|it| it.asked.p99_us);
-    let cpu_range_us = range(&|it| it.cpu_us().unwrap_or(0.0));
+    let ranges = Rounds {
+        count: rounds.len() as u32,
+        p99_us: range(|it| it.latency_us.p99),
+        cpu_us: range(|it| it.cpu_us_per_request.unwrap_or(0.0)),
+    };
     let middle = rounds.len().checked_sub(1)? / 2;
-    Some(Outcome {
-        p99_range_us,
-        cpu_range_us,
-        ..rounds.swap_remove(middle)
-    })
+    let mut run = rounds.swap_remove(middle);
+    run.record.rounds = ranges;
+    Some(run)
 }

@@ -18,51 +18,21 @@ use freeboard::{
 use http::Response;
 
 use super::{
+    Check, Counts, Latency, Readiness, Record, Rounds,
     ask::{self, Asked},
     backend::Backend,
     busy_work::{BusyActor, BusyTime, BusyWork},
     plan::{Plan, Workload},
 };
-use crate::{console::Console, host::Host, processor, spin::spin_us};
+use crate::{
+    console::Console, figures::three_figures, host::Host, processor, scene::Run, section::Side,
+    spin::spin_us,
+};
 
 /// The page: twelve bytes.
 const PAGE: &[u8] = b"Hello world\n";
 /// How long the end may take.
 const END: Duration = Duration::from_secs(10);
-
-/// What came of a run.
-#[derive(Debug, Clone)]
-pub(super) struct Outcome {
-    pub(super) plan: Plan,
-    pub(super) asked: Asked,
-    /// The server's processor time, without the client's and without that of actors that only compute.
-    pub(super) processor_seconds: Option<f64>,
-    pub(super) poller: PollerSnapshot,
-    /// Least and most of all rounds of this run.
-    pub(super) p99_range_us: (f64, f64),
-    pub(super) cpu_range_us: (f64, f64),
-}
-
-impl Outcome {
-    pub(super) fn rate(&self) -> f64 {
-        self.asked.answered as f64 / self.asked.seconds.max(1e-9)
-    }
-
-    /// The server's processor time for a request, in microseconds.
-    pub(super) fn cpu_us(&self) -> Option<f64> {
-        Some(self.processor_seconds? * 1e6 / self.asked.answered.max(1) as f64)
-    }
-
-    /// Looks a second.
-    pub(super) fn poll_rate(&self) -> f64 {
-        let polls = self.poller.polls();
-        (polls.nonwait + polls.wait) as f64 / self.asked.seconds.max(1e-9)
-    }
-
-    pub(super) fn is_sound(&self) -> bool {
-        self.asked.errors == 0 && self.asked.answered == self.plan.requests
-    }
-}
 
 /// What is asked.
 enum Served {
@@ -111,7 +81,11 @@ impl Served {
 }
 
 /// Runs one.
-pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> Result<Outcome> {
+pub(super) fn run(
+    plan: &Plan,
+    backend: Option<&Backend>,
+    console: &Console,
+) -> Result<Run<Record>> {
     let workers = processor::cores();
     let system = System::builder().name("eager");
     let Host { system, poller } = Host::start(system, workers, plan.policy)?;
@@ -133,16 +107,101 @@ pub(super) fn run(plan: &Plan, backend: Option<&Backend>, console: &Console) -> 
     let snapshot = poller.snapshot();
     served.drain();
     system.shutdown(END);
-    let p99_us = asked.p99_us;
-    let mut outcome = Outcome {
-        plan: plan.clone(),
-        asked,
-        processor_seconds,
-        poller: snapshot,
-        p99_range_us: (p99_us, p99_us),
-        cpu_range_us: (0.0, 0.0),
+    let run = outcome(plan, &asked, processor_seconds, &snapshot);
+    for line in lines(&run.record) {
+        console.line(&line);
+    }
+    Ok(run)
+}
+
+fn outcome(
+    plan: &Plan,
+    asked: &Asked,
+    processor_seconds: Option<f64>,
+    poller: &PollerSnapshot,
+) -> Run<Record> {
+    let polls = poller.polls();
+    let cpu_us = processor_seconds.map(|it| it * 1e6 / asked.answered.max(1) as f64);
+    let failure = (asked.errors > 0 || asked.answered != plan.requests).then(|| {
+        format!(
+            "{} of {} requests were answered, {} failed",
+            asked.answered, plan.requests, asked.errors
+        )
+    });
+    let record = Record {
+        scene: plan.workload.scene(),
+        poll: plan.policy.name(),
+        backend: match plan.workload {
+            Workload::Proxy(backend) => Some(backend.name()),
+            _ => None,
+        },
+        client: asked.client.name(),
+        clients: plan.clients,
+        requests: plan.requests,
+        cpu_us: plan.cpu_us,
+        seconds: asked.seconds,
+        rps: asked.answered as f64 / asked.seconds.max(1e-9),
+        errors: asked.errors,
+        latency_us: Latency {
+            p50: asked.p50_us,
+            p99: asked.p99_us,
+            p999: asked.p999_us,
+        },
+        cpu_us_per_request: cpu_us,
+        counts: Counts {
+            attempts: polls.attempts,
+            idle_lazy: polls.won_idle_lazy,
+            busy_lazy: polls.won_busy_lazy,
+            idle_eager: polls.won_idle_eager,
+            busy_eager: polls.won_busy_eager,
+        },
+        check: Check {
+            total: polls.nonwait + polls.wait,
+            nonwait: polls.nonwait,
+            wait: polls.wait,
+        },
+        readiness_to_run_us: Readiness {
+            p50: poller.readiness_to_run.p50 as f64 / 1e3,
+            p99: poller.readiness_to_run.p99 as f64 / 1e3,
+        },
+        max_gap_us: poller.gap_max_ns as f64 / 1e3,
+        workload: plan.workload,
+        rounds: Rounds {
+            count: 1,
+            p99_us: (asked.p99_us, asked.p99_us),
+            cpu_us: (cpu_us.unwrap_or(0.0), cpu_us.unwrap_or(0.0)),
+        },
     };
-    let cpu_us = outcome.cpu_us().unwrap_or(0.0);
-    outcome.cpu_range_us = (cpu_us, cpu_us);
-    Ok(outcome)
+    Run {
+        title: plan.title(),
+        side: Side::Neither,
+        record,
+        parameters: plan.parameters(),
+        figures: Vec::new(),
+        failure,
+    }
+}
+
+/// The counters in the original's form.
+fn lines(record: &Record) -> [String; 3] {
+    let [rps, p50, p99, ready] = [
+        record.rps,
+        record.latency_us.p50,
+        record.latency_us.p99,
+        record.readiness_to_run_us.p99,
+    ]
+    .map(three_figures);
+    let (counts, check) = (&record.counts, &record.check);
+    [
+        format!("  {rps} requests/s, p50 {p50} us, p99 {p99} us, readiness to run p99 {ready} us"),
+        format!(
+            "  counts: {} {} {} {} {}",
+            counts.attempts,
+            counts.idle_lazy,
+            counts.busy_lazy,
+            counts.idle_eager,
+            counts.busy_eager
+        ),
+        format!("  check: {} {} {}", check.total, check.nonwait, check.wait),
+    ]
 }

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::{
-    balance, console::Console, eager, fetch, findings::Findings, flood, interrupt::Interrupt,
-    ring::RingArgs, scene, streams,
+    balance, console::Console, eager::EagerArgs, fetch, findings::Findings, flood,
+    interrupt::Interrupt, ring::RingArgs, scene, streams,
 };
 
 /// The scenes, in the order in which they run.
@@ -139,7 +139,7 @@ impl Scene {
             Self::Balance => balance::run(&all(knobs)?, console, interrupt),
             Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
             Self::Streams => streams::run(&only(knobs)?, console, interrupt),
-            Self::Eager => eager::run(&only(knobs)?, console, interrupt),
+            Self::Eager => scene::play(&all::<EagerArgs>(knobs)?, console, interrupt),
             Self::Fetch => fetch::run(&only(knobs)?, console, interrupt),
         }
     }
