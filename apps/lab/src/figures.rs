@@ -77,6 +77,7 @@ pub(crate) enum Unit {
     Microseconds,
     Nanoseconds,
     Percent,
+    Kibibytes,
 }
 
 impl Unit {
@@ -89,6 +90,7 @@ impl Unit {
             Self::Microseconds => "us",
             Self::Nanoseconds => "ns",
             Self::Percent => "%",
+            Self::Kibibytes => "KiB",
         }
     }
 

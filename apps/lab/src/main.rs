@@ -76,7 +76,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),
-        Some(Command::Lab(Scene::Streams(args))) => streams::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Streams(args))) => scene::show(&*args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
         Some(Command::Lab(Scene::Eager(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Fetch(args))) => fetch::show(&args, &interrupt),

@@ -61,10 +61,11 @@ impl<R> Measure<R> {
         (self.value)(record).map_or_else(unseen, |value| self.unit.text(value))
     }
 
+    /// Its name, and its unit in the next line.
     fn header(&self) -> String {
         match self.unit.name() {
             "" => self.name.to_owned(),
-            unit => format!("{}, {unit}", self.name),
+            unit => format!("{}\n{unit}", self.name),
         }
     }
 }
@@ -163,8 +164,22 @@ pub(crate) trait Scene: Sized {
     /// Whatever kept a run from its end.
     fn play(&self, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
 
+    /// The JSON of one call.
+    ///
+    /// # Errors
+    /// None that a record could cause.
+    fn document(&self, runs: &[Run<Self::Record>]) -> Result<Value> {
+        let runs: Result<Vec<Value>> = runs.iter().map(|it| findings::json(&it.record)).collect();
+        Ok(json!({"scene": Self::ABOUT.name, "runs": runs?}))
+    }
+
     /// The failure and the cure among the runs; `None` if they were not both run.
     fn contrast(runs: &[Run<Self::Record>]) -> Option<Contrast<'_, Self::Record>>;
+
+    /// Where the runs were performed, by name and value.
+    fn environment(_: &[Run<Self::Record>]) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 
     /// What this scene's runs show beyond table and contrast, in sentences.
     fn remarks(runs: &[Run<Self::Record>]) -> Vec<String>;
@@ -233,7 +248,7 @@ pub(crate) fn play<S: Scene>(
             runs: Vec::new(),
         };
         call.play(&mut stage)?;
-        records.push(record::<S>(&stage.runs)?);
+        records.push(call.document(&stage.runs)?);
         runs.extend(stage.runs);
     }
     let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
@@ -247,11 +262,6 @@ pub(crate) fn play<S: Scene>(
         failure,
         section: section::<S>(runs, details, rows),
     })
-}
-
-fn record<S: Scene>(runs: &[Run<S::Record>]) -> Result<Value> {
-    let runs: Result<Vec<Value>> = runs.iter().map(|it| findings::json(&it.record)).collect();
-    Ok(json!({"scene": S::ABOUT.name, "runs": runs?}))
 }
 
 fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Vec<String>> {
@@ -301,8 +311,8 @@ fn section<S: Scene>(
     rows: Vec<Vec<String>>,
 ) -> Section {
     let row = |(run, it, figure): Beside<'_, S::Record>| {
-        let name = format!("{}: {}", run.title, it.measure.header());
-        let here = it.measure.cell(&run.record);
+        let name = format!("{}: {}", run.title, it.measure.name);
+        let here = it.measure.text(&run.record);
         vec![name, figure.to_owned(), it.source.to_owned(), here]
     };
     let header = ["", "published", "source", "here"]
@@ -314,7 +324,10 @@ fn section<S: Scene>(
     let mut figures: Vec<Figure> = charts.collect();
     let headline = S::contrast(&runs).map(|it| it.headline());
     let parameters = runs.iter().map(|it| ("run", it.parameters.clone()));
-    let parameters = parameters.collect();
+    let parameters = S::environment(&runs)
+        .into_iter()
+        .chain(parameters)
+        .collect();
     figures.extend(runs.into_iter().flat_map(|it| it.figures));
     Section {
         title: S::ABOUT.title,

@@ -182,7 +182,7 @@ fn people_get_the_originals_lines_a_table_and_a_verdict() {
         " MB/s messages 1501 in ",
         "Written writer2: rate ",
         " MB/s messages 1500 in ",
-        "batch, blake3 by batch",
+        "│ 2 x 128 B, blake3 by batch, sync batch",
         "whole: 3,001 messages were read back",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");

@@ -5,7 +5,7 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::{
     balance, console::Console, eager::EagerArgs, fetch, findings::Findings, flood,
-    interrupt::Interrupt, ring::RingArgs, scene, streams,
+    interrupt::Interrupt, ring::RingArgs, scene, streams::StreamsArgs,
 };
 
 /// The scenes, in the order in which they run.
@@ -138,7 +138,7 @@ impl Scene {
             Self::Flood => flood::run(&only(knobs)?, console, interrupt),
             Self::Balance => balance::run(&all(knobs)?, console, interrupt),
             Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
-            Self::Streams => streams::run(&only(knobs)?, console, interrupt),
+            Self::Streams => scene::play(&all::<StreamsArgs>(knobs)?, console, interrupt),
             Self::Eager => scene::play(&all::<EagerArgs>(knobs)?, console, interrupt),
             Self::Fetch => fetch::run(&only(knobs)?, console, interrupt),
         }

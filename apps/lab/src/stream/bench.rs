@@ -8,7 +8,8 @@ use clap::Args;
 use super::{KeyArgs, SealArgs};
 use crate::{
     interrupt::Interrupt,
-    streams::{self, MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX},
+    scene,
+    streams::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX},
 };
 
 /// Knobs of `freeboard stream bench`.
@@ -45,12 +46,12 @@ pub(crate) struct BenchArgs {
 
 /// Runs one run of the scene in a fresh directory below the given one, which is removed afterwards.
 pub(super) fn bench(args: &BenchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let scene = StreamsArgs::single(
+    let run = StreamsArgs::single(
         &args.path,
         args.json,
         args.seal.clone(),
         args.key.clone(),
         (args.size, args.messages, args.writers),
     );
-    streams::show(&scene, interrupt)
+    scene::show(&run, interrupt)
 }

@@ -166,20 +166,20 @@ impl StreamsArgs {
         Ok(MasterKey::new(&bytes)?)
     }
 
-    /// A directory of its own, with room for the largest run.
+    /// A new directory on a disk with enough space for the largest run.
     ///
     /// # Errors
-    /// [`Usage`] if there is no room, or the directory cannot be written.
-    pub(super) fn room(&self, plans: &[Plan]) -> Result<tempfile::TempDir> {
+    /// [`Usage`] if there is too little space, or the directory cannot be written.
+    pub(super) fn directory(&self, plans: &[Plan]) -> Result<tempfile::TempDir> {
         let below = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         let made = tempfile::Builder::new()
             .prefix("freeboard-streams-")
             .tempdir_in(&below);
-        let room = made.map_err(|error| {
+        let directory = made.map_err(|error| {
             Usage::new(format!("cannot write below {}: {error}", below.display()))
         })?;
         let needed = plans.iter().map(Plan::disk_bytes).max().unwrap_or(0);
-        if let Some(free) = free_bytes(room.path())
+        if let Some(free) = free_bytes(directory.path())
             && free < needed
         {
             return Err(Usage::new(format!(
@@ -190,14 +190,14 @@ impl StreamsArgs {
             ))
             .into());
         }
-        Ok(room)
+        Ok(directory)
     }
 }
 
 #[cfg(unix)]
 fn free_bytes(path: &Path) -> Option<u64> {
-    let room = rustix::fs::statvfs(path).ok()?;
-    room.f_bavail.checked_mul(room.f_frsize)
+    let space = rustix::fs::statvfs(path).ok()?;
+    space.f_bavail.checked_mul(space.f_frsize)
 }
 
 #[cfg(not(unix))]

@@ -1,18 +1,23 @@
-//! The failure beside the cure: a writer that makes each message durable by itself.
+//! The failure: a writer that syncs each message by itself.
 
 use std::{fs::File, io::Write, path::Path, time::Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::message::Message;
-use crate::{console::Console, figures::rate};
+use super::{Record, message::Message};
+use crate::{
+    console::Console,
+    figures::{count, three_figures},
+    scene::Run,
+    section::Side,
+};
 
 const SIZE: usize = 128;
 
 /// What the naive writer reached.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Naive {
+pub(crate) struct Naive {
     pub(super) size: usize,
     pub(super) messages: u64,
     pub(super) seconds: f64,
@@ -20,7 +25,7 @@ pub(super) struct Naive {
 }
 
 /// One write and one `fdatasync` a message.
-pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Naive> {
+pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Run<Record>> {
     let path = room.join("naive");
     let mut file = File::create(&path).context("cannot write the naive writer's file")?;
     let mut message = Message::new(0, SIZE);
@@ -39,12 +44,20 @@ pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Naive
     let durable_per_s = messages as f64 / seconds.max(1e-9);
     console.line(&format!(
         "naive, a write and an fdatasync a message of {SIZE} B: {} messages/s",
-        rate(durable_per_s)
+        three_figures(durable_per_s)
     ));
-    Ok(Naive {
-        size: SIZE,
-        messages,
-        seconds,
-        durable_per_s,
+    let title = "naive, a sync for each".to_owned();
+    Ok(Run {
+        parameters: format!("{title}: {} messages of {SIZE} B", count(messages)),
+        title,
+        side: Side::Failure,
+        record: Record::Naive(Naive {
+            size: SIZE,
+            messages,
+            seconds,
+            durable_per_s,
+        }),
+        figures: Vec::new(),
+        failure: None,
     })
 }

@@ -7,6 +7,8 @@ use freeboard::stream::{
     format::{Algorithm, SealUnit},
 };
 
+use crate::figures::count;
+
 /// The smallest costs little to prepare; the largest is the default of a stream.
 const SEGMENT_BYTES: RangeInclusive<u64> = 32 << 20..=256 << 20;
 
@@ -36,6 +38,15 @@ impl Plan {
         format!(
             "{} x {} B, {seal}, sync {}",
             self.writers, self.size, self.sync
+        )
+    }
+
+    pub(super) fn parameters(&self) -> String {
+        format!(
+            "{}: {} messages, buffer {}",
+            self.title(),
+            count(self.messages),
+            self.buffer
         )
     }
 

@@ -13,10 +13,13 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use freeboard::board::Shown;
-use freeboard::stream::{MasterKey, StreamOptions, StreamSnapshot, StreamWriter};
+use freeboard::stream::{MasterKey, StreamOptions, StreamSnapshot, StreamWriter, SyncMode};
 
-use super::{message::Message, plan::Plan, read_back, verdict};
-use crate::{board, console::Console, figures::count, interrupt::Interrupt, processor};
+use super::{Acknowledge, Record, Streams, message::Message, plan::Plan, read_back};
+use crate::{
+    board, console::Console, figures::count, file_system::FileSystem, interrupt::Interrupt,
+    processor, scene::Run, section::Side,
+};
 
 /// How often each writer's line is printed.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -25,85 +28,6 @@ const BAR_EVERY: Duration = Duration::from_millis(100);
 /// Messages between two checks of a writer for an interrupt.
 const LOOK_EVERY: u64 = 1_024;
 
-/// A run and what came of it.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) plan: Plan,
-    pub(super) was_interrupted: bool,
-    /// Messages that were accepted.
-    pub(super) accepted: u64,
-    /// Messages that were read back, each in its place and with its bytes.
-    pub(super) read: u64,
-    /// What was wrong with what was read back.
-    pub(super) wrong: Option<String>,
-    /// Until the last message was accepted.
-    pub(super) accepted_seconds: f64,
-    /// Until the last message was durable in its mode.
-    pub(super) seconds: f64,
-    /// Reading back and verifying.
-    pub(super) read_seconds: f64,
-    /// Of the whole process, while writing.
-    pub(super) processor_seconds: Option<f64>,
-    /// Each stream at its end.
-    pub(super) streams: Vec<StreamSnapshot>,
-}
-
-impl Outcome {
-    /// Messages a second, until accepted.
-    pub(super) fn accepted_rate(&self) -> f64 {
-        self.accepted as f64 / self.accepted_seconds.max(1e-9)
-    }
-
-    /// Messages a second, until durable.
-    pub(super) fn rate(&self) -> f64 {
-        self.accepted as f64 / self.seconds.max(1e-9)
-    }
-
-    /// Megabytes of messages a second, until durable.
-    pub(super) fn megabytes(&self) -> f64 {
-        self.rate() * self.plan.size as f64 / 1e6
-    }
-
-    /// Whether all came back as it was written.
-    pub(super) fn is_sound(&self) -> bool {
-        self.wrong.is_none()
-            && self.read == self.accepted
-            && (self.was_interrupted || self.accepted == self.plan.messages)
-    }
-
-    /// What was found, in words.
-    pub(super) fn finding(&self) -> String {
-        let read = format!(
-            "{} of {} messages were read back",
-            count(self.read),
-            count(self.accepted)
-        );
-        match &self.wrong {
-            Some(wrong) => format!("{read}: {wrong}"),
-            None => read,
-        }
-    }
-
-    /// The acknowledgement latency of each buffer's first message, the longest there is, in
-    /// microseconds, over all streams: median and 99th percentile of the slowest stream, maximum.
-    pub(super) fn acknowledge_us(&self) -> (f64, f64, f64) {
-        let most = |figure: fn(&StreamSnapshot) -> u64| {
-            self.streams.iter().map(figure).max().unwrap_or(0) as f64 / 1e3
-        };
-        (
-            most(|stream| stream.acknowledge_ns.p50),
-            most(|stream| stream.acknowledge_ns.p99),
-            most(|stream| stream.acknowledge_ns.max),
-        )
-    }
-
-    /// The median flush, in bytes, of the stream with the largest.
-    pub(super) fn flush_bytes(&self) -> u64 {
-        let medians = self.streams.iter().map(|stream| stream.flush_bytes.p50);
-        medians.max().unwrap_or(0)
-    }
-}
-
 /// A stream of the run.
 struct Writer {
     number: u32,
@@ -111,15 +35,15 @@ struct Writer {
     _shown: Option<Shown>,
 }
 
-/// Runs one plan below `room`, and removes what it wrote.
+/// Runs one plan below a directory, and removes the streams.
 pub(super) fn run(
     plan: &Plan,
-    room: &Path,
+    directory: &Path,
     key: &MasterKey,
     console: &Console,
     interrupt: &Interrupt,
-) -> Result<Outcome> {
-    let path = |number: u32| -> PathBuf { room.join(format!("writer{number}")) };
+) -> Result<Run<Record>> {
+    let path = |number: u32| -> PathBuf { directory.join(format!("writer{number}")) };
     let mut options = StreamOptions::new()
         .seal(plan.seal, plan.unit)
         .buffer(plan.buffer)
@@ -151,7 +75,7 @@ pub(super) fn run(
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = stop.clone();
     let listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
-    console.line(&verdict::opening(plan));
+    console.line(&plan.parameters());
     console.start_bar(&plan.title(), plan.messages);
     let (begun, processor_time) = (Instant::now(), processor::used());
     let (ended, inbox) = mpsc::channel();
@@ -178,12 +102,7 @@ pub(super) fn run(
     let mut streams = Vec::new();
     for writer in writers {
         let snapshot = writer.stream.snapshot();
-        console.line(&verdict::written(
-            writer.number,
-            plan,
-            snapshot.accepted,
-            seconds,
-        ));
+        console.line(&line(writer.number, plan, snapshot.accepted, seconds));
         streams.push(snapshot);
         writer.stream.close().context("a stream did not close")?;
     }
@@ -206,18 +125,64 @@ pub(super) fn run(
         std::fs::remove_dir_all(path(number)).context("cannot remove what was written")?;
     }
     let was_interrupted = stop.load(Ordering::Relaxed);
-    Ok(Outcome {
-        plan: plan.clone(),
-        was_interrupted,
-        accepted: streams.iter().map(|stream| stream.accepted).sum(),
-        read,
-        wrong,
-        accepted_seconds: (accepted_at - begun).as_secs_f64(),
+    let accepted: u64 = streams.iter().map(|stream| stream.accepted).sum();
+    let is_sound =
+        wrong.is_none() && read == accepted && (was_interrupted || accepted == plan.messages);
+    let failure = (!is_sound).then(|| {
+        let wrong = wrong.map_or_else(String::new, |wrong| format!(": {wrong}"));
+        let (read, accepted) = (count(read), count(accepted));
+        format!("{read} of {accepted} messages were read back{wrong}")
+    });
+    let rate = accepted as f64 / seconds.max(1e-9);
+    let accepted_seconds = (accepted_at - begun).as_secs_f64();
+    let sum = |value: fn(&StreamSnapshot) -> u64| streams.iter().map(value).sum();
+    let most = |value: fn(&StreamSnapshot) -> u64| streams.iter().map(value).max().unwrap_or(0);
+    let record = Streams {
+        writers: plan.writers,
+        size: plan.size,
+        seal: plan.seal.name(),
+        seal_unit: plan.unit.name(),
+        sync: plan.sync.to_string(),
+        buffer: plan.buffer.to_string(),
+        messages: accepted,
         seconds,
-        read_seconds: read_begun.elapsed().as_secs_f64(),
-        processor_seconds,
-        streams,
+        accepted_per_s: accepted as f64 / accepted_seconds.max(1e-9),
+        written_per_s: rate,
+        durable_per_s: rate,
+        mb_per_s: rate * plan.size as f64 / 1e6,
+        flush_bytes: most(|it| it.flush_bytes.p50),
+        flushes: sum(|it| it.flush_bytes.count),
+        disk_bytes: sum(|it| it.bytes_written),
+        direct: streams.first().and_then(|it| it.is_direct),
+        // Of the slowest stream.
+        ack_us: Acknowledge {
+            p50: most(|it| it.acknowledge_ns.p50) as f64 / 1e3,
+            p99: most(|it| it.acknowledge_ns.p99) as f64 / 1e3,
+            max: most(|it| it.acknowledge_ns.max) as f64 / 1e3,
+        },
+        cpu_s: processor_seconds,
+        verified: is_sound,
+        verify_s: read_begun.elapsed().as_secs_f64(),
+        file_system: FileSystem::of(directory),
+    };
+    let is_cure = plan.sync == SyncMode::Batch && !plan.seal.is_sealed();
+    Ok(Run {
+        title: plan.title(),
+        side: if is_cure { Side::Cure } else { Side::Neither },
+        record: Record::Streams(Box::new(record)),
+        parameters: plan.parameters(),
+        figures: Vec::new(),
+        failure,
     })
+}
+
+/// A writer's progress in the original's form.
+fn line(number: u32, plan: &Plan, messages: u64, seconds: f64) -> String {
+    let megabytes = messages as f64 * plan.size as f64 / 1e6;
+    format!(
+        "Written writer{number}: rate {:.0} MB/s messages {messages} in {seconds:.2} sec",
+        megabytes / seconds.max(1e-9)
+    )
 }
 
 /// Appends a writer's share, as fast as it is taken.
@@ -278,7 +243,7 @@ fn watch(
             for ((writer, written), before) in writers.iter().zip(written).zip(&mut before) {
                 let seconds = (now - before.1).as_secs_f64();
                 let messages = written - before.0;
-                console.line(&verdict::written(writer.number, plan, messages, seconds));
+                console.line(&line(writer.number, plan, messages, seconds));
                 *before = (written, now);
             }
         }
