@@ -12,93 +12,143 @@
 
 mod args;
 mod daytime;
-mod knobs;
+mod lines;
 mod native;
 mod nest;
 mod plan;
+mod plots;
 mod process;
 mod record;
 mod run;
-mod section;
-mod table;
 mod tally;
-mod verdict;
 mod watch;
 
-use std::process::ExitCode;
-
 use anyhow::Result;
+use serde_json::Value;
 
 use crate::{
-    console::Console,
-    findings::{self, Findings},
-    interrupt::Interrupt,
+    figures::Unit,
+    findings,
+    outputs::OutputArgs,
+    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::BalanceArgs;
-use plan::Plan;
-use run::{Ending, Outcome};
+use plan::{Place, YieldKind};
+use record::{Elapsed, Record};
 
-/// What the scene is, for who meets it for the first time.
-const SCENE: &str = "\
-Long native calls against a fair scheduler, after an Erlang benchmark of 2013 (\"the original\" below).
-A sample is printed when it changed: {H,M,S} {class,longest/median} {queue of each worker}; times UTC.
-";
+const UNFAIRNESS: Measure<Record> = Measure::new("max / min", Unit::Ratio, |it| it.max_over_min);
 
-/// Runs the scene as its arguments say, and shows what came of it.
-pub(crate) fn show(args: &BalanceArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let plan = args.plan()?;
-    findings::show(&args.outputs, "balance.html", interrupt, |console| {
-        run_all(&[plan], console, interrupt)
-    })
+const fn elapsed(name: &'static str, value: fn(&Record) -> Option<f64>) -> Measure<Record> {
+    Measure::new(name, Unit::Seconds, value)
 }
 
-/// Runs the scene once for each of these.
-pub(crate) fn run(
-    args: &[BalanceArgs],
-    console: &Console,
-    interrupt: &Interrupt,
-) -> Result<Findings> {
-    let plans = args.iter().map(BalanceArgs::plan);
-    run_all(&plans.collect::<Result<Vec<_>, _>>()?, console, interrupt)
-}
+impl Scene for BalanceArgs {
+    type Record = Record;
 
-fn run_all(plans: &[Plan], console: &Console, interrupt: &Interrupt) -> Result<Findings> {
-    console.line(SCENE);
-    let mut outcomes = Vec::new();
-    for plan in plans {
-        if interrupt.has_come() {
-            break;
-        }
-        let outcome = run::run(plan, console, interrupt)?;
-        for line in verdict::result(&outcome) {
-            console.line(&line);
-        }
-        outcomes.push(outcome);
+    const ABOUT: About = About {
+        name: "balance",
+        title: "Balance",
+        lead: "Long native calls against a fair scheduler, and workers asleep beside work.",
+        original: "Erlang, 2013: many processes, all born on one scheduler, computed MD5 in native code that does \
+            not yield. The first of them was through after 2.62 s and the last after 126.17 s (R15B01; in R16B 2.69 \
+            and 139.57 s): 50 times as long for the same work. After some runs schedulers collapsed: one stayed at \
+            100 %, the others at 18 to 20 %, asleep while there was work, until the node was restarted.",
+        legend: "elapsed: from the release of all processes to the end of each. Ideal: the processor time used, \
+            spread evenly over the workers on-line (no more than the cores).",
+    };
+    const MEASURES: &'static [Measure<Record>] = &[
+        elapsed("elapsed, min", |it| Some(it.elapsed_s?.min)),
+        elapsed("elapsed, median", |it| Some(it.elapsed_s?.median)),
+        elapsed("elapsed, max", |it| Some(it.elapsed_s?.max)),
+        UNFAIRNESS,
+        elapsed("makespan", |it| Some(it.makespan_s)),
+        elapsed("processor time", |it| it.cpu_s),
+        Measure::new("makespan / ideal", Unit::Ratio, |it| it.makespan_over_ideal),
+        Measure::new("native calls", Unit::Count, |it| Some(it.calls() as f64)),
+        Measure::new("rescues", Unit::Count, |it| Some(it.rescues.count as f64)),
+        Measure::new("rescue delay, p99", Unit::Milliseconds, |it| {
+            Some(it.rescues.delay_us_p99? / 1e3)
+        }),
+        Measure::new("collapses", Unit::Count, |it| {
+            Some(it.collapses.count as f64)
+        }),
+        Measure::new("seen after, max", Unit::Milliseconds, |it| {
+            it.collapses.detect_ms_max
+        }),
+        Measure::new("asleep beside work", Unit::Milliseconds, |it| {
+            Some(it.collapses.wasted_core_us as f64 / 1e3)
+        }),
+    ];
+    const CHARTS: &'static [Chart<Record>] = &[
+        Chart {
+            measure: Measure::new("the last process over the first", Unit::Ratio, |it| {
+                it.max_over_min.filter(|_| it.is_plain)
+            }),
+            note: "How many times as long the same work took.",
+        },
+        Chart {
+            measure: Measure::new("calls that block, if workers waited", Unit::Seconds, |it| {
+                it.waited_s
+            }),
+            note: "Computed: the time of all calls over the number of workers.",
+        },
+        Chart {
+            measure: Measure::new("calls that block, here", Unit::Seconds, |it| {
+                it.waited_s.and(Some(it.makespan_s))
+            }),
+            note: "A blocked worker's slot goes to a spare thread.",
+        },
+    ];
+    const PUBLISHED: &'static [Published<Record>] = &[Published {
+        measure: UNFAIRNESS,
+        source: "the original, Erlang R15B01 and R16B, 2013",
+        figure: |it| (it.is_plain && it.place == Place::One).then_some("48 x and 52 x"),
+    }];
+
+    fn outputs(&self) -> &OutputArgs {
+        &self.outputs
     }
-    let tables = outcomes.iter().flat_map(|outcome| {
-        [table::measures(outcome), table::workers(outcome)].map(|rows| crate::table::table(&rows))
-    });
-    let tables: Vec<String> = tables.chain([table::LEGEND.to_owned()]).collect();
-    let records = outcomes
-        .iter()
-        .map(|it| findings::json(&record::record(it)));
-    Ok(Findings {
-        table: tables.join("\n"),
-        verdict: outcomes.iter().flat_map(verdict::verdict).collect(),
-        records: records.collect::<Result<_>>()?,
-        section: section::section(&outcomes),
-        failure: outcomes.iter().find_map(failure),
-    })
-}
 
-/// What failed in a run, if something did.
-fn failure(outcome: &Outcome) -> Option<String> {
-    let has_failed = outcome.ending == Ending::Done && !outcome.is_whole();
-    has_failed.then(|| {
-        format!(
-            "{} of {} repetitions were done",
-            outcome.calls,
-            outcome.plan.repetitions()
-        )
-    })
+    fn check(&self) -> Result<()> {
+        self.plan()?;
+        Ok(())
+    }
+
+    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
+        let plan = self.plan()?;
+        stage.run(|console, interrupt| run::run(&plan, console, interrupt))?;
+        Ok(())
+    }
+
+    fn document(&self, runs: &[Run<Record>]) -> Result<Value> {
+        // A call has one run, or none if it was interrupted before.
+        runs.first()
+            .map_or(Ok(Value::Null), |it| findings::json(&it.record))
+    }
+
+    /// All calls of a process in one run, against a yield after each.
+    fn contrast(runs: &[Run<Record>]) -> Option<Contrast<'_, Record>> {
+        let find = |yields| {
+            let mut plain = runs
+                .iter()
+                .filter(|it| it.record.is_plain && it.failure.is_none());
+            plain.find(|it| it.record.yields == yields)
+        };
+        let (failure, cure) = (find(YieldKind::Never)?, find(YieldKind::Each)?);
+        let work = |it: &Record| (it.procs, it.repeats, it.bytes, it.schedulers);
+        (work(&failure.record) == work(&cure.record)).then_some(Contrast {
+            measure: &UNFAIRNESS,
+            failure,
+            cure,
+        })
+    }
+
+    fn remarks(runs: &[Run<Record>]) -> Vec<String> {
+        let of_run = |run: &Run<Record>| {
+            let title = run.title.clone();
+            let remarks = run.record.remarks.clone().into_iter();
+            remarks.map(move |it| format!("{title}: {it}"))
+        };
+        runs.iter().flat_map(of_run).collect()
+    }
 }

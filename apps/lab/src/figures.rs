@@ -78,13 +78,17 @@ pub(crate) enum Unit {
     Nanoseconds,
     Percent,
     Kibibytes,
+    Milliseconds,
+    Ratio,
 }
 
 impl Unit {
-    /// Empty for exact numbers.
+    /// Empty for counts.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Count => "",
+            Self::Ratio => "x",
+            Self::Milliseconds => "ms",
             Self::PerSecond(name) => name,
             Self::Seconds => "s",
             Self::Microseconds => "us",

@@ -74,7 +74,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         None => report::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => flood::show(&args, &interrupt),
-        Some(Command::Lab(Scene::Balance(args))) => balance::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Balance(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Streams(args))) => scene::show(&*args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),

@@ -192,6 +192,7 @@ mod tests {
             },
             parameters: String::new(),
             figures: Vec::new(),
+            tables: Vec::new(),
             failure: None,
         }
     }

@@ -87,6 +87,9 @@ pub(crate) struct Published<R: 'static> {
     pub(crate) figure: fn(&R) -> Option<&'static str>,
 }
 
+/// The rows of a table.
+pub(crate) type Rows = Vec<Vec<String>>;
+
 /// One run and what it measured.
 #[derive(Debug)]
 pub(crate) struct Run<R> {
@@ -98,6 +101,8 @@ pub(crate) struct Run<R> {
     pub(crate) parameters: String,
     /// Plots of this run alone.
     pub(crate) figures: Vec<Figure>,
+    /// Tables of this run alone, the header first.
+    pub(crate) tables: Vec<Rows>,
     /// What failed, if something did.
     pub(crate) failure: Option<String>,
 }
@@ -255,8 +260,13 @@ pub(crate) fn play<S: Scene>(
     let failure = runs.iter().find_map(failed);
     let details = details::<S>(&runs);
     let rows = rows::<S>(&runs);
+    let tables = runs.iter().flat_map(|it| &it.tables);
+    let tables: Vec<String> = std::iter::once(&rows)
+        .chain(tables)
+        .map(|rows| table::table(rows))
+        .collect();
     Ok(Findings {
-        table: table::table(&rows),
+        table: tables.join("\n"),
         verdict: details.clone(),
         records,
         failure,
@@ -264,7 +274,7 @@ pub(crate) fn play<S: Scene>(
     })
 }
 
-fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Vec<String>> {
+fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
     let names = S::MEASURES.iter().map(Measure::header);
     let header = std::iter::once("run".to_owned()).chain(names).collect();
     let row = |run: &Run<S::Record>| {
@@ -305,11 +315,7 @@ fn published<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Beside<'_, S::Record>> {
     found
 }
 
-fn section<S: Scene>(
-    runs: Vec<Run<S::Record>>,
-    details: Vec<String>,
-    rows: Vec<Vec<String>>,
-) -> Section {
+fn section<S: Scene>(runs: Vec<Run<S::Record>>, details: Vec<String>, rows: Rows) -> Section {
     let row = |(run, it, figure): Beside<'_, S::Record>| {
         let name = format!("{}: {}", run.title, it.measure.name);
         let here = it.measure.text(&run.record);
@@ -328,7 +334,11 @@ fn section<S: Scene>(
         .into_iter()
         .chain(parameters)
         .collect();
-    figures.extend(runs.into_iter().flat_map(|it| it.figures));
+    let mut tables = vec![rows];
+    for run in runs {
+        figures.extend(run.figures);
+        tables.extend(run.tables);
+    }
     Section {
         title: S::ABOUT.title,
         lead: S::ABOUT.lead,
@@ -338,7 +348,7 @@ fn section<S: Scene>(
         figures,
         comparison,
         details,
-        tables: vec![rows],
+        tables,
         legend: S::ABOUT.legend,
         parameters,
     }

@@ -15,8 +15,6 @@ pub(crate) enum Side {
     Failure,
     /// It does not, any more.
     Cure,
-    /// It went wrong elsewhere, and others have published how.
-    Published,
     /// It runs here as the original had it.
     Original,
     /// A failure and its cure in one picture.
@@ -60,7 +58,6 @@ impl Side {
         match self {
             Self::Failure => ("failure", "going wrong here"),
             Self::Cure => ("cure", "the cure"),
-            Self::Published => ("published", "published"),
             Self::Original => ("original", "as the original had it"),
             Self::Both => ("both", "failure and cure"),
             Self::Neither => ("neither", "neither failure nor cure"),

@@ -54,6 +54,19 @@ fn every_process_does_all_its_repetitions_wherever_it_is_born() {
 }
 
 #[test]
+fn processes_that_never_yield_make_others_wait() {
+    let size = "--procs 20 --repeats 10 --bytes 65536 --schedulers 2";
+    let [never, each] = ["never", "each"].map(|yields| {
+        let record = balance(&format!("{size} --yield {yields}"));
+        assert_whole(&record);
+        assert_eq!(record["yield"], yields);
+        record["max_over_min"].as_f64().unwrap()
+    });
+    // Ten processes one after the other on each worker, against all at once.
+    assert!(never > 3.0 && never > 2.0 * each, "{never} {each}");
+}
+
+#[test]
 fn one_process_is_a_run() {
     let record = balance("--run 1 1 1 0");
     assert_whole(&record);
@@ -155,6 +168,7 @@ fn the_json_has_the_fields_that_others_read() {
         "schedulers",
         "spin",
         "utilisation",
+        "yield",
     ];
     assert_eq!(fields(&record), BTreeSet::from(expected));
     assert_eq!(
@@ -247,8 +261,8 @@ fn the_page_has_its_plots() {
     ));
     assert_eq!(lab::code(&output), 0, "{}", lab::stderr(&output));
     let page = fs::read_to_string(path.join("balance.html")).unwrap();
-    // Unfairness in the original and here, queues, workers' time, elapsed times.
-    assert_eq!(page.matches("<svg").count(), 5);
+    // Unfairness, queues, workers' time, elapsed times.
+    assert_eq!(page.matches("<svg").count(), 4);
     assert!(!page.contains("http"), "the page needs nothing else");
 }
 

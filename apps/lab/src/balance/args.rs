@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{
-    knobs::{FaultKind, NativeKind, Place},
-    plan::Plan,
-};
+use super::plan::{FaultKind, NativeKind, Place, Plan, YieldKind};
 use crate::{outputs::OutputArgs, parse, processor, usage::Usage};
 
 const PROCS_MAX: i64 = 1_000_000;
@@ -27,7 +24,7 @@ const SIZE_CPU: (u32, u32) = (400, 50);
 const SIZE_SLEEP: (u32, u32) = (100, 20);
 const SIZE_FAULT: (u32, u32) = (100, 20);
 
-/// Knobs of `freeboard lab balance`.
+/// Parameters of `freeboard lab balance`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BalanceArgs {
     /// How many processes there are [default: 400; 100 with --native sleep or --fault]
@@ -63,6 +60,10 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_enum, default_value_t = Place::One)]
     place: Place,
 
+    /// When a process gives way to others
+    #[arg(long = "yield", value_enum, default_value_t = YieldKind::Each)]
+    yields: YieldKind,
+
     /// What a native call does
     #[arg(long, value_enum, default_value_t = NativeKind::Cpu)]
     native: NativeKind,
@@ -92,7 +93,7 @@ impl BalanceArgs {
     /// The run that is asked for.
     ///
     /// # Errors
-    /// [`Usage`] for knobs that contradict each other.
+    /// [`Usage`] for parameters that contradict each other.
     pub(crate) fn plan(&self) -> Result<Plan, Usage> {
         let size = match (self.native, self.fault) {
             (NativeKind::Sleep, _) => SIZE_SLEEP,
@@ -141,6 +142,7 @@ impl BalanceArgs {
             schedulers,
             online,
             place: self.place,
+            yields: self.yields,
             native: self.native,
             fault: self.fault,
             sample_every: Duration::from_millis(self.sample_ms),

@@ -6,7 +6,7 @@ use freeboard::{Actor, Context, Handler, System, meter::clock};
 
 use super::{
     native::NativeCall,
-    plan::Plan,
+    plan::{Plan, YieldKind},
     process::{Process, Repeat},
     tally::{Release, Tally},
 };
@@ -23,6 +23,7 @@ pub(crate) struct Nest {
     pub(crate) repeats: u32,
     pub(crate) native: NativeCall,
     pub(crate) spin: u64,
+    pub(crate) yields: YieldKind,
     pub(crate) tally: Arc<Tally>,
 }
 
@@ -34,6 +35,7 @@ impl Nest {
             repeats: plan.repeats,
             native: plan.native_call(),
             spin: plan.spin,
+            yields: plan.yields,
             tally: tally.clone(),
         }
     }
@@ -47,6 +49,7 @@ impl Nest {
                     left: self.repeats,
                     native: self.native.clone(),
                     spin: self.spin,
+                    yields: self.yields,
                     tally: self.tally.clone(),
                 })
             })

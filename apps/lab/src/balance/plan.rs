@@ -2,11 +2,49 @@
 
 use std::time::Duration;
 
-use super::{
-    knobs::{FaultKind, NativeKind, Place},
-    native::NativeCall,
-};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::native::NativeCall;
 use crate::figures::count;
+
+/// Where the processes are born, and released from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Place {
+    /// In a handler: all on one worker, which the others have to take them from
+    One,
+    /// Outside: through the queue that all workers share
+    Spread,
+}
+
+/// What a native call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum NativeKind {
+    /// It computes (MD5) and does not yield
+    Cpu,
+    /// It blocks its thread
+    Sleep,
+}
+
+/// What is broken on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FaultKind {
+    /// Wake-ups of sleeping workers are lost
+    DropWakes,
+}
+
+/// When a process gives way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum YieldKind {
+    /// After each native call
+    Each,
+    /// Not before its last native call: the rule that a native call costs one reduction
+    Never,
+}
 
 /// What the run does.
 #[derive(Debug, Clone)]
@@ -24,6 +62,7 @@ pub(crate) struct Plan {
     /// So many of them from the middle of the run on.
     pub(crate) online: Option<usize>,
     pub(crate) place: Place,
+    pub(crate) yields: YieldKind,
     pub(crate) native: NativeKind,
     pub(crate) fault: Option<FaultKind>,
     pub(crate) sample_every: Duration,
@@ -58,5 +97,44 @@ impl Plan {
             NativeKind::Cpu => Some(calls as f64 * self.bytes as f64 / f64::from(1 << 20)),
             NativeKind::Sleep => None,
         }
+    }
+
+    /// The run in a few words.
+    pub(crate) fn title(&self) -> String {
+        let kind = match (self.fault, self.native, self.yields) {
+            (Some(_), _, _) => "lost wake-ups",
+            (None, NativeKind::Sleep, _) => "blocking calls",
+            (None, NativeKind::Cpu, YieldKind::Each) => "yield after each call",
+            (None, NativeKind::Cpu, YieldKind::Never) => "never yield",
+        };
+        format!("{kind}, {} x {}", self.procs, self.repeats)
+    }
+
+    pub(crate) fn parameters(&self) -> String {
+        let place = match self.place {
+            Place::One => "all born on one worker",
+            Place::Spread => "spread over the workers",
+        };
+        let fault = match self.fault {
+            Some(FaultKind::DropWakes) => "; wake-ups of workers are lost on purpose",
+            None => "",
+        };
+        let yields = match self.yields {
+            YieldKind::Each => "",
+            YieldKind::Never => ", all in one run",
+        };
+        format!(
+            "{} processes, {place}, {} x ({}, {} loops) each{yields}, on {} workers{fault}",
+            count(u64::from(self.procs)),
+            count(u64::from(self.repeats)),
+            self.native_text(),
+            count(self.spin),
+            self.schedulers
+        )
+    }
+
+    /// Whether the run is a sound one that computes.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.fault.is_none() && self.native == NativeKind::Cpu
     }
 }

@@ -1,10 +1,10 @@
-//! A process: calls native code, tells itself to go on, and ends after its last repetition.
+//! A process: calls native code, tells itself to go on, and stops after its last repetition.
 
 use std::sync::Arc;
 
 use freeboard::{Actor, Context, Handler};
 
-use super::{native::NativeCall, tally::Tally};
+use super::{native::NativeCall, plan::YieldKind, tally::Tally};
 
 /// One repetition.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Process {
     pub(crate) left: u32,
     pub(crate) native: NativeCall,
     pub(crate) spin: u64,
+    pub(crate) yields: YieldKind,
     pub(crate) tally: Arc<Tally>,
 }
 
@@ -31,18 +32,25 @@ impl Handler<Repeat> for Process {
     type Reply = ();
 
     fn handle(&mut self, _msg: Repeat, cx: &mut Context<Self>) {
-        if self.tally.must_stop() {
-            cx.stop();
-            return;
+        loop {
+            if self.tally.must_stop() {
+                cx.stop();
+                return;
+            }
+            let worker = cx.worker_index();
+            self.native.call(self.spin);
+            self.left -= 1;
+            self.tally.add_call(worker);
+            if self.left == 0 {
+                self.tally.finish(self.number);
+                cx.stop();
+                return;
+            }
+            if self.yields == YieldKind::Each {
+                break;
+            }
         }
-        let worker = cx.worker_index();
-        self.native.call(self.spin);
-        self.left -= 1;
-        self.tally.add_call(worker);
-        if self.left == 0 {
-            self.tally.finish(self.number);
-            cx.stop();
-        } else if cx.actor_ref().tell(Repeat).is_err() {
+        if cx.actor_ref().tell(Repeat).is_err() {
             cx.stop();
         }
     }

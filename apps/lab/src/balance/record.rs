@@ -1,41 +1,58 @@
-//! The scene's result as it is written to JSON. The shape is fixed: others read it.
+//! What a run measured; serialized, it is the JSON.
 
 use freeboard::meter::BalanceClass;
 use serde::Serialize;
 
 use super::{
-    knobs::{FaultKind, NativeKind, Place},
+    lines,
+    plan::{FaultKind, NativeKind, Place, YieldKind},
     run::Outcome,
 };
 
 /// One run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
-    scene: &'static str,
-    procs: u32,
-    bytes: usize,
-    repeats: u32,
-    spin: u64,
-    place: Place,
-    native: NativeKind,
-    fault: Option<FaultKind>,
-    schedulers: usize,
+    pub(super) scene: &'static str,
+    pub(super) procs: u32,
+    pub(super) bytes: usize,
+    pub(super) repeats: u32,
+    pub(super) spin: u64,
+    pub(super) place: Place,
+    #[serde(rename = "yield")]
+    pub(super) yields: YieldKind,
+    pub(super) native: NativeKind,
+    pub(super) fault: Option<FaultKind>,
+    pub(super) schedulers: usize,
     /// From the middle of the run on, if that was asked for.
-    online: Option<usize>,
+    pub(super) online: Option<usize>,
     /// Of the processes that did all their repetitions; `None` if there is none.
-    elapsed_s: Option<Elapsed>,
-    max_over_min: Option<f64>,
-    makespan_s: f64,
-    cpu_s: Option<f64>,
-    makespan_over_ideal: Option<f64>,
+    pub(super) elapsed_s: Option<Elapsed>,
+    pub(super) max_over_min: Option<f64>,
+    pub(super) makespan_s: f64,
+    pub(super) cpu_s: Option<f64>,
+    pub(super) makespan_over_ideal: Option<f64>,
     /// Share of its time on-line that each worker ran processes, 0 to 1.
-    utilisation: Vec<f64>,
-    samples: Vec<SampleRecord>,
+    pub(super) utilisation: Vec<f64>,
+    pub(super) samples: Vec<SampleRecord>,
     /// Of each worker.
-    native_calls: Vec<u64>,
-    intervals: Vec<IntervalRecord>,
-    rescues: Rescues,
-    collapses: Collapses,
+    pub(super) native_calls: Vec<u64>,
+    pub(super) intervals: Vec<IntervalRecord>,
+    pub(super) rescues: Rescues,
+    pub(super) collapses: Collapses,
+    /// Whether it computes, with nothing broken.
+    #[serde(skip)]
+    pub(super) is_plain: bool,
+    /// Seconds of blocking calls, if workers waited for them.
+    #[serde(skip)]
+    pub(super) waited_s: Option<f64>,
+    #[serde(skip)]
+    pub(super) remarks: Vec<String>,
+}
+
+impl Record {
+    pub(super) fn calls(&self) -> u64 {
+        self.native_calls.iter().sum()
+    }
 }
 
 /// From the release to the end of a process, in seconds.
@@ -66,34 +83,34 @@ impl Elapsed {
 }
 
 #[derive(Debug, Serialize)]
-struct SampleRecord {
+pub(super) struct SampleRecord {
     /// ISO 8601, UTC, with milliseconds.
-    time: String,
-    class: BalanceClass,
-    ratio: f64,
+    pub(super) time: String,
+    pub(super) class: BalanceClass,
+    pub(super) ratio: f64,
     /// Of the workers that were on-line.
-    queues: Vec<u64>,
+    pub(super) queues: Vec<u64>,
     /// Workers with an empty queue that did nothing.
-    idle: Vec<usize>,
+    pub(super) idle: Vec<usize>,
 }
 
 #[derive(Debug, Serialize)]
-struct IntervalRecord {
-    seconds: f64,
-    native_calls: Vec<u64>,
+pub(super) struct IntervalRecord {
+    pub(super) seconds: f64,
+    pub(super) native_calls: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rescues {
-    count: u64,
-    delay_us_p99: Option<f64>,
+pub(super) struct Rescues {
+    pub(super) count: u64,
+    pub(super) delay_us_p99: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Collapses {
-    count: u64,
-    detect_ms_max: Option<f64>,
-    wasted_core_us: u64,
+pub(super) struct Collapses {
+    pub(super) count: u64,
+    pub(super) detect_ms_max: Option<f64>,
+    pub(super) wasted_core_us: u64,
 }
 
 /// The run as JSON.
@@ -108,6 +125,7 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
         repeats: plan.repeats,
         spin: plan.spin,
         place: plan.place,
+        yields: plan.yields,
         native: plan.native,
         fault: plan.fault,
         schedulers: plan.schedulers,
@@ -150,6 +168,9 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
                 .then_some(scheduler.collapse_detect_ns_max as f64 / 1e6),
             wasted_core_us: scheduler.wasted_core_ns / 1_000,
         },
+        is_plain: plan.is_plain(),
+        waited_s: (plan.native == NativeKind::Sleep).then(|| lines::waited(outcome)),
+        remarks: lines::remarks(outcome),
     }
 }
 

@@ -12,18 +12,21 @@ use freeboard::{
 };
 
 use super::{
-    daytime,
-    knobs::{FaultKind, NativeKind, Place},
+    Elapsed, Record, daytime, lines,
     nest::{Hatch, Nest},
-    plan::Plan,
+    plan::{FaultKind, NativeKind, Place, Plan, YieldKind},
+    plots, record,
     tally::{Event, Tally},
-    verdict,
     watch::{Seen, Subject, Watch},
 };
-use crate::{board, console::Console, interrupt::Interrupt, processor};
+use crate::{board, console::Console, interrupt::Interrupt, processor, scene::Run, section::Side};
 
 /// A run in which not one native call returned for so long has lost what would have gone on.
 const STALL_MAX: Duration = Duration::from_secs(60);
+const SAMPLES: &str = "Samples are printed when they change: {H,M,S} {class,longest/median} {queue of each worker}; \
+                       times UTC.";
+/// A run beyond it is unfair.
+const MAX_OVER_MIN_FAIR: f64 = 1.10;
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// How the run ended.
@@ -84,14 +87,15 @@ impl Outcome {
 }
 
 /// Runs the plan.
-pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Outcome> {
+pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Run<Record>> {
     let (events, inbox) = mpsc::channel();
     let tally = Arc::new(Tally::new(plan, events.clone()));
     let _listening = interrupt.listen(move || {
         let _ = events.send(Event::Interrupted);
     });
     let system = build_system(plan, &tally)?;
-    console.line(&format!("{} {}", daytime::now(), verdict::opening(plan)));
+    console.line(SAMPLES);
+    console.line(&format!("{} start: {}", daytime::now(), plan.parameters()));
     let rows: Vec<String> = (0..plan.schedulers)
         .map(|worker| format!("worker {worker:>2}"))
         .collect();
@@ -148,7 +152,47 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     if !report.is_clean() {
         bail!("not everybody ended in time: {report:?}");
     }
-    Ok(outcome)
+    for line in lines::result(&outcome) {
+        console.line(&line);
+    }
+    Ok(finish(&outcome))
+}
+
+fn finish(outcome: &Outcome) -> Run<Record> {
+    let plan = &outcome.plan;
+    let side = side(outcome);
+    let has_failed = outcome.ending == Ending::Done && !outcome.is_whole();
+    Run {
+        title: plan.title(),
+        side,
+        record: record::record(outcome),
+        parameters: plan.parameters(),
+        figures: plots::figures(outcome, side),
+        tables: vec![plots::workers(outcome)],
+        failure: has_failed.then(|| {
+            let (calls, all) = (outcome.calls, plan.repetitions());
+            format!("{calls} of {all} repetitions were done")
+        }),
+    }
+}
+
+/// Whether the run shows a failure or a cure.
+fn side(outcome: &Outcome) -> Side {
+    let plan = &outcome.plan;
+    let is_fair = || {
+        let elapsed = Elapsed::of(&outcome.elapsed);
+        elapsed.is_some_and(|it| it.max_over_min() <= MAX_OVER_MIN_FAIR)
+    };
+    if outcome.scheduler.collapses > 0 || (plan.yields == YieldKind::Never && !is_fair()) {
+        return Side::Failure;
+    }
+    let is_cure = match plan.native {
+        NativeKind::Cpu => plan.is_plain() && is_fair(),
+        NativeKind::Sleep => {
+            outcome.scheduler.rescues > 0 && outcome.makespan < lines::waited(outcome)
+        }
+    };
+    if is_cure { Side::Cure } else { Side::Neither }
 }
 
 fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {

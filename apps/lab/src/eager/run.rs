@@ -178,6 +178,7 @@ fn outcome(
         record,
         parameters: plan.parameters(),
         figures: Vec::new(),
+        tables: Vec::new(),
         failure,
     }
 }

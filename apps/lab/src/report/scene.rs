@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::{
-    balance, console::Console, eager::EagerArgs, fetch, findings::Findings, flood,
+    balance::BalanceArgs, console::Console, eager::EagerArgs, fetch, findings::Findings, flood,
     interrupt::Interrupt, ring::RingArgs, scene, streams::StreamsArgs,
 };
 
@@ -86,13 +86,15 @@ impl Scene {
             (Self::Flood, Size::Full) => &[""],
             (Self::Flood, Size::Quick) => &["--senders 10 --messages 200"],
             (Self::Balance, Size::Full) => &[
-                "--fault drop-wakes --procs 400 --repeats 20",
+                "--yield never --procs 400 --repeats 20",
                 "--procs 400 --repeats 20",
+                "--fault drop-wakes --procs 400 --repeats 20",
                 "--native sleep",
             ],
             (Self::Balance, Size::Quick) => &[
-                "--fault drop-wakes --procs 20 --repeats 5 --bytes 65536",
+                "--yield never --procs 20 --repeats 5 --bytes 65536",
                 "--procs 20 --repeats 5 --bytes 65536",
+                "--fault drop-wakes --procs 20 --repeats 5 --bytes 65536",
                 "--native sleep --procs 10 --repeats 2",
             ],
             (Self::Ring, Size::Full) => &[
@@ -136,7 +138,7 @@ impl Scene {
         let knobs = self.knobs(size);
         match self {
             Self::Flood => flood::run(&only(knobs)?, console, interrupt),
-            Self::Balance => balance::run(&all(knobs)?, console, interrupt),
+            Self::Balance => scene::play(&all::<BalanceArgs>(knobs)?, console, interrupt),
             Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
             Self::Streams => scene::play(&all::<StreamsArgs>(knobs)?, console, interrupt),
             Self::Eager => scene::play(&all::<EagerArgs>(knobs)?, console, interrupt),

@@ -131,6 +131,7 @@ pub(super) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         },
         parameters: plan.parameters(),
         figures: Vec::new(),
+        tables: Vec::new(),
         failure,
     };
     console.line(&line(&run));

@@ -58,6 +58,7 @@ pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Run<R
             durable_per_s,
         }),
         figures: Vec::new(),
+        tables: Vec::new(),
         failure: None,
     })
 }

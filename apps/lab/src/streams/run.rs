@@ -172,6 +172,7 @@ pub(super) fn run(
         record: Record::Streams(Box::new(record)),
         parameters: plan.parameters(),
         figures: Vec::new(),
+        tables: Vec::new(),
         failure,
     })
 }

@@ -1,43 +1,13 @@
-//! What the run shows, in the original's form and in words.
+//! What a run shows, in the original's form and in words.
 
 use super::{
-    knobs::{FaultKind, NativeKind, Place},
-    plan::Plan,
-    record::Elapsed,
+    plan::{FaultKind, NativeKind},
     run::{Ending, Outcome},
 };
 use crate::figures::{count, counted, hundredths};
 
 /// Processes at each end of a result line that is too long.
 const RESULT_ENDS: usize = 6;
-/// Beyond these a run does not show what the scene is for.
-const MAX_OVER_MIN_FAIR: f64 = 1.10;
-const OVER_IDEAL_FULL: f64 = 1.05;
-
-/// Said before the run.
-pub(crate) fn opening(plan: &Plan) -> String {
-    format!("start: {}", parameters(plan))
-}
-
-/// What the run does.
-pub(crate) fn parameters(plan: &Plan) -> String {
-    let place = match plan.place {
-        Place::One => "all born on one worker",
-        Place::Spread => "spread over the workers",
-    };
-    let fault = match plan.fault {
-        Some(FaultKind::DropWakes) => "; wake-ups of workers are lost on purpose",
-        None => "",
-    };
-    format!(
-        "{} processes, {place}, {} x ({}, {} loops) each, on {} workers{fault}",
-        count(u64::from(plan.procs)),
-        count(u64::from(plan.repeats)),
-        plan.native_text(),
-        count(plan.spin),
-        plan.schedulers
-    )
-}
 
 /// The result in the original's form, and its counts of native calls.
 pub(crate) fn result(outcome: &Outcome) -> Vec<String> {
@@ -96,52 +66,13 @@ fn elapsed_list(elapsed: &[f64]) -> String {
     )
 }
 
-/// Said at the end.
-pub(crate) fn verdict(outcome: &Outcome) -> Vec<String> {
-    let mut texts = Vec::new();
-    match outcome.plan.native {
-        NativeKind::Cpu => {
-            texts.extend(of_fairness(outcome));
-            texts.extend(of_ideal(outcome));
-        }
-        NativeKind::Sleep => texts.push(of_rescue(outcome)),
-    }
-    texts.push(of_collapse(outcome));
-    texts.push(of_whole(outcome));
-    texts
-}
-
-/// Whether all processes were through at about the same time.
-pub(crate) fn is_fair(elapsed: Elapsed) -> bool {
-    elapsed.max_over_min() <= MAX_OVER_MIN_FAIR
-}
-
-fn of_fairness(outcome: &Outcome) -> Option<String> {
-    let elapsed = Elapsed::of(&outcome.elapsed)?;
-    let max_over_min = elapsed.max_over_min();
-    let word = if is_fair(elapsed) { "fair" } else { "unfair" };
-    Some(format!(
-        "{word}: the first process was through after {}, the last after {}: max/min {max_over_min:.2}. \
-         The original: R15B01 2.62 and 126.17 s (48), R16B 2.69 and 139.57 s (52); OTP 25.2, on two \
-         cores and with 40 processes, 17.",
-        hundredths(elapsed.min),
-        hundredths(elapsed.max)
-    ))
-}
-
-fn of_ideal(outcome: &Outcome) -> Option<String> {
-    let over_ideal = outcome.makespan_over_ideal()?;
-    let word = if over_ideal <= OVER_IDEAL_FULL {
-        "busy"
-    } else {
-        "not always busy"
-    };
-    Some(format!(
-        "{word}: {} of processor time took {}: {over_ideal:.3} x what workers that are never idle \
-         would take.",
-        hundredths(outcome.processor_seconds?),
-        hundredths(outcome.makespan)
-    ))
+/// What a run shows beyond its figures.
+pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
+    let rescue = (outcome.plan.native == NativeKind::Sleep).then(|| of_rescue(outcome));
+    let all = rescue
+        .into_iter()
+        .chain([of_collapse(outcome), of_whole(outcome)]);
+    all.collect()
 }
 
 /// Seconds that calls that block would take if workers waited for them.
@@ -162,8 +93,8 @@ fn of_rescue(outcome: &Outcome) -> String {
     );
     match outcome.rescue_delay_p99_ns() {
         Some(p99_ns) => format!(
-            "rescue: {took}. {} times a blocked worker's place went to a spare thread, with p99 \
-             {:.2} ms after the call may have begun.",
+            "rescue: {took}. {} times a blocked worker's slot went to a spare thread, at p99 {:.2} ms after the \
+             call began.",
             count(outcome.scheduler.rescues),
             p99_ns as f64 / 1e6
         ),
@@ -174,13 +105,13 @@ fn of_rescue(outcome: &Outcome) -> String {
 fn of_collapse(outcome: &Outcome) -> String {
     let scheduler = &outcome.scheduler;
     match (scheduler.collapses, outcome.plan.fault) {
-        (0, None) => "no collapse: no worker was seen asleep while there was work.".to_owned(),
+        (0, None) => "no collapse: no worker slept while there was work.".to_owned(),
         (0, Some(FaultKind::DropWakes)) => {
             "no collapse: wake-ups were lost, but no worker was asleep while there was work."
                 .to_owned()
         }
         (collapses, fault) => format!(
-            "collapse: {} a worker was seen asleep while there was work, within {:.1} ms at most; the \
+            "collapse: {} a worker slept while there was work, within {:.1} ms at most; the \
              monitor woke one {}; {:.1} ms of workers' time were lost{}. The original had workers at \
              18..20 % until it was restarted.",
             counted(collapses, "time"),
