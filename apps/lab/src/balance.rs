@@ -33,7 +33,7 @@ use crate::{
     scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::BalanceArgs;
-use plan::{Place, YieldKind};
+use plan::{Place, Plan, YieldKind};
 use record::{Elapsed, Record};
 
 const UNFAIRNESS: Measure<Record> = Measure::new("max / min", Unit::Ratio, |it| it.max_over_min);
@@ -44,6 +44,7 @@ const fn elapsed(name: &'static str, value: fn(&Record) -> Option<f64>) -> Measu
 
 impl Scene for BalanceArgs {
     type Record = Record;
+    type Prepared = Plan;
 
     const ABOUT: About = About {
         name: "balance",
@@ -109,13 +110,11 @@ impl Scene for BalanceArgs {
         &self.outputs
     }
 
-    fn check(&self) -> Result<()> {
-        self.plan()?;
-        Ok(())
+    fn prepare(&self) -> Result<Plan> {
+        Ok(self.plan()?)
     }
 
-    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
-        let plan = self.plan()?;
+    fn play(&self, plan: Plan, stage: &mut Stage<'_, Record>) -> Result<()> {
         stage.run(|console, interrupt| run::run(&plan, console, interrupt))?;
         Ok(())
     }

@@ -131,6 +131,7 @@ const WON: Measure<Record> = Measure::new("attempts that found something", Unit:
 
 impl Scene for EagerArgs {
     type Record = Record;
+    type Prepared = Vec<Plan>;
 
     const ABOUT: About = About {
         name: "eager",
@@ -222,16 +223,17 @@ impl Scene for EagerArgs {
         &self.outputs
     }
 
-    fn check(&self) -> Result<()> {
-        let needs_mariadb = |plan: &Plan| plan.workload == Workload::Proxy(BackendKind::Mariadb);
-        if self.plans().iter().any(needs_mariadb) {
+    fn prepare(&self) -> Result<Vec<Plan>> {
+        let plans = self.plans();
+        let mariadb = Workload::Proxy(BackendKind::Mariadb);
+        if plans.iter().any(|plan| plan.workload == mariadb) {
             real_backends::check()?;
         }
-        Ok(())
+        Ok(plans)
     }
 
-    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
-        let mut runs = rounds::run(&self.plans(), self, stage.console, stage.interrupt)?;
+    fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
+        let mut runs = rounds::run(&plans, self, stage.console, stage.interrupt)?;
         answer::tell_sides(&mut runs);
         runs.into_iter().for_each(|run| stage.keep(run));
         Ok(())

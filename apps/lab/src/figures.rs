@@ -78,6 +78,7 @@ pub(crate) enum Unit {
     Nanoseconds,
     Percent,
     Kibibytes,
+    Mebibytes,
     Milliseconds,
     Ratio,
 }
@@ -95,6 +96,7 @@ impl Unit {
             Self::Nanoseconds => "ns",
             Self::Percent => "%",
             Self::Kibibytes => "KiB",
+            Self::Mebibytes => "MiB",
         }
     }
 

@@ -1,12 +1,12 @@
 //! The flood scene: a log server behind a flooded mailbox, and the dam that saves it.
 //!
-//! After an Erlang log server of 2019. Many senders tell lines to one actor; it writes each to a
-//! file and waits for the file's answer. Looked for in the mailbox, that answer costs a walk past all
-//! that is queued, and the server collapses just when it is needed most.
+//! After an Erlang log server of 2019. Many senders tell lines to one actor. It writes each line to a
+//! file and waits for the file's reply. A server that scans its mailbox for the reply walks past all
+//! queued lines, and collapses when the queue is long.
 //!
 //! ```text
 //!   sender ─┐                      ┌────────── sink ──▶ file
-//!   sender ─┼──▶ (log_dam) ──▶ log_server ◀── answer: slot | mailbox
+//!   sender ─┼──▶ (log_dam) ──▶ log_server ◀── reply: slot | mailbox
 //!   sender ─┘
 //! ```
 
@@ -16,105 +16,152 @@ mod drain_watcher;
 mod file_sink;
 mod knobs;
 mod line;
+mod lines;
 mod log;
 mod log_server;
 mod log_sink;
 mod monitor;
 mod pace;
 mod plan;
+mod plots;
 mod record;
 mod run;
-mod section;
 mod sender;
 mod sink;
 mod source;
 mod stream_sink;
-mod table;
 mod tally;
-mod verdict;
 mod verify;
-
-use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::{
-    console::Console,
-    findings::{self, Findings},
-    interrupt::Interrupt,
+    figures::Unit,
+    outputs::OutputArgs,
+    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::FloodArgs;
+use knobs::{DamRule, Receive};
 use plan::Plan;
-use record::Record;
-use run::{Ending, Outcome, Stage};
+use record::RunRecord;
+use sink::Sink;
 
-/// What the scene is, for who meets it for the first time.
-const SCENE: &str = "\
-A log server behind a flooded mailbox, as an Erlang system met it in 2019 (\"the original\" below):
-many senders, one server that writes each line to a file, and a dam in between.
-";
+const LINES: Unit = Unit::PerSecond("lines/s");
+const RATE: Measure<RunRecord> = Measure::new("drained", LINES, |it| Some(it.rate()));
+const DEEP: Measure<RunRecord> = Measure::new("deep", LINES, |it| it.drain_rate_deep);
 
-/// Runs the scene as its arguments say, and shows what came of it.
-pub(crate) fn show(args: &FloodArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    let plans = args.plans()?;
-    findings::show(&args.outputs, "flood.html", interrupt, |console| {
-        run_all(args, &plans, console, interrupt)
-    })
-}
+impl Scene for FloodArgs {
+    type Record = RunRecord;
+    /// The first sink is open: one that cannot be opened is bad usage.
+    type Prepared = (Vec<Plan>, Option<Sink>);
 
-/// Runs the scene as its arguments say.
-pub(crate) fn run(args: &FloodArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
-    run_all(args, &args.plans()?, console, interrupt)
-}
-
-fn run_all(
-    args: &FloodArgs,
-    plans: &[Plan],
-    console: &Console,
-    interrupt: &Interrupt,
-) -> Result<Findings> {
-    let stage = Stage {
-        console,
-        interrupt,
-        prints_watch: args.watch().is_some(),
+    const ABOUT: About = About {
+        name: "flood",
+        title: "The flood",
+        lead: "A log server behind a flooded mailbox, and the dam that saves it.",
+        original: "An Erlang log server, 2019: 100 senders told it 10,000 lines each, and it scanned its whole \
+            mailbox for the reply to each write. Behind 999,200 queued lines it wrote 68 to 72 lines a second, with \
+            one core at 100.9 %. A dam in front of it kept its queue at 9,223 to 9,784 lines, but polled and slept \
+            instead of being told, and drained about 7,550 lines a second.",
+        legend: "deep: while more than 90 % of the flood was queued; shallow: less than 1 %; deep / shallow only where \
+            all lines were queued first, because senders take part of the cores; longest: the queue's peak.",
     };
-    let mut outcomes = Vec::new();
-    for (index, plan) in plans.iter().enumerate() {
-        if interrupt.has_come() {
-            break;
+    const MEASURES: &'static [Measure<RunRecord>] = &[
+        Measure::new("lines written", Unit::Count, |it| Some(it.written as f64)),
+        Measure::new("lines left", Unit::Count, |it| Some(it.shed as f64)),
+        Measure::new("elapsed", Unit::Seconds, |it| Some(it.seconds)),
+        RATE,
+        DEEP,
+        Measure::new("shallow", LINES, |it| it.drain_rate_shallow),
+        Measure::new("deep / shallow", Unit::Ratio, |it| {
+            let ratio = it.drain_rate_deep? / it.drain_rate_shallow?;
+            it.is_held.then_some(ratio)
+        }),
+        Measure::new("longest, dam", Unit::Count, |it| {
+            it.dam.map(|_| it.peak_queue.dam as f64)
+        }),
+        Measure::new("longest, server", Unit::Count, |it| {
+            Some(it.peak_queue.server as f64)
+        }),
+        Measure::new("memory, peak", Unit::Mebibytes, |it| {
+            Some(it.rss_peak_bytes? as f64 / f64::from(1 << 20))
+        }),
+    ];
+    const CHARTS: &'static [Chart<RunRecord>] = &[Chart {
+        measure: RATE,
+        note: "From the first send to the last write.",
+    }];
+    const PUBLISHED: &'static [Published<RunRecord>] = &[
+        Published {
+            measure: DEEP,
+            source: "the original, Erlang, 2019",
+            figure: |it| {
+                (it.dam.is_none() && it.receive == Receive::Scan)
+                    .then_some("68 to 72 lines/s behind 999,200 lines")
+            },
+        },
+        Published {
+            measure: RATE,
+            source: "the original's dam, Erlang, 2019",
+            figure: |it| {
+                matches!(it.dam, Some(DamRule::Poll { .. })).then_some("about 7,550 lines/s")
+            },
+        },
+    ];
+
+    fn outputs(&self) -> &OutputArgs {
+        &self.outputs
+    }
+
+    fn prepare(&self) -> Result<(Vec<Plan>, Option<Sink>)> {
+        let plans = self.plans()?;
+        let sink = plans.first().map(Plan::open_sink).transpose()?;
+        Ok((plans, sink.flatten()))
+    }
+
+    fn play(
+        &self,
+        (plans, mut first): (Vec<Plan>, Option<Sink>),
+        stage: &mut Stage<'_, RunRecord>,
+    ) -> Result<()> {
+        for plan in plans {
+            let sink = match first.take() {
+                Some(sink) => Some(sink),
+                None => plan.open_sink()?,
+            };
+            if !stage.run(|console, interrupt| run::run(&plan, sink, console, interrupt))? {
+                break;
+            }
         }
-        let sink = plan.open_sink()?;
-        if index == 0 {
-            console.line(SCENE);
-        }
-        console.line(&verdict::opening(plan, index + 1, plans.len()));
-        let outcome = run::run(plan, sink, &stage)?;
-        console.line(&verdict::closing(&outcome));
-        let has_failed = matches!(outcome.ending, Ending::Failed(_));
-        outcomes.push(outcome);
-        if has_failed {
-            break;
+        Ok(())
+    }
+
+    /// A server that scans, behind the flood and behind a dam with credit; else a scan against a slot for each reply.
+    fn contrast(runs: &[Run<RunRecord>]) -> Option<Contrast<'_, RunRecord>> {
+        let direct = |receive| {
+            let mut found = runs.iter().filter(|it| it.record.dam.is_none());
+            found.find(|it| it.record.receive == receive)
+        };
+        let mut dams = runs.iter().filter(|it| it.record.receive == Receive::Scan);
+        let dam = dams.find(|it| matches!(it.record.dam, Some(DamRule::Credit { .. })));
+        let failure = direct(Receive::Scan)?;
+        match (dam, direct(Receive::Indexed)) {
+            (Some(cure), _) => Some(Contrast {
+                measure: &RATE,
+                failure,
+                cure,
+            }),
+            (None, cure) => Some(Contrast {
+                measure: &DEEP,
+                failure,
+                cure: cure?,
+            }),
         }
     }
-    let record = Record {
-        scene: "flood",
-        runs: outcomes.iter().map(|outcome| &outcome.record).collect(),
-    };
-    Ok(Findings {
-        table: format!("{}\n{}", table::table(&outcomes), table::LEGEND),
-        verdict: verdict::verdict(&outcomes),
-        records: vec![findings::json(&record)?],
-        section: section::section(&outcomes),
-        failure: outcomes.iter().find_map(failure),
-    })
-}
 
-/// What failed in a run, if something did.
-fn failure(outcome: &Outcome) -> Option<String> {
-    if let Ending::Failed(_) = outcome.ending {
-        return Some(verdict::failure(outcome));
+    fn remarks(runs: &[Run<RunRecord>]) -> Vec<String> {
+        runs.iter()
+            .flat_map(|it| it.record.remarks.clone())
+            .collect()
     }
-    let title = outcome.plan.title();
-    let finding = || format!("{title}: {}", outcome.verdict.finding());
-    (!outcome.verdict.is_whole()).then(finding)
 }

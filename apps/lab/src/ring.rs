@@ -23,7 +23,7 @@ use crate::{
     scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::RingArgs;
-use plan::Wait;
+use plan::{Plan, Wait};
 
 /// The size of ring that the original measured with.
 const RING_ORIGINAL: usize = 1_024;
@@ -61,6 +61,7 @@ const COST: Measure<Record> =
 
 impl Scene for RingArgs {
     type Record = Record;
+    type Prepared = Vec<Plan>;
 
     const ABOUT: About = About {
         name: "ring",
@@ -98,8 +99,12 @@ impl Scene for RingArgs {
         &self.outputs
     }
 
-    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
-        for plan in self.plans() {
+    fn prepare(&self) -> Result<Vec<Plan>> {
+        Ok(self.plans())
+    }
+
+    fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
+        for plan in plans {
             if !stage.run(|console, interrupt| run::run(&plan, console, interrupt))? {
                 break;
             }

@@ -155,19 +155,20 @@ pub(crate) trait Scene: Sized {
 
     fn outputs(&self) -> &OutputArgs;
 
+    /// What the parameters ask for, checked.
+    type Prepared;
+
     /// Checks the parameters before anything is said or done.
     ///
     /// # Errors
     /// Bad usage.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
+    fn prepare(&self) -> Result<Self::Prepared>;
 
     /// Performs the runs, each by [`Stage::run`].
     ///
     /// # Errors
     /// Whatever kept a run from its end.
-    fn play(&self, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
+    fn play(&self, prepared: Self::Prepared, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
 
     /// The JSON of one call.
     ///
@@ -243,16 +244,17 @@ pub(crate) fn play<S: Scene>(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Findings> {
-    calls.iter().try_for_each(Scene::check)?;
+    let prepared: Result<Vec<S::Prepared>> = calls.iter().map(Scene::prepare).collect();
+    let prepared = prepared?;
     console.line(S::ABOUT.lead);
     let (mut runs, mut records) = (Vec::new(), Vec::new());
-    for call in calls {
+    for (call, prepared) in calls.iter().zip(prepared) {
         let mut stage = Stage {
             console,
             interrupt,
             runs: Vec::new(),
         };
-        call.play(&mut stage)?;
+        call.play(prepared, &mut stage)?;
         records.push(call.document(&stage.runs)?);
         runs.extend(stage.runs);
     }

@@ -165,14 +165,6 @@ impl Render for Figure {
     }
 }
 
-/// Rows of a table out of names and values, below this header.
-pub(crate) fn rows<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> Vec<Vec<String>> {
-    let rows = rows.into_iter().map(Vec::from);
-    std::iter::once(header.map(str::to_owned).to_vec())
-        .chain(rows)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,8 +17,10 @@ mod read_back;
 mod run;
 
 use anyhow::Result;
+use freeboard::stream::MasterKey;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     figures::{Unit, count, three_figures},
@@ -30,6 +32,15 @@ use crate::{
 };
 pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
 use naive::Naive;
+use plan::Plan;
+
+/// The runs, and what they share.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    plans: Vec<Plan>,
+    directory: TempDir,
+    key: MasterKey,
+}
 
 /// What one run measured.
 #[derive(Debug, Serialize)]
@@ -113,6 +124,7 @@ const ACKNOWLEDGED: Measure<Record> = Measure::new("until synced, p99", Unit::Mi
 
 impl Scene for StreamsArgs {
     type Record = Record;
+    type Prepared = Prepared;
 
     const ABOUT: About = About {
         name: "streams",
@@ -180,15 +192,21 @@ impl Scene for StreamsArgs {
         &self.outputs
     }
 
-    fn check(&self) -> Result<()> {
-        self.key()?;
-        self.directory(&self.plans()).map(drop)
+    fn prepare(&self) -> Result<Prepared> {
+        let plans = self.plans();
+        Ok(Prepared {
+            directory: self.directory(&plans)?,
+            key: self.key()?,
+            plans,
+        })
     }
 
-    fn play(&self, stage: &mut Stage<'_, Record>) -> Result<()> {
-        let plans = self.plans();
-        let directory = self.directory(&plans)?;
-        let key = self.key()?;
+    fn play(&self, prepared: Prepared, stage: &mut Stage<'_, Record>) -> Result<()> {
+        let Prepared {
+            plans,
+            directory,
+            key,
+        } = prepared;
         for plan in &plans {
             let goes_on = stage.run(|console, interrupt| {
                 run::run(plan, directory.path(), &key, console, interrupt)

@@ -6,7 +6,7 @@ use crate::figures::{count, counted};
 
 /// What is asked, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Workload {
+pub(crate) enum Workload {
     /// A connection for each request.
     Short,
     /// Connections that are kept.
@@ -41,7 +41,7 @@ impl Workload {
 
 /// What is behind a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum BackendKind {
+pub(crate) enum BackendKind {
     /// A MariaDB of its own, or the server of --mysql
     Mariadb,
     /// A server that sends back what it gets
@@ -66,7 +66,7 @@ impl BackendKind {
 
 /// One run of the scene.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) workload: Workload,
     pub(super) policy: Policy,
     pub(super) clients: u32,

@@ -27,7 +27,7 @@ const DAM_CREDIT: DamRule = DamRule::Credit { window: 1_024 };
 /// A scan behind a million lines would take hours.
 const SCAN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Knobs of `freeboard lab flood`.
+/// Parameters of `freeboard lab flood`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FloodArgs {
     /// How many actors send
@@ -88,11 +88,6 @@ pub(crate) struct FloodArgs {
 }
 
 impl FloodArgs {
-    /// How often the watch prints; `None` if it does not.
-    pub(crate) const fn watch(&self) -> Option<Duration> {
-        self.watch
-    }
-
     /// The runs that are asked for: one, or without a route the four that are compared.
     pub(crate) fn plans(&self) -> Result<Vec<Plan>> {
         self.check()?;
@@ -111,8 +106,8 @@ impl FloodArgs {
         Ok(vec![
             self.planned(&base, None, Receive::Scan, true),
             self.planned(&base, None, Receive::Indexed, true),
-            self.planned(&base, Some(DAM_ORIGINAL), Receive::Indexed, self.hold),
-            self.planned(&base, Some(DAM_CREDIT), Receive::Indexed, self.hold),
+            self.planned(&base, Some(DAM_ORIGINAL), Receive::Scan, self.hold),
+            self.planned(&base, Some(DAM_CREDIT), Receive::Scan, self.hold),
         ])
     }
 
@@ -152,6 +147,7 @@ impl FloodArgs {
             workers: self.workers.map(|workers| workers as usize),
             limit: None,
             watch_every: self.watch.unwrap_or(Duration::from_secs(1)),
+            prints_watch: self.watch.is_some(),
         })
     }
 

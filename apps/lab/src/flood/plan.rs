@@ -24,6 +24,7 @@ pub(crate) struct Plan {
     pub(crate) workers: Option<usize>,
     pub(crate) limit: Option<Duration>,
     pub(crate) watch_every: Duration,
+    pub(crate) prints_watch: bool,
 }
 
 impl Plan {

@@ -1,15 +1,8 @@
-//! The scene's results as they are written to JSON. The shape is fixed: others read it.
+//! What a run measured; serialized, it is the JSON.
 
 use serde::Serialize;
 
 use super::knobs::{DamRule, Receive, RouteKind, SinkKind};
-
-/// All runs of one call.
-#[derive(Debug, Serialize)]
-pub(crate) struct Record<'a> {
-    pub(crate) scene: &'static str,
-    pub(crate) runs: Vec<&'a RunRecord>,
-}
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -35,6 +28,18 @@ pub(crate) struct RunRecord {
     pub(crate) verified: bool,
     pub(crate) rss_peak_bytes: Option<u64>,
     pub(crate) watch: Vec<WatchSample>,
+    /// Whether all lines were queued before the server began.
+    #[serde(skip)]
+    pub(crate) is_held: bool,
+    #[serde(skip)]
+    pub(crate) remarks: Vec<String>,
+}
+
+impl RunRecord {
+    /// Lines a second from the first send to the last write.
+    pub(crate) fn rate(&self) -> f64 {
+        self.written as f64 / self.seconds.max(1e-9)
+    }
 }
 
 /// The longest that each queue was.

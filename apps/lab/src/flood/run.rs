@@ -11,15 +11,18 @@ use futures_channel::oneshot;
 
 use super::{
     actors::Actors,
+    knobs::{DamRule, Receive},
+    lines,
     log_server::Account,
     monitor::{Monitor, Point, Queues, WATCH_HEADER, WatchedDam},
     plan::Plan,
+    plots,
     record::{PeakQueue, RunRecord},
     sink::Sink,
     tally::{Event, Tally},
     verify::{self, Verdict},
 };
-use crate::{console::Console, interrupt::Interrupt, memory};
+use crate::{console::Console, interrupt::Interrupt, memory, scene::Run, section::Side};
 
 /// How long the server may go on draining after Ctrl-C.
 const INTERRUPTED_DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -52,35 +55,33 @@ pub(crate) struct Outcome {
     pub(crate) points: Vec<Point>,
 }
 
-/// What runs share.
-#[derive(Debug)]
-pub(crate) struct Stage<'a> {
-    pub(crate) console: &'a Console,
-    pub(crate) interrupt: &'a Interrupt,
-    pub(crate) prints_watch: bool,
-}
-
 /// Runs one plan into its sink.
-pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<Outcome> {
+pub(crate) fn run(
+    plan: &Plan,
+    sink: Option<Sink>,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Run<RunRecord>> {
+    console.line(&lines::opening(plan));
     let read_back = sink.as_ref().map(Sink::share).transpose()?;
     memory::reset_peak();
     let (events, inbox) = mpsc::channel();
     let tally = Arc::new(Tally::new(plan.senders, events.clone()));
-    let _listening = stage.interrupt.listen(move || {
+    let _listening = interrupt.listen(move || {
         let _ = events.send(Event::Interrupted);
     });
     let actors = Actors::spawn(plan, sink, &tally)?;
-    if stage.prints_watch {
-        stage.console.line(WATCH_HEADER);
+    if plan.prints_watch {
+        console.line(WATCH_HEADER);
     }
-    stage.console.start_bar(&plan.title(), plan.total());
+    console.start_bar(&plan.title(), plan.total());
     let queues = Queues {
         server: actors.server.clone(),
         dam: actors.dam.clone(),
         tally: tally.clone(),
     };
-    let console = stage.console.clone();
-    let monitor = Monitor::start(queues, plan.watch_every, stage.prints_watch, console)?;
+    let shown = console.clone();
+    let monitor = Monitor::start(queues, plan.watch_every, plan.prints_watch, shown)?;
 
     let hold = if plan.hold {
         Some(actors.hold()?)
@@ -89,12 +90,12 @@ pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<
     };
     let started_ns = clock::now_ns();
     actors.flood();
-    let mut conductor = Conductor::new(plan, &actors, &tally, hold, stage.console);
+    let mut conductor = Conductor::new(plan, &actors, &tally, hold, console);
     let conducted = conductor.conduct(&inbox);
     conductor.dismiss_dam();
     let (ending, at_end_of_flood) = (conductor.ending, conductor.at_end_of_flood);
     let seen = monitor.stop();
-    stage.console.end_bars();
+    console.end_bars();
     let (account, seen) = (conducted?, seen?);
 
     let peak_queue = PeakQueue {
@@ -135,15 +136,50 @@ pub(crate) fn run(plan: &Plan, sink: Option<Sink>, stage: &Stage<'_>) -> Result<
         verified: verdict.is_whole(),
         rss_peak_bytes,
         watch: seen.watch,
+        is_held: plan.hold,
+        remarks: Vec::new(),
     };
-    Ok(Outcome {
+    let mut outcome = Outcome {
         plan: plan.clone(),
         record,
         ending,
         refused: tally.refused(),
         verdict,
         points: seen.points,
-    })
+    };
+    outcome.record.remarks = lines::remarks(&outcome);
+    console.line(&lines::closing(&outcome));
+    Ok(finish(outcome))
+}
+
+fn finish(outcome: Outcome) -> Run<RunRecord> {
+    let side = side(&outcome);
+    let plan = &outcome.plan;
+    let failure = match outcome.ending {
+        Ending::Failed(_) => Some(lines::failure(&outcome)),
+        _ if outcome.verdict.is_whole() => None,
+        _ => Some(outcome.verdict.finding().to_owned()),
+    };
+    Run {
+        title: plan.title(),
+        side,
+        parameters: lines::opening(plan),
+        figures: vec![plots::queues(&outcome, side)],
+        tables: Vec::new(),
+        failure,
+        record: outcome.record,
+    }
+}
+
+/// The collapse is a failure. A cure keeps the server's queue far below the flood, or makes its length irrelevant.
+fn side(outcome: &Outcome) -> Side {
+    let plan = &outcome.plan;
+    match (plan.dam, plan.receive) {
+        (None, Receive::Scan) if outcome.ending != Ending::Drained => Side::Failure,
+        (None, Receive::Scan) => Side::Neither,
+        (Some(DamRule::Poll { .. }), _) => Side::Original,
+        (None, Receive::Indexed) | (Some(DamRule::Credit { .. }), _) => Side::Cure,
+    }
 }
 
 fn high_water(actor: &freeboard::meter::ActorSnapshot) -> u64 {

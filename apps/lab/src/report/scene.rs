@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::{
-    balance::BalanceArgs, console::Console, eager::EagerArgs, fetch, findings::Findings, flood,
-    interrupt::Interrupt, ring::RingArgs, scene, streams::StreamsArgs,
+    balance::BalanceArgs, console::Console, eager::EagerArgs, fetch, findings::Findings,
+    flood::FloodArgs, interrupt::Interrupt, ring::RingArgs, scene, streams::StreamsArgs,
 };
 
 /// The scenes, in the order in which they run.
@@ -137,7 +137,7 @@ impl Scene {
     ) -> Result<Findings> {
         let knobs = self.knobs(size);
         match self {
-            Self::Flood => flood::run(&only(knobs)?, console, interrupt),
+            Self::Flood => scene::play(&all::<FloodArgs>(knobs)?, console, interrupt),
             Self::Balance => scene::play(&all::<BalanceArgs>(knobs)?, console, interrupt),
             Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
             Self::Streams => scene::play(&all::<StreamsArgs>(knobs)?, console, interrupt),

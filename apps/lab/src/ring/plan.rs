@@ -34,7 +34,7 @@ impl Wait {
 
 /// What the run does.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) messages: u64,
     /// Messages that each lane holds.
     pub(super) ring: usize,

@@ -14,7 +14,7 @@ const SEGMENT_BYTES: RangeInclusive<u64> = 32 << 20..=256 << 20;
 
 /// What the run does.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Streams, each with a thread of its own.
     pub(super) writers: u32,
     /// Bytes of a message.
