@@ -86,13 +86,17 @@ pub(super) fn remarks(outcome: &Outcome) -> Vec<String> {
         ),
         (Ending::Limit(_), None, Receive::Scan) => remarks.extend(collapse(outcome)),
         (_, Some(DamRule::Poll { threshold, wait }), _) => {
-            let why = if outcome.record.peak_queue.server <= threshold {
-                "the server kept up, so the dam never slept".to_owned()
-            } else {
-                let at_most = three_figures(threshold as f64 / wait.as_secs_f64());
-                format!("a dam that sleeps lets through about threshold / wait = {at_most} lines/s")
-            };
-            remarks.push(format!("{}: {why}.", plan.title()));
+            let at_most = threshold as f64 / wait.as_secs_f64();
+            let seen = outcome.record.rate() / at_most;
+            let title = plan.title();
+            if outcome.record.peak_queue.server <= threshold {
+                remarks.push(format!("{title}: the server kept up, so the dam never slept."));
+            } else if (0.5..2.0).contains(&seen) {
+                let at_most = three_figures(at_most);
+                remarks.push(format!(
+                    "{title}: a dam that sleeps lets through about threshold / wait = {at_most} lines/s."
+                ));
+            }
         }
         _ => {}
     }
