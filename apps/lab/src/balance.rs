@@ -103,7 +103,7 @@ impl Scene for BalanceArgs {
     const PUBLISHED: &'static [Published<Record>] = &[Published {
         measure: UNFAIRNESS,
         source: "the original, Erlang R15B01 and R16B, 2013",
-        figure: |it| (it.is_plain && it.place == Place::One).then_some("48 x and 52 x"),
+        figure: |it| (it.is_plain && it.place == Place::One).then(|| "48 x and 52 x".to_owned()),
     }];
 
     fn outputs(&self) -> &OutputArgs {

@@ -203,8 +203,8 @@ impl Scene for EagerArgs {
             measure: WON,
             source: "the original, OTP 17.4, 2014, ab -c 60 -n 100000",
             figure: |it| match (it.workload, it.poll) {
-                (Workload::Short, "eager") => Some("13.6 % of 30,700,000"),
-                (Workload::Short, "drain") => Some("6.5 % of 36,110,000"),
+                (Workload::Short, "eager") => Some("13.6 % of 30,700,000".to_owned()),
+                (Workload::Short, "drain") => Some("6.5 % of 36,110,000".to_owned()),
                 _ => None,
             },
         },
@@ -212,8 +212,12 @@ impl Scene for EagerArgs {
             measure: WON,
             source: "the original's proxy in front of MySQL, 2014",
             figure: |it| match (it.workload, it.poll) {
-                (Workload::Proxy(BackendKind::Mariadb), "eager") => Some("21 % of 72,090,000"),
-                (Workload::Proxy(BackendKind::Mariadb), "drain") => Some("20.5 % of 72,170,000"),
+                (Workload::Proxy(BackendKind::Mariadb), "eager") => {
+                    Some("21 % of 72,090,000".to_owned())
+                }
+                (Workload::Proxy(BackendKind::Mariadb), "drain") => {
+                    Some("20.5 % of 72,170,000".to_owned())
+                }
                 _ => None,
             },
         },

@@ -11,94 +11,202 @@
 mod args;
 mod backends;
 mod fill;
+mod lines;
 mod link;
 mod plan;
 mod record;
 mod run;
-mod section;
 mod step;
-mod table;
-mod verdict;
 
-use std::{
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Result;
 
 use crate::{
-    console::Console,
-    findings::{self, Findings},
-    interrupt::Interrupt,
+    figures::{Unit, count},
+    outputs::OutputArgs,
+    real_backends,
+    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
+use args::BackendChoice;
 pub(crate) use args::FetchArgs;
 use backends::Backends;
-use record::{Record, RunRecord};
+use plan::{Mode, Plan};
+use record::Record;
 
-/// What the scene is, for who meets it for the first time.
-const SCENE: &str = "\
-A push-notification fetcher: notifications from a broker, two keys from a leased cache on Redis, a device
-from SQL, a reply to the broker. Eleven steps of the tuning of a Java service of 2014, in original
-mode and in Freeboard mode. Times are 99th percentiles in ms; wait counts from when a notification was due.
-";
+const MS: Unit = Unit::Milliseconds;
+const REPLY: Measure<Record> = Measure::new("reply", MS, |it| Some(it.latency_ms.p99));
+const WAIT: Measure<Record> = Measure::new("wait", MS, |it| Some(it.wait_ms.p99));
+const LIFETIME: Measure<Record> = Measure::new("lifetime", MS, |it| Some(it.lifetime_ms.p99));
+const IN_QUEUE: Measure<Record> = Measure::new("in queue", MS, |it| Some(it.in_queue_ms.p99));
+const FROM_SEND: Measure<Record> = Measure::new("send", MS, |it| Some(it.from_send_ms.p99));
+const FROM_TELL: Measure<Record> = Measure::new("tell", MS, |it| Some(it.from_tell_ms.p99));
+const LOST: Measure<Record> = Measure::new("lost", Unit::Count, |it| Some(it.lost as f64));
+const CPU: Measure<Record> = Measure::new("CPU of a notification", Unit::Microseconds, |it| {
+    it.cpu_us_per_message
+});
 
-/// Runs the scene as its arguments say, and shows what came of it.
-pub(crate) fn show(args: &FetchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    findings::show(&args.outputs, "fetch.html", interrupt, |console| {
-        run(args, console, interrupt)
-    })
+/// Published percentiles, beside the runs in original mode.
+macro_rules! of_original {
+    ($measure:ident, $field:ident) => {
+        Published {
+            measure: $measure,
+            source: "the original, Java, 2014",
+            figure: |it| {
+                let ms = it.of_step.of_original().$field?;
+                it.is_original().then(|| format!("{} ms", count(ms as u64)))
+            },
+        }
+    };
 }
 
-/// Runs the scene as its arguments say.
-pub(crate) fn run(args: &FetchArgs, console: &Console, interrupt: &Interrupt) -> Result<Findings> {
-    let plans = args.plans();
-    console.line(SCENE);
-    let users = plans.iter().map(|plan| plan.users).max().unwrap_or(0);
-    let backends = Backends::start(args.backend, users, console)?;
-    let mut outcomes = Vec::new();
-    let mut step = None;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopping = stop.clone();
-    // Ordering: Relaxed: it says nothing but stop.
-    let _listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
-    for plan in &plans {
-        if interrupt.has_come() {
-            break;
-        }
-        if step != Some(plan.step) {
-            step = Some(plan.step);
-            console.line(&verdict::opening(plan.step));
-        }
-        let outcome = run::run(plan, &backends, console, &stop)?;
-        if plans.len() <= 2 {
-            verdict::counters(&outcome)
-                .iter()
-                .for_each(|line| console.line(line));
-        }
-        console.line(&verdict::sentence(&outcome));
-        outcomes.push(outcome);
-    }
-    let record = Record {
-        scene: "fetch",
-        runs: outcomes.iter().map(RunRecord::of).collect(),
+impl Scene for FetchArgs {
+    type Record = Record;
+    type Prepared = Vec<Plan>;
+
+    const ABOUT: About = About {
+        name: "fetch",
+        title: "Fetch",
+        lead: "A push-notification fetcher, tuned in eleven steps: notifications from a broker, two keys from a leased \
+            cache on Redis, a device from SQL, a reply to the broker.",
+        original: "A Java service, 2014: actors with a thread and a ring each, a pipelined Redis client, a leased \
+            cache. At 10,000 notifications a second memory went to 15 GB: the client's queue of commands in flight \
+            had no bound, and more threads spun than there were cores. Bounded, it shed 761,222 look-ups, and their \
+            notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
+            60 % of a processor.",
+        legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
+            to the confirm of its reply; send: from the write of a look-up to its answer; shed: look-ups refused as too \
+            much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
+            ended, and still there.",
     };
-    let unsound = outcomes.iter().find(|outcome| !outcome.is_sound());
-    Ok(Findings {
-        table: crate::table::table(&table::rows(&outcomes)),
-        verdict: verdict::verdict(&outcomes),
-        records: vec![findings::json(&record)?],
-        section: section::section(&outcomes),
-        failure: unsound.map(|it| {
-            format!(
-                "{}: of {} notifications {} were lost",
-                it.plan.title(),
-                it.sent,
-                it.lost
-            )
+    const MEASURES: &'static [Measure<Record>] = &[
+        Measure::new("sent", Unit::PerSecond("/s"), |it| {
+            Some(it.sent as f64 / it.seconds.max(1e-9))
         }),
-    })
+        Measure::new("done", Unit::PerSecond("/s"), |it| Some(it.completed_per_s)),
+        WAIT,
+        LIFETIME,
+        REPLY,
+        IN_QUEUE,
+        FROM_SEND,
+        FROM_TELL,
+        Measure::new("shed", Unit::Count, |it| Some(it.shed as f64)),
+        Measure::new("left", Unit::Count, |it| Some(it.remaining() as f64)),
+        LOST,
+        Measure::new("memory", Unit::Mebibytes, |it| {
+            Some(it.rss_peak_bytes? as f64 / f64::from(1 << 20))
+        }),
+        CPU,
+        Measure::new("idle CPU", Unit::Percent, |it| it.idle_cpu_percent),
+    ];
+    const CHARTS: &'static [Chart<Record>] = &[
+        Chart {
+            measure: REPLY,
+            note: "99th percentile from when a notification was due; lost ones have none.",
+        },
+        Chart {
+            measure: Measure::new("commands in flight to Redis", Unit::Count, |it| {
+                Some(it.in_flight_peak as f64)
+            }),
+            note: "The peak.",
+        },
+        Chart {
+            measure: LOST,
+            note: "Acknowledged, and never replied to.",
+        },
+        Chart {
+            measure: CPU,
+            note: "Of this process without the sender.",
+        },
+    ];
+    const PUBLISHED: &'static [Published<Record>] = &[
+        of_original!(WAIT, wait),
+        of_original!(LIFETIME, lifetime),
+        of_original!(IN_QUEUE, in_queue),
+        of_original!(FROM_SEND, from_send),
+        of_original!(FROM_TELL, from_tell),
+    ];
+
+    fn outputs(&self) -> &OutputArgs {
+        &self.outputs
+    }
+
+    fn prepare(&self) -> Result<Vec<Plan>> {
+        if self.backend == BackendChoice::Real {
+            real_backends::check()?;
+        }
+        Ok(self.plans())
+    }
+
+    fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
+        let users = plans.iter().map(|plan| plan.users).max().unwrap_or(0);
+        let backends = Backends::start(self.backend, users, stage.console)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = stop.clone();
+        // Ordering: Relaxed: it says nothing but stop.
+        let _listening = stage
+            .interrupt
+            .listen(move || stopping.store(true, Ordering::Relaxed));
+        let mut step = None;
+        for plan in &plans {
+            let goes_on = stage.run(|console, _| {
+                if step.replace(plan.step) != Some(plan.step) {
+                    console.line(&lines::opening(plan.step));
+                }
+                let run = run::run(plan, &backends, console, &stop)?;
+                if plans.len() <= 2 {
+                    lines::counters(&run.record.counters)
+                        .iter()
+                        .for_each(|line| console.line(line));
+                }
+                console.line(&format!("  {}", run.record.remark));
+                Ok(run)
+            })?;
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The step at which the original was worst.
+    fn contrast(runs: &[Run<Record>]) -> Option<Contrast<'_, Record>> {
+        let of_step = |it: &Run<Record>| it.record.of_step;
+        let ours = |step| {
+            let mut found = runs.iter().filter(|it| !it.record.is_original());
+            found.find(|it| of_step(it) == step)
+        };
+        let original = runs.iter().filter(|it| it.record.is_original());
+        let compared = original.filter(|it| ours(of_step(it)).is_some());
+        let failure =
+            compared.max_by(|a, b| a.record.latency_ms.p99.total_cmp(&b.record.latency_ms.p99))?;
+        Some(Contrast {
+            measure: &REPLY,
+            failure,
+            cure: ours(of_step(failure))?,
+        })
+    }
+
+    fn remarks(runs: &[Run<Record>]) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (mode, name) in [(true, "original mode"), (false, "Freeboard mode")] {
+            let of = || runs.iter().filter(|it| it.record.is_original() == mode);
+            let sum = |value: fn(&Record) -> u64| of().map(|it| value(&it.record)).sum();
+            if of().next().is_some() {
+                let (sent, lost) = (count(sum(|it| it.sent)), count(sum(|it| it.lost)));
+                remarks.push(format!("{name}: of {sent} notifications {lost} were lost."));
+            }
+        }
+        remarks.extend(runs.iter().map(|it| format!("{}.", it.record.remark)));
+        remarks
+    }
+}
+
+impl Record {
+    fn is_original(&self) -> bool {
+        self.mode == Mode::Original.name()
+    }
 }

@@ -100,6 +100,11 @@ impl Unit {
         }
     }
 
+    /// Whether more of it is better: of rates.
+    pub(crate) const fn is_rate(self) -> bool {
+        matches!(self, Self::PerSecond(_))
+    }
+
     /// A value without its unit: a count in full, all others in three significant digits.
     pub(crate) fn number(self, value: f64) -> String {
         match self {

@@ -97,14 +97,15 @@ impl Scene for FloodArgs {
             source: "the original, Erlang, 2019",
             figure: |it| {
                 (it.dam.is_none() && it.receive == Receive::Scan)
-                    .then_some("68 to 72 lines/s behind 999,200 lines")
+                    .then(|| "68 to 72 lines/s behind 999,200 lines".to_owned())
             },
         },
         Published {
             measure: RATE,
             source: "the original's dam, Erlang, 2019",
             figure: |it| {
-                matches!(it.dam, Some(DamRule::Poll { .. })).then_some("about 7,550 lines/s")
+                matches!(it.dam, Some(DamRule::Poll { .. }))
+                    .then(|| "about 7,550 lines/s".to_owned())
             },
         },
     ];

@@ -79,7 +79,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Streams(args))) => scene::show(&*args, &interrupt),
         Some(Command::Stream(tool)) => stream::run(&tool, &interrupt),
         Some(Command::Lab(Scene::Eager(args))) => scene::show(&*args, &interrupt),
-        Some(Command::Lab(Scene::Fetch(args))) => fetch::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Fetch(args))) => scene::show(&*args, &interrupt),
         Some(Command::Load(args)) => load::load(&args),
         Some(Command::Echo(args)) => load::echo(&args),
         Some(Command::Board(args)) => board::board(&args, &cli.board, &interrupt),

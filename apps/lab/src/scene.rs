@@ -84,7 +84,7 @@ pub(crate) struct Published<R: 'static> {
     /// Where and when.
     pub(crate) source: &'static str,
     /// The figure that belongs beside a run, if there is one.
-    pub(crate) figure: fn(&R) -> Option<&'static str>,
+    pub(crate) figure: fn(&R) -> Option<String>,
 }
 
 /// The rows of a table.
@@ -115,12 +115,19 @@ pub(crate) struct Contrast<'a, R: 'static> {
     pub(crate) cure: &'a Run<R>,
 }
 
+/// Of single runs a smaller ratio may be chance.
+const RATIO_MIN: f64 = 1.5;
+
 impl<R> Contrast<'_, R> {
-    /// The larger value over the smaller one.
+    /// How many times better the cure is; `None` if the difference may be chance.
     fn ratio(&self) -> Option<f64> {
         let value = |run: &Run<R>| (self.measure.value)(&run.record);
         let (failure, cure) = (value(self.failure)?, value(self.cure)?);
-        Some(failure.max(cure) / failure.min(cure).max(f64::MIN_POSITIVE))
+        let (more, less) = match self.measure.unit.is_rate() {
+            true => (cure, failure),
+            false => (failure, cure),
+        };
+        Some(more / less.max(f64::MIN_POSITIVE)).filter(|ratio| *ratio >= RATIO_MIN)
     }
 
     fn headline(&self) -> Headline {
@@ -128,7 +135,9 @@ impl<R> Contrast<'_, R> {
         Headline {
             failure: text(self.failure),
             cure: text(self.cure),
-            ratio: self.ratio().map_or_else(unseen, times),
+            ratio: self
+                .ratio()
+                .map_or_else(|| "no clear difference".to_owned(), times),
         }
     }
 
@@ -258,13 +267,16 @@ pub(crate) fn play<S: Scene>(
         records.push(call.document(&stage.runs)?);
         runs.extend(stage.runs);
     }
+    tell_sides::<S>(&mut runs);
     let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
     let failure = runs.iter().find_map(failed);
     let details = details::<S>(&runs);
     let rows = rows::<S>(&runs);
+    let comparison = published::<S>(&runs);
     let tables = runs.iter().flat_map(|it| &it.tables);
     let tables: Vec<String> = std::iter::once(&rows)
         .chain(tables)
+        .chain((comparison.len() > 1).then_some(&comparison))
         .map(|rows| table::table(rows))
         .collect();
     Ok(Findings {
@@ -272,8 +284,23 @@ pub(crate) fn play<S: Scene>(
         verdict: details.clone(),
         records,
         failure,
-        section: section::<S>(runs, details, rows),
+        section: section::<S>(runs, details, rows, comparison),
     })
+}
+
+/// Runs that do not differ clearly show neither failure nor cure.
+fn tell_sides<S: Scene>(runs: &mut [Run<S::Record>]) {
+    let undecided = S::contrast(runs).filter(|it| it.ratio().is_none());
+    let Some(titles) = undecided.map(|it| [&it.failure.title, &it.cure.title].map(Clone::clone))
+    else {
+        return;
+    };
+    for run in runs.iter_mut().filter(|it| titles.contains(&it.title)) {
+        run.side = Side::Neither;
+        run.figures
+            .iter_mut()
+            .for_each(|it| it.side = Side::Neither);
+    }
 }
 
 fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
@@ -291,43 +318,31 @@ fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
 fn details<S: Scene>(runs: &[Run<S::Record>]) -> Vec<String> {
     let contrast = S::contrast(runs).map(|it| it.sentence());
     let remarks = S::remarks(runs);
-    let published = published::<S>(runs).into_iter().map(|(run, it, figure)| {
-        let here = it.measure.text(&run.record);
-        format!("{}: {here}; {}: {figure}.", run.title, it.source)
-    });
-    contrast
-        .into_iter()
-        .chain(remarks)
-        .chain(published)
-        .collect()
+    contrast.into_iter().chain(remarks).collect()
 }
 
-type Beside<'a, R> = (&'a Run<R>, &'static Published<R>, &'static str);
-
-/// The published figures, each beside the run that it belongs to.
-fn published<S: Scene>(runs: &[Run<S::Record>]) -> Vec<Beside<'_, S::Record>> {
-    let mut found = Vec::new();
+/// The published figures, each beside the run that it belongs to; the header first.
+fn published<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
+    let header = ["", "published", "source", "here"].map(str::to_owned);
+    let mut rows = vec![header.to_vec()];
     for run in runs {
-        for published in S::PUBLISHED {
-            if let Some(figure) = (published.figure)(&run.record) {
-                found.push((run, published, figure));
+        for it in S::PUBLISHED {
+            if let Some(figure) = (it.figure)(&run.record) {
+                let name = format!("{}: {}", run.title, it.measure.name);
+                let here = it.measure.text(&run.record);
+                rows.push(vec![name, figure, it.source.to_owned(), here]);
             }
         }
     }
-    found
+    rows
 }
 
-fn section<S: Scene>(runs: Vec<Run<S::Record>>, details: Vec<String>, rows: Rows) -> Section {
-    let row = |(run, it, figure): Beside<'_, S::Record>| {
-        let name = format!("{}: {}", run.title, it.measure.name);
-        let here = it.measure.text(&run.record);
-        vec![name, figure.to_owned(), it.source.to_owned(), here]
-    };
-    let header = ["", "published", "source", "here"]
-        .map(str::to_owned)
-        .to_vec();
-    let comparison = published::<S>(&runs).into_iter().map(row);
-    let comparison = std::iter::once(header).chain(comparison).collect();
+fn section<S: Scene>(
+    runs: Vec<Run<S::Record>>,
+    details: Vec<String>,
+    rows: Rows,
+    comparison: Rows,
+) -> Section {
     let charts = S::CHARTS.iter().filter_map(|it| chart(it, &runs));
     let mut figures: Vec<Figure> = charts.collect();
     let headline = S::contrast(&runs).map(|it| it.headline());
@@ -380,4 +395,57 @@ fn chart<R>(chart: &Chart<R>, runs: &[Run<R>]) -> Option<Figure> {
         title,
         note: chart.note.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Measure<f64> = Measure::new("rate", Unit::PerSecond("/s"), |it| Some(*it));
+    const TIME: Measure<f64> = Measure::new("time", Unit::Seconds, |it| Some(*it));
+
+    fn run(title: &str, record: f64) -> Run<f64> {
+        Run {
+            title: title.to_owned(),
+            side: Side::Neither,
+            record,
+            parameters: String::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn a_cure_is_better_by_more_than_chance() {
+        let check = |measure, failure, cure, text: &str| {
+            let (failure, cure) = (run("bad", failure), run("good", cure));
+            let contrast = Contrast {
+                measure,
+                failure: &failure,
+                cure: &cure,
+            };
+            assert_eq!(contrast.sentence(), text);
+        };
+        check(&RATE, 1.0, 4.0, "rate: 1.00 /s, bad; 4.00 /s, good: 4.0 x.");
+        check(
+            &RATE,
+            1.0,
+            1.4,
+            "rate: 1.00 /s, bad; 1.40 /s, good: no clear difference.",
+        );
+        check(
+            &RATE,
+            4.0,
+            1.0,
+            "rate: 4.00 /s, bad; 1.00 /s, good: no clear difference.",
+        );
+        check(&TIME, 4.0, 1.0, "time: 4.00 s, bad; 1.00 s, good: 4.0 x.");
+        check(
+            &TIME,
+            1.0,
+            4.0,
+            "time: 1.00 s, bad; 4.00 s, good: no clear difference.",
+        );
+    }
 }

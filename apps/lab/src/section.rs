@@ -24,19 +24,7 @@ pub(crate) enum Side {
     Neither,
 }
 
-/// Of single runs a smaller difference may be chance.
-const APART_MIN: f64 = 1.5;
-
 impl Side {
-    /// What goes wrong and its cure, if the one figure is as much larger as chance would not have it.
-    pub(crate) fn pair(larger: f64, smaller: f64) -> [Self; 2] {
-        if larger > APART_MIN * smaller {
-            [Self::Failure, Self::Cure]
-        } else {
-            [Self::Neither; 2]
-        }
-    }
-
     /// That of a picture of several runs.
     pub(crate) fn of_all(sides: impl Iterator<Item = Self> + Clone) -> Self {
         let has = |side| sides.clone().any(|it| it == side);
@@ -162,22 +150,5 @@ impl Render for Figure {
                 (self.svg)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_may_be_chance_is_neither_failure_nor_cure() {
-        let check = |larger, smaller, sides| {
-            assert_eq!(Side::pair(larger, smaller), sides, "{larger} {smaller}");
-        };
-        check(1.6, 1.0, [Side::Failure, Side::Cure]);
-        check(1.0, 0.0, [Side::Failure, Side::Cure]);
-        check(1.4, 1.0, [Side::Neither; 2]);
-        check(1.0, 9.0, [Side::Neither; 2]);
-        check(0.0, 0.0, [Side::Neither; 2]);
     }
 }

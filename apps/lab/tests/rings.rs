@@ -97,8 +97,8 @@ fn people_get_lines_a_table_and_a_verdict() {
         "elapsed: ",
         ", priorities: 2, ring: 1024",
         "messages/s",
-        "; the original, Java, 2014: 468,863 messages/s",
-        "; the original, Java, 2014: 1,023,022 messages/s",
+        "468,863 messages/s   the original, Java, 2014",
+        "1,023,022 messages/s   the original, Java, 2014",
         "rate with two priorities over the rate with one",
         "whole: 24,000 messages came",
     ] {

@@ -86,7 +86,6 @@ impl Backends {
     #[cfg(unix)]
     fn real(console: &Console) -> Result<Self> {
         use freeboard_test_servers::{ServerError, mariadb, rabbitmq, redis};
-        real_backends::check()?;
         let missing = |error: ServerError| {
             Usage::new(format!(
                 "{error}; --backend embedded needs nothing installed"

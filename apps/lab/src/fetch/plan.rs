@@ -6,6 +6,7 @@ use freeboard::redis::RedisOptions;
 use freeboard_fetcher::choices::{Route, Wait};
 
 use super::step::Step;
+use crate::figures::{count, rate, seconds};
 
 /// Original mode or Freeboard mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl Mode {
 
 /// What a run does.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) step: Step,
     pub(super) mode: Mode,
     pub(super) mains: usize,
@@ -65,6 +66,23 @@ impl Plan {
 
     /// The run in a few words.
     pub(super) fn title(&self) -> String {
-        format!("step {}, {}", self.step, self.mode.name())
+        let mode = match self.mode {
+            Mode::Original => "original mode",
+            Mode::Ours => "Freeboard mode",
+        };
+        format!("step {}, {mode}", self.step)
+    }
+
+    pub(super) fn parameters(&self) -> String {
+        format!(
+            "{}: {}/s for {}, {} users, {} main actors, {} to Redis, SQL {} us",
+            self.title(),
+            rate(self.rate),
+            seconds(self.time.as_secs_f64()),
+            count(self.users),
+            self.mains,
+            self.redis_threads,
+            count(self.sql_time.as_micros() as u64)
+        )
     }
 }

@@ -1,75 +1,72 @@
-//! The scene's results as JSON.
+//! What a run measured; serialized, it is the JSON.
 
 use std::collections::BTreeMap;
 
 use freeboard::meter::HistogramSummary;
 use serde::Serialize;
 
-use super::{plan::Mode, run::Outcome};
-
-/// The scene's results.
-#[derive(Debug, Serialize)]
-pub(super) struct Record {
-    pub(super) scene: &'static str,
-    pub(super) runs: Vec<RunRecord>,
-}
+use super::{lines, plan::Mode, run::Outcome, step::Step};
 
 /// One run.
 #[derive(Debug, Serialize)]
-pub(super) struct RunRecord {
-    step: String,
-    mode: &'static str,
-    main: usize,
-    redis_threads: usize,
-    route: String,
-    wait: Option<String>,
+pub(crate) struct Record {
+    pub(super) step: String,
+    pub(super) mode: &'static str,
+    pub(super) main: usize,
+    pub(super) redis_threads: usize,
+    pub(super) route: String,
+    pub(super) wait: Option<String>,
     /// The most commands in flight on a connection.
-    queue_bound: Option<usize>,
+    pub(super) queue_bound: Option<usize>,
     /// Whether what was found is kept in the process, too.
-    has_local_layer: bool,
+    pub(super) has_local_layer: bool,
     /// What the link to Redis carries, if it is narrow, in look-ups a second.
-    link: Option<f64>,
-    qps: f64,
-    seconds: f64,
-    sent: u64,
-    completed: u64,
-    completed_per_s: f64,
-    shed: u64,
-    dead: u64,
+    pub(super) link: Option<f64>,
+    pub(super) qps: f64,
+    pub(super) seconds: f64,
+    pub(super) sent: u64,
+    pub(super) completed: u64,
+    pub(super) completed_per_s: f64,
+    pub(super) shed: u64,
+    pub(super) dead: u64,
     /// In the queues when the fetcher ended.
-    left: u64,
+    pub(super) left: u64,
     /// Acknowledged, and still under way then.
-    unfinished: u64,
-    lost: u64,
+    pub(super) unfinished: u64,
+    pub(super) lost: u64,
     /// Replies that came more than once.
-    repeated: u64,
-    misses: u64,
+    pub(super) repeated: u64,
+    pub(super) misses: u64,
     /// From when it was due to the reply.
-    latency_ms: Percentiles,
-    wait_ms: Percentiles,
-    lifetime_ms: Percentiles,
-    in_queue_ms: Percentiles,
-    from_send_ms: Percentiles,
-    from_tell_ms: Percentiles,
+    pub(super) latency_ms: Percentiles,
+    pub(super) wait_ms: Percentiles,
+    pub(super) lifetime_ms: Percentiles,
+    pub(super) in_queue_ms: Percentiles,
+    pub(super) from_send_ms: Percentiles,
+    pub(super) from_tell_ms: Percentiles,
     /// What each redis actor was told, or each connection sent.
-    per_actor: Vec<u64>,
-    in_flight_peak: u64,
-    mailbox_peak: u64,
-    rss_peak_bytes: Option<u64>,
-    rss_growth_bytes: Option<u64>,
+    pub(super) per_actor: Vec<u64>,
+    pub(super) in_flight_peak: u64,
+    pub(super) mailbox_peak: u64,
+    pub(super) rss_peak_bytes: Option<u64>,
+    pub(super) rss_growth_bytes: Option<u64>,
     /// Of this process without who sends: with embedded servers, and who takes the replies.
-    cpu_us_per_message: Option<f64>,
-    idle_cpu_percent: Option<f64>,
+    pub(super) cpu_us_per_message: Option<f64>,
+    pub(super) idle_cpu_percent: Option<f64>,
     /// By the original's names.
-    counters: BTreeMap<String, f64>,
+    pub(super) counters: BTreeMap<String, f64>,
+    #[serde(skip)]
+    pub(super) of_step: Step,
+    #[serde(skip)]
+    pub(super) remark: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Percentiles {
-    p75: f64,
-    p95: f64,
-    p99: f64,
-    p999: f64,
+pub(super) struct Percentiles {
+    pub(super) p75: f64,
+    pub(super) p95: f64,
+    pub(super) p99: f64,
+    pub(super) p999: f64,
 }
 
 impl Percentiles {
@@ -84,7 +81,12 @@ impl Percentiles {
     }
 }
 
-impl RunRecord {
+impl Record {
+    /// Notifications that are neither replied to nor lost.
+    pub(super) fn remaining(&self) -> u64 {
+        self.left + self.dead + self.unfinished
+    }
+
     pub(super) fn of(outcome: &Outcome) -> Self {
         let plan = &outcome.plan;
         Self {
@@ -123,6 +125,8 @@ impl RunRecord {
             cpu_us_per_message: outcome.cpu_us_per_message,
             idle_cpu_percent: outcome.idle_cpu_percent,
             counters: outcome.counters.iter().cloned().collect(),
+            of_step: plan.step,
+            remark: lines::sentence(outcome),
         }
     }
 }

@@ -27,8 +27,12 @@ use super::{
     backends::Backends,
     link::Link,
     plan::{Mode, Plan},
+    record::Record,
 };
-use crate::{board, console::Console, host::Host, memory, processor};
+use crate::{
+    board, console::Console, figures::count, host::Host, memory, processor, scene::Run,
+    section::Side,
+};
 
 /// How long what is under way may take to come to its end, once all is sent.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -94,16 +98,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Whether nothing is lost that should not be.
-    pub(super) fn is_sound(&self) -> bool {
-        self.plan.mode == Mode::Original || self.lost == 0
-    }
-
-    /// Notifications a second, as they were sent.
-    pub(super) fn sent_rate(&self) -> f64 {
-        self.sent as f64 / self.seconds.max(1e-9)
-    }
-
     /// Replies a second while it was sent.
     pub(super) fn rate(&self) -> f64 {
         self.completed_in_time as f64 / self.seconds.max(1e-9)
@@ -271,7 +265,7 @@ pub(super) fn run(
     backends: &Backends,
     console: &Console,
     stop: &Arc<AtomicBool>,
-) -> Result<Outcome> {
+) -> Result<Run<Record>> {
     let system = System::builder().name("fetch");
     let host = Host::start(system, processor::cores(), Policy::default())?;
     let broker = backends.broker(plan)?;
@@ -389,7 +383,28 @@ pub(super) fn run(
         .saturating_sub(outcome.completed + outcome.dead);
     host.system.shutdown(DRAIN);
     drop(link);
-    Ok(outcome)
+    Ok(finish(&outcome))
+}
+
+fn finish(outcome: &Outcome) -> Run<Record> {
+    let plan = &outcome.plan;
+    let is_sound = plan.mode == Mode::Original || outcome.lost == 0;
+    Run {
+        title: plan.title(),
+        side: match plan.mode {
+            Mode::Original if outcome.lost > 0 => Side::Failure,
+            Mode::Original => Side::Original,
+            Mode::Ours => Side::Cure,
+        },
+        record: Record::of(outcome),
+        parameters: plan.parameters(),
+        figures: Vec::new(),
+        tables: Vec::new(),
+        failure: (!is_sound).then(|| {
+            let (sent, lost) = (count(outcome.sent), count(outcome.lost));
+            format!("of {sent} notifications {lost} were lost")
+        }),
+    }
 }
 
 /// The most that was seen.

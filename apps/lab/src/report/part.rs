@@ -1,4 +1,4 @@
-//! A part: an scene that was played, and what came of it.
+//! A part of the report: a scene that was run, and its result.
 
 use std::{
     any::Any,
@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::scene::{Scene, Size};
 use crate::{console::Console, figures, findings::Findings, interrupt::Interrupt};
 
-/// How an scene ended.
+/// How a scene ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Ok,
@@ -30,7 +30,7 @@ impl State {
     }
 }
 
-/// An scene and what came of it.
+/// A scene and its result.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) scene: Scene,
@@ -44,7 +44,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Plays an scene to its end, whatever that is.
+    /// Runs a scene; an error or a panic becomes a failure.
     pub(super) fn play(scene: Scene, size: Size, console: &Console, interrupt: &Interrupt) -> Self {
         let begun = Instant::now();
         let played = guarded(|| scene.run(size, console, interrupt));

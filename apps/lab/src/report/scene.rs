@@ -1,10 +1,10 @@
 //! The scenes of the report, as command lines that a reader can repeat.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::{
-    balance::BalanceArgs, console::Console, eager::EagerArgs, fetch, findings::Findings,
+    balance::BalanceArgs, console::Console, eager::EagerArgs, fetch::FetchArgs, findings::Findings,
     flood::FloodArgs, interrupt::Interrupt, ring::RingArgs, scene, streams::StreamsArgs,
 };
 
@@ -142,7 +142,7 @@ impl Scene {
             Self::Ring => scene::play(&all::<RingArgs>(knobs)?, console, interrupt),
             Self::Streams => scene::play(&all::<StreamsArgs>(knobs)?, console, interrupt),
             Self::Eager => scene::play(&all::<EagerArgs>(knobs)?, console, interrupt),
-            Self::Fetch => fetch::run(&only(knobs)?, console, interrupt),
+            Self::Fetch => scene::play(&all::<FetchArgs>(knobs)?, console, interrupt),
         }
     }
 }
@@ -161,10 +161,6 @@ fn all<A: Args>(knobs: &[&str]) -> Result<Vec<A>> {
         Ok(line.args)
     };
     knobs.iter().map(parse).collect()
-}
-
-fn only<A: Args>(knobs: &[&str]) -> Result<A> {
-    all(knobs)?.pop().context("a scene has a command line")
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
-//! What the runs show, in words.
+//! What a run shows, in words.
 
-use super::{plan::Mode, run::Outcome, step::Step, table::milliseconds};
-use crate::figures::{count, mebibytes, rate};
+use std::collections::BTreeMap;
+
+use super::{plan::Mode, run::Outcome, step::Step};
+use crate::figures::{count, mebibytes, rate, three_figures};
 
 /// A step's opening: what the original showed.
 pub(super) fn opening(step: Step) -> String {
     format!("step {step}; the original: {}", step.of_original().showed)
 }
 
-/// A run in the original's form: what it counted, by name.
-pub(super) fn counters(outcome: &Outcome) -> Vec<String> {
-    let line = |(name, value): &(String, f64)| match name.ends_with("percentile") {
+/// The counters of a run, by the original's names.
+pub(super) fn counters(counters: &BTreeMap<String, f64>) -> Vec<String> {
+    let line = |(name, value): (&String, &f64)| match name.ends_with("percentile") {
         true => format!("    {name}: {value:.2}"),
         false => format!("    {name}: {value:.0}"),
     };
-    outcome.counters.iter().map(line).collect()
+    counters.iter().map(line).collect()
 }
 
-/// A run in one sentence.
+/// What a run shows, in one sentence.
 pub(super) fn sentence(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let what = match plan.step {
@@ -72,29 +74,10 @@ pub(super) fn sentence(outcome: &Outcome) -> String {
         ),
         Step::Number(_) => format!(
             "wait {} ms, lifetime {} ms at the 99th percentile, {} lost",
-            milliseconds(outcome.wait.p99),
-            milliseconds(outcome.lifetime.p99),
+            three_figures(outcome.wait.p99 as f64 / 1e6),
+            three_figures(outcome.lifetime.p99 as f64 / 1e6),
             count(outcome.lost)
         ),
     };
-    format!("  {}: {what}", plan.mode.name())
-}
-
-/// Said at the end.
-pub(super) fn verdict(outcomes: &[Outcome]) -> Vec<String> {
-    let of = |mode| outcomes.iter().filter(move |it| it.plan.mode == mode);
-    let mut texts = Vec::new();
-    let lost = |mode| of(mode).map(|it| it.lost).sum::<u64>();
-    let sent = |mode| of(mode).map(|it| it.sent).sum::<u64>();
-    for mode in [Mode::Original, Mode::Ours] {
-        if sent(mode) > 0 {
-            texts.push(format!(
-                "{}: of {} notifications {} were lost",
-                mode.name(),
-                count(sent(mode)),
-                count(lost(mode))
-            ));
-        }
-    }
-    texts
+    format!("{}: {what}", plan.title())
 }
