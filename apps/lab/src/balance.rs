@@ -30,7 +30,7 @@ use crate::{
     figures::Unit,
     findings,
     outputs::OutputArgs,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::BalanceArgs;
 use plan::{Place, Plan, YieldKind};
@@ -56,6 +56,22 @@ impl Scene for BalanceArgs {
             100 %, the others at 18 to 20 %, asleep while there was work, until the node was restarted.",
         legend: "elapsed: from the release of all processes to the end of each. Ideal: the processor time used, \
             spread evenly over the workers on-line (no more than the cores).",
+    };
+    const REPORT: Calls = Calls {
+        about: "long native calls, lost wake-ups and blocked workers",
+        seconds: 22,
+        full: &[
+            "--yield never --procs 400 --repeats 20",
+            "--procs 400 --repeats 20",
+            "--fault drop-wakes --procs 400 --repeats 20",
+            "--native sleep",
+        ],
+        quick: &[
+            "--yield never --procs 20 --repeats 5 --bytes 65536",
+            "--procs 20 --repeats 5 --bytes 65536",
+            "--fault drop-wakes --procs 20 --repeats 5 --bytes 65536",
+            "--native sleep --procs 10 --repeats 2",
+        ],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         elapsed("elapsed, min", |it| Some(it.elapsed_s?.min)),

@@ -25,7 +25,7 @@ use crate::{
     figures::Unit,
     outputs::OutputArgs,
     real_backends,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
     section::Side,
 };
 pub(crate) use args::EagerArgs;
@@ -144,6 +144,12 @@ impl Scene for EagerArgs {
             little I/O, where it keeps I/O from starving.",
         legend: "drain is the original's lazy. Readiness: from when a socket could be read until its handler ran. \
             Gap: between two polls.",
+    };
+    const REPORT: Calls = Calls {
+        about: "when a busy scheduler polls the network",
+        seconds: 40,
+        full: &["--scene http,sweep --cpu-us 0,100,1000"],
+        quick: &["--scene http,sweep --cpu-us 0 --requests 200 --time 0.1 --rounds 1 --clients 4"],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         Measure::new("rate", Unit::PerSecond("requests/s"), |it| Some(it.rps)),

@@ -29,7 +29,7 @@ use crate::{
     figures::{Unit, count},
     outputs::OutputArgs,
     real_backends,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 use args::BackendChoice;
 pub(crate) use args::FetchArgs;
@@ -81,6 +81,12 @@ impl Scene for FetchArgs {
             to the confirm of its reply; send: from the write of a look-up to its answer; shed: look-ups refused as too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
             ended, and still there.",
+    };
+    const REPORT: Calls = Calls {
+        about: "a push-notification fetcher, in original mode and in Freeboard mode",
+        seconds: 45,
+        full: &["--step 1,3,5,9,end --time 2"],
+        quick: &["--step 1 --scale 0.02 --time 0.3"],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         Measure::new("sent", Unit::PerSecond("/s"), |it| {

@@ -38,7 +38,7 @@ use anyhow::Result;
 use crate::{
     figures::Unit,
     outputs::OutputArgs,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::FloodArgs;
 use knobs::{DamRule, Receive};
@@ -65,6 +65,12 @@ impl Scene for FloodArgs {
             instead of being told, and drained about 7,550 lines a second.",
         legend: "deep: while more than 90 % of the flood was queued; shallow: less than 1 %; deep / shallow only where \
             all lines were queued first, because senders take part of the cores; longest: the queue's peak.",
+    };
+    const REPORT: Calls = Calls {
+        about: "a log server behind a flooded mailbox, and the dam that saves it",
+        seconds: 25,
+        full: &[""],
+        quick: &["--senders 10 --messages 200"],
     };
     const MEASURES: &'static [Measure<RunRecord>] = &[
         Measure::new("lines written", Unit::Count, |it| Some(it.written as f64)),

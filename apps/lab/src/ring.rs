@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::{
     figures::{Unit, count, three_figures},
     outputs::OutputArgs,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::RingArgs;
 use plan::{Plan, Wait};
@@ -72,6 +72,20 @@ impl Scene for RingArgs {
             second priority halved the first. Its fetcher then waited by spinning, with more such threads than \
             cores: idle, it used 60 % of a processor, and under load its threads kept each other from running.",
         legend: "",
+    };
+    const REPORT: Calls = Calls {
+        about: "four ways of waiting for a bounded ring",
+        seconds: 8,
+        full: &[
+            "--messages 4000000",
+            "--messages 50000 --priorities 1 --idle 8 --wait busyspin",
+            "--messages 50000 --priorities 1 --idle 8 --wait blocking",
+        ],
+        quick: &[
+            "--messages 1000",
+            "--messages 1000 --priorities 1 --idle 8 --wait busyspin",
+            "--messages 1000 --priorities 1 --idle 8 --wait blocking",
+        ],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         Measure::new("messages", Unit::Count, |it| Some(it.messages as f64)),

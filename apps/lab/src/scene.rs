@@ -151,12 +151,26 @@ impl<R> Contrast<'_, R> {
     }
 }
 
+/// The scene's part of the report.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// The scene in a line.
+    pub(crate) about: &'static str,
+    /// About how long the full size takes on two cores: the weight in the progress bar.
+    pub(crate) seconds: u64,
+    /// The parameters of each call. All scenes together end within three minutes.
+    pub(crate) full: &'static [&'static str],
+    /// The same, within seconds.
+    pub(crate) quick: &'static [&'static str],
+}
+
 /// A scene: a failure, its cure, and how both are measured.
 pub(crate) trait Scene: Sized {
     /// What a run measured. Its serialized form is the run in the JSON, whose keys stay.
     type Record: Serialize + 'static;
 
     const ABOUT: About;
+    const REPORT: Calls;
     /// The columns of the table.
     const MEASURES: &'static [Measure<Self::Record>];
     const CHARTS: &'static [Chart<Self::Record>];

@@ -27,7 +27,7 @@ use crate::{
     file_system::FileSystem,
     findings,
     outputs::OutputArgs,
-    scene::{About, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
     section::Side,
 };
 pub(crate) use args::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX};
@@ -138,6 +138,12 @@ impl Scene for StreamsArgs {
         legend: "synced: until the last message was synced in its mode; none and interval hand messages to the \
             system and do not wait for the disk. Until synced: from a buffer's first message, while the writers append \
             as fast as they can; most of it is queueing.",
+    };
+    const REPORT: Calls = Calls {
+        about: "many small messages to disk: durable, sealed, in order",
+        seconds: 15,
+        full: &["--messages 1000000"],
+        quick: &["--messages 500"],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         Measure::new("messages", Unit::Count, |it| {
