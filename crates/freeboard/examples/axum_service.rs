@@ -1,4 +1,4 @@
-//! How does a web service shed load? A full lane gives status 503, a missed deadline 504.
+//! How does an axum service use an actor and shed load? A full lane gives status 503, a missed deadline 504.
 //!
 //! ```console
 //! cargo run -p freeboard --example axum_service

@@ -67,7 +67,10 @@ fn readme_lists_every_example_with_its_question() {
         let name = path.file_stem().expect("a name").to_string_lossy();
         let code = fs::read_to_string(&path).expect("text");
         assert!(code.lines().count() < 80, "{name} has 80 lines or more");
-        let title = code.lines().next().and_then(|line| line.strip_prefix("//! "));
+        let title = code
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("//! "));
         let question = title.and_then(|title| title.split_once('?'));
         let (question, _) = question.unwrap_or_else(|| panic!("{name} opens with no question"));
         let row = format!("| [`{name}`](crates/freeboard/examples/{name}.rs) | {question}? |");
