@@ -317,7 +317,8 @@ impl<A: Actor> Context<A> {
         other.forget_watcher(Watcher::Actor(self.id()));
     }
 
-    /// Sends itself `msg` after `delay`, without waiting: a full lane sheds it. The timer ends with the actor.
+    /// Sends `msg` to this actor after `delay`. It does not wait: a full lane sheds the message. The timer is cancelled
+    /// when the actor terminates or restarts.
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.
@@ -334,7 +335,7 @@ impl<A: Actor> Context<A> {
         })
     }
 
-    /// Sends itself a clone of `msg` every `period`, first after one period; otherwise as
+    /// Sends a clone of `msg` to this actor every `period`, first after one period. Otherwise it behaves as
     /// [`Context::send_after`]. A period of zero counts as one nanosecond.
     ///
     /// # Errors
@@ -393,7 +394,8 @@ impl<A: Actor> Context<A> {
         }
     }
 
-    /// Runs `action` on this actor after `delay`, bypassing the mailbox. The timer ends with the actor.
+    /// Runs `action` on this actor after `delay`, bypassing the mailbox. The timer is cancelled when the actor
+    /// terminates or restarts.
     ///
     /// # Errors
     /// When the system's timer thread cannot be started.

@@ -68,7 +68,7 @@ enum Decision {
     PerFailure(Arc<dyn Fn(&Failure) -> Directive + Send + Sync>),
 }
 
-/// How an actor is supervised. The default stops it.
+/// The reaction to a panic of an actor, with the back-off and the limit of restarts. The default stops the actor.
 #[derive(Clone)]
 pub struct Supervision {
     decision: Decision,
@@ -113,7 +113,7 @@ impl Supervision {
         Self::new(Decision::Always(Directive::Restart))
     }
 
-    /// A failed actor is stopped and fails its parent.
+    /// A failed actor is stopped, and its parent fails as if it had panicked.
     pub fn escalate() -> Self {
         Self::new(Decision::Always(Directive::Escalate))
     }

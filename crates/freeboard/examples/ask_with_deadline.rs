@@ -1,4 +1,4 @@
-//! How long does an ask wait, and what happens to a question that nobody waits for any more?
+//! How long does an ask wait, and what happens to its message after the deadline?
 //!
 //! ```console
 //! cargo run -p freeboard --example ask_with_deadline
@@ -14,7 +14,7 @@ struct Prices {
 
 struct Price(&'static str);
 struct Lookups;
-/// Stands for a slow database: the actor is busy until the channel is closed.
+/// Simulates a slow database: the actor is busy until the channel is closed.
 struct Busy(mpsc::Receiver<()>);
 
 impl Actor for Prices {}
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("while the actor is busy: {answer:?}");
     assert!(matches!(answer, Err(AskError::Expired)));
 
-    // The question is still queued. Its deadline has passed, so the actor does not work for nobody.
+    // The question is still queued. Its deadline has passed, so the handler never gets it.
     drop(release);
     let lookups = prices.ask(Lookups).wait()?;
     println!("{lookups} lookup was made");

@@ -1,4 +1,4 @@
-//! How does a handler await I/O? The mailbox waits for it, and other actors use the thread meanwhile.
+//! How does a handler await I/O? Its actor handles no other message meanwhile; other actors use the thread.
 //!
 //! ```console
 //! cargo run -p freeboard --example async_handler
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     });
 
-    // Built inside of a tokio runtime, a system uses it; elsewhere, `System::builder().tokio(handle)`.
+    // A system that is built inside a tokio runtime uses it. Elsewhere call `System::builder().tokio(handle)`.
     let system = System::builder().build()?;
     let fetcher = system.spawn(Fetcher { server, fetched: 0 });
     for _ in 0..10 {
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("fetched {fetched} pages");
     assert_eq!(fetched, 10);
 
-    // A shutdown blocks its thread, so it does not belong on a thread of the runtime.
+    // `shutdown` blocks its thread, so do not call it on a thread of the runtime.
     let report = tokio::task::spawn_blocking(move || system.shutdown(Duration::from_secs(5)));
     assert!(report.await?.is_clean());
     Ok(())

@@ -1,4 +1,4 @@
-//! What does a handler do that has a million messages for a receiver that is not ready?
+//! How does a handler send a million messages to a receiver that is not ready, with bounded memory?
 //!
 //! ```console
 //! cargo run -p freeboard --example back_pressure
@@ -31,7 +31,7 @@ impl Handler<Ready> for Sink {
         if ready.0 {
             return cx.resume_lane(1);
         }
-        cx.pause_lane(1); // senders see it as full: they wait, or are muted, as its policy says
+        cx.pause_lane(1); // senders find it full, and its policy applies
     }
 }
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     sink.ask(Ready(false)).wait()?;
     importer.tell(Import(1_000_000))?;
     assert_eq!(sink.ask(Stored).wait()?, 0, "the lane is paused");
-    sink.tell_or_log(Ready(true)); // nobody could act on an error here: it would be a dead letter and a warning
+    sink.tell_or_log(Ready(true)); // an error would be a dead letter and a warning
     assert!(system.shutdown(Duration::from_secs(30)).is_clean());
     println!("stored a million records through a lane of 100");
     Ok(())

@@ -1,4 +1,4 @@
-//! What happens to the other actors when a handler blocks its thread? They go to another thread.
+//! What happens to other actors when a handler blocks its thread? Another thread runs them.
 //!
 //! ```console
 //! cargo run -p freeboard --example blocking_call
@@ -10,9 +10,9 @@ use freeboard::prelude::*;
 
 struct Library;
 
-/// Blocks and says so: the scheduler has another thread take over at once.
+/// Blocks in `cx.blocking`: another thread takes over at once.
 struct Declared(mpsc::Receiver<()>);
-/// Blocks without a word: the scheduler's monitor finds out, within some three milliseconds.
+/// Blocks without `cx.blocking`: the monitor detects it within about three milliseconds.
 struct Undeclared(mpsc::Receiver<()>);
 
 impl Actor for Library {}
@@ -44,7 +44,7 @@ impl Handler<Greet> for Greeter {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // With one worker, a blocked thread would be all threads.
+    // One worker: without a replacement, a blocked thread would stop all actors.
     let system = System::builder().workers(1).build()?;
     let greeter = system.spawn(Greeter);
 

@@ -1,4 +1,4 @@
-//! How does an actor have children, and how does it learn that one has terminated?
+//! How does an actor spawn children, and how does it learn that one has terminated?
 //!
 //! ```console
 //! cargo run -p freeboard --example children_and_watch
@@ -35,7 +35,7 @@ impl Handler<Hire> for Foreman {
     fn handle(&mut self, hire: Hire, cx: &mut Context<Self>) -> Self::Reply {
         let (name, log) = (hire.0, self.0.clone());
         let options = SpawnOptions::new().name(name);
-        let worker = cx.spawn_once(options, Worker { name, log })?; // a child: it ends before its parent
+        let worker = cx.spawn_once(options, Worker { name, log })?; // a child: it terminates before its parent
         cx.watch(&worker);
         Ok(worker)
     }

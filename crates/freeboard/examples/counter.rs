@@ -1,4 +1,4 @@
-//! How do I write an actor, send it messages, and ask it something?
+//! How do I write an actor, send it messages, and ask it for a value?
 //!
 //! ```console
 //! cargo run -p freeboard --example counter
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         counter.tell(Add(number))?; // returns as soon as the mailbox has accepted the message
     }
 
-    // One sender's messages on one lane are handled in the order in which they were told.
+    // Messages of one sender to one lane are handled in the order of sending.
     let total = counter.ask(Total).wait()?; // or `.await`, in any async runtime
     println!("the sum of 1 to 100 is {total}");
     assert_eq!(total, 5_050);

@@ -1,4 +1,4 @@
-//! How does a dam keep the mailbox of a slow sink short, while bursts wait in front of it?
+//! How does a dam keep the mailbox of a slow sink short during a burst?
 //!
 //! ```console
 //! cargo run -p freeboard --example dam
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (done, written) = mpsc::channel();
     let file = system.spawn(LogFile { written: 0, done });
 
-    // At most 16 lines are queued for the file at any time. Others wait here, 100,000 or 64 MiB at most.
+    // At most 16 lines are queued for the file at any time. The dam keeps the others: 100,000 or 64 MiB at most.
     let reservoir = ReservoirBound {
         messages: 100_000,
         bytes: 64 << 20,

@@ -1,4 +1,4 @@
-//! How does an actor survive a crash? Each change is in a durable log before the caller gets its reply.
+//! How does an actor's state survive a crash? Each change is a record of a durable log.
 //!
 //! ```console
 //! cargo run -p freeboard --features stream --example durable_log
@@ -36,7 +36,7 @@ impl Actor for Account {}
 impl Handler<Book> for Account {
     type Reply = Result<Ticket, AppendError>;
     fn handle(&mut self, book: Book, _cx: &mut Context<Self>) -> Self::Reply {
-        // The actor does not wait for the disk: the caller waits for the ticket, and many share one write.
+        // The actor does not wait for the disk. The caller waits for the ticket; many records share one write.
         let ticket = self.log.append(&book.0.to_le_bytes())?;
         self.balance += book.0;
         Ok(ticket)

@@ -27,7 +27,7 @@ impl Handler<Number> for Sink {
         let _ = self.0.send(number.0);
     }
     fn coalesce_key(number: &Number) -> Option<u64> {
-        Some(number.0 % 2) // only for `Overload::Coalesce`: even and odd numbers replace their like
+        Some(number.0 % 2) // only for `Overload::Coalesce`: an even number replaces an even one, an odd number an odd one
     }
 }
 

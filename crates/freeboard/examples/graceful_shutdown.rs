@@ -1,4 +1,4 @@
-//! What happens to accepted messages at a shutdown, and what does it say if an actor does not finish in time?
+//! What happens to accepted messages at a shutdown, and to an actor that misses its deadline?
 //!
 //! ```console
 //! cargo run -p freeboard --example graceful_shutdown
@@ -16,7 +16,7 @@ struct Busy(mpsc::Receiver<()>);
 
 impl Actor for Store {
     fn stopped(&mut self, _cx: &mut Context<Self>) {
-        let _ = self.1.send(self.0); // the place to flush and close
+        let _ = self.1.send(self.0); // here an actor flushes and closes its files
     }
 }
 

@@ -1,4 +1,4 @@
-//! How do several actors share the work so that all messages of a key go to the same one, in order?
+//! How do several actors share work so that all messages of one key go to the same actor, in order?
 //!
 //! ```console
 //! cargo run -p freeboard --example group_by_key
@@ -8,7 +8,7 @@ use std::{collections::HashMap, error::Error, time::Duration};
 
 use freeboard::prelude::*;
 
-/// One of the members: it alone has the state of its customers, so there is nothing to lock.
+/// A member of the group. Only this member has the state of its customers, so it needs no lock.
 struct Accounts {
     member: usize,
     balances: HashMap<String, i64>,

@@ -1,4 +1,4 @@
-//! How do jobs go around a member that is stuck? By the number of messages queued for each.
+//! How do jobs avoid a member that is stuck? The router compares the queue lengths of the members.
 //!
 //! ```console
 //! cargo run -p freeboard --example least_loaded
@@ -34,7 +34,7 @@ impl Handler<Busy> for Worker {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let system = System::builder().build()?;
-    // It compares all members for each message. For large groups: `Router::PowerOfTwoChoices`.
+    // This router compares all members for each message. For large groups use `Router::PowerOfTwoChoices`.
     let options = GroupOptions::new(3).router(Router::LeastLoaded);
     let workers = system.spawn_group(options, |_| Worker)?;
 

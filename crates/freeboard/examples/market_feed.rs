@@ -1,4 +1,4 @@
-//! How does a slow reader of a market feed always see the newest price, in bounded memory?
+//! How does a slow reader of a market feed get the newest price of each symbol, with bounded memory?
 //!
 //! ```console
 //! cargo run -p freeboard --example market_feed
@@ -20,7 +20,7 @@ struct Tick {
     price: u64,
 }
 struct Shown;
-struct Redraw(mpsc::Receiver<()>); // stands for a slow redraw: busy until the channel is closed
+struct Redraw(mpsc::Receiver<()>); // simulates a slow redraw: busy until the channel is closed
 
 impl Actor for Screen {}
 

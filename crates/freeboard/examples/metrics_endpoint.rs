@@ -28,8 +28,8 @@ impl Handler<Place> for Orders {
 async fn metrics(
     State(system): State<System>,
 ) -> ([(header::HeaderName, &'static str); 1], String) {
-    // The overview has actors by type, so the text does not grow with their number. Streams, Redis clients and
-    // caches add theirs: `stream.snapshot().render("journal", &mut text)`.
+    // The overview has actors by type, so the text does not grow with their number. To add a stream, a Redis client
+    // or a cache: `stream.snapshot().render("journal", &mut text)`.
     let text = families(&system.overview());
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish())
 }

@@ -41,11 +41,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let system = System::builder().workers(1).build()?;
     let mut threads = Vec::new();
     for (name, dispatcher) in [
-        // Sleeps at once: no cost while idle, a wake-up for each message.
+        // Polls some microseconds, then parks: no cost while idle, a wake-up for a later message.
         ("blocking", Dispatcher::pinned(Blocking::default())),
-        // Spins, yields, then sleeps for short times.
+        // Polls, then yields between polls, then parks: no wake-up between messages of a burst.
         ("sleeping", Dispatcher::pinned(Sleeping::default())),
-        // Spins, then yields: short latency, a whole core. `BusySpin` never yields.
+        // Polls, then yields between polls for ever: short latency, a whole core. `BusySpin` never yields.
         ("yielding", Dispatcher::pinned(Yielding::default())),
     ] {
         // The mailbox is a ring of this size, allocated once. `.affinity(core)` binds the thread to a core.

@@ -1,4 +1,4 @@
-//! How do I limit a rate so that callers wait, without a queue that grows? A lane that pauses.
+//! How do I limit a rate so that callers wait in a bounded queue? The limiter pauses a lane.
 //!
 //! ```console
 //! cargo run -p freeboard --example rate_limiter
@@ -35,7 +35,7 @@ impl Handler<Acquire> for Limiter {
     fn handle(&mut self, _msg: Acquire, cx: &mut Context<Self>) {
         self.permits -= 1;
         if self.permits == 0 {
-            cx.pause_lane(ACQUIRE); // further callers wait, or are refused, as the lane's policy says
+            cx.pause_lane(ACQUIRE); // its queue fills, then the lane's policy applies
         }
     }
 }
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     for _ in 0..3 * BURST {
         let acquire = limiter.ask(Acquire).lane(ACQUIRE);
-        acquire.timeout(Duration::from_secs(5)).wait()?; // the caller's patience
+        acquire.timeout(Duration::from_secs(5)).wait()?; // the longest wait for a permit
     }
     println!("{} permits took {:?}", 3 * BURST, begin.elapsed());
     assert!(begin.elapsed() >= 2 * PERIOD, "the burst, and two refills");

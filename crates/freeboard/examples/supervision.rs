@@ -1,4 +1,4 @@
-//! What happens when a handler panics? The actor is made anew, its mailbox survives, and restarts have a limit.
+//! What happens when a handler panics? The actor gets a new state and keeps its mailbox. Restarts have a limit.
 //!
 //! ```console
 //! cargo run -p freeboard --example supervision

@@ -1,4 +1,4 @@
-//! How does an actor do something later, or again and again, and how does it stop that?
+//! How does an actor send itself a message later or periodically, and how does it cancel that?
 //!
 //! ```console
 //! cargo run -p freeboard --example timers
@@ -26,7 +26,7 @@ struct Finish;
 
 impl Actor for Heartbeat {
     fn started(&mut self, cx: &mut Context<Self>) {
-        // A timer belongs to its actor: it ends when the actor does.
+        // The timer is cancelled when the actor terminates.
         self.timer = cx.every(PERIOD, Beat).ok();
     }
 }
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         done,
     });
 
-    // A full lane sheds what a timer sends, so a slow actor may have missed a beat, but never gets one too early.
+    // A full lane sheds a timer's message: a slow actor may miss a beat, but never gets one too early.
     let beats = beats.recv()?;
     println!("{beats} beats in {:?}", begin.elapsed());
     assert!(beats >= 3);

@@ -1,4 +1,4 @@
-//! How do messages go from a tokio channel to an actor and back, with back-pressure on both ways?
+//! How do messages go from a tokio channel to an actor and back, with back-pressure in both directions?
 //!
 //! ```console
 //! cargo run -p freeboard --example tokio_bridge
@@ -22,9 +22,9 @@ impl Actor for Squares {}
 impl AsyncHandler<Number> for Squares {
     type Reply = ();
     async fn handle(&mut self, number: Number, cx: &mut Context<Self>) {
-        // While the channel is full, this waits, then the mailbox fills, then the forwarding task waits.
+        // While the channel is full, this handler waits; the mailbox fills; then the forwarding task waits.
         if self.results.send(number.0 * number.0).await.is_err() {
-            cx.stop(); // nobody reads any more
+            cx.stop(); // the receiver was dropped
         }
     }
 }

@@ -1,7 +1,10 @@
-//! What each wait strategy costs while nothing happens, and how long a message takes to its handler
-//! then: the table of `docs/wait-strategies.md`.
+//! What does each wait strategy cost while its actor is idle, and how fast does it wake up?
+//! It prints the table of `docs/wait-strategies.md`, in half a minute.
 //!
-//!     cargo run --release -p freeboard --example wait_strategies
+//! ```console
+//! cargo run --release -p freeboard --example wait_strategies
+//! ```
+
 use std::{
     sync::mpsc,
     thread,
@@ -13,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const IDLE: Duration = Duration::from_secs(5);
 const MESSAGES: usize = 1_000;
-/// Between two messages: long enough for every strategy to come to the end of its patience.
+/// The pause between two messages. After it every strategy that parks has parked.
 const PAUSE: Duration = Duration::from_millis(2);
 
 struct Clock(mpsc::Sender<Duration>);
@@ -45,7 +48,7 @@ fn measure(name: &str, dispatcher: Dispatcher) -> Result<(), Box<dyn std::error:
         latencies.push(receiver.recv()?);
     }
     latencies.sort_unstable();
-    // A second until everything has calmed down.
+    // A second until the workers and the monitor are idle.
     thread::sleep(Duration::from_secs(1));
     let before = cpu_time();
     thread::sleep(IDLE);

@@ -1,5 +1,5 @@
-//! The code in the documents of the repository, as tests. The documents are outside of this package; only rustdoc's
-//! tests read them.
+//! The Rust code in the documents of the repository, as tests. Documents without Rust code are not listed. The
+//! documents are outside this package; only rustdoc's tests read them.
 
 macro_rules! documents {
     ($($(#[$attribute:meta])* $name:ident: $file:literal;)*) => {
@@ -37,4 +37,6 @@ documents! {
     from_erlang: "docs/guide/17-from-erlang.md";
     from_akka: "docs/guide/18-from-akka.md";
     from_rust_libraries: "docs/guide/19-from-rust-libraries.md";
+    #[cfg(all(feature = "cache", feature = "stream"))]
+    metrics: "docs/metrics.md";
 }

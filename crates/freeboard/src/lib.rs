@@ -1,5 +1,8 @@
-//! The facade of [Freeboard](https://github.com/freeboard-rs/freeboard): an actor runtime that stays within its bounds
-//! under overload. It re-exports the crates of the project and has a [`prelude`].
+//! An actor runtime for services that must survive overload: every mailbox is bounded, every full mailbox has a policy,
+//! and every dropped message is counted. The [guide](https://github.com/freeboard-rs/freeboard/tree/main/docs/guide)
+//! leads from a first actor to a service.
+//!
+//! This crate re-exports the crates of the project. Most programs need only its [`prelude`].
 //!
 //! ```
 //! use freeboard::prelude::*;
@@ -28,18 +31,18 @@
 //!
 //! # Features
 //!
-//! The default is the actor core with the hook for tokio. Each other part is a feature.
+//! The default is the actor core with the hook for tokio. Every other part is a feature.
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `tokio` (default) | attach a tokio runtime to a system |
-//! | `stream` | `freeboard::stream`: durable, sealed, append-only logs |
+//! | `tokio` (default) | attaches a tokio runtime to a system, for async handlers and `Context::pipe` |
+//! | `stream` | `freeboard::stream`: durable, append-only logs with a tamper-evident seal |
 //! | `net` | `freeboard::net`: TCP, HTTP/1.1 and a TCP proxy as actors |
 //! | `redis` | `freeboard::redis`: a pipelined Redis client; implies `net` |
-//! | `cache` | `freeboard::cache`: a leased cache on Redis; implies `redis` |
+//! | `cache` | `freeboard::cache`: a cache on Redis with leases; implies `redis` |
 //! | `redis-embedded` | `freeboard::redis_embedded`: a small Redis server in the process; implies `cache` |
-//! | `board` | `freeboard::board`: a live page of everything that is counted; implies `tokio` |
-//! | `opentelemetry` | `freeboard::meter::opentelemetry`: metrics as instruments of OpenTelemetry |
+//! | `board` | `freeboard::board`: a live page of all metrics; implies `tokio` |
+//! | `opentelemetry` | `freeboard::meter::opentelemetry`: all metrics as OpenTelemetry instruments |
 //! | `spans` | a `tracing` span around each handled message |
 //! | `stacks` | call stacks in the reports of long runs, on Linux with glibc |
 //! | `full` | everything above |
@@ -57,13 +60,13 @@ mod documents;
 
 pub use freeboard_actor::*;
 
-/// A live page of everything that is counted.
+/// A live page of all metrics.
 #[cfg(feature = "board")]
 pub use freeboard_board as board;
-/// A leased cache on Redis.
+/// A cache on Redis with leases.
 #[cfg(feature = "cache")]
 pub use freeboard_cache as cache;
-/// Bounds, overload policies, credit: pure decisions.
+/// Bounds, overload policies and credit, as pure functions.
 pub use freeboard_flow as flow;
 /// Counters, histograms, snapshots, the Prometheus text format.
 pub use freeboard_meter as meter;
@@ -73,14 +76,14 @@ pub use freeboard_net as net;
 /// A pipelined Redis client.
 #[cfg(feature = "redis")]
 pub use freeboard_redis as redis;
-/// A small Redis server in the process, on loopback.
+/// A small Redis server in the process, on localhost.
 #[cfg(feature = "redis-embedded")]
 pub use freeboard_redis_embedded as redis_embedded;
-/// Sealed, durable, append-only logs.
+/// Durable, append-only logs with a tamper-evident seal.
 #[cfg(feature = "stream")]
 pub use freeboard_stream as stream;
 
-/// The names that most programs need. It leaves the names of the standard library as they are:
+/// The names that most programs need. None of them hides a name of the standard library:
 ///
 /// ```
 /// use freeboard::prelude::*;

@@ -11,10 +11,9 @@
 //! until its buffers are full and writes until the kernel takes no more. So a slow peer slows the other side
 //! down, and each connection holds a bounded number of bytes.
 //!
-//! A system is built with its poller: `System::builder().driver(poller.driver())`. The example
-//! `crates/freeboard/examples/network.rs` has a server with a function, one with an actor, and an echo under
-//! credit. Requests and responses are the types of [`::http`], bytes those of [`::bytes`]; both are re-exported
-//! here.
+//! A system is built with its poller: `System::builder().driver(poller.driver())`. The examples `http_server` and
+//! `tcp_echo` of the crate `freeboard` are complete servers. Requests and responses are the types of [`::http`], bytes
+//! those of [`::bytes`]; both are re-exported here.
 
 #![forbid(unsafe_code)]
 

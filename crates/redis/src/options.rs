@@ -36,7 +36,7 @@ pub struct RedisOptions {
     /// Name of the connections in `CLIENT LIST`; default none.
     pub client_name: Option<String>,
     /// Connections, 1 to [`CONNECTIONS_MAX`]; default 1. Use a separate client for commands that block
-    /// (`BLPOP`) and for `WATCH`.
+    /// (`BLPOP`).
     pub connections: usize,
     /// The choice of the connection for a command; default by the first key.
     pub routing: Routing,

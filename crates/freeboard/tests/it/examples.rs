@@ -1,4 +1,4 @@
-//! Every example that ends by itself, as a module with its own test.
+//! Every example but `wait_strategies`, which is a measurement of half a minute, as a module with its own test.
 
 #[path = "../../examples/ask_with_deadline.rs"]
 mod ask_with_deadline;
@@ -27,6 +27,9 @@ mod full_mailbox;
 mod graceful_shutdown;
 #[path = "../../examples/group_by_key.rs"]
 mod group_by_key;
+#[cfg(feature = "net")]
+#[path = "../../examples/http_server.rs"]
+mod http_server;
 #[path = "../../examples/least_loaded.rs"]
 mod least_loaded;
 #[path = "../../examples/market_feed.rs"]
@@ -42,8 +45,38 @@ mod priority_lanes;
 mod rate_limiter;
 #[path = "../../examples/supervision.rs"]
 mod supervision;
+#[cfg(feature = "net")]
+#[path = "../../examples/tcp_echo.rs"]
+mod tcp_echo;
 #[path = "../../examples/timers.rs"]
 mod timers;
 #[cfg(feature = "tokio")]
 #[path = "../../examples/tokio_bridge.rs"]
 mod tokio_bridge;
+
+/// The README's table links each example with the question that opens it. Each example is short.
+#[test]
+fn readme_lists_every_example_with_its_question() {
+    use std::{fs, path::Path};
+
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(package.join("../../README.md")).expect("the README");
+    let mut examples = 0;
+    for file in fs::read_dir(package.join("examples")).expect("the examples") {
+        let path = file.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        let code = fs::read_to_string(&path).expect("text");
+        assert!(code.lines().count() < 80, "{name} has 80 lines or more");
+        let title = code
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("//! "));
+        let question = title.and_then(|title| title.split_once('?'));
+        let (question, _) = question.unwrap_or_else(|| panic!("{name} opens with no question"));
+        let row = format!("| [`{name}`](crates/freeboard/examples/{name}.rs) | {question}? |");
+        assert!(readme.contains(&row), "the README has no row {row}");
+        examples += 1;
+    }
+    let rows = readme.matches("](crates/freeboard/examples/").count();
+    assert_eq!(rows, examples, "a row of the README names no example");
+}
