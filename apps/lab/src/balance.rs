@@ -15,6 +15,7 @@ mod daytime;
 mod lines;
 mod native;
 mod nest;
+mod outcome;
 mod plan;
 mod plots;
 mod process;

@@ -13,6 +13,7 @@ mod backends;
 mod fill;
 mod lines;
 mod link;
+mod outcome;
 mod plan;
 mod record;
 mod run;

@@ -21,6 +21,7 @@ mod log;
 mod log_server;
 mod log_sink;
 mod monitor;
+mod outcome;
 mod pace;
 mod plan;
 mod plots;

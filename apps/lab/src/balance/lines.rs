@@ -1,8 +1,8 @@
 //! What a run shows, in the original's form and in words.
 
 use super::{
+    outcome::{Ending, Outcome},
     plan::{FaultKind, NativeKind},
-    run::{Ending, Outcome},
 };
 use crate::figures::{count, counted, hundredths};
 
@@ -75,15 +75,9 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     all.collect()
 }
 
-/// Seconds that calls that block would take if workers waited for them.
-pub(crate) fn waited(outcome: &Outcome) -> f64 {
-    let blocked = outcome.calls as f64 * outcome.plan.sleep.as_secs_f64();
-    blocked / outcome.plan.schedulers as f64
-}
-
 fn of_rescue(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
-    let alone = waited(outcome);
+    let alone = outcome.waited();
     let took = format!(
         "the calls blocked for {} in all, which {} workers that wait would take {} for; it took {}",
         hundredths(alone * plan.schedulers as f64),

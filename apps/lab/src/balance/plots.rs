@@ -2,7 +2,7 @@
 
 use freeboard::meter::WorkerState;
 
-use super::{run::Outcome, watch::Point};
+use super::{outcome::Outcome, watch::Point};
 use crate::{
     figures::{count, counted, hundredths, seconds, short},
     plot::{self, Axis, Bar, Bars, Series},

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::{
     lines,
+    outcome::Outcome,
     plan::{FaultKind, NativeKind, Place, YieldKind},
-    run::Outcome,
 };
 
 /// One run.
@@ -169,7 +169,7 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
             wasted_core_us: scheduler.wasted_core_ns / 1_000,
         },
         is_plain: plan.is_plain(),
-        waited_s: (plan.native == NativeKind::Sleep).then(|| lines::waited(outcome)),
+        waited_s: (plan.native == NativeKind::Sleep).then(|| outcome.waited()),
         remarks: lines::remarks(outcome),
     }
 }

@@ -8,16 +8,17 @@ use std::{
 use anyhow::{Context, Result, bail};
 use freeboard::{
     Fault, System,
-    meter::{SchedulerSnapshot, WorkerSnapshot, clock},
+    meter::{WorkerSnapshot, clock},
 };
 
 use super::{
     Elapsed, Record, daytime, lines,
     nest::{Hatch, Nest},
+    outcome::{Ending, Outcome},
     plan::{FaultKind, NativeKind, Place, Plan, YieldKind},
     plots, record,
     tally::{Event, Tally},
-    watch::{Seen, Subject, Watch},
+    watch::{Subject, Watch},
 };
 use crate::{board, console::Console, interrupt::Interrupt, processor, scene::Run, section::Side};
 
@@ -25,66 +26,7 @@ use crate::{board, console::Console, interrupt::Interrupt, processor, scene::Run
 const STALL_MAX: Duration = Duration::from_secs(60);
 const SAMPLES: &str = "Samples are printed when they change: {H,M,S} {class,longest/median} {queue of each worker}; \
                        times UTC.";
-/// A run beyond it is unfair.
-const MAX_OVER_MIN_FAIR: f64 = 1.10;
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
-
-/// How the run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Every process ended by itself.
-    Done,
-    /// Ctrl-C.
-    Interrupted,
-}
-
-/// The run and what came of it.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    pub(crate) ending: Ending,
-    /// Seconds from the release to the end of each process that did all its repetitions.
-    pub(crate) elapsed: Vec<f64>,
-    /// Seconds from the release until the last process had ended.
-    pub(crate) makespan: f64,
-    /// Seconds of processor time in between.
-    pub(crate) processor_seconds: Option<f64>,
-    /// Seconds of processor time that the workers on-line could have used.
-    pub(crate) capacity: f64,
-    /// Native calls in all.
-    pub(crate) calls: u64,
-    pub(crate) calls_by_worker: Vec<u64>,
-    /// The workers at the end, their times counted from the release.
-    pub(crate) workers: Vec<WorkerSnapshot>,
-    pub(crate) scheduler: SchedulerSnapshot,
-    pub(crate) seen: Seen,
-}
-
-impl Outcome {
-    /// Whether each process did all its repetitions.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.calls == self.plan.repetitions() && self.elapsed.len() == self.plan.procs as usize
-    }
-
-    /// Share of its time on-line that each worker ran processes, 0 to 1.
-    pub(crate) fn utilisation(&self) -> Vec<f64> {
-        let times = self.workers.iter().map(|worker| worker.times);
-        times.map(|times| times.utilisation()).collect()
-    }
-
-    /// The makespan over that of workers which are never idle. `None` for calls that block: how many
-    /// of them can block at once is a matter of threads, not of processors.
-    pub(crate) fn makespan_over_ideal(&self) -> Option<f64> {
-        let used = self.processor_seconds.filter(|used| *used > 0.0)?;
-        (self.plan.native == NativeKind::Cpu).then(|| self.capacity / used)
-    }
-
-    /// `None` if nobody was rescued.
-    pub(crate) fn rescue_delay_p99_ns(&self) -> Option<u64> {
-        let delay = self.scheduler.rescue_delay.as_ref()?;
-        (delay.count > 0).then_some(delay.p99)
-    }
-}
 
 /// Runs the plan.
 pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Run<Record>> {
@@ -158,6 +100,8 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     Ok(finish(&outcome))
 }
 
+/// A run beyond it is unfair.
+const MAX_OVER_MIN_FAIR: f64 = 1.10;
 fn finish(outcome: &Outcome) -> Run<Record> {
     let plan = &outcome.plan;
     let side = side(outcome);
@@ -188,9 +132,7 @@ fn side(outcome: &Outcome) -> Side {
     }
     let is_cure = match plan.native {
         NativeKind::Cpu => plan.is_plain() && is_fair(),
-        NativeKind::Sleep => {
-            outcome.scheduler.rescues > 0 && outcome.makespan < lines::waited(outcome)
-        }
+        NativeKind::Sleep => outcome.scheduler.rescues > 0 && outcome.makespan < outcome.waited(),
     };
     if is_cure { Side::Cure } else { Side::Neither }
 }

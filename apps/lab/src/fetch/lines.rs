@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{plan::Mode, run::Outcome, step::Step};
+use super::{outcome::Outcome, plan::Mode, step::Step};
 use crate::figures::{count, mebibytes, rate, three_figures};
 
 /// A step's opening: what the original showed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use freeboard::meter::HistogramSummary;
 use serde::Serialize;
 
-use super::{lines, plan::Mode, run::Outcome, step::Step};
+use super::{lines, outcome::Outcome, plan::Mode, step::Step};
 
 /// One run.
 #[derive(Debug, Serialize)]

@@ -2,8 +2,8 @@
 
 use super::{
     knobs::{DamRule, Receive, SinkKind},
+    outcome::{Ending, Outcome},
     plan::Plan,
-    run::{Ending, Outcome},
 };
 use crate::figures::{count, seconds, three_figures};
 

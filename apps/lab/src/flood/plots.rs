@@ -1,6 +1,6 @@
 //! The plot of one run: both queues over time.
 
-use super::{monitor::Point, run::Outcome};
+use super::{monitor::Point, outcome::Outcome};
 use crate::{
     figures::{count, counted, seconds, short},
     plot::{self, Axis, Scale, Series},

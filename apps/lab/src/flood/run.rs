@@ -14,13 +14,14 @@ use super::{
     knobs::{DamRule, Receive},
     lines,
     log_server::Account,
-    monitor::{Monitor, Point, Queues, WATCH_HEADER, WatchedDam},
+    monitor::{Monitor, Queues, WATCH_HEADER, WatchedDam},
+    outcome::{Ending, Outcome},
     plan::Plan,
     plots,
     record::{PeakQueue, RunRecord},
     sink::Sink,
     tally::{Event, Tally},
-    verify::{self, Verdict},
+    verify,
 };
 use crate::{console::Console, interrupt::Interrupt, memory, scene::Run, section::Side};
 
@@ -29,31 +30,6 @@ const INTERRUPTED_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a server that was cut has to notice, and everybody to end afterwards.
 const CUT_NOTICE_MAX: Duration = Duration::from_secs(1);
 const END_MAX: Duration = Duration::from_secs(30);
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Everything was drained.
-    Drained,
-    /// It was stopped after this time, as planned.
-    Limit(Duration),
-    /// Ctrl-C.
-    Interrupted,
-    /// The sink failed.
-    Failed(String),
-}
-
-/// A run and what came of it.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    pub(crate) record: RunRecord,
-    pub(crate) ending: Ending,
-    /// Lines that were offered and not accepted.
-    pub(crate) refused: u64,
-    pub(crate) verdict: Verdict,
-    pub(crate) points: Vec<Point>,
-}
 
 /// Runs one plan into its sink.
 pub(crate) fn run(

@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    line::parse_generated, log::Log, log_server::Account, plan::Plan, run::Ending, source::Source,
-    tally::Tally,
+    line::parse_generated, log::Log, log_server::Account, outcome::Ending, plan::Plan,
+    source::Source, tally::Tally,
 };
 use crate::figures::count;
 
