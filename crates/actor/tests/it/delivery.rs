@@ -1,14 +1,17 @@
 //! Accepted messages are delivered: a message told with `Ok` arrives also after its sender has terminated, for any
 //! reason.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::common::{
-    Act, Gate, LIMIT, Noter, Notes, OnDrop, Puppet, act, count_of, ended, eventually, finish,
-    held_noter, lane, shed, system,
+    Act, Gate, LIMIT, Noter, Notes, OnDrop, Puppet, act, act_async, count_of, ended, eventually,
+    finish, held_noter, lane, shed, system,
 };
 use freeboard_actor::{
-    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, Supervision, System,
+    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, Supervision, System, TellError,
 };
 use freeboard_flow::LaneConfig;
 
@@ -495,6 +498,72 @@ fn what_a_terminated_actor_has_not_delivered_by_the_deadline_is_reported() {
 #[test]
 fn what_a_muted_actor_has_not_delivered_by_the_deadline_is_reported() {
     check_deadline(false);
+}
+
+/// The receiver goes on once the shutdown has closed it at the deadline.
+#[test]
+fn a_receiver_that_is_closed_at_the_deadline_costs_no_message_silently() {
+    for ends in [true, false] {
+        let scene = scene();
+        let sender = scene.spawn(Puppet::default());
+        let tell = scene.teller();
+        act(&sender, move |cx| {
+            tell();
+            if ends {
+                cx.stop();
+            }
+        });
+        eventually("it waits", || lane(&scene.noter, 0).depth >= 2);
+        let shutting = scene.system.clone();
+        let report = thread::spawn(move || shutting.shutdown(Duration::from_millis(200)));
+        eventually("the receiver is closed", || {
+            matches!(scene.noter.try_tell(99_u64), Err(TellError::Closed(_)))
+        });
+        scene.gate.open();
+        let report = report.join().expect("no panic");
+        ended(&sender);
+        // The message in hand is noted before it terminates.
+        ended(&scene.noter);
+        let accepted = lane(&scene.noter, 0).accepted - 1;
+        assert_eq!(report.undelivered, TOLD - accepted, "{report:?}");
+        assert!(!report.is_clean(), "{report:?}");
+        let notes = scene.notes.len() as u64;
+        let stopped = count_of(&scene.system.dead_letters(), "stopped");
+        let unsent = count_of(&scene.system.dead_letters(), "sender_stopped");
+        assert_eq!(notes + stopped + unsent, TOLD, "{report:?}");
+    }
+}
+
+#[test]
+fn what_a_muted_actor_with_an_empty_mailbox_has_not_delivered_is_reported() {
+    let system = system();
+    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
+    let receiver = system.spawn_once(options, Puppet::default());
+    let receiver = receiver.expect("valid options");
+    // It terminates as soon as the shutdown stops it.
+    act_async(&receiver, |_| Box::pin(std::future::pending()));
+    eventually("it waits", || receiver.snapshot().state == "suspended");
+    let (sender, to) = (system.spawn(Puppet::default()), receiver.clone());
+    act(&sender, move |_| {
+        (0..TOLD).for_each(|number| to.tell(number).expect("accepted"));
+    });
+    eventually("it is muted", || sender.snapshot().state == "suspended");
+    // The newest one works until the deadline, so that the shutdown comes to no other before.
+    let busy = system.spawn(Puppet::default());
+    for _ in 0..1_000 {
+        act(&busy, |_| {
+            let until = Instant::now() + Duration::from_millis(1);
+            while Instant::now() < until {
+                thread::yield_now();
+            }
+        });
+    }
+    let report = system.shutdown(Duration::from_millis(100));
+    [sender, receiver.clone(), busy]
+        .iter()
+        .for_each(|it| drop(ended(it)));
+    let accepted = lane(&receiver, 0).accepted - 1;
+    assert_eq!(report.undelivered, TOLD - accepted, "{report:?}");
 }
 
 /// A shutdown ends others while a receiver stalls, and leaves that one open to a sender that is muted for it.
