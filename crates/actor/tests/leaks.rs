@@ -8,14 +8,10 @@ mod common;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System as SystemAllocator},
-    sync::{
-        Arc,
-        atomic::{AtomicIsize, Ordering},
-    },
-    time::Instant,
+    sync::atomic::AtomicIsize,
 };
 
-use common::{Notes, Puppet, act, ended, finish, system};
+use common::*;
 
 /// Counts the bytes that are allocated now, in the whole process.
 struct Counting;
@@ -61,10 +57,7 @@ fn check_no_growth(what: &str, mut call: impl FnMut()) {
 #[test]
 fn watchers_that_gave_up_and_notices_for_the_terminated_leave_nothing() {
     let system = system();
-    let (alive, gone) = (
-        system.spawn(Puppet::default()),
-        system.spawn(Puppet::default()),
-    );
+    let (alive, gone) = (probe(&system).0, probe(&system).0);
     check_no_growth("a deadline of a wait has passed", || {
         assert!(alive.wait_ended_until(Instant::now()).is_none());
     });
@@ -81,5 +74,4 @@ fn watchers_that_gave_up_and_notices_for_the_terminated_leave_nothing() {
     // Its watch is of no use to anybody.
     alive.stop();
     ended(&alive);
-    finish(&system);
 }

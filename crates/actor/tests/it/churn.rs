@@ -3,18 +3,7 @@
 //!
 //! `FREEBOARD_CHURN_SEED` runs that seed.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
-    thread,
-    time::{Duration, Instant},
-};
-
-use crate::common::{LIMIT, Ledger, Notes, Random, Token, check_no_collapse, eventually};
-use freeboard_actor::{Actor, ActorRef, Context, Handler, System, TellError};
+use crate::common::*;
 
 const RUNS_FOR: Duration = Duration::from_secs(2);
 const MEMBERS: u64 = 32;
@@ -26,7 +15,7 @@ struct World {
     /// All that ever lived.
     members: Notes<ActorRef<Member>>,
     /// Those that live now.
-    slots: [std::sync::Mutex<Option<ActorRef<Member>>>; MEMBERS as usize],
+    slots: [Mutex<Option<ActorRef<Member>>>; MEMBERS as usize],
     ledger: Ledger,
 }
 
@@ -53,7 +42,7 @@ fn block(micros: u64) {
 
 impl World {
     fn slot(&self, index: u64) -> Option<ActorRef<Member>> {
-        crate::common::lock(&self.slots[(index % MEMBERS) as usize]).clone()
+        lock(&self.slots[(index % MEMBERS) as usize]).clone()
     }
 
     fn tell(&self, index: u64, work: Work) {
@@ -71,7 +60,7 @@ impl World {
     fn put(&self, index: u64, member: ActorRef<Member>) {
         self.members.push(member.clone());
         let slot = &self.slots[(index % MEMBERS) as usize];
-        if let Some(old) = crate::common::lock(slot).replace(member) {
+        if let Some(old) = lock(slot).replace(member) {
             old.stop();
         }
     }
@@ -158,9 +147,7 @@ fn run(seed: u64) -> u64 {
             block(random.below(20_000));
         }
     });
-    eventually("no thread is displaced", || {
-        system.scheduler_snapshot().threads_displaced == 0
-    });
+    all_back(&system);
     let collapses = system.scheduler_snapshot().collapses;
     let report = system.shutdown(LIMIT);
     assert!(report.is_clean(), "seed {seed}: {report:?}");
@@ -175,7 +162,7 @@ fn run(seed: u64) -> u64 {
     assert_eq!(accepted, handled + dead, "seed {seed}: {dead} dead letters");
     let made = world.ledger.made();
     for slot in &world.slots {
-        crate::common::lock(slot).take();
+        lock(slot).take();
     }
     world.ledger.settle(made);
     collapses

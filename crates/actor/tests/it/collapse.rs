@@ -1,24 +1,12 @@
 //! Workers that sleep while there is work: detected when a fault causes it, and never otherwise.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use crate::common::*;
 
-use crate::common::{
-    Gate, Noter, Notes, Random, check_balance, check_no_collapse, eventually, finish, lane,
-};
-use freeboard_actor::{Collapse, Fault, System, SystemBuilder};
-use freeboard_meter::WorkerState;
-
-fn observed(builder: SystemBuilder) -> (System, Notes<Collapse>) {
+fn observed(builder: SystemBuilder) -> (TestSystem, Notes<Collapse>) {
     let notes = Notes::default();
     let told = notes.clone();
-    let system = builder
-        .on_collapse(move |collapse| told.push(*collapse))
-        .build()
-        .expect("valid settings");
-    (system, notes)
+    let builder = builder.on_collapse(move |collapse| told.push(*collapse));
+    (build(builder), notes)
 }
 
 fn wait_asleep(system: &System) {
@@ -31,7 +19,7 @@ fn wait_asleep(system: &System) {
 #[test]
 fn wakes_that_are_dropped_are_found_and_made_good() {
     let (system, notes) = observed(System::builder().workers(2).fault(Fault::DropWakes));
-    let noters: Vec<_> = (0..10).map(|_| system.spawn(Noter::default())).collect();
+    let noters = probes(&system, 10);
     for round in 1..=10 {
         for noter in &noters {
             noter.tell(round).expect("alive");
@@ -56,7 +44,6 @@ fn wakes_that_are_dropped_are_found_and_made_good() {
         assert!((1..=2).contains(&collapse.sleeping), "{collapse:?}");
         assert!(collapse.queued >= 1, "{collapse:?}");
     }
-    finish(&system);
 }
 
 #[test]
@@ -72,7 +59,7 @@ fn an_observer_that_panics_does_no_harm() {
         })
         .build()
         .expect("valid settings");
-    let noter = system.spawn(Noter::default());
+    let noter = probe(&system).0;
     eventually("a collapse is shown", || {
         wait_asleep(&system);
         assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
@@ -86,7 +73,6 @@ fn an_observer_that_panics_does_no_harm() {
         assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
         forced_wakes() >= forced_before + 5
     });
-    finish(&system);
 }
 
 #[test]
@@ -96,7 +82,7 @@ fn a_busy_system_never_collapses() {
 
 fn collapses_of_a_busy_system() -> u64 {
     let (system, notes) = observed(System::builder().workers(2));
-    let noters: Vec<_> = (0..32).map(|_| system.spawn(Noter::default())).collect();
+    let noters = probes(&system, 32);
     let until = Instant::now() + Duration::from_secs(1);
     thread::scope(|scope| {
         for driver in 0..3 {
@@ -111,9 +97,7 @@ fn collapses_of_a_busy_system() -> u64 {
                             to.ask(7_u64).wait().expect("a reply");
                         }
                         4 => {
-                            let gate = Gate::default();
-                            to.tell(gate.clone()).expect("alive");
-                            gate.wait_arrived(1);
+                            let gate = hold(to);
                             gate.open();
                         }
                         number => to.tell(number).expect("alive"),

@@ -1,24 +1,11 @@
 //! Several lanes: the urgent first, none starved, each with its own bound and policy.
 
-use crate::common::{
-    Gate, Hold, Noter, Notes, block_on, check_balance, count_of, ended, finish, lane, system,
-};
-use freeboard_actor::{ActorRef, AskError, SpawnOptions, System, TellError};
-use freeboard_flow::{LaneConfig, Overload, WeightedRounds};
+use crate::common::*;
 
-/// A noter with these lanes, held at its gate by a message on the first.
-fn held(lanes: &[LaneConfig]) -> (System, ActorRef<Noter>, Gate, Notes<u64>) {
+/// A probe with these lanes, held at a gate by a message on the first.
+fn held(lanes: &[LaneConfig]) -> (TestSystem, ActorRef<Probe>, Gate, Notes<u64>) {
     let system = system();
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(SpawnOptions::new().lanes(lanes), move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (noter, gate, notes) = crate::common::held(&system, SpawnOptions::new().lanes(lanes));
     (system, noter, gate, notes)
 }
 
@@ -31,24 +18,31 @@ fn label(lane: usize, count: u64) -> u64 {
 fn lanes_are_drained_in_weighted_rounds() {
     let batches = [4, 2, 1];
     let lanes = batches.map(|batch| LaneConfig::bounded(1_000).batch(batch));
-    let (system, noter, gate, notes) = held(&lanes);
-    for rank in (0..3).rev() {
-        for count in 0..200 {
-            noter.tell_lane(rank, label(rank, count)).expect("room");
+    let pooled = SpawnOptions::new().lanes(lanes);
+    let pinned = pooled.clone();
+    let pinned = pinned.dispatcher(Dispatcher::pinned(Sleeping::default()));
+    for options in [pooled, pinned] {
+        let system = system();
+        let (noter, gate, notes) = crate::common::held(&system, options);
+        for rank in (0..3).rev() {
+            for count in 0..200 {
+                let told = noter.tell_lane(rank, label(rank, count));
+                told.expect("capacity");
+            }
         }
+        gate.open();
+        finish(&system);
+        // The gate's message was the first of the first round.
+        let mut rounds = WeightedRounds::new(&batches);
+        assert_eq!(rounds.next(|rank| rank == 0), Some(0));
+        let mut left = [200_u64; 3];
+        let mut expected = Vec::new();
+        while let Some(rank) = rounds.next(|rank| left[rank] > 0) {
+            expected.push(label(rank, 200 - left[rank]));
+            left[rank] -= 1;
+        }
+        assert_eq!(notes.all(), expected);
     }
-    gate.open();
-    finish(&system);
-    // The gate's message was the first of the first round.
-    let mut rounds = WeightedRounds::new(&batches);
-    assert_eq!(rounds.next(|rank| rank == 0), Some(0));
-    let mut left = [200_u64; 3];
-    let mut expected = Vec::new();
-    while let Some(rank) = rounds.next(|rank| left[rank] > 0) {
-        expected.push(label(rank, 200 - left[rank]));
-        left[rank] -= 1;
-    }
-    assert_eq!(notes.all(), expected);
 }
 
 #[test]
@@ -56,9 +50,9 @@ fn an_urgent_message_passes_a_backlog() {
     let lanes = [LaneConfig::bounded(10), LaneConfig::bounded(100_000)];
     let (system, noter, gate, notes) = held(&lanes);
     for count in 0..50_000 {
-        noter.tell_lane(1, label(1, count)).expect("room");
+        noter.tell_lane(1, label(1, count)).expect("capacity");
     }
-    noter.tell(label(0, 0)).expect("room");
+    noter.tell(label(0, 0)).expect("capacity");
     gate.open();
     finish(&system);
     assert_eq!(notes.all()[0], label(0, 0));
@@ -70,11 +64,11 @@ fn no_lane_starves() {
     let lanes = [LaneConfig::bounded(64), LaneConfig::bounded(64)];
     let (system, noter, gate, notes) = held(&lanes);
     gate.open();
-    let is_done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
         scope.spawn(|| {
             let mut count = 0;
-            while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
+            while !is_done.load(Ordering::SeqCst) {
                 noter.tell(label(0, count)).expect("alive");
                 count += 1;
             }
@@ -82,8 +76,8 @@ fn no_lane_starves() {
         for count in 0..200 {
             noter.tell_lane(1, label(1, count)).expect("alive");
         }
-        crate::common::eventually("the low lane is served", || lane(&noter, 1).handled == 200);
-        is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+        eventually("the low lane is served", || lane(&noter, 1).handled == 200);
+        is_done.store(true, Ordering::SeqCst);
     });
     finish(&system);
     let low = notes.all().into_iter().filter(|note| note >> 32 == 1);
@@ -128,9 +122,9 @@ fn each_lane_has_its_own_bound_and_policy() {
     let (system, noter, gate, _) = held(&lanes);
     for (rank, config) in lanes.iter().enumerate() {
         let depth = lane(&noter, rank).depth;
-        let room = config.bound() - depth;
-        for count in 0..room {
-            noter.tell_lane(rank, label(rank, count)).expect("room");
+        let capacity = config.bound() - depth;
+        for count in 0..capacity {
+            noter.tell_lane(rank, label(rank, count)).expect("capacity");
         }
         assert_eq!(lane(&noter, rank).depth, config.bound(), "lane {rank}");
     }
@@ -138,15 +132,15 @@ fn each_lane_has_its_own_bound_and_policy() {
     assert!(matches!(noter.tell(1_u64), Err(TellError::Full(1))));
     noter.tell_lane(1, 1_u64).expect("silently shed");
     noter.tell_lane(2, 1_u64).expect("evicts");
-    let wakes = std::sync::Arc::default();
+    let wakes = Arc::default();
     let mut send = noter.send_lane(3, 1_u64);
-    assert!(crate::common::poll_once(&mut send, &wakes).is_pending());
+    assert!(poll_once(&mut send, &wakes).is_pending());
     assert_eq!(shed(0, "full"), 1);
     assert_eq!(shed(1, "dropped_newest"), 1);
     assert_eq!(shed(2, "dropped_oldest"), 1);
     assert!(lane(&noter, 3).shed.is_empty());
     gate.open();
-    block_on(send).expect("there is room");
+    block_on(send).expect("there is capacity");
     finish(&system);
     for rank in 0..4 {
         let lane = lane(&noter, rank);
@@ -156,13 +150,13 @@ fn each_lane_has_its_own_bound_and_policy() {
 }
 
 #[test]
-fn what_is_left_in_a_lane_is_counted_there() {
-    let (system, noter, gate, _) = held(&[LaneConfig::bounded(100); 4]);
+fn messages_left_in_a_lane_are_counted_there() {
+    let (_system, noter, gate, _) = held(&[LaneConfig::bounded(100); 4]);
     // The lanes between stay unused.
     for count in 0..7_u64 {
-        noter.tell_lane(3, count).expect("room");
+        noter.tell_lane(3, count).expect("capacity");
     }
-    noter.tell_lane(1, 0_u64).expect("room");
+    noter.tell_lane(1, 0_u64).expect("capacity");
     noter.stop();
     gate.open();
     ended(&noter);
@@ -173,7 +167,6 @@ fn what_is_left_in_a_lane_is_counted_there() {
     for rank in 0..4 {
         check_balance(&lane(&noter, rank));
     }
-    finish(&system);
 }
 
 #[test]
@@ -181,7 +174,7 @@ fn all_lanes_are_drained_before_the_end() {
     let (system, noter, gate, notes) = held(&[LaneConfig::bounded(1_000); 8]);
     for rank in 0..8 {
         for count in 0..100 {
-            noter.tell_lane(rank, label(rank, count)).expect("room");
+            noter.tell_lane(rank, label(rank, count)).expect("capacity");
         }
     }
     noter.stop_gracefully();
@@ -200,7 +193,7 @@ fn all_lanes_are_drained_before_the_end() {
 fn threads_use_all_lanes_at_once() {
     let (system, noter, gate, notes) = held(&[LaneConfig::bounded(8); 4]);
     gate.open();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for rank in 0..4 {
             let noter = &noter;
             scope.spawn(move || {

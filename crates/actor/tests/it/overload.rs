@@ -1,34 +1,19 @@
 //! The six policies of a full lane, exact to the message: accepted + refused + shed = sent, and every accepted
 //! message is handled, shed with a reason, or queued.
 
-use std::{num::NonZeroU32, thread};
-
-use crate::common::{
-    Gate, Hold, Noter, Notes, check_balance, count_of, finish, lane, shed, system,
-};
-use freeboard_actor::{ActorRef, SpawnOptions, System, TellError};
-use freeboard_flow::{LaneConfig, Overload};
+use crate::common::*;
 
 struct Scene {
-    system: System,
-    noter: ActorRef<Noter>,
+    system: TestSystem,
+    noter: ActorRef<Probe>,
     gate: Gate,
     notes: Notes<u64>,
 }
 
-/// A noter at its gate, behind a lane of this kind.
+/// A held probe, behind a lane of this kind.
 fn held(lane: LaneConfig) -> Scene {
     let system = system();
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(SpawnOptions::new().lane(lane), move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (noter, gate, notes) = crate::common::held(&system, SpawnOptions::new().lane(lane));
     Scene {
         system,
         noter,
@@ -38,8 +23,8 @@ fn held(lane: LaneConfig) -> Scene {
 }
 
 impl Scene {
-    /// Places that are left: the message that is being handled may take one still.
-    fn room(&self) -> u64 {
+    /// Slots that are left: the message that is being handled may still take one.
+    fn capacity(&self) -> u64 {
         let lane = lane(&self.noter, 0);
         lane.bound - lane.depth
     }
@@ -58,7 +43,7 @@ impl Scene {
 }
 
 /// Tells 0, 1, 2...; returns those that came back as full.
-fn tell(noter: &ActorRef<Noter>, count: u64) -> Vec<u64> {
+fn tell(noter: &ActorRef<Probe>, count: u64) -> Vec<u64> {
     (0..count)
         .filter_map(|number| match noter.try_tell(number) {
             Ok(()) => None,
@@ -68,54 +53,41 @@ fn tell(noter: &ActorRef<Noter>, count: u64) -> Vec<u64> {
         .collect()
 }
 
-#[track_caller]
-fn check_refusing(overload: Overload) {
-    let scene = held(LaneConfig::bounded(10).overload(overload));
-    let room = scene.room();
-    // Keys of a coalescing noter are the last digits: these differ.
-    let refused: Vec<_> = tell(&scene.noter, 10 + room);
-    if overload == Overload::Coalesce {
-        // The later ten replace the earlier of the same digit, where there are such.
-        assert_eq!(
-            shed(&scene.noter, "coalesced") + shed(&scene.noter, "full"),
-            10
-        );
-        scene.finish();
-        return;
+#[test]
+fn wait_and_reject_give_the_message_back() {
+    for overload in [Overload::Wait, Overload::Reject] {
+        let scene = held(LaneConfig::bounded(10).overload(overload));
+        let capacity = scene.capacity();
+        let refused = tell(&scene.noter, 10 + capacity);
+        assert!(refused.into_iter().eq(capacity..10 + capacity));
+        assert_eq!(shed(&scene.noter, "full"), 10);
+        assert!(scene.finish().into_iter().eq(0..capacity));
     }
-    assert!(refused.iter().copied().eq(room..10 + room));
-    assert_eq!(shed(&scene.noter, "full"), 10);
-    assert!(scene.finish().into_iter().eq(0..room));
-}
-
-#[test]
-fn wait_refuses_who_does_not_wait() {
-    check_refusing(Overload::Wait);
-}
-
-#[test]
-fn reject_gives_the_message_back() {
-    check_refusing(Overload::Reject);
 }
 
 #[test]
 fn coalesce_replaces_or_refuses() {
-    check_refusing(Overload::Coalesce);
+    let scene = held(LaneConfig::bounded(10).overload(Overload::Coalesce));
+    tell(&scene.noter, 10 + scene.capacity());
+    // Keys are the last digits: the later ten replace the earlier of the same digit, where there are such.
+    let coalesced = shed(&scene.noter, "coalesced");
+    assert_eq!(coalesced + shed(&scene.noter, "full"), 10);
+    scene.finish();
 }
 
 #[test]
-fn drop_newest_keeps_what_came_first() {
+fn drop_newest_keeps_the_first_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropNewest));
-    let room = scene.room();
-    assert!(tell(&scene.noter, 10 + room).is_empty());
+    let capacity = scene.capacity();
+    assert!(tell(&scene.noter, 10 + capacity).is_empty());
     assert_eq!(shed(&scene.noter, "dropped_newest"), 10);
     let dead_letters = scene.system.dead_letters();
     assert_eq!(count_of(&dead_letters, "dropped_newest"), 10);
-    assert!(scene.finish().into_iter().eq(0..room));
+    assert!(scene.finish().into_iter().eq(0..capacity));
 }
 
 #[test]
-fn drop_oldest_keeps_what_came_last() {
+fn drop_oldest_keeps_the_last_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropOldest));
     assert!(tell(&scene.noter, 30).is_empty());
     let dropped = shed(&scene.noter, "dropped_oldest");
@@ -127,7 +99,7 @@ fn drop_oldest_keeps_what_came_last() {
 }
 
 #[test]
-fn coalesce_keeps_the_last_of_each_key_in_its_place() {
+fn coalesce_keeps_the_last_of_each_key_in_its_order() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
     assert!(tell(&scene.noter, 100).is_empty());
     assert_eq!(shed(&scene.noter, "coalesced"), 90);
@@ -135,7 +107,7 @@ fn coalesce_keeps_the_last_of_each_key_in_its_place() {
 }
 
 #[test]
-fn coalesce_leaves_questions_alone() {
+fn coalesce_leaves_asks_alone() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
     let askers: Vec<_> = (0..3)
         .map(|_| {
@@ -143,8 +115,8 @@ fn coalesce_leaves_questions_alone() {
             thread::spawn(move || noter.ask(5_u64).wait())
         })
         .collect();
-    crate::common::eventually("all have asked", || lane(&scene.noter, 0).accepted == 4);
-    scene.noter.tell(5_u64).expect("room");
+    eventually("all have asked", || lane(&scene.noter, 0).accepted == 4);
+    scene.noter.tell(5_u64).expect("capacity");
     scene.noter.tell(15_u64).expect("replaces");
     scene.gate.open();
     for asker in askers {
@@ -193,9 +165,9 @@ fn check_flood(overload: Overload) {
     let made = notes.clone();
     let options = SpawnOptions::new().lane(LaneConfig::bounded(16).overload(overload));
     let noter = system
-        .spawn_with(options, move || Noter {
+        .spawn_with(options, move || Probe {
             notes: made.clone(),
-            ..Noter::default()
+            ..Probe::default()
         })
         .expect("valid options");
     let refused: u64 = thread::scope(|scope| {
@@ -231,15 +203,5 @@ fn check_flood(overload: Overload) {
 
 #[test]
 fn every_policy_counts_to_the_message_in_a_flood() {
-    let one_in = NonZeroU32::new(3).expect("not zero");
-    for overload in [
-        Overload::Wait,
-        Overload::Reject,
-        Overload::DropNewest,
-        Overload::DropOldest,
-        Overload::Coalesce,
-        Overload::Sample { one_in },
-    ] {
-        check_flood(overload);
-    }
+    POLICIES.into_iter().for_each(check_flood);
 }

@@ -1,48 +1,18 @@
 //! Snapshots: exact values after a known workload, and no effect of reading them.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
-
-use crate::common::{
-    Gate, Hold, Noter, Notes, check_balance, count_of, eventually, finish, lane, system,
-};
-use freeboard_actor::{Actor, ActorRef, SpawnOptions, System};
-use freeboard_flow::{LaneConfig, Overload};
-use freeboard_meter::render;
-
-fn spawn(system: &System, options: SpawnOptions) -> (ActorRef<Noter>, Gate, Notes<u64>) {
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(options, move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    (noter, gate, notes)
-}
+use crate::common::*;
 
 #[test]
 fn a_known_workload_is_counted_exactly() {
-    let system = System::builder()
-        .name("counted")
-        .workers(2)
-        .build()
-        .expect("valid settings");
+    let system = build(System::builder().name("counted").workers(2));
     let lanes = [
         LaneConfig::bounded(1_000),
         LaneConfig::bounded(10).overload(Overload::DropNewest),
         LaneConfig::bounded(5),
     ];
     let options = SpawnOptions::new().name("noter").lanes(lanes);
-    let (noter, gate, _) = spawn(&system, options);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..600_u64 {
-        noter.tell(number).expect("room");
-    }
+    let (noter, gate, _) = held(&system, options);
+    tell_all(&noter, 0..600);
     for number in 0..25_u64 {
         noter.tell_lane(1, number).expect("silently shed");
     }
@@ -77,12 +47,8 @@ fn a_known_workload_is_counted_exactly() {
 #[test]
 fn times_are_sampled() {
     let system = system();
-    let (noter, gate, _) = spawn(&system, SpawnOptions::new());
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..10_000_u64 {
-        noter.tell(number).expect("room");
-    }
+    let (noter, gate, _) = held(&system, SpawnOptions::new());
+    tell_all(&noter, 0..10_000);
     gate.open();
     finish(&system);
     let snapshot = noter.snapshot();
@@ -100,9 +66,7 @@ fn the_prometheus_text_has_the_counts() {
     let options = SpawnOptions::new()
         .name("noter")
         .lane(LaneConfig::bounded(20).overload(Overload::Reject));
-    let (noter, gate, _) = spawn(&system, options);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (noter, gate, _) = held(&system, options);
     let refused = (0..30_u64)
         .filter(|number| noter.try_tell(*number).is_err())
         .count();
@@ -110,15 +74,6 @@ fn the_prometheus_text_has_the_counts() {
     let handled = 31 - refused as u64;
     eventually("all is handled", || lane(&noter, 0).handled == handled);
     let text = render(&system.snapshot());
-    let value_of = |name: &str, labels: &[&str]| -> f64 {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(name) && labels.iter().all(|it| line.contains(it)))
-            .unwrap_or_else(|| panic!("no {name} {labels:?} in:\n{text}"));
-        let value = line.rsplit(' ').next().expect("a value");
-        value.parse().expect("a number")
-    };
-    assert_eq!(value_of("freeboard_actors_alive", &[]), 1.0);
     let line_with = |words: &[&str], value: u64| {
         let value = format!(" {value}");
         let has = text
@@ -126,6 +81,7 @@ fn the_prometheus_text_has_the_counts() {
             .any(|line| words.iter().all(|word| line.contains(word)) && line.ends_with(&value));
         assert!(has, "no {words:?}{value} in:\n{text}");
     };
+    line_with(&["freeboard_actors_alive"], 1);
     line_with(&["handled", "noter", "lane=\"0\""], handled);
     line_with(&["shed", "noter", "full"], refused as u64);
     line_with(&["high_water", "noter"], lane(&noter, 0).high_water);
@@ -141,19 +97,18 @@ fn the_prometheus_text_has_the_counts() {
     let has_count =
         |line: &str| line.contains("time_in_queue_seconds_count{") && line.ends_with(&count);
     assert!(lines.any(has_count), "{text}");
-    finish(&system);
 }
 
 #[test]
-fn looking_all_the_time_disturbs_nothing() {
+fn snapshots_all_the_time_disturb_nothing() {
     let system = system();
     let options = || SpawnOptions::new().lanes([LaneConfig::bounded(64); 2]);
-    let noters: Vec<_> = (0..4).map(|_| spawn(&system, options())).collect();
+    let noters: Vec<_> = (0..4).map(|_| probe_with(&system, options())).collect();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let senders: Vec<_> = noters
             .iter()
-            .map(|(noter, _, _)| {
+            .map(|(noter, _)| {
                 scope.spawn(move || {
                     for number in 0..10_000_u64 {
                         noter
@@ -183,7 +138,7 @@ fn looking_all_the_time_disturbs_nothing() {
         is_done.store(true, Ordering::SeqCst);
     });
     finish(&system);
-    for (noter, _, notes) in &noters {
+    for (noter, notes) in &noters {
         assert_eq!(notes.len(), 10_000);
         for rank in 0..2 {
             let lane = lane(noter, rank);
@@ -197,13 +152,13 @@ fn looking_all_the_time_disturbs_nothing() {
 struct Mayfly;
 
 impl Actor for Mayfly {
-    fn started(&mut self, cx: &mut freeboard_actor::Context<Self>) {
+    fn started(&mut self, cx: &mut Context<Self>) {
         cx.stop();
     }
 }
 
 #[test]
-fn looking_while_actors_come_and_go() {
+fn snapshots_while_actors_come_and_go_are_consistent() {
     let system = system();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -223,5 +178,4 @@ fn looking_while_actors_come_and_go() {
     let snapshot = system.snapshot();
     assert_eq!(snapshot.actors_spawned, 20_000);
     assert_eq!(snapshot.actors_ended, 20_000);
-    finish(&system);
 }

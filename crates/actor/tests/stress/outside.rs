@@ -1,15 +1,7 @@
 //! Threads outside the system that use its actors.
 
-use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
-
-use freeboard_actor::AskError;
-
-use crate::{
-    common::{LIMIT, Random, block_on, poll_once},
-    observed,
-    record::Sent,
-    world::World,
-};
+use crate::common::*;
+use crate::{observed, record::Sent, world::World};
 
 pub(crate) const STEPS: u64 = 400;
 
