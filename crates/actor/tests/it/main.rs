@@ -10,7 +10,6 @@ mod ask;
 mod async_handlers;
 mod blocking;
 mod by_type;
-mod churn;
 mod collapse;
 mod common;
 mod dam;

@@ -248,8 +248,13 @@ impl Member {
             }
             4 => cx.watch(&self.world.any(&mut self.random).actor),
             5 => {
-                let nap = self.micros(200);
-                cx.blocking(|| std::thread::park_timeout(nap));
+                // Seldom without saying so, and long enough to be rescued.
+                if self.random.below(64) == 0 {
+                    thread::park_timeout(self.micros(6_000));
+                } else {
+                    let nap = self.micros(200);
+                    cx.blocking(|| thread::park_timeout(nap));
+                }
             }
             _ => self.try_tell(fuel, cx),
         }

@@ -11,6 +11,19 @@ pub(crate) fn drive(world: &World, mut random: Random) {
     }
 }
 
+/// Takes workers off-line and back.
+pub(crate) fn move_workers(system: &System, mut random: Random, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::SeqCst) {
+        let online = 1 + random.below(system.workers() as u64) as usize;
+        system.set_workers_online(online).expect("in range");
+        let seen = system.scheduler_snapshot();
+        assert!(seen.threads <= seen.threads_max, "{seen:?}");
+        thread::park_timeout(Duration::from_micros(random.below(2_000)));
+    }
+    let all = system.workers();
+    system.set_workers_online(all).expect("all");
+}
+
 fn step(world: &World, random: &mut Random) {
     let records = &world.records;
     let wakes = Arc::default();
