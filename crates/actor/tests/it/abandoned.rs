@@ -112,8 +112,8 @@ fn blocked_senders_get_their_messages_back() {
     let sent = Waiting::start(move || block_on(sent.send(8_u64)));
     system.abandon();
     gate.open();
-    assert!(matches!(told.result(), Err(TellError::Closed(7))));
-    assert!(matches!(sent.result(), Err(TellError::Closed(8))));
+    assert_eq!(told.result(), Err(TellError::Closed(7)));
+    assert_eq!(sent.result(), Err(TellError::Closed(8)));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn threads_that_join_an_actor_are_released() {
     gate.open();
     assert_eq!(joined.result().actor, noter.id());
     assert!(!noter.is_alive());
-    assert!(matches!(noter.tell(1_u64), Err(TellError::Closed(1))));
+    assert_eq!(noter.tell(1_u64), Err(TellError::Closed(1)));
 }
 
 #[test]

@@ -115,7 +115,6 @@ fn messages_of_an_ended_member_go_to_the_next_living_one() {
     let alive: Vec<_> = bench.group.snapshot().members;
     let alive: Vec<_> = alive.iter().map(|member| member.is_alive).collect();
     assert_eq!(alive, [true, false, false, false]);
-    finish(&bench.system);
 }
 
 #[test]
@@ -144,7 +143,6 @@ fn with_all_members_ended_the_message_comes_back() {
         });
         assert_eq!(group.any().tell(6), Err(TellError::Closed(6)), "{router}");
     }
-    finish(&bench.system);
 }
 
 #[test]
@@ -165,7 +163,6 @@ fn a_full_member_does_what_its_policy_says_and_its_messages_stay_with_it() {
     assert_eq!(bench.books()[0], (1, 1, 0, 0));
     assert_eq!(bench.books()[1], (4, 0, 1, 5));
     gate.open();
-    finish(&bench.system);
 }
 
 #[test]
@@ -197,7 +194,6 @@ fn senders_that_wait_for_a_full_member_go_on_when_it_ends() {
     // The thread may have come in before the stop, and then its message is a dead letter.
     assert!((2..=3).contains(&redirected));
     assert_eq!(bench.books()[2].2, redirected);
-    finish(&bench.system);
 }
 
 #[test]
@@ -212,7 +208,6 @@ fn an_ask_that_finds_no_capacity_in_time_comes_back_and_is_counted_as_refused() 
     assert_eq!(asked, Err(AskError::Full(301)));
     assert_eq!(bench.books()[1], (2, 0, 0, 2));
     gate.open();
-    finish(&bench.system);
 }
 
 /// A message that is counted until it is dropped.

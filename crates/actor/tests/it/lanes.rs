@@ -87,24 +87,18 @@ fn no_lane_starves() {
 #[test]
 fn a_lane_that_is_not_there_gives_the_message_back() {
     let (system, noter, gate, notes) = held(&[LaneConfig::bounded(4), LaneConfig::bounded(4)]);
-    assert!(matches!(
-        noter.tell_lane(2, 1_u64),
-        Err(TellError::NoLane(1))
-    ));
-    assert!(matches!(
+    assert_eq!(noter.tell_lane(2, 1_u64), Err(TellError::NoLane(1)));
+    assert_eq!(
         noter.tell_lane(usize::MAX, 2_u64),
         Err(TellError::NoLane(2))
-    ));
-    assert!(matches!(
+    );
+    assert_eq!(
         block_on(noter.send_lane(2, 3_u64)),
         Err(TellError::NoLane(3))
-    ));
-    assert!(matches!(
-        noter.ask(4_u64).lane(2).wait(),
-        Err(AskError::NoLane(4))
-    ));
+    );
+    assert_eq!(noter.ask(4_u64).lane(2).wait(), Err(AskError::NoLane(4)));
     let asking = noter.ask(5_u64).lane(2).into_future();
-    assert!(matches!(block_on(asking), Err(AskError::NoLane(5))));
+    assert_eq!(block_on(asking), Err(AskError::NoLane(5)));
     gate.open();
     assert_eq!(noter.ask(6_u64).lane(1).wait().expect("a reply"), 6);
     finish(&system);
@@ -129,7 +123,7 @@ fn each_lane_has_its_own_bound_and_policy() {
         assert_eq!(lane(&noter, rank).depth, config.bound(), "lane {rank}");
     }
     let shed = |rank: usize, reason| count_of(&lane(&noter, rank).shed, reason);
-    assert!(matches!(noter.tell(1_u64), Err(TellError::Full(1))));
+    assert_eq!(noter.tell(1_u64), Err(TellError::Full(1)));
     noter.tell_lane(1, 1_u64).expect("silently shed");
     noter.tell_lane(2, 1_u64).expect("evicts");
     let wakes = Arc::default();
@@ -179,10 +173,7 @@ fn all_lanes_are_drained_before_the_end() {
     }
     noter.stop_gracefully();
     for rank in 0..8 {
-        assert!(matches!(
-            noter.tell_lane(rank, 1_u64),
-            Err(TellError::Closed(1))
-        ));
+        assert_eq!(noter.tell_lane(rank, 1_u64), Err(TellError::Closed(1)));
     }
     gate.open();
     finish(&system);

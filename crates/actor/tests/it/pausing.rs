@@ -183,10 +183,7 @@ fn drop_oldest_keeps_as_many_as_are_queued() {
         LaneConfig::bounded(8).overload(Overload::DropOldest),
         |it| {
             // Nothing can make capacity in an empty lane.
-            assert!(matches!(
-                it.actor.tell_lane(1, 1_u64),
-                Err(TellError::Full(1))
-            ));
+            assert_eq!(it.actor.tell_lane(1, 1_u64), Err(TellError::Full(1)));
             it.queue(0..2);
             for number in 10..20_u64 {
                 it.actor.tell_lane(1, number).expect("accepted");
@@ -240,7 +237,6 @@ fn a_restart_resumes_and_lets_the_waiting_in() {
         driver.all_sent();
         assert_eq!(it.notes.wait_len(10), (0..10).collect::<Vec<_>>());
         within(&it.actor, |cx| assert!(!cx.is_lane_paused(1)));
-        finish(&it.system);
     });
 }
 
@@ -264,17 +260,14 @@ fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
         let mut driver = Driver::of((3..10).map(|number| it.actor.send_lane(1, number)));
         // Nobody else reaches it once its mailbox is closed.
         let actor = it.actor.clone();
-        let resume = Notes::default();
-        let known = resume.clone();
-        within(&it.actor, move |cx| {
-            let notify = cx.waker_fn(|_, cx| cx.resume_lane(1));
-            known.push(Arc::new(notify) as Arc<dyn Fn() + Send + Sync>);
+        let resume = within(&it.actor, move |cx| {
             actor.stop_gracefully();
+            Box::new(cx.waker_fn(|_, cx| cx.resume_lane(1))) as Box<dyn Fn() + Send>
         });
         driver.all_closed();
         assert!(it.actor.is_alive());
         assert_eq!(it.notes.len(), 0);
-        resume.all()[0]();
+        resume();
         assert_eq!(ended(&it.actor).reason, ExitReason::Drained);
         it.check_handled(0..3);
     });
@@ -283,19 +276,12 @@ fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
 #[test]
 fn an_actor_with_all_lanes_paused_is_resumed_by_a_notice() {
     let system = system();
-    let puppet = Probe::default();
-    let notes = puppet.notes.clone();
-    let options = bounded(4);
-    let actor = system.spawn_once(options, puppet).expect("valid options");
-    let resume = Notes::default();
-    let known = resume.clone();
-    act(&actor, move |cx| {
-        let notify = cx.waker_fn(|_, cx| cx.resume_lane(0));
-        known.push(Arc::new(notify) as Arc<dyn Fn() + Send + Sync>);
+    let (actor, notes) = probe_with(&system, bounded(4));
+    let resume = within(&actor, |cx| {
         cx.actor_ref().tell(0_u64).expect("capacity");
         cx.pause_lane(0);
+        Box::new(cx.waker_fn(|_, cx| cx.resume_lane(0))) as Box<dyn Fn() + Send>
     });
-    let resume = resume.wait_len(1).remove(0);
     suspended(&actor);
     let mut driver = Driver::of((1..100).map(|number| actor.send(number)));
     assert_eq!(notes.len(), 0);
@@ -350,14 +336,8 @@ fn a_lane_that_is_paused_and_resumed_under_load_loses_nothing() {
 #[test]
 fn an_actor_with_all_lanes_paused_and_nothing_queued_drains() {
     let system = system();
-    let actor = probe(&system).0;
-    let paused = Notes::default();
-    let noted = paused.clone();
-    act(&actor, move |cx| {
-        cx.pause_lane(0);
-        noted.push(());
-    });
-    paused.wait_len(1);
+    let (actor, _) = probe(&system);
+    within(&actor, |cx| cx.pause_lane(0));
     actor.stop_gracefully();
     assert_eq!(ended(&actor).reason, ExitReason::Drained);
 }

@@ -350,12 +350,8 @@ fn others_get_their_message_back_from_an_actor_that_stops() {
     let system = system();
     let (closing, gate, _) = held(&system, SpawnOptions::new());
     closing.stop_gracefully();
-    let results = Notes::default();
-    let noted = results.clone();
-    act(&probe(&system).0, move |_| {
-        noted.push(matches!(closing.tell(1_u64), Err(TellError::Closed(1))));
-    });
-    assert_eq!(results.wait_len(1), [true]);
+    let told = within(&probe(&system).0, move |_| closing.tell(1_u64));
+    assert_eq!(told, Err(TellError::Closed(1)));
     gate.open();
 }
 

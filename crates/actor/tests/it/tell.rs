@@ -175,10 +175,7 @@ fn a_recipient_stands_for_any_actor_of_a_message_type() {
         recipient.tell(1).expect("alive");
         recipient.clone().try_tell(2).expect("alive");
         block_on(recipient.send(3)).expect("alive");
-        assert!(matches!(
-            recipient.tell_lane(1, 4),
-            Err(TellError::NoLane(4))
-        ));
+        assert_eq!(recipient.tell_lane(1, 4), Err(TellError::NoLane(4)));
         assert!(recipient.is_alive());
     }
     assert_eq!(recipients[0].id(), noter.id());
@@ -187,7 +184,7 @@ fn a_recipient_stands_for_any_actor_of_a_message_type() {
     assert_eq!(lane(&many, 0).handled, 3);
     for recipient in &recipients {
         assert!(!recipient.is_alive());
-        assert!(matches!(recipient.tell(9), Err(TellError::Closed(9))));
+        assert_eq!(recipient.tell(9), Err(TellError::Closed(9)));
     }
 }
 
@@ -217,11 +214,8 @@ fn an_ended_actor_gives_messages_back() {
         panic!("an ended actor took a message");
     };
     assert_eq!(number, 7);
-    assert!(matches!(noter.try_tell(8_u64), Err(TellError::Closed(8))));
-    assert!(matches!(
-        block_on(noter.send(9_u64)),
-        Err(TellError::Closed(9))
-    ));
+    assert_eq!(noter.try_tell(8_u64), Err(TellError::Closed(8)));
+    assert_eq!(block_on(noter.send(9_u64)), Err(TellError::Closed(9)));
     assert_eq!(TellError::Closed(9).into_inner(), 9);
     check_balance(&lane(&noter, 0));
 }

@@ -128,11 +128,8 @@ fn senders_to_an_actor_that_drains_get_their_message_back() {
     let system = system();
     let (noter, gate, notes) = full(&system, bounded(2));
     noter.stop_gracefully();
-    assert!(matches!(noter.tell(1_u64), Err(TellError::Closed(1))));
-    assert!(matches!(
-        block_on(noter.send(2_u64)),
-        Err(TellError::Closed(2))
-    ));
+    assert_eq!(noter.tell(1_u64), Err(TellError::Closed(1)));
+    assert_eq!(block_on(noter.send(2_u64)), Err(TellError::Closed(2)));
     gate.open();
     ended(&noter);
     assert!(notes.all().into_iter().all(|number| number == 0));
