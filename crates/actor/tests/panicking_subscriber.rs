@@ -63,12 +63,12 @@ fn lone_worker(threads_max: usize) -> SystemBuilder {
 
 #[track_caller]
 fn check_works(system: &System) {
-    let puppet = Probe::default();
-    let notes = puppet.notes.clone();
-    let puppet = system.spawn(puppet);
+    let scripted = Probe::default();
+    let notes = scripted.notes.clone();
+    let scripted = system.spawn(scripted);
     for number in 0..100 {
-        puppet.tell(number).expect("alive");
-        let reply = puppet.ask(number + 1_000).timeout(LIMIT).wait();
+        scripted.tell(number).expect("alive");
+        let reply = scripted.ask(number + 1_000).timeout(LIMIT).wait();
         assert_eq!(reply.expect("a reply"), number + 1_000);
     }
     assert_eq!(notes.len(), 200);
@@ -90,13 +90,13 @@ fn failures_are_survived() {
             at_once()
         };
         let options = SpawnOptions::new().supervision(supervision);
-        let puppet = system.spawn_with(options, Probe::default);
-        let puppet = puppet.expect("valid options");
-        act(&puppet, |_| panic!("on purpose"));
+        let scripted = system.spawn_with(options, Probe::default);
+        let scripted = scripted.expect("valid options");
+        act(&scripted, |_| panic!("on purpose"));
         if round % 2 == 0 {
-            assert_eq!(ended(&puppet).reason, ExitReason::Panicked);
+            assert_eq!(ended(&scripted).reason, ExitReason::Panicked);
         } else {
-            puppet
+            scripted
                 .ask(1_u64)
                 .timeout(LIMIT)
                 .wait()
@@ -155,9 +155,9 @@ fn a_message_that_is_logged_is_a_dead_letter() {
         .expect("valid options");
     gone.stop();
     ended(&gone);
-    let (puppet, told) = (probe(&system).0, Notes::default());
+    let (scripted, told) = (probe(&system).0, Notes::default());
     let done = told.clone();
-    act(&puppet, move |_| {
+    act(&scripted, move |_| {
         (0..10_u64).for_each(|number| gone.tell_or_log(number));
         done.push(());
     });
@@ -175,8 +175,8 @@ fn a_circle_of_asks_is_survived() {
         .on_long_run(move |run| seen.push(run.run.actor))
         .build()
         .expect("valid settings");
-    let puppet = probe(&system).0;
-    act_async(&puppet, |cx| {
+    let scripted = probe(&system).0;
+    act_async(&scripted, |cx| {
         let itself = cx.actor_ref();
         Box::pin(async move { drop(itself.ask(1_u64).await) })
     });
@@ -184,12 +184,12 @@ fn a_circle_of_asks_is_survived() {
         CIRCLES.load(Ordering::SeqCst) > 0
     });
     // The monitor goes on.
-    let (noter, gate, _) = held(&system, SpawnOptions::new());
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     eventually("its long run is seen", || {
-        runs.all().contains(&noter.id().get())
+        runs.all().contains(&actor.id().get())
     });
     gate.open();
     check_works(&system);
-    puppet.stop();
-    ended(&puppet);
+    scripted.stop();
+    ended(&scripted);
 }

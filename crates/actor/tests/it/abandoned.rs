@@ -23,11 +23,11 @@ impl<T: Send + 'static> Waiting<T> {
 /// two.
 fn stalled() -> (TestSystem, Gate, ActorRef<Probe>) {
     let system = system_within(1, 1);
-    let (noter, _) = probe_with(&system, bounded(2));
-    noter.ask(Ping).wait().expect("a reply");
-    eventually("it rests", || noter.snapshot().state == "idle");
+    let (actor, _) = probe_with(&system, bounded(2));
+    actor.ask(Ping).wait().expect("a reply");
+    eventually("it rests", || actor.snapshot().state == "idle");
     let gate = hold(&probe(&system).0);
-    (system, gate, noter)
+    (system, gate, actor)
 }
 
 /// Holds a token, and spawns a child that holds the second one.
@@ -67,10 +67,10 @@ fn idle_parents_and_children_are_dropped_with_their_system() {
 
 #[test]
 fn queued_messages_are_dropped_with_their_system() {
-    let (system, gate, noter) = stalled();
+    let (system, gate, actor) = stalled();
     let ledger = Ledger::default();
-    noter.tell(ledger.token()).expect("alive");
-    drop(noter);
+    actor.tell(ledger.token()).expect("alive");
+    drop(actor);
     system.abandon();
     gate.open();
     ledger.settle(1);
@@ -89,12 +89,12 @@ fn waiting_futures_are_dropped_with_their_system() {
 
 #[test]
 fn asks_that_are_never_handled_are_answered() {
-    let (system, gate, noter) = stalled();
-    let asked = noter.clone();
+    let (system, gate, actor) = stalled();
+    let asked = actor.clone();
     let reply = Waiting::start(move || asked.ask(1_u64).wait());
-    let asked = noter.clone();
+    let asked = actor.clone();
     let awaited = Waiting::start(move || block_on(asked.ask(2_u64).into_future()));
-    eventually("both have asked", || lane(&noter, 0).accepted == 3);
+    eventually("both have asked", || lane(&actor, 0).accepted == 3);
     system.abandon();
     gate.open();
     for reply in [reply.result(), awaited.result()] {
@@ -104,11 +104,11 @@ fn asks_that_are_never_handled_are_answered() {
 
 #[test]
 fn blocked_senders_get_their_messages_back() {
-    let (system, gate, noter) = stalled();
-    while noter.try_tell(1_u64).is_ok() {}
-    let told = noter.clone();
+    let (system, gate, actor) = stalled();
+    while actor.try_tell(1_u64).is_ok() {}
+    let told = actor.clone();
     let told = Waiting::start(move || told.tell(7_u64));
-    let sent = noter.clone();
+    let sent = actor.clone();
     let sent = Waiting::start(move || block_on(sent.send(8_u64)));
     system.abandon();
     gate.open();
@@ -118,25 +118,25 @@ fn blocked_senders_get_their_messages_back() {
 
 #[test]
 fn threads_that_join_an_actor_are_released() {
-    let (system, gate, noter) = stalled();
-    let joined = noter.clone();
+    let (system, gate, actor) = stalled();
+    let joined = actor.clone();
     let joined = Waiting::start(move || joined.join());
     system.abandon();
     gate.open();
-    assert_eq!(joined.result().actor, noter.id());
-    assert!(!noter.is_alive());
-    assert_eq!(noter.tell(1_u64), Err(TellError::Closed(1)));
+    assert_eq!(joined.result().actor, actor.id());
+    assert!(!actor.is_alive());
+    assert_eq!(actor.tell(1_u64), Err(TellError::Closed(1)));
 }
 
 #[test]
 fn an_actor_behind_a_stuck_one_terminates_once_that_one_returns() {
-    let (system, gate, noter) = stalled();
+    let (system, gate, actor) = stalled();
     let ledger = Ledger::default();
-    noter.tell(ledger.token()).expect("alive");
+    actor.tell(ledger.token()).expect("alive");
     let report = system.shutdown(Duration::from_millis(10));
     assert!(!report.is_clean());
     gate.open();
-    assert!(noter.wait_ended_until(soon()).is_some(), "{report:?}");
+    assert!(actor.wait_ended_until(soon()).is_some(), "{report:?}");
     ledger.settle(1);
     system.abandon();
 }
@@ -144,8 +144,8 @@ fn an_actor_behind_a_stuck_one_terminates_once_that_one_returns() {
 #[test]
 fn the_deadline_of_an_ask_holds_after_the_system_has_stopped() {
     let system = system_of(1);
-    let (noter, gate) = (probe(&system).0, Gate::default());
-    let mut asking = noter.ask(gate.clone()).timeout(LIMIT / 2).into_future();
+    let (actor, gate) = (probe(&system).0, Gate::default());
+    let mut asking = actor.ask(gate.clone()).timeout(LIMIT / 2).into_future();
     assert!(poll_once(&mut asking, &Arc::default()).is_pending());
     gate.wait_arrived(1);
     system.shutdown(Duration::from_millis(10));
@@ -160,11 +160,11 @@ fn an_actor_may_drop_its_own_system() {
     let ledger = Ledger::default();
     let token = ledger.token();
     let system = System::builder().build().expect("valid settings");
-    let noter = system.spawn(Probe {
+    let actor = system.spawn(Probe {
         on_drop: OnDrop::call(move || drop(token)),
         ..Probe::default()
     });
-    act(&noter, move |_| drop(system));
-    drop(noter);
+    act(&actor, move |_| drop(system));
+    drop(actor);
     ledger.settle(1);
 }

@@ -37,16 +37,16 @@ fn times_add_up_to_the_uptime() {
     let system = system_of(3);
     let building_ns = began.elapsed().as_nanos() as u64;
     check_sums(&system, building_ns);
-    let noters = probes(&system, 20);
+    let actors = probes(&system, 20);
     let mut random = Random::new(7);
     for round in 0..20 {
         let gate = Gate::default();
         let blocked = random.below(4);
-        for noter in &noters[..blocked as usize] {
-            noter.tell(gate.clone()).expect("alive");
+        for actor in &actors[..blocked as usize] {
+            actor.tell(gate.clone()).expect("alive");
         }
         for number in 0..500 {
-            noters[10 + number as usize % 10]
+            actors[10 + number as usize % 10]
                 .tell(number)
                 .expect("alive");
         }
@@ -70,15 +70,15 @@ fn times_add_up_with_no_spare_thread() {
     let building_ns = began.elapsed().as_nanos() as u64;
     for _ in 0..5 {
         let gate = Gate::default();
-        let noter = probe(&system).0;
-        noter.tell(gate.clone()).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(gate.clone()).expect("alive");
         let before_ns = first(&system).times.blocked_ns;
         eventually("blocked time", || {
             first(&system).times.blocked_ns > before_ns + 5_000_000
         });
         check_sums(&system, building_ns);
         gate.open();
-        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 1);
         check_sums(&system, building_ns);
     }
 }
@@ -87,8 +87,8 @@ fn times_add_up_with_no_spare_thread() {
 fn a_run_counts_while_it_is_open() {
     let system = system_of(2);
     let (spin, release) = mpsc::channel();
-    let noter = probe(&system).0;
-    noter.tell(Spin(release)).expect("alive");
+    let actor = probe(&system).0;
+    actor.tell(Spin(release)).expect("alive");
     let runner = || {
         let mut workers = system.workers_snapshot().into_iter();
         workers.find(|worker| worker.state == WorkerState::Run)
@@ -99,7 +99,7 @@ fn a_run_counts_while_it_is_open() {
     });
     let before = runner().expect("it still runs");
     let current = before.current.as_ref().expect("labelled");
-    assert_eq!(current.actor, noter.id().get());
+    assert_eq!(current.actor, actor.id().get());
     assert_eq!(current.actor_type, type_name::<Probe>());
     assert_eq!(current.message_type, type_name::<Spin>());
     eventually("its time grows", || {
@@ -147,8 +147,8 @@ fn an_idle_worker_parks() {
 #[test]
 fn a_worker_blocked_without_a_spare_says_so() {
     let system = system_within(1, 1);
-    let noter = probe(&system).0;
-    let gate = hold(&noter);
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     eventually("it is blocked", || {
         let worker = first(&system);
         worker.state == WorkerState::Blocked && worker.times.blocked_ns > 20_000_000
@@ -168,12 +168,12 @@ fn a_worker_blocked_without_a_spare_says_so() {
 #[test]
 fn the_time_of_each_blocked_run_is_kept() {
     let system = system_within(1, 2);
-    let noters = probes(&system, 3);
+    let actors = probes(&system, 3);
     let gates: Vec<_> = (0..3).map(|_| Gate::default()).collect();
     let blocked_ns = || first(&system).times.blocked_ns;
     // The first one takes the spare thread, the second one keeps its slot.
     for index in 0..2 {
-        noters[index].tell(gates[index].clone()).expect("alive");
+        actors[index].tell(gates[index].clone()).expect("alive");
         gates[index].wait_arrived(1);
         eventually("it is known", || {
             let seen = system.scheduler_snapshot();
@@ -188,7 +188,7 @@ fn the_time_of_each_blocked_run_is_kept() {
     let known_ns = blocked_ns();
     gates[1].open();
     // The next one is rescued: earlier blocked time still counts.
-    noters[2].tell(gates[2].clone()).expect("alive");
+    actors[2].tell(gates[2].clone()).expect("alive");
     gates[2].wait_arrived(1);
     eventually("it is rescued", || system.scheduler_snapshot().rescues >= 2);
     assert!(blocked_ns() >= known_ns, "{} < {known_ns}", blocked_ns());
@@ -200,7 +200,7 @@ fn the_time_of_each_blocked_run_is_kept() {
 fn no_time_is_ever_taken_back() {
     for threads_max in [1, 4] {
         let system = system_within(1, threads_max);
-        let noter = probe(&system).0;
+        let actor = probe(&system).0;
         let mut last = first(&system).times;
         let mut read = || {
             let now = first(&system).times;
@@ -216,12 +216,12 @@ fn no_time_is_ever_taken_back() {
         };
         for _ in 0..3 {
             let gate = Gate::default();
-            noter.tell(gate.clone()).expect("alive");
+            actor.tell(gate.clone()).expect("alive");
             let total_ns = read().total_ns();
             eventually("time passes", || read().total_ns() > total_ns + 20_000_000);
             gate.open();
             let (spin, release) = mpsc::channel();
-            noter.tell(Spin(release)).expect("alive");
+            actor.tell(Spin(release)).expect("alive");
             let total_ns = read().total_ns();
             eventually("time passes", || read().total_ns() > total_ns + 20_000_000);
             drop(spin);
@@ -232,8 +232,8 @@ fn no_time_is_ever_taken_back() {
 #[test]
 fn json_and_prometheus_text_tell_it() {
     let system = system_within(1, 1);
-    let noter = probe(&system).0;
-    let gate = hold(&noter);
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     eventually("it is blocked", || {
         first(&system).state == WorkerState::Blocked
             && system.scheduler_snapshot().spares_exhausted == 1

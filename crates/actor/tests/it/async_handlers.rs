@@ -192,13 +192,13 @@ fn a_piped_future_that_panics_is_a_dead_letter() {
 #[test]
 fn a_send_does_not_overtake_a_tell_of_the_same_actor() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(1));
+    let (actor, gate, notes) = held(&system, bounded(1));
     let (speaker, _) = probe(&system);
     act_async(&speaker, move |_| {
         Box::pin(async move {
             for round in 0..200 {
-                noter.tell(2 * round).expect("alive");
-                noter.send(2 * round + 1).await.expect("alive");
+                actor.tell(2 * round).expect("alive");
+                actor.send(2 * round + 1).await.expect("alive");
             }
         })
     });

@@ -8,8 +8,8 @@ fn others_go_on_while_every_worker_blocks() {
     let system = system_of(2);
     let (blocked, gate) = block(&system, 2);
     gate.wait_arrived(2);
-    for noter in &blocked {
-        noter.tell(7_u64).expect("alive");
+    for actor in &blocked {
+        actor.tell(7_u64).expect("alive");
     }
     check_served(&system, 1_000);
     eventually("both slots are given away", || {
@@ -23,9 +23,9 @@ fn others_go_on_while_every_worker_blocks() {
     let delay = seen.rescue_delay.expect("recorded");
     assert!(delay.min > 0 && delay.max >= delay.min, "{delay:?}");
     gate.open();
-    for noter in &blocked {
-        eventually("what waited is handled", || lane(noter, 0).handled == 2);
-        check_balance(&lane(noter, 0));
+    for actor in &blocked {
+        eventually("what waited is handled", || lane(actor, 0).handled == 2);
+        check_balance(&lane(actor, 0));
     }
     all_back(&system);
 }
@@ -43,8 +43,8 @@ fn however_many_block_a_further_one_is_served() {
     let seen = system.scheduler_snapshot();
     assert!(seen.threads <= seen.threads_max, "{seen:?}");
     gate.open();
-    for noter in &blocked {
-        eventually("each is handled", || lane(noter, 0).handled == 1);
+    for actor in &blocked {
+        eventually("each is handled", || lane(actor, 0).handled == 1);
     }
     all_back(&system);
 }
@@ -66,14 +66,14 @@ fn at_the_limit_of_threads_work_waits_and_is_not_lost() {
     );
     let waiting: Vec<_> = (0..100_u64)
         .map(|number| {
-            let noter = probe(&system).0;
-            noter.tell(number).expect("alive");
-            noter
+            let actor = probe(&system).0;
+            actor.tell(number).expect("alive");
+            actor
         })
         .collect();
     gate.open();
-    for noter in waiting.iter().chain(&blocked) {
-        eventually("each is handled", || lane(noter, 0).handled == 1);
+    for actor in waiting.iter().chain(&blocked) {
+        eventually("each is handled", || lane(actor, 0).handled == 1);
     }
     all_back(&system);
     assert!(system.scheduler_snapshot().threads <= 5);
@@ -217,8 +217,8 @@ fn a_shutdown_names_the_actors_that_block() {
     // On a busy machine idle ones may be as late.
     assert!(report.stuck_workers.len() >= 3, "{report:?}");
     gate.open();
-    for noter in &blocked {
-        ended(noter);
+    for actor in &blocked {
+        ended(actor);
     }
     eventually("every thread ends", || {
         system.scheduler_snapshot().threads == 0

@@ -19,13 +19,13 @@ fn wait_asleep(system: &System) {
 #[test]
 fn wakes_that_are_dropped_are_found_and_made_good() {
     let (system, notes) = observed(System::builder().workers(2).fault(Fault::DropWakes));
-    let noters = probes(&system, 10);
+    let actors = probes(&system, 10);
     for round in 1..=10 {
-        for noter in &noters {
-            noter.tell(round).expect("alive");
+        for actor in &actors {
+            actor.tell(round).expect("alive");
         }
-        for noter in &noters {
-            eventually("each is handled", || lane(noter, 0).handled == round);
+        for actor in &actors {
+            eventually("each is handled", || lane(actor, 0).handled == round);
         }
         wait_asleep(&system);
     }
@@ -59,10 +59,10 @@ fn an_observer_that_panics_does_no_harm() {
         })
         .build()
         .expect("valid settings");
-    let noter = probe(&system).0;
+    let actor = probe(&system).0;
     eventually("a collapse is shown", || {
         wait_asleep(&system);
-        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 1);
         notes.len() > 0
     });
     // The monitor still runs: nothing else wakes a worker.
@@ -70,7 +70,7 @@ fn an_observer_that_panics_does_no_harm() {
     let forced_before = forced_wakes();
     eventually("further wakes are forced", || {
         wait_asleep(&system);
-        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 1);
         forced_wakes() >= forced_before + 5
     });
 }
@@ -82,15 +82,15 @@ fn a_busy_system_never_collapses() {
 
 fn collapses_of_a_busy_system() -> u64 {
     let (system, notes) = observed(System::builder().workers(2));
-    let noters = probes(&system, 32);
+    let actors = probes(&system, 32);
     let until = Instant::now() + Duration::from_secs(1);
     thread::scope(|scope| {
         for driver in 0..3 {
-            let (noters, system) = (&noters, &system);
+            let (actors, system) = (&actors, &system);
             scope.spawn(move || {
                 let mut random = Random::new(driver + 1);
                 while Instant::now() < until {
-                    let to = &noters[random.below(32) as usize];
+                    let to = &actors[random.below(32) as usize];
                     match random.below(1_000) {
                         0 => wait_asleep_or(system, until),
                         1..=3 => {
@@ -106,10 +106,10 @@ fn collapses_of_a_busy_system() -> u64 {
             });
         }
     });
-    for noter in &noters {
-        let all = || lane(noter, 0).accepted;
-        eventually("each is handled", || lane(noter, 0).handled == all());
-        check_balance(&lane(noter, 0));
+    for actor in &actors {
+        let all = || lane(actor, 0).accepted;
+        eventually("each is handled", || lane(actor, 0).handled == all());
+        check_balance(&lane(actor, 0));
     }
     finish(&system);
     let collapses = system.scheduler_snapshot().collapses;

@@ -7,22 +7,22 @@ const MS: Duration = Duration::from_millis(1);
 
 struct Scene {
     system: TestSystem,
-    noter: ActorRef<Probe>,
+    actor: ActorRef<Probe>,
     dam: ActorRef<Dam<u64>>,
     gauge: DamGauge,
     notes: Notes<u64>,
 }
 
-/// A dam in front of a noter, which is not held.
-fn scene(builder: DamBuilder<u64>, noter_lane: LaneConfig) -> Scene {
+/// A dam in front of an actor, which is not held.
+fn scene(builder: DamBuilder<u64>, lane: LaneConfig) -> Scene {
     let system = system();
-    let (noter, notes) = probe_with(&system, SpawnOptions::new().lane(noter_lane));
-    let dam = builder.in_front_of(noter.recipient()).expect("valid");
+    let (actor, notes) = probe_with(&system, SpawnOptions::new().lane(lane));
+    let dam = builder.in_front_of(actor.recipient()).expect("valid");
     let gauge = dam.gauge();
     let dam = system.spawn(dam);
     Scene {
         system,
-        noter,
+        actor,
         dam,
         gauge,
         notes,
@@ -50,7 +50,7 @@ impl Scene {
 #[test]
 fn its_gauges_are_rendered_under_its_name() {
     let scene = scene(Dam::credit(2), LaneConfig::default());
-    let gate = hold(&scene.noter);
+    let gate = hold(&scene.actor);
     scene.tell(5);
     let mut text = Exposition::new();
     scene.gauge.render("log", &mut text);
@@ -75,7 +75,7 @@ fn check_flood(builder: DamBuilder<u64>, depth_max: u64) {
     }
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..COUNT));
-    let lane = lane(&scene.noter, 0);
+    let lane = lane(&scene.actor, 0);
     assert!(lane.high_water <= depth_max, "{lane:?}");
     assert_eq!(scene.gauge.forwarded(), COUNT);
     scene.check_account(COUNT);
@@ -97,10 +97,10 @@ fn a_polling_dam_keeps_the_order_and_the_depth() {
 #[test]
 fn a_polling_dam_lets_the_threshold_through_and_one_more() {
     let scene = scene(Dam::polling(10, MS), LaneConfig::default());
-    let gate = hold(&scene.noter);
-    let before = scene.noter.depth();
+    let gate = hold(&scene.actor);
+    let before = scene.actor.depth();
     scene.tell(100);
-    assert_eq!(scene.noter.depth(), 11);
+    assert_eq!(scene.actor.depth(), 11);
     assert_eq!(scene.gauge.forwarded(), 11 - before);
     scene.check_account(100);
     gate.open();
@@ -111,7 +111,7 @@ fn a_polling_dam_lets_the_threshold_through_and_one_more() {
 #[test]
 fn a_credit_dam_stands_while_nothing_comes_back() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    let gate = hold(&scene.noter);
+    let gate = hold(&scene.actor);
     scene.tell(100);
     assert_eq!(scene.gauge.forwarded(), 10);
     assert_eq!(scene.gauge.depth(), 90);
@@ -128,9 +128,9 @@ fn a_refusing_receiver_does_not_widen_the_window() {
     const COUNT: u64 = 20_000;
     let config = LaneConfig::bounded(64).overload(Overload::Reject);
     let scene = scene(Dam::credit(4), config);
-    let gate = hold(&scene.noter);
-    while scene.noter.try_tell(0_u64).is_ok() {}
-    let refused = || count_of(&lane(&scene.noter, 0).shed, "full");
+    let gate = hold(&scene.actor);
+    while scene.actor.try_tell(0_u64).is_ok() {}
+    let refused = || count_of(&lane(&scene.actor, 0).shed, "full");
     let before = refused();
     for number in 1..=COUNT {
         scene.dam.tell(number).expect("alive");
@@ -141,12 +141,12 @@ fn a_refusing_receiver_does_not_widen_the_window() {
         scene.notes.all().contains(&1)
     });
     // Held again, behind the forwarded messages: the window bounds them.
-    let gate = hold(&scene.noter);
+    let gate = hold(&scene.actor);
     let handled = scene.notes.len();
     eventually("the dam has used its credit", || {
-        scene.noter.depth() >= 3 || scene.gauge.depth() == 0
+        scene.actor.depth() >= 3 || scene.gauge.depth() == 0
     });
-    let waiting = || scene.noter.depth();
+    let waiting = || scene.actor.depth();
     for _ in 0..1_000 {
         assert!(waiting() <= 5, "the window is 4: {}", waiting());
         thread::yield_now();
@@ -177,7 +177,7 @@ fn a_dam_waits_for_a_small_mailbox() {
 fn a_drained_dam_passes_everything_on_before_it_ends() {
     for builder in [Dam::credit(3), Dam::polling(3, MS)] {
         let scene = scene(builder, LaneConfig::default());
-        let gate = hold(&scene.noter);
+        let gate = hold(&scene.actor);
         scene.tell(50);
         scene.dam.stop_gracefully();
         assert!(scene.dam.tell(50).is_err());
@@ -193,7 +193,7 @@ fn a_drained_dam_passes_everything_on_before_it_ends() {
 #[test]
 fn a_stopped_dam_sheds_what_it_keeps() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    let gate = hold(&scene.noter);
+    let gate = hold(&scene.actor);
     scene.tell(100);
     scene.dam.stop();
     ended(&scene.dam);
@@ -210,11 +210,11 @@ fn a_stopped_dam_sheds_what_it_keeps() {
 fn a_dam_whose_receiver_ends_sheds_and_ends() {
     for builder in [Dam::credit(10), Dam::polling(10, MS)] {
         let scene = scene(builder, LaneConfig::default());
-        let gate = hold(&scene.noter);
+        let gate = hold(&scene.actor);
         scene.tell(100);
-        scene.noter.stop();
+        scene.actor.stop();
         gate.open();
-        ended(&scene.noter);
+        ended(&scene.actor);
         // A polling dam may sleep, a credit dam has been told: either ends by itself.
         ended(&scene.dam);
         scene.check_account(100);
@@ -230,8 +230,8 @@ fn a_dam_whose_receiver_ends_sheds_and_ends() {
 #[test]
 fn a_dam_in_front_of_an_ended_actor_sheds() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    scene.noter.stop();
-    ended(&scene.noter);
+    scene.actor.stop();
+    ended(&scene.actor);
     scene.dam.tell(1).expect("the dam does not know yet");
     ended(&scene.dam);
     assert_eq!(scene.gauge.shed(), 1);
@@ -253,8 +253,8 @@ fn dams_stand_in_front_of_dams() {
 #[test]
 fn bad_settings_are_refused() {
     let system = system();
-    let noter = probe(&system).0;
-    let built = |builder: DamBuilder<u64>| builder.in_front_of(noter.recipient()).err();
+    let actor = probe(&system).0;
+    let built = |builder: DamBuilder<u64>| builder.in_front_of(actor.recipient()).err();
     assert_eq!(built(Dam::credit(0)), Some(DamError::Window));
     let none = ReservoirBound {
         messages: 0,

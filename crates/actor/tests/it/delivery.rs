@@ -248,12 +248,12 @@ fn ten_thousand_terminated_actors_deliver_to_one_receiver() {
     let scene = scene();
     let senders: Vec<_> = (0..SENDERS)
         .map(|sender| {
-            let (receiver, (noter, _)) = (scene.receiver.clone(), probe(&scene.system));
-            act(&noter, move |cx| {
+            let (receiver, (actor, _)) = (scene.receiver.clone(), probe(&scene.system));
+            act(&actor, move |cx| {
                 tell_all(&receiver, sender * 3..sender * 3 + 3);
                 cx.stop();
             });
-            noter
+            actor
         })
         .collect();
     senders.iter().for_each(|sender| drop(ended(sender)));

@@ -145,13 +145,13 @@ fn dead_letters_carry_the_message_to_their_observer() {
         let is_token = letter.message.is_some_and(|message| message.is::<Token>());
         noted.push((letter.reason, is_token, letter.message_type));
     }));
-    let (noter, gate, _) = held(&system, SpawnOptions::new());
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     for _ in 0..10 {
-        noter.tell(ledger.token()).expect("alive");
+        actor.tell(ledger.token()).expect("alive");
     }
-    noter.stop();
+    actor.stop();
     gate.open();
-    ended(&noter);
+    ended(&actor);
     ledger.settle(10);
     let expected = (ShedReason::Stopped, true, type_name::<Token>());
     assert_eq!(letters.all(), vec![expected; 10]);

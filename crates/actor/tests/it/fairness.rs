@@ -16,13 +16,13 @@ fn ten_thousand_waiting_futures_all_get_through_in_order_with_few_wakes() {
     const SENDERS: u64 = 10_000;
     for bound in [2, 16] {
         let system = system();
-        let (noter, gate, notes) = full(&system, bounded(bound));
-        let mut driver = Driver::of((1..=SENDERS).map(|number| noter.send(number)));
+        let (actor, gate, notes) = full(&system, bounded(bound));
+        let mut driver = Driver::of((1..=SENDERS).map(|number| actor.send(number)));
         gate.open();
         driver.all_sent();
         finish(&system);
         check_in_order(&notes, SENDERS);
-        let lane = lane(&noter, 0);
+        let lane = lane(&actor, 0);
         check_balance(&lane);
         assert!(lane.high_water <= bound as u64, "{lane:?}");
         // A grant lapses when the lane runs empty before its future is polled.
@@ -30,32 +30,32 @@ fn ten_thousand_waiting_futures_all_get_through_in_order_with_few_wakes() {
     }
 }
 
-/// A noter that has handled a full lane up to its second gate, and has let in whom it could.
+/// An actor that has handled a full lane up to its second gate, and has let in whom it could.
 fn held_after_a_release(
     system: &System,
     bound: usize,
     while_full: impl FnOnce(&ActorRef<Probe>),
 ) -> (ActorRef<Probe>, Gate) {
-    let (noter, gate, _) = held(system, bounded(bound));
+    let (actor, gate, _) = held(system, bounded(bound));
     for _ in 0..bound - 2 {
-        noter.tell(0_u64).expect("capacity");
+        actor.tell(0_u64).expect("capacity");
     }
     let second = Gate::default();
-    noter.tell(second.clone()).expect("capacity");
+    actor.tell(second.clone()).expect("capacity");
     // The message that is being handled may take a slot, or not any more.
-    while noter.try_tell(0_u64).is_ok() {}
-    while_full(&noter);
+    while actor.try_tell(0_u64).is_ok() {}
+    while_full(&actor);
     gate.open();
     second.wait_arrived(1);
-    (noter, second)
+    (actor, second)
 }
 
 /// So many futures that wait for capacity, and their wakes.
 type Waiting = Vec<(SendFuture<Probe, u64>, Arc<Wakes>)>;
 
-fn waiting(noter: &ActorRef<Probe>, count: usize) -> Waiting {
+fn waiting(actor: &ActorRef<Probe>, count: usize) -> Waiting {
     let start = |_| {
-        let (mut send, wakes) = (noter.send(1), Arc::default());
+        let (mut send, wakes) = (actor.send(1), Arc::default());
         assert!(poll_once(&mut send, &wakes).is_pending());
         (send, wakes)
     };
@@ -71,7 +71,7 @@ fn one_message_per_run() -> TestSystem {
 fn as_many_futures_are_woken_as_there_is_capacity() {
     let system = one_message_per_run();
     let mut sends = Vec::new();
-    let (_noter, second) = held_after_a_release(&system, 8, |noter| sends = waiting(noter, 100));
+    let (_actor, second) = held_after_a_release(&system, 8, |actor| sends = waiting(actor, 100));
     // Up to three messages may count as queued: the one of the second gate, its neighbours.
     let woken: Vec<_> = sends.iter().map(|(_, wakes)| wakes.count()).collect();
     let first = woken.iter().take_while(|it| **it == 1).count();
@@ -84,10 +84,10 @@ fn as_many_futures_are_woken_as_there_is_capacity() {
 }
 
 /// One after the other, each muted before the next one tells.
-fn mute(system: &System, noter: &ActorRef<Probe>, numbers: impl Iterator<Item = u64>) {
+fn mute(system: &System, actor: &ActorRef<Probe>, numbers: impl Iterator<Item = u64>) {
     for number in numbers {
         let (sender, _) = probe(system);
-        act_tell(&sender, noter, number..number + 1);
+        act_tell(&sender, actor, number..number + 1);
         suspended(&sender);
     }
 }
@@ -97,12 +97,12 @@ fn ten_thousand_muted_actors_keep_the_order_of_their_arrival() {
     const SENDERS: u64 = 10_000;
     let system = system();
     // One at a time is let in.
-    let (noter, gate, notes) = full(&system, bounded(1));
-    mute(&system, &noter, 1..=SENDERS);
+    let (actor, gate, notes) = full(&system, bounded(1));
+    mute(&system, &actor, 1..=SENDERS);
     gate.open();
     finish(&system);
     check_in_order(&notes, SENDERS);
-    assert!(lane(&noter, 0).high_water <= 1);
+    assert!(lane(&actor, 0).high_water <= 1);
     assert!(system.dead_letters().is_empty());
 }
 
@@ -110,17 +110,17 @@ fn ten_thousand_muted_actors_keep_the_order_of_their_arrival() {
 fn waiting_senders_of_all_kinds_get_through_together() {
     const EACH: u64 = 2_000;
     let system = system();
-    let (noter, gate, notes) = full(&system, bounded(4));
+    let (actor, gate, notes) = full(&system, bounded(4));
     let threads: Vec<_> = (1..=50)
         .map(|number| {
-            let noter = noter.clone();
-            thread::spawn(move || noter.tell(number).expect("alive"))
+            let actor = actor.clone();
+            thread::spawn(move || actor.tell(number).expect("alive"))
         })
         .collect();
     let mut driver = Driver::new();
     for number in 0..EACH {
-        driver.start(noter.send(10_000 + number));
-        mute(&system, &noter, std::iter::once(20_000 + number));
+        driver.start(actor.send(10_000 + number));
+        mute(&system, &actor, std::iter::once(20_000 + number));
     }
     gate.open();
     driver.all_sent();
@@ -130,42 +130,42 @@ fn waiting_senders_of_all_kinds_get_through_together() {
     finish(&system);
     let all = (1..=50).chain(10_000..10_000 + EACH);
     notes.check_all(all.chain(20_000..20_000 + EACH));
-    assert!(lane(&noter, 0).high_water <= 4);
-    check_balance(&lane(&noter, 0));
+    assert!(lane(&actor, 0).high_water <= 4);
+    check_balance(&lane(&actor, 0));
 }
 
 #[test]
 fn senders_that_were_let_in_are_not_overtaken_by_newcomers() {
     let system = one_message_per_run();
     let mut sends = Vec::new();
-    let (noter, second) = held_after_a_release(&system, 16, |noter| sends = waiting(noter, 2));
+    let (actor, second) = held_after_a_release(&system, 16, |actor| sends = waiting(actor, 2));
     let mut wakes = sends.iter().map(|(_, wakes)| wakes.count());
     assert!(wakes.all(|count| count == 1), "both are let in");
-    let newcomers = (0..10).filter(|_| noter.try_tell(0_u64).is_ok()).count();
+    let newcomers = (0..10).filter(|_| actor.try_tell(0_u64).is_ok()).count();
     assert_eq!(newcomers, 0, "newcomers queue up behind those who wait");
     for (send, wakes) in &mut sends {
         assert!(matches!(poll_once(send, wakes), Poll::Ready(Ok(()))));
     }
-    noter.try_tell(0_u64).expect("nobody waits any more");
+    actor.try_tell(0_u64).expect("nobody waits any more");
     second.open();
 }
 
 #[test]
 fn a_waiting_sender_gets_through_a_flood_of_tries() {
     let system = system();
-    let (noter, gate, notes) = full(&system, bounded(4));
+    let (actor, gate, notes) = full(&system, bounded(4));
     gate.open();
     let (is_over, deadline) = (AtomicBool::new(false), soon());
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) && Instant::now() < deadline {
-                    let _ = noter.try_tell(0_u64);
+                    let _ = actor.try_tell(0_u64);
                 }
             });
         }
         for number in 1..=500_u64 {
-            block_on(noter.send(number)).expect("alive");
+            block_on(actor.send(number)).expect("alive");
         }
         is_over.store(true, Ordering::SeqCst);
     });
@@ -188,15 +188,15 @@ fn check_released(actor: &ActorRef<Probe>, close: impl FnOnce(), end: impl FnOnc
 #[test]
 fn an_actor_that_drains_lets_all_waiting_senders_go_at_once() {
     let system = system();
-    let (noter, gate, _) = held(&system, bounded(2));
+    let (actor, gate, _) = held(&system, bounded(2));
     let second = Gate::default();
-    noter.tell(second.clone()).expect("capacity");
+    actor.tell(second.clone()).expect("capacity");
     let close = || {
-        noter.stop_gracefully();
+        actor.stop_gracefully();
         gate.open();
         second.wait_arrived(1);
     };
-    check_released(&noter, close, || second.open());
+    check_released(&actor, close, || second.open());
 }
 
 #[test]
@@ -215,11 +215,11 @@ fn a_stopped_actor_that_waits_for_a_child_lets_all_waiting_senders_go_at_once() 
 #[test]
 fn a_terminated_actor_lets_a_thousand_muted_ones_go() {
     let system = system();
-    let (noter, gate, notes) = full(&system, bounded(2));
-    mute(&system, &noter, 1..1_001);
-    noter.stop();
+    let (actor, gate, notes) = full(&system, bounded(2));
+    mute(&system, &actor, 1..1_001);
+    actor.stop();
     gate.open();
-    ended(&noter);
+    ended(&actor);
     finish(&system);
     let dead = system.dead_letters();
     assert_eq!(notes.len() as u64 + count_of(&dead, "stopped"), 1_002);
@@ -228,17 +228,17 @@ fn a_terminated_actor_lets_a_thousand_muted_ones_go() {
 #[test]
 fn a_handler_may_block_for_an_actor_that_its_outbox_has_messages_for() {
     let blocks: [fn(&ActorRef<Probe>); 3] = [
-        |noter| block_on(noter.send(99)).expect("alive"),
-        |noter| assert_eq!(block_on(noter.ask(99).into_future()), Ok(99)),
-        |noter| assert_eq!(noter.ask(99).wait(), Ok(99)),
+        |actor| block_on(actor.send(99)).expect("alive"),
+        |actor| assert_eq!(block_on(actor.ask(99).into_future()), Ok(99)),
+        |actor| assert_eq!(actor.ask(99).wait(), Ok(99)),
     ];
     for block in blocks {
         let system = system();
-        let (noter, gate, notes) = full(&system, bounded(2));
+        let (actor, gate, notes) = full(&system, bounded(2));
         within(&probe(&system).0, move |_| {
-            tell_all(&noter, 1..11);
+            tell_all(&actor, 1..11);
             gate.open();
-            block(&noter);
+            block(&actor);
         });
         finish(&system);
         // The blocking call passed the outbox, which is settled after the handler.
@@ -280,11 +280,11 @@ fn an_async_handler_in_a_circle_is_woken_when_its_receiver_stops() {
 #[test]
 fn threads_that_wait_for_a_lane_of_one_are_never_left_there() {
     let system = system();
-    let (noter, done) = (probe_with(&system, bounded(1)).0, Notes::default());
+    let (actor, done) = (probe_with(&system, bounded(1)).0, Notes::default());
     for _ in 0..3 {
-        let (noter, done) = (noter.clone(), done.clone());
+        let (actor, done) = (actor.clone(), done.clone());
         thread::spawn(move || {
-            tell_all(&noter, 0..10_000);
+            tell_all(&actor, 0..10_000);
             done.push(());
         });
     }
@@ -294,8 +294,8 @@ fn threads_that_wait_for_a_lane_of_one_are_never_left_there() {
 #[test]
 fn a_waiting_send_is_not_held_up_by_later_tells_of_its_actor() {
     let system = system();
-    let (noter, gate, notes) = full(&system, bounded(1));
-    let (sender, to) = (probe(&system).0, noter.clone());
+    let (actor, gate, notes) = full(&system, bounded(1));
+    let (sender, to) = (probe(&system).0, actor.clone());
     act_async(&sender, move |_| {
         Box::pin(async move {
             let mut send = to.send(1_u64);

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use crate::common::*;
 
 /// A group of probes, and the notes of each.
-fn noters(system: &System, options: GroupOptions) -> (Group<Probe>, Vec<Notes<u64>>) {
+fn group_of(system: &System, options: GroupOptions) -> (Group<Probe>, Vec<Notes<u64>>) {
     let notes: Vec<Notes<u64>> = (0..16).map(|_| Notes::default()).collect();
     let made = notes.clone();
     let group = system.spawn_group(options, move |index| Probe {
@@ -37,7 +37,7 @@ fn any_seed() -> u64 {
 fn a_hash_keeps_each_key_with_one_member_and_spreads_keys_evenly() {
     let system = system();
     let options = GroupOptions::new(8).router(Router::HashOfKey);
-    let (group, notes) = noters(&system, options);
+    let (group, notes) = group_of(&system, options);
     let key = |number: u64| format!("account-{number}");
     for _ in 0..3 {
         for number in 0..10_000 {
@@ -64,7 +64,7 @@ const MEMBERS_OF_KEYS: [usize; 10] = [6, 4, 3, 7, 5, 2, 7, 2, 2, 6];
 fn first_bytes_are_a_number_modulo_the_members() {
     let system = system();
     let options = GroupOptions::new(10).router(Router::FirstBytesOfKey { bytes: 2 });
-    let (group, _) = noters(&system, options);
+    let (group, _) = group_of(&system, options);
     let check = |key: &[u8], wanted: usize| assert_eq!(group.route(key).index(), wanted, "{key:?}");
     check(&[0, 7], 7);
     check(&[1, 0], 6);
@@ -77,7 +77,7 @@ fn first_bytes_are_a_number_modulo_the_members() {
 #[test]
 fn turns_are_exact_also_from_several_threads() {
     let system = system();
-    let (group, notes) = noters(&system, GroupOptions::new(5));
+    let (group, notes) = group_of(&system, GroupOptions::new(5));
     assert_eq!(group.router(), Router::RoundRobin);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -100,11 +100,11 @@ fn a_group_takes_messages_with_and_without_key_whatever_its_router() {
     let system = system();
     let by_key = [Router::HashOfKey, Router::FirstBytesOfKey { bytes: 1 }];
     for router in by_key {
-        let (group, _) = noters(&system, GroupOptions::new(3).router(router));
+        let (group, _) = group_of(&system, GroupOptions::new(3).router(router));
         let turns: Vec<_> = (0..6).map(|_| group.any().index()).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2], "{router}");
     }
-    let (group, _) = noters(&system, GroupOptions::new(3));
+    let (group, _) = group_of(&system, GroupOptions::new(3));
     let turns: Vec<_> = (0..6).map(|_| group.route("one key").index()).collect();
     assert_eq!(turns, [0, 1, 2, 0, 1, 2]);
 }
@@ -114,7 +114,7 @@ fn random_members_are_even_and_repeat_with_their_seed() {
     let (system, seed) = (system(), any_seed());
     let choices = || -> Vec<usize> {
         let options = GroupOptions::new(4).router(Router::Random { seed });
-        let (group, _) = noters(&system, options);
+        let (group, _) = group_of(&system, options);
         (0..10_000).map(|_| group.any().index()).collect()
     };
     let first = choices();
@@ -130,7 +130,7 @@ fn random_members_are_even_and_repeat_with_their_seed() {
 fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
     let system = system();
     let options = GroupOptions::new(4).router(Router::LeastLoaded);
-    let (group, notes) = noters(&system, options);
+    let (group, notes) = group_of(&system, options);
     let gate = hold_all(&group, 2);
     let members = group.members();
     for (member, depth) in members.iter().zip([30, 10, 20, 10]) {
@@ -160,7 +160,7 @@ fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
 fn two_choices_keep_the_depths_together() {
     let (system, seed) = (system(), any_seed());
     let depths = |router| -> Vec<u64> {
-        let (group, _) = noters(&system, GroupOptions::new(10).router(router));
+        let (group, _) = group_of(&system, GroupOptions::new(10).router(router));
         let gate = hold_all(&group, 2);
         for number in 0..10_000 {
             group.any().tell(number).expect("alive");
@@ -176,7 +176,7 @@ fn two_choices_keep_the_depths_together() {
     let two = depths(Router::PowerOfTwoChoices { seed });
     // The gap does not grow with the number of messages; at random it is some hundred by now.
     assert!(spread(&two) < 20, "{two:?}, seed {seed}");
-    let (single, _) = noters(
+    let (single, _) = group_of(
         &system,
         GroupOptions::new(1).router(Router::PowerOfTwoChoices { seed }),
     );
@@ -225,13 +225,13 @@ fn members_have_names_and_a_taken_one_leaves_no_part_of_a_group() {
     assert_eq!(name, "shard/2");
     other.stop();
     eventually("all is gone", || system.actors_alive() == 0);
-    let (group, _) = noters(&system, options());
+    let (group, _) = group_of(&system, options());
     for (index, member) in group.members().iter().enumerate() {
         let name = format!("shard/{index}");
         assert_eq!(system.whereis::<Probe>(&name).as_ref(), Some(member));
     }
     let named = GroupOptions::new(1).member(SpawnOptions::new().name("by its member"));
-    let (named, _) = noters(&system, named);
+    let (named, _) = group_of(&system, named);
     assert_eq!(named.snapshot().name.as_deref(), Some("by its member"));
     assert_eq!(named.members()[0].name(), Some("by its member/0"));
 }
@@ -239,13 +239,13 @@ fn members_have_names_and_a_taken_one_leaves_no_part_of_a_group() {
 #[test]
 fn each_member_gets_a_broadcast_and_all_end_when_the_group_is_stopped() {
     let system = system();
-    let (group, notes) = noters(&system, GroupOptions::new(4));
+    let (group, notes) = group_of(&system, GroupOptions::new(4));
     assert_eq!(group.broadcast(&7_u64), 4);
     group.stop_gracefully();
     group.members().iter().for_each(|it| drop(ended(it)));
     assert!(notes.iter().take(4).all(|notes| notes.all() == [7]));
     assert_eq!(group.broadcast(&8_u64), 0);
-    let (group, _) = noters(&system, GroupOptions::new(4));
+    let (group, _) = group_of(&system, GroupOptions::new(4));
     group.stop();
     group.members().iter().for_each(|it| drop(ended(it)));
 }
@@ -307,7 +307,7 @@ fn keys_stay_with_their_member_over_restarts() {
 fn a_hot_key_shows_in_the_skew() {
     let system = system();
     let options = GroupOptions::new(4).router(Router::HashOfKey).name("apps");
-    let (group, _) = noters(&system, options);
+    let (group, _) = group_of(&system, options);
     assert_eq!(group.snapshot().skew, 1.0, "nothing was routed");
     for number in 0..1_000 {
         let key = match number % 10 {

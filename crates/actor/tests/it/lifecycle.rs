@@ -164,19 +164,19 @@ fn a_child_spawned_in_stopped_ends_too() {
 #[test]
 fn threads_wait_for_the_end() {
     let (system, ledger) = (system(), Ledger::default());
-    let (noter, _) = probe(&system);
-    noter.tell(ledger.token()).expect("alive");
-    assert_eq!(noter.wait_ended_until(Instant::now()), None);
+    let (actor, _) = probe(&system);
+    actor.tell(ledger.token()).expect("alive");
+    assert_eq!(actor.wait_ended_until(Instant::now()), None);
     let waiters = [(); 4].map(|()| {
-        let noter = noter.clone();
-        thread::spawn(move || noter.join())
+        let actor = actor.clone();
+        thread::spawn(move || actor.join())
     });
-    noter.stop_gracefully();
+    actor.stop_gracefully();
     for waiter in waiters {
         let end = waiter.join().expect("no panic");
         assert_eq!(end.reason, ExitReason::Drained);
     }
-    assert_eq!(noter.join().actor, noter.id());
-    assert!(noter.wait_ended_until(soon()).is_some());
+    assert_eq!(actor.join().actor, actor.id());
+    assert!(actor.wait_ended_until(soon()).is_some());
     ledger.settle(1);
 }

@@ -31,12 +31,12 @@ fn check_report(system: &System, run: &LongRunSnapshot, actor: u64, message_type
 /// Checks the report of a run that computes. The share of the processor's time that it had.
 fn check_run_that_computes() -> f64 {
     let (system, notes) = reporting();
-    let noter = probe(&system).0;
+    let actor = probe(&system).0;
     let (spin, release) = mpsc::channel();
-    noter.tell(Spin(release)).expect("alive");
+    actor.tell(Spin(release)).expect("alive");
     let run = notes.wait_len(1).swap_remove(0);
     drop(spin);
-    check_report(&system, &run, noter.id().get(), type_name::<Spin>());
+    check_report(&system, &run, actor.id().get(), type_name::<Spin>());
     assert!(!run.is_blocked, "{run:?}");
     let share = run.cpu_share.expect("this system tells");
     assert!((0.0..=1.0).contains(&share), "{run:?}");
@@ -54,11 +54,11 @@ fn a_run_that_computes_is_reported_as_that() {
 #[test]
 fn a_run_that_blocks_is_reported_as_that() {
     let (system, notes) = reporting();
-    let noter = probe(&system).0;
-    let gate = hold(&noter);
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     let run = notes.wait_len(1).swap_remove(0);
     gate.open();
-    check_report(&system, &run, noter.id().get(), type_name::<Gate>());
+    check_report(&system, &run, actor.id().get(), type_name::<Gate>());
     assert!(run.is_blocked, "{run:?}");
     let share = run.cpu_share.expect("this system tells");
     assert!((0.0..0.5).contains(&share), "{run:?}");
@@ -67,8 +67,8 @@ fn a_run_that_blocks_is_reported_as_that() {
 #[test]
 fn a_run_is_reported_once() {
     let (system, notes) = reporting();
-    let noter = probe(&system).0;
-    let gate = hold(&noter);
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     notes.wait_len(1);
     let uptime_ns = || system.snapshot().uptime_ns;
     let seen_ns = uptime_ns();
@@ -84,8 +84,8 @@ fn a_flood_of_long_runs_is_counted_and_not_reported() {
     let (system, notes) = reporting();
     let gate = Gate::default();
     for _ in 0..RUNS {
-        let noter = probe(&system).0;
-        noter.tell(gate.clone()).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(gate.clone()).expect("alive");
     }
     eventually("all are seen", || {
         system.scheduler_snapshot().long_runs == RUNS
@@ -114,8 +114,8 @@ fn an_observer_that_panics_does_no_harm() {
         .expect("valid settings");
     let gate = Gate::default();
     for _ in 0..3 {
-        let noter = probe(&system).0;
-        noter.tell(gate.clone()).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(gate.clone()).expect("alive");
     }
     notes.wait_len(3);
     // The monitor still runs: the third one waits for a rescued slot.
@@ -134,8 +134,8 @@ fn short_runs_are_not_reported() {
             .long_run(Duration::from_secs(3_600))
             .on_long_run(move |run| told.push(run.clone())),
     );
-    let noter = probe(&system).0;
-    let gate = hold(&noter);
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     eventually("it is rescued", || system.scheduler_snapshot().rescues > 0);
     gate.open();
     finish(&system);

@@ -9,29 +9,29 @@ fn spawn_named(system: &System, name: &str) -> Result<ActorRef<Probe>, SpawnErro
 #[test]
 fn a_named_actor_is_found_by_its_name_and_type() {
     let system = system();
-    let noter = spawn_named(&system, "noter").expect("free");
-    assert_eq!(noter.name(), Some("noter"));
-    assert_eq!(system.whereis::<Probe>("noter"), Some(noter.clone()));
+    let actor = spawn_named(&system, "actor").expect("free");
+    assert_eq!(actor.name(), Some("actor"));
+    assert_eq!(system.whereis::<Probe>("actor"), Some(actor.clone()));
     assert_eq!(system.whereis::<Probe>("other"), None);
-    assert_eq!(system.whereis::<Nameless>("noter"), None);
+    assert_eq!(system.whereis::<Nameless>("actor"), None);
     finish(&system);
-    assert_eq!(system.whereis::<Probe>("noter"), None);
+    assert_eq!(system.whereis::<Probe>("actor"), None);
 }
 
 #[test]
 fn a_taken_name_makes_no_second_actor() {
     let system = system();
-    spawn_named(&system, "noter").expect("free");
+    spawn_named(&system, "actor").expect("free");
     let made = Notes::default();
     let noted = made.clone();
-    let second = system.spawn_with(SpawnOptions::new().name("noter"), move || {
+    let second = system.spawn_with(SpawnOptions::new().name("actor"), move || {
         noted.push(());
         Probe::default()
     });
     let Err(SpawnError::NameTaken(name)) = second else {
         panic!("a name was given twice");
     };
-    assert_eq!(name, "noter");
+    assert_eq!(name, "actor");
     finish(&system);
     assert_eq!(made.len(), 0);
     assert_eq!(system.snapshot().actors_spawned, 1);
@@ -41,11 +41,11 @@ fn a_taken_name_makes_no_second_actor() {
 fn a_name_is_free_once_its_actor_has_ended() {
     let system = system();
     for _ in 0..200 {
-        let noter = spawn_named(&system, "noter").expect("free");
-        noter.stop();
-        ended(&noter);
+        let actor = spawn_named(&system, "actor").expect("free");
+        actor.stop();
+        ended(&actor);
         eventually("the name is free", || {
-            system.whereis::<Probe>("noter").is_none()
+            system.whereis::<Probe>("actor").is_none()
         });
     }
 }
@@ -53,23 +53,23 @@ fn a_name_is_free_once_its_actor_has_ended() {
 #[test]
 fn registered_names_are_freed_at_the_end() {
     let system = system();
-    let noter = probe(&system).0;
-    system.register("first", &noter).expect("free");
-    system.register("second", &noter).expect("free");
+    let actor = probe(&system).0;
+    system.register("first", &actor).expect("free");
+    system.register("second", &actor).expect("free");
     assert_eq!(
-        system.register("first", &noter),
+        system.register("first", &actor),
         Err(SpawnError::NameTaken("first".to_owned()))
     );
-    assert_eq!(system.whereis::<Probe>("second"), Some(noter.clone()));
-    noter.stop();
-    ended(&noter);
+    assert_eq!(system.whereis::<Probe>("second"), Some(actor.clone()));
+    actor.stop();
+    ended(&actor);
     let other = probe(&system).0;
     eventually("the names are free", || {
         system.register("first", &other).is_ok()
     });
     assert_eq!(system.whereis::<Probe>("second"), None);
     // A terminated actor keeps no name.
-    system.register("late", &noter).expect("free");
+    system.register("late", &actor).expect("free");
     assert_eq!(system.whereis::<Probe>("late"), None);
 }
 
@@ -114,10 +114,10 @@ fn bad_options_are_refused() {
     }
     // A refused spawn holds no name.
     let options = SpawnOptions::new()
-        .name("noter")
+        .name("actor")
         .lane(LaneConfig::bounded(0));
     assert!(system.spawn_with(options, Probe::default).is_err());
-    spawn_named(&system, "noter").expect("free");
+    spawn_named(&system, "actor").expect("free");
     assert!(System::builder().workers(0).build().is_err());
     assert!(System::builder().budget_messages(0).build().is_err());
 }

@@ -32,12 +32,12 @@ fn an_off_line_worker_is_shown_as_such_and_does_nothing() {
     assert!(states().skip(2).all(|it| it == WorkerState::Offline));
     assert!(states().take(2).all(|it| it != WorkerState::Offline));
     let before = system.workers_snapshot();
-    let noters = probes(&system, 50);
+    let actors = probes(&system, 50);
     for number in 0..10_000_u64 {
-        noters[number as usize % 50].tell(number).expect("alive");
+        actors[number as usize % 50].tell(number).expect("alive");
     }
-    for noter in &noters {
-        eventually("each is handled", || lane(noter, 0).handled == 200);
+    for actor in &actors {
+        eventually("each is handled", || lane(actor, 0).handled == 200);
     }
     let after = system.workers_snapshot();
     for (before, after) in before.iter().zip(&after).skip(2) {
@@ -55,17 +55,17 @@ fn an_off_line_worker_is_shown_as_such_and_does_nothing() {
 #[test]
 fn a_worker_that_goes_off_line_in_a_handler_finishes_it_first() {
     let system = system_of(2);
-    let (noters, gate) = (probes(&system, 2), Gate::default());
-    for noter in &noters {
-        noter.tell(gate.clone()).expect("alive");
-        noter.tell(8_u64).expect("alive");
+    let (actors, gate) = (probes(&system, 2), Gate::default());
+    for actor in &actors {
+        actor.tell(gate.clone()).expect("alive");
+        actor.tell(8_u64).expect("alive");
     }
     gate.wait_arrived(2);
     system.set_workers_online(1).expect("one of two");
     check_served(&system, 1);
     gate.open();
-    for noter in &noters {
-        eventually("both go on", || lane(noter, 0).handled == 2);
+    for actor in &actors {
+        eventually("both go on", || lane(actor, 0).handled == 2);
     }
     all_back(&system);
     assert_eq!(system.workers_online(), 1);
@@ -75,9 +75,9 @@ fn a_worker_that_goes_off_line_in_a_handler_finishes_it_first() {
 fn workers_come_and_go_while_all_on_line_ones_block() {
     let system = system_of(4);
     system.set_workers_online(2).expect("two of four");
-    let (noters, gate) = (probes(&system, 2), Gate::default());
-    for noter in &noters {
-        noter.tell(gate.clone()).expect("alive");
+    let (actors, gate) = (probes(&system, 2), Gate::default());
+    for actor in &actors {
+        actor.tell(gate.clone()).expect("alive");
     }
     gate.wait_arrived(2);
     for online in [4, 1, 3, 1, 4, 2] {
@@ -114,8 +114,8 @@ fn bringing_workers_back_starts_no_more_threads_than_slots() {
             system.scheduler_snapshot().threads_displaced <= 8
         });
         let (spin, release) = mpsc::channel();
-        let noter = probe(&system).0;
-        noter.tell(Spin(release)).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(Spin(release)).expect("alive");
         system.set_workers_online(1).expect("one of four");
         system.set_workers_online(4).expect("all");
         drop(spin);
@@ -138,15 +138,15 @@ fn everybody_is_served_while_workers_come_and_go() {
 
 fn collapses_while_workers_come_and_go(seed: u64) -> u64 {
     let system = system_of(4);
-    let noters = probes(&system, 64);
+    let actors = probes(&system, 64);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for driver in 0..3 {
-            let (noters, is_over) = (&noters, &is_over);
+            let (actors, is_over) = (&actors, &is_over);
             scope.spawn(move || {
                 let mut random = Random::new(seed ^ (driver + 1) << 32);
                 while !is_over.load(Ordering::Relaxed) {
-                    let to = &noters[random.below(64) as usize];
+                    let to = &actors[random.below(64) as usize];
                     to.tell(random.below(1_000)).expect("alive");
                 }
             });
@@ -162,10 +162,10 @@ fn collapses_while_workers_come_and_go(seed: u64) -> u64 {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    for noter in &noters {
-        let all = || lane(noter, 0).accepted;
-        eventually("each is handled", || lane(noter, 0).handled == all());
-        check_balance(&lane(noter, 0));
+    for actor in &actors {
+        let all = || lane(actor, 0).accepted;
+        eventually("each is handled", || lane(actor, 0).handled == all());
+        check_balance(&lane(actor, 0));
     }
     finish(&system);
     system.scheduler_snapshot().collapses

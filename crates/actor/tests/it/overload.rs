@@ -5,7 +5,7 @@ use crate::common::*;
 
 struct Scene {
     system: TestSystem,
-    noter: ActorRef<Probe>,
+    actor: ActorRef<Probe>,
     gate: Gate,
     notes: Notes<u64>,
 }
@@ -13,10 +13,10 @@ struct Scene {
 /// A held probe, behind a lane of this kind.
 fn held(lane: LaneConfig) -> Scene {
     let system = system();
-    let (noter, gate, notes) = crate::common::held(&system, SpawnOptions::new().lane(lane));
+    let (actor, gate, notes) = crate::common::held(&system, SpawnOptions::new().lane(lane));
     Scene {
         system,
-        noter,
+        actor,
         gate,
         notes,
     }
@@ -25,7 +25,7 @@ fn held(lane: LaneConfig) -> Scene {
 impl Scene {
     /// Slots that are left: the message that is being handled may still take one.
     fn capacity(&self) -> u64 {
-        let lane = lane(&self.noter, 0);
+        let lane = lane(&self.actor, 0);
         lane.bound - lane.depth
     }
 
@@ -34,7 +34,7 @@ impl Scene {
     fn finish(self) -> Vec<u64> {
         self.gate.open();
         finish(&self.system);
-        let lane = lane(&self.noter, 0);
+        let lane = lane(&self.actor, 0);
         check_balance(&lane);
         assert_eq!(lane.handled, self.notes.len() as u64 + 1);
         assert!(lane.high_water <= lane.bound, "{lane:?}");
@@ -43,9 +43,9 @@ impl Scene {
 }
 
 /// Tells 0, 1, 2...; returns those that came back as full.
-fn tell(noter: &ActorRef<Probe>, count: u64) -> Vec<u64> {
+fn tell(actor: &ActorRef<Probe>, count: u64) -> Vec<u64> {
     (0..count)
-        .filter_map(|number| match noter.try_tell(number) {
+        .filter_map(|number| match actor.try_tell(number) {
             Ok(()) => None,
             Err(TellError::Full(number)) => Some(number),
             Err(error) => panic!("{error:?}"),
@@ -58,9 +58,9 @@ fn wait_and_reject_give_the_message_back() {
     for overload in [Overload::Wait, Overload::Reject] {
         let scene = held(LaneConfig::bounded(10).overload(overload));
         let capacity = scene.capacity();
-        let refused = tell(&scene.noter, 10 + capacity);
+        let refused = tell(&scene.actor, 10 + capacity);
         assert!(refused.into_iter().eq(capacity..10 + capacity));
-        assert_eq!(shed(&scene.noter, "full"), 10);
+        assert_eq!(shed(&scene.actor, "full"), 10);
         assert!(scene.finish().into_iter().eq(0..capacity));
     }
 }
@@ -68,10 +68,10 @@ fn wait_and_reject_give_the_message_back() {
 #[test]
 fn coalesce_replaces_or_refuses() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::Coalesce));
-    tell(&scene.noter, 10 + scene.capacity());
+    tell(&scene.actor, 10 + scene.capacity());
     // Keys are the last digits: the later ten replace the earlier of the same digit, where there are such.
-    let coalesced = shed(&scene.noter, "coalesced");
-    assert_eq!(coalesced + shed(&scene.noter, "full"), 10);
+    let coalesced = shed(&scene.actor, "coalesced");
+    assert_eq!(coalesced + shed(&scene.actor, "full"), 10);
     scene.finish();
 }
 
@@ -79,8 +79,8 @@ fn coalesce_replaces_or_refuses() {
 fn drop_newest_keeps_the_first_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropNewest));
     let capacity = scene.capacity();
-    assert!(tell(&scene.noter, 10 + capacity).is_empty());
-    assert_eq!(shed(&scene.noter, "dropped_newest"), 10);
+    assert!(tell(&scene.actor, 10 + capacity).is_empty());
+    assert_eq!(shed(&scene.actor, "dropped_newest"), 10);
     let dead_letters = scene.system.dead_letters();
     assert_eq!(count_of(&dead_letters, "dropped_newest"), 10);
     assert!(scene.finish().into_iter().eq(0..capacity));
@@ -89,9 +89,9 @@ fn drop_newest_keeps_the_first_messages() {
 #[test]
 fn drop_oldest_keeps_the_last_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropOldest));
-    assert!(tell(&scene.noter, 30).is_empty());
-    let dropped = shed(&scene.noter, "dropped_oldest");
-    assert_eq!(lane(&scene.noter, 0).accepted, 31);
+    assert!(tell(&scene.actor, 30).is_empty());
+    let dropped = shed(&scene.actor, "dropped_oldest");
+    assert_eq!(lane(&scene.actor, 0).accepted, 31);
     let kept = scene.finish();
     assert_eq!(kept.len(), 10);
     assert_eq!(dropped, 20);
@@ -101,8 +101,8 @@ fn drop_oldest_keeps_the_last_messages() {
 #[test]
 fn coalesce_keeps_the_last_of_each_key_in_its_order() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
-    assert!(tell(&scene.noter, 100).is_empty());
-    assert_eq!(shed(&scene.noter, "coalesced"), 90);
+    assert!(tell(&scene.actor, 100).is_empty());
+    assert_eq!(shed(&scene.actor, "coalesced"), 90);
     assert!(scene.finish().into_iter().eq(90..100));
 }
 
@@ -111,13 +111,13 @@ fn coalesce_leaves_asks_alone() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
     let askers: Vec<_> = (0..3)
         .map(|_| {
-            let noter = scene.noter.clone();
-            thread::spawn(move || noter.ask(5_u64).wait())
+            let actor = scene.actor.clone();
+            thread::spawn(move || actor.ask(5_u64).wait())
         })
         .collect();
-    eventually("all have asked", || lane(&scene.noter, 0).accepted == 4);
-    scene.noter.tell(5_u64).expect("capacity");
-    scene.noter.tell(15_u64).expect("replaces");
+    eventually("all have asked", || lane(&scene.actor, 0).accepted == 4);
+    scene.actor.tell(5_u64).expect("capacity");
+    scene.actor.tell(15_u64).expect("replaces");
     scene.gate.open();
     for asker in askers {
         assert_eq!(asker.join().expect("no panic").expect("a reply"), 5);
@@ -134,12 +134,12 @@ fn sample_thins_above_the_high_watermark() {
         .overload(Overload::Sample { one_in })
         .watermarks(10, 20);
     let scene = held(config);
-    let depth = lane(&scene.noter, 0).depth;
-    assert!(tell(&scene.noter, 100).is_empty());
+    let depth = lane(&scene.actor, 0).depth;
+    assert!(tell(&scene.actor, 100).is_empty());
     // Up to the high watermark all are taken, then each fourth, beginning with the first.
     let below = 20 - depth;
     let thinned = (100 - below).div_ceil(4);
-    assert_eq!(shed(&scene.noter, "sampled"), 100 - below - thinned);
+    assert_eq!(shed(&scene.actor, "sampled"), 100 - below - thinned);
     let handled = scene.finish();
     assert_eq!(handled.len() as u64, below + thinned);
     assert!(handled.iter().copied().take(below as usize).eq(0..below));
@@ -149,8 +149,8 @@ fn sample_thins_above_the_high_watermark() {
 fn sample_is_bounded_all_the_same() {
     let one_in = NonZeroU32::new(2).expect("not zero");
     let scene = held(LaneConfig::bounded(10).overload(Overload::Sample { one_in }));
-    assert!(tell(&scene.noter, 200).is_empty());
-    let (sampled, full) = (shed(&scene.noter, "sampled"), shed(&scene.noter, "full"));
+    assert!(tell(&scene.actor, 200).is_empty());
+    let (sampled, full) = (shed(&scene.actor, "sampled"), shed(&scene.actor, "full"));
     assert!(sampled > 0 && full > 0);
     assert_eq!(scene.finish().len() as u64, 200 - sampled - full);
 }
@@ -164,7 +164,7 @@ fn check_flood(overload: Overload) {
     let notes = Notes::default();
     let made = notes.clone();
     let options = SpawnOptions::new().lane(LaneConfig::bounded(16).overload(overload));
-    let noter = system
+    let actor = system
         .spawn_with(options, move || Probe {
             notes: made.clone(),
             ..Probe::default()
@@ -172,13 +172,13 @@ fn check_flood(overload: Overload) {
         .expect("valid options");
     let refused: u64 = thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
-            .map(|_| scope.spawn(|| tell(&noter, PER_SENDER).len() as u64))
+            .map(|_| scope.spawn(|| tell(&actor, PER_SENDER).len() as u64))
             .collect();
         let counts = senders.into_iter().map(|it| it.join().expect("no panic"));
         counts.sum()
     });
     finish(&system);
-    let lane = lane(&noter, 0);
+    let lane = lane(&actor, 0);
     let total: u64 = lane.shed.iter().map(|counted| counted.count).sum();
     let sent = SENDERS * PER_SENDER;
     assert_eq!(lane.handled, notes.len() as u64);

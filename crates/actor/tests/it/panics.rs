@@ -97,20 +97,20 @@ fn a_factory_that_panics_is_tried_again_up_to_the_limit() {
         let (system, failures) = one_worker();
         let mut left = panics;
         let options = SpawnOptions::new().supervision(at_once().limit(5, hour));
-        let noter = system.spawn_with(options, move || {
+        let actor = system.spawn_with(options, move || {
             if left > 0 {
                 left -= 1;
                 panic!("on purpose");
             }
             Probe::default()
         });
-        let noter = noter.expect("valid options");
+        let actor = actor.expect("valid options");
         if ends {
-            assert_eq!(ended(&noter).reason, ExitReason::RestartLimit);
+            assert_eq!(ended(&actor).reason, ExitReason::RestartLimit);
         } else {
-            assert_eq!(noter.ask(1_u64).wait(), Ok(1));
+            assert_eq!(actor.ask(1_u64).wait(), Ok(1));
             assert_eq!(failures.len(), panics);
-            assert_eq!(noter.snapshot().restarts, panics as u64);
+            assert_eq!(actor.snapshot().restarts, panics as u64);
         }
         check_served(&system, 1);
     }
@@ -120,13 +120,13 @@ fn a_factory_that_panics_is_tried_again_up_to_the_limit() {
 fn a_factory_whose_drop_panics_is_let_go() {
     let (system, _) = one_worker();
     let bad = BadDrop;
-    let noter = system.spawn_with(SpawnOptions::new(), move || {
+    let actor = system.spawn_with(SpawnOptions::new(), move || {
         let _kept = &bad;
         Probe::default()
     });
-    let noter = noter.expect("valid options");
-    noter.stop();
-    ended(&noter);
+    let actor = actor.expect("valid options");
+    actor.stop();
+    ended(&actor);
     check_served(&system, 1);
 }
 

@@ -26,8 +26,8 @@ fn items(ledger: &Ledger, pulled: &Arc<AtomicU64>) -> impl Iterator<Item = u64> 
 #[test]
 fn a_loop_of_tells_is_refused_beyond_the_bounds_of_lane_and_outbox() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(100));
-    let to = noter.clone();
+    let (actor, gate, notes) = held(&system, bounded(100));
+    let to = actor.clone();
     let told = within(&probe(&system).0, move |_| {
         let mut told = 0;
         let refused = loop {
@@ -48,7 +48,7 @@ fn a_loop_of_tells_is_refused_beyond_the_bounds_of_lane_and_outbox() {
     gate.open();
     finish(&system);
     assert!(notes.all().into_iter().eq(0..told));
-    assert_eq!(count_of(&lane(&noter, 0).shed, "outbox_full"), 1);
+    assert_eq!(count_of(&lane(&actor, 0).shed, "outbox_full"), 1);
 }
 
 /// Checks that numbers come in order, and counts them.
@@ -103,8 +103,8 @@ fn a_million_items_pass_a_lane_of_a_hundred_with_little_memory() {
 #[test]
 fn iterators_and_tells_for_one_lane_keep_their_order() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(3));
-    let (sender, to) = (probe(&system).0, noter.clone());
+    let (actor, gate, notes) = held(&system, bounded(3));
+    let (sender, to) = (probe(&system).0, actor.clone());
     act(&sender, move |cx| {
         cx.send_all(&to, 0..100_u64).expect("accepted");
         to.tell(100_u64).expect("accepted");
@@ -112,7 +112,7 @@ fn iterators_and_tells_for_one_lane_keep_their_order() {
         cx.send_all(&to, 101..200_u64).expect("accepted");
         to.tell(200_u64).expect("accepted");
     });
-    act_tell(&sender, &noter, 201..202);
+    act_tell(&sender, &actor, 201..202);
     gate.open();
     assert!(notes.wait_len(202).into_iter().eq(0..202));
 }
@@ -120,15 +120,15 @@ fn iterators_and_tells_for_one_lane_keep_their_order() {
 #[test]
 fn iterators_for_several_receivers_are_all_exhausted() {
     let system = system();
-    let noters: Vec<_> = (0..10).map(|_| held(&system, bounded(2))).collect();
+    let actors: Vec<_> = (0..10).map(|_| held(&system, bounded(2))).collect();
     let (sender, _) = probe(&system);
-    let to: Vec<_> = noters.iter().map(|it| it.0.clone()).collect();
+    let to: Vec<_> = actors.iter().map(|it| it.0.clone()).collect();
     act(&sender, move |cx| {
-        for noter in &to {
-            cx.send_all(noter, 0..100_u64).expect("accepted");
+        for actor in &to {
+            cx.send_all(actor, 0..100_u64).expect("accepted");
         }
     });
-    for (_, gate, notes) in &noters {
+    for (_, gate, notes) in &actors {
         gate.open();
         assert!(notes.wait_len(100).into_iter().eq(0..100));
     }
@@ -137,7 +137,7 @@ fn iterators_for_several_receivers_are_all_exhausted() {
 /// A sender with an endless iterator for a held receiver.
 struct Endless {
     system: TestSystem,
-    noter: ActorRef<Probe>,
+    actor: ActorRef<Probe>,
     gate: Gate,
     notes: Notes<u64>,
     sender: ActorRef<Probe>,
@@ -147,15 +147,15 @@ struct Endless {
 
 fn endless() -> Endless {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(4));
+    let (actor, gate, notes) = held(&system, bounded(4));
     let (sender, _) = probe(&system);
     let (ledger, pulled) = (Ledger::default(), Arc::default());
-    send_all(&sender, &noter, items(&ledger, &pulled));
+    send_all(&sender, &actor, items(&ledger, &pulled));
     suspended(&sender);
     assert!(pulled.load(Ordering::SeqCst) <= 4);
     Endless {
         system,
-        noter,
+        actor,
         gate,
         notes,
         sender,
@@ -188,12 +188,12 @@ fn a_stop_drops_the_rest_of_an_iterator() {
 #[test]
 fn an_escalation_of_a_child_drops_the_iterator_of_its_parent() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(4));
+    let (actor, gate, notes) = held(&system, bounded(4));
     let (sender, _) = probe(&system);
     let options = SpawnOptions::new().supervision(Supervision::escalate());
     let (child, _) = child_of(&sender, options);
     let (ledger, pulled) = (Ledger::default(), Arc::default());
-    send_all(&sender, &noter, items(&ledger, &pulled));
+    send_all(&sender, &actor, items(&ledger, &pulled));
     suspended(&sender);
     act(&child, |_| panic!("on purpose"));
     assert_eq!(ended(&sender).reason, ExitReason::Panicked);
@@ -206,9 +206,9 @@ fn an_escalation_of_a_child_drops_the_iterator_of_its_parent() {
 #[test]
 fn an_iterator_whose_receiver_ends_is_dropped_and_its_sender_goes_on() {
     let scene = endless();
-    scene.noter.stop();
+    scene.actor.stop();
     scene.gate.open();
-    ended(&scene.noter);
+    ended(&scene.actor);
     scene.ledger.settle(1);
     scene.sender.ask(1_u64).wait().expect("it goes on");
 }
@@ -216,9 +216,9 @@ fn an_iterator_whose_receiver_ends_is_dropped_and_its_sender_goes_on() {
 #[test]
 fn a_stop_within_the_handler_sends_nothing_of_an_iterator() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(4));
+    let (actor, gate, notes) = held(&system, bounded(4));
     let (ledger, pulled) = (Ledger::default(), Arc::default());
-    let (sender, to, items) = (probe(&system).0, noter, items(&ledger, &pulled));
+    let (sender, to, items) = (probe(&system).0, actor, items(&ledger, &pulled));
     act(&sender, move |cx| {
         to.tell(7_u64).expect("accepted");
         cx.send_all(&to, items).expect("accepted");
@@ -247,7 +247,7 @@ fn an_iterator_for_a_terminated_actor_is_dropped_unpulled() {
 #[test]
 fn an_iterator_that_panics_fails_its_actor() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(4));
+    let (actor, gate, notes) = held(&system, bounded(4));
     let (ledger, sender) = (Ledger::default(), probe(&system).0);
     let token = ledger.token();
     let items = (0..100_u64).inspect(move |number| {
@@ -255,8 +255,8 @@ fn an_iterator_that_panics_fails_its_actor() {
         assert!(*number != 50, "on purpose");
     });
     act(&sender, move |cx| {
-        cx.send_all(&noter, items).expect("accepted");
-        noter.tell(100_u64).expect("accepted");
+        cx.send_all(&actor, items).expect("accepted");
+        actor.tell(100_u64).expect("accepted");
     });
     gate.open();
     assert_eq!(ended(&sender).reason, ExitReason::Panicked);
@@ -269,11 +269,11 @@ fn an_iterator_that_panics_fails_its_actor() {
 #[test]
 fn an_iterator_that_panics_restarts_its_actor() {
     let system = system();
-    let (noter, gate, _) = held(&system, bounded(4));
+    let (actor, gate, _) = held(&system, bounded(4));
     let options = SpawnOptions::new().supervision(Supervision::restart());
     let (sender, _) = probe_with(&system, options);
     let items = (0..100_u64).inspect(|number| assert!(*number != 2, "on purpose"));
-    send_all(&sender, &noter, items);
+    send_all(&sender, &actor, items);
     gate.open();
     eventually("it is restarted", || sender.snapshot().restarts == 1);
     sender.ask(1_u64).wait().expect("it goes on");
@@ -283,10 +283,10 @@ fn an_iterator_that_panics_restarts_its_actor() {
 fn all_items_are_sent_before_an_actor_or_its_system_ends() {
     for stops_itself in [true, false] {
         let system = system();
-        let (noter, gate, notes) = held(&system, bounded(4));
+        let (actor, gate, notes) = held(&system, bounded(4));
         let (sender, _) = probe(&system);
         act(&sender, move |cx| {
-            cx.send_all(&noter, 0..10_000_u64).expect("accepted");
+            cx.send_all(&actor, 0..10_000_u64).expect("accepted");
             if stops_itself {
                 cx.stop_gracefully();
             }
@@ -303,13 +303,13 @@ fn all_items_are_sent_before_an_actor_or_its_system_ends() {
 #[test]
 fn an_async_handler_sends_all_and_its_later_send_comes_after() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(4));
+    let (actor, gate, notes) = held(&system, bounded(4));
     act_async(&probe(&system).0, move |cx| {
         Box::pin(async move {
-            cx.send_all(&noter, 0..1_000_u64).expect("accepted");
-            noter.send(1_000_u64).await.expect("alive");
-            cx.send_all(&noter, 1_001..2_000_u64).expect("accepted");
-            assert_eq!(noter.ask(2_000_u64).await, Ok(2_000));
+            cx.send_all(&actor, 0..1_000_u64).expect("accepted");
+            actor.send(1_000_u64).await.expect("alive");
+            cx.send_all(&actor, 1_001..2_000_u64).expect("accepted");
+            assert_eq!(actor.ask(2_000_u64).await, Ok(2_000));
         })
     });
     gate.open();
@@ -366,17 +366,17 @@ fn each_handler_of_a_circle_may_send_all() {
 #[test]
 fn a_full_outbox_gives_the_iterator_back() {
     let system = system();
-    let (noter, gate, notes) = held(&system, bounded(1));
+    let (actor, gate, notes) = held(&system, bounded(1));
     let (sender, _) = probe_with(&system, SpawnOptions::new().outbox(2));
     act(&sender, move |cx| {
-        cx.send_all(&noter, 0..10_u64).expect("accepted");
-        noter.tell(10).expect("accepted");
-        let refused = cx.send_all(&noter, 20..30_u64);
+        cx.send_all(&actor, 0..10_u64).expect("accepted");
+        actor.tell(10).expect("accepted");
+        let refused = cx.send_all(&actor, 20..30_u64);
         let Err(TellError::OutboxFull(items)) = refused else {
             panic!("{:?}", refused.err());
         };
         assert!(items.eq(20..30));
-        let to_lane = cx.send_all_lane(&noter, 1, 20..30_u64);
+        let to_lane = cx.send_all_lane(&actor, 1, 20..30_u64);
         assert!(matches!(to_lane, Err(TellError::NoLane(_))));
     });
     gate.open();
@@ -387,13 +387,13 @@ fn a_full_outbox_gives_the_iterator_back() {
 #[test]
 fn tells_of_an_iterator_keep_the_bound_of_the_outbox() {
     let system = system();
-    let (noter, gate, _) = held(&system, bounded(1_000));
+    let (actor, gate, _) = held(&system, bounded(1_000));
     let (stuck, stuck_gate, _) = held(&system, bounded(1));
     let refused = Notes::default();
     let noted = refused.clone();
     let (sender, _) = probe_with(&system, SpawnOptions::new().outbox(10));
     let items = (0..100_u64).inspect(move |_| noted.push(stuck.tell(7_u64).is_err()));
-    send_all(&sender, &noter, items);
+    send_all(&sender, &actor, items);
     let refused = refused.wait_len(100);
     let accepted = refused.into_iter().filter(|it| !it).count();
     assert!(
@@ -419,14 +419,14 @@ fn items_for_a_lane_that_sheds_are_shed_by_its_policy() {
     for overload in policies {
         // Keys of the numbers are their last digits: of these there are ten, more than the lane holds.
         let config = LaneConfig::bounded(4).overload(overload);
-        let (noter, gate, notes) = held(&system, SpawnOptions::new().lane(config));
+        let (actor, gate, notes) = held(&system, SpawnOptions::new().lane(config));
         let (sender, _) = probe(&system);
-        send_all(&sender, &noter, 0..10_000);
+        send_all(&sender, &actor, 0..10_000);
         sender.ask(1_u64).wait().expect("it is not muted");
         gate.open();
-        noter.stop_gracefully();
-        ended(&noter);
-        let lane = lane(&noter, 0);
+        actor.stop_gracefully();
+        ended(&actor);
+        let lane = lane(&actor, 0);
         let shed: u64 = lane.shed.iter().map(|it| it.count).sum();
         assert_eq!(shed + notes.len() as u64, 10_000, "{overload:?}: {lane:?}");
         assert!(notes.len() <= 4, "{overload:?}: {}", notes.len());
@@ -515,9 +515,9 @@ fn an_iterator_of_stopped_that_panics_or_does_not_end_leaves_the_messages_after_
     let endless: Box<dyn FnMut(&u64) + Send> = Box::new(|_| ());
     for inspect in [panics, endless] {
         let (system, ledger) = (system(), Ledger::default());
-        let (noter, gate, notes) = held(&system, bounded(2));
+        let (actor, gate, notes) = held(&system, bounded(2));
         let items = items(&ledger, &Arc::default()).inspect(inspect);
-        stop_and_send(&system, noter, items);
+        stop_and_send(&system, actor, items);
         gate.open();
         ledger.settle(1);
         eventually("the message after it comes", || notes.all().contains(&100));

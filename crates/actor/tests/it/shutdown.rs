@@ -25,12 +25,12 @@ fn the_last_spawned_ends_first() {
 #[test]
 fn queued_messages_are_handled_first() {
     let system = system();
-    let (noter, gate, notes) = held(&system, SpawnOptions::new());
-    tell_all(&noter, 0..10_000);
+    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    tell_all(&actor, 0..10_000);
     gate.open();
     finish(&system);
     assert!(notes.all().into_iter().eq(0..10_000));
-    assert_eq!(ended(&noter).reason, ExitReason::Drained);
+    assert_eq!(ended(&actor).reason, ExitReason::Drained);
 }
 
 #[test]
@@ -71,10 +71,10 @@ impl Handler<u64> for Relay {
 #[test]
 fn senders_drain_before_their_receivers() {
     let system = system();
-    let (noter, notes) = probe(&system);
+    let (actor, notes) = probe(&system);
     let open = Gate::default();
     open.open();
-    let relay = system.spawn(Relay(open, noter));
+    let relay = system.spawn(Relay(open, actor));
     tell_all(&relay, 0..10_000);
     finish(&system);
     assert_eq!(notes.len(), 10_000);
@@ -112,8 +112,8 @@ fn an_actor_stuck_in_a_handler_is_reported() {
 #[test]
 fn a_slow_actor_is_stopped_at_the_deadline() {
     let system = system();
-    let (noter, gate, notes) = held(&system, SpawnOptions::new());
-    tell_all(&noter, 0..10);
+    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    tell_all(&actor, 0..10);
     let started = Instant::now();
     let report = shut_down(&system, Duration::from_millis(20));
     eventually("the deadline", || {
@@ -121,9 +121,9 @@ fn a_slow_actor_is_stopped_at_the_deadline() {
     });
     gate.open();
     let report = report.join().expect("no panic");
-    assert_eq!(ended(&noter).actor, noter.id());
+    assert_eq!(ended(&actor).actor, actor.id());
     // Either the deadline's stop came in time to shed them, or the drain was quicker than it.
-    let stopped = shed(&noter, "stopped");
+    let stopped = shed(&actor, "stopped");
     assert!(
         report.stopped_at_deadline == 1 || stopped == 0,
         "{report:?}"
@@ -208,23 +208,23 @@ fn shutting_down_twice_is_harmless() {
 fn a_shutdown_races_with_senders_and_loses_nothing() {
     for _ in 0..20 {
         let system = system();
-        let noters: Vec<_> = (0..10).map(|_| probe(&system)).collect();
+        let actors: Vec<_> = (0..10).map(|_| probe(&system)).collect();
         let told: u64 = thread::scope(|scope| {
-            let tell = |noter: &ActorRef<Probe>| {
-                let told = (0..100_000).take_while(|it| noter.tell(*it).is_ok());
+            let tell = |actor: &ActorRef<Probe>| {
+                let told = (0..100_000).take_while(|it| actor.tell(*it).is_ok());
                 told.count() as u64
             };
-            let tellers: Vec<_> = noters
+            let tellers: Vec<_> = actors
                 .iter()
-                .map(|(noter, _)| scope.spawn(move || tell(noter)))
+                .map(|(actor, _)| scope.spawn(move || tell(actor)))
                 .collect();
-            eventually("messages come", || lane(&noters[9].0, 0).handled > 10);
+            eventually("messages come", || lane(&actors[9].0, 0).handled > 10);
             finish(&system);
             let counts = tellers.into_iter().map(|it| it.join().expect("no panic"));
             counts.sum()
         });
-        let lanes: Vec<_> = noters.iter().map(|(noter, _)| lane(noter, 0)).collect();
-        let noted: u64 = noters.iter().map(|(_, notes)| notes.len() as u64).sum();
+        let lanes: Vec<_> = actors.iter().map(|(actor, _)| lane(actor, 0)).collect();
+        let noted: u64 = actors.iter().map(|(_, notes)| notes.len() as u64).sum();
         let handled: u64 = lanes.iter().map(|lane| lane.handled).sum();
         assert_eq!((told, told), (noted, handled), "{lanes:?}");
     }
@@ -384,23 +384,23 @@ fn panics_during_a_shutdown_are_in_its_report() {
 fn a_restart_during_a_shutdown_is_a_panic_and_no_failed_actor() {
     let system = system();
     let options = SpawnOptions::new().supervision(at_once());
-    let (noter, _) = probe_with(&system, options);
+    let (actor, _) = probe_with(&system, options);
     let gate = Gate::default();
     let passed = gate.clone();
-    act(&noter, move |_| {
+    act(&actor, move |_| {
         passed.pass();
         panic!("on purpose");
     });
-    noter.tell(1_u64).expect("alive");
+    actor.tell(1_u64).expect("alive");
     gate.wait_arrived(1);
     let report = shut_down(&system, LIMIT);
-    eventually("it is closed", || noter.try_tell(2_u64).is_err());
+    eventually("it is closed", || actor.try_tell(2_u64).is_err());
     gate.open();
     let report = report.join().expect("no panic");
     assert_eq!((report.panics, report.actors_failed), (1, 0), "{report:?}");
     assert!(report.is_clean(), "{report:?}");
     assert!(
-        lane(&noter, 0).handled > 0,
+        lane(&actor, 0).handled > 0,
         "its life after that handles what is queued"
     );
 }
@@ -441,9 +441,9 @@ fn actors_that_await_for_ever_do_not_delay_unrelated_ones() {
             if index * 2 >= UNRELATED && stuck_ones.len() < stuck_count {
                 stuck_ones.push(stuck(&system, SpawnOptions::new()));
             }
-            let (noter, _) = probe(&system);
-            tell_all(&noter, 0..10);
-            unrelated.push(noter);
+            let (actor, _) = probe(&system);
+            tell_all(&actor, 0..10);
+            unrelated.push(actor);
         }
         let report = check_unrelated(&unrelated, &stuck_ones, &system);
         assert_eq!(report.stopped_at_deadline, stuck_count, "{report:?}");

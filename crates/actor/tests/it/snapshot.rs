@@ -10,17 +10,17 @@ fn a_known_workload_is_counted_exactly() {
         LaneConfig::bounded(10).overload(Overload::DropNewest),
         LaneConfig::bounded(5),
     ];
-    let options = SpawnOptions::new().name("noter").lanes(lanes);
-    let (noter, gate, _) = held(&system, options);
-    tell_all(&noter, 0..600);
+    let options = SpawnOptions::new().name("metered").lanes(lanes);
+    let (metered, gate, _) = held(&system, options);
+    tell_all(&metered, 0..600);
     for number in 0..25_u64 {
-        noter.tell_lane(1, number).expect("silently shed");
+        metered.tell_lane(1, number).expect("silently shed");
     }
     let full = system.snapshot();
     let actor = &full.actors[0];
     assert_eq!(full.name, "counted");
     assert_eq!((full.actors_alive, full.actors_spawned), (1, 1));
-    assert_eq!(actor.name.as_deref(), Some("noter"));
+    assert_eq!(actor.name.as_deref(), Some("metered"));
     assert_eq!(actor.state, "running");
     assert!((600..=601).contains(&actor.lanes[0].depth), "{actor:?}");
     assert_eq!(actor.lanes[1].depth, 10);
@@ -28,9 +28,9 @@ fn a_known_workload_is_counted_exactly() {
     assert_eq!(count_of(&actor.lanes[1].shed, "dropped_newest"), 15);
     assert_eq!((actor.lanes[2].bound, actor.lanes[2].accepted), (5, 0));
     gate.open();
-    eventually("all is handled", || noter.depth() == 0);
+    eventually("all is handled", || metered.depth() == 0);
     finish(&system);
-    let [first, second, third] = &noter.snapshot().lanes[..] else {
+    let [first, second, third] = &metered.snapshot().lanes[..] else {
         panic!("three lanes");
     };
     assert_eq!((first.accepted, first.handled, first.depth), (601, 601, 0));
@@ -47,11 +47,11 @@ fn a_known_workload_is_counted_exactly() {
 #[test]
 fn times_are_sampled() {
     let system = system();
-    let (noter, gate, _) = held(&system, SpawnOptions::new());
-    tell_all(&noter, 0..10_000);
+    let (metered, gate, _) = held(&system, SpawnOptions::new());
+    tell_all(&metered, 0..10_000);
     gate.open();
     finish(&system);
-    let snapshot = noter.snapshot();
+    let snapshot = metered.snapshot();
     let waited = snapshot.lanes[0].time_in_queue.as_ref().expect("sampled");
     // One in 128 of 10,001; the very first may be spared.
     assert!((78..=79).contains(&waited.count), "{waited:?}");
@@ -64,15 +64,15 @@ fn times_are_sampled() {
 fn the_prometheus_text_has_the_counts() {
     let system = system();
     let options = SpawnOptions::new()
-        .name("noter")
+        .name("metered")
         .lane(LaneConfig::bounded(20).overload(Overload::Reject));
-    let (noter, gate, _) = held(&system, options);
+    let (metered, gate, _) = held(&system, options);
     let refused = (0..30_u64)
-        .filter(|number| noter.try_tell(*number).is_err())
+        .filter(|number| metered.try_tell(*number).is_err())
         .count();
     gate.open();
     let handled = 31 - refused as u64;
-    eventually("all is handled", || lane(&noter, 0).handled == handled);
+    eventually("all is handled", || lane(&metered, 0).handled == handled);
     let text = render(&system.snapshot());
     let line_with = |words: &[&str], value: u64| {
         let value = format!(" {value}");
@@ -82,15 +82,15 @@ fn the_prometheus_text_has_the_counts() {
         assert!(has, "no {words:?}{value} in:\n{text}");
     };
     line_with(&["freeboard_actors_alive"], 1);
-    line_with(&["handled", "noter", "lane=\"0\""], handled);
-    line_with(&["shed", "noter", "full"], refused as u64);
-    line_with(&["high_water", "noter"], lane(&noter, 0).high_water);
+    line_with(&["handled", "metered", "lane=\"0\""], handled);
+    line_with(&["shed", "metered", "full"], refused as u64);
+    line_with(&["high_water", "metered"], lane(&metered, 0).high_water);
     assert!(!text.contains("time_in_queue_seconds_count{"), "{text}");
     let told = 1_000;
     for number in 0..told {
-        noter.ask(number).wait().expect("a reply");
+        metered.ask(number).wait().expect("a reply");
     }
-    let waited = lane(&noter, 0).time_in_queue.expect("sampled");
+    let waited = lane(&metered, 0).time_in_queue.expect("sampled");
     let text = render(&system.snapshot());
     let count = format!(" {}", waited.count);
     let mut lines = text.lines();
@@ -103,15 +103,15 @@ fn the_prometheus_text_has_the_counts() {
 fn snapshots_all_the_time_disturb_nothing() {
     let system = system();
     let options = || SpawnOptions::new().lanes([LaneConfig::bounded(64); 2]);
-    let noters: Vec<_> = (0..4).map(|_| probe_with(&system, options())).collect();
+    let metered: Vec<_> = (0..4).map(|_| probe_with(&system, options())).collect();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let senders: Vec<_> = noters
+        let senders: Vec<_> = metered
             .iter()
-            .map(|(noter, _)| {
+            .map(|(metered, _)| {
                 scope.spawn(move || {
                     for number in 0..10_000_u64 {
-                        noter
+                        metered
                             .tell_lane((number % 2) as usize, number)
                             .expect("alive");
                     }
@@ -138,10 +138,10 @@ fn snapshots_all_the_time_disturb_nothing() {
         is_done.store(true, Ordering::SeqCst);
     });
     finish(&system);
-    for (noter, notes) in &noters {
+    for (metered, notes) in &metered {
         assert_eq!(notes.len(), 10_000);
         for rank in 0..2 {
-            let lane = lane(noter, rank);
+            let lane = lane(metered, rank);
             assert_eq!((lane.accepted, lane.handled), (5_000, 5_000));
             check_balance(&lane);
         }

@@ -27,17 +27,17 @@ fn many_threads_tell_one_actor() {
     // The lane's bound, the threads, the messages of each.
     for (bound, senders, per_sender) in [(65_536, 8, 5_000), (3, 8, 500), (1, 4, 200)] {
         let system = system();
-        let (noter, notes) = probe_with(&system, bounded(bound));
+        let (actor, notes) = probe_with(&system, bounded(bound));
         thread::scope(|scope| {
             for sender in 0..senders {
-                let noter = &noter;
+                let actor = &actor;
                 let labels = label(sender, 0)..label(sender, per_sender);
-                scope.spawn(move || tell_all(noter, labels));
+                scope.spawn(move || tell_all(actor, labels));
             }
         });
         finish(&system);
         check_each_once_in_order(notes.all(), senders, per_sender);
-        let lane = lane(&noter, 0);
+        let lane = lane(&actor, 0);
         assert_eq!(lane.accepted, senders * per_sender);
         assert_eq!(lane.handled, lane.accepted);
         assert!(lane.high_water <= bound as u64, "{lane:?}");
@@ -47,14 +47,14 @@ fn many_threads_tell_one_actor() {
 #[test]
 fn tokio_tasks_send() {
     let system = system();
-    let (noter, notes) = probe_with(&system, bounded(3));
+    let (actor, notes) = probe_with(&system, bounded(3));
     tokio_runtime().block_on(async {
         let tasks: Vec<_> = (0..8)
             .map(|sender| {
-                let noter = noter.clone();
+                let actor = actor.clone();
                 tokio::spawn(async move {
                     for count in 0..500 {
-                        noter.send(label(sender, count)).await.expect("alive");
+                        actor.send(label(sender, count)).await.expect("alive");
                     }
                 })
             })
@@ -70,18 +70,18 @@ fn tokio_tasks_send() {
 #[test]
 fn a_plain_executor_sends_and_asks() {
     let system = system();
-    let noter = probe(&system).0;
+    let actor = probe(&system).0;
     let answers = block_on(async {
         let mut answers = Vec::new();
         for number in 0..100_u64 {
-            noter.send(Ping).await.expect("alive");
-            answers.push(noter.ask(number).await.expect("an answer"));
+            actor.send(Ping).await.expect("alive");
+            answers.push(actor.ask(number).await.expect("an answer"));
         }
         answers
     });
     assert!(answers.into_iter().eq(0..100));
     finish(&system);
-    assert_eq!(lane(&noter, 0).handled, 200);
+    assert_eq!(lane(&actor, 0).handled, 200);
 }
 
 /// Sums its messages, each type in its own way.
@@ -168,9 +168,9 @@ fn an_actor_takes_many_types_of_any_size() {
 #[test]
 fn a_recipient_stands_for_any_actor_of_a_message_type() {
     let system = system();
-    let noter = probe(&system).0;
+    let actor = probe(&system).0;
     let many = system.spawn(Many::default());
-    let recipients: Vec<Recipient<u64>> = vec![noter.recipient(), many.recipient()];
+    let recipients: Vec<Recipient<u64>> = vec![actor.recipient(), many.recipient()];
     for recipient in &recipients {
         recipient.tell(1).expect("alive");
         recipient.clone().try_tell(2).expect("alive");
@@ -178,9 +178,9 @@ fn a_recipient_stands_for_any_actor_of_a_message_type() {
         assert_eq!(recipient.tell_lane(1, 4), Err(TellError::NoLane(4)));
         assert!(recipient.is_alive());
     }
-    assert_eq!(recipients[0].id(), noter.id());
+    assert_eq!(recipients[0].id(), actor.id());
     finish(&system);
-    assert_eq!(lane(&noter, 0).handled, 3);
+    assert_eq!(lane(&actor, 0).handled, 3);
     assert_eq!(lane(&many, 0).handled, 3);
     for recipient in &recipients {
         assert!(!recipient.is_alive());
@@ -191,42 +191,42 @@ fn a_recipient_stands_for_any_actor_of_a_message_type() {
 #[test]
 fn a_weak_reference_keeps_no_ended_actor() {
     let system = system();
-    let noter = probe(&system).0;
-    let weak = noter.downgrade();
+    let actor = probe(&system).0;
+    let weak = actor.downgrade();
     let again = weak.upgrade().expect("it is alive");
-    assert_eq!(again, noter);
+    assert_eq!(again, actor);
     again.tell(1).expect("alive");
-    drop((noter, again));
-    let noter = weak.upgrade().expect("an actor needs no reference to live");
-    noter.stop();
-    ended(&noter);
-    drop(noter);
+    drop((actor, again));
+    let actor = weak.upgrade().expect("an actor needs no reference to live");
+    actor.stop();
+    ended(&actor);
+    drop(actor);
     eventually("the cell is freed", || weak.upgrade().is_none());
 }
 
 #[test]
 fn an_ended_actor_gives_messages_back() {
     let system = system();
-    let noter = probe(&system).0;
-    noter.stop();
-    ended(&noter);
-    let Err(TellError::Closed(number)) = noter.tell(7_u64) else {
+    let actor = probe(&system).0;
+    actor.stop();
+    ended(&actor);
+    let Err(TellError::Closed(number)) = actor.tell(7_u64) else {
         panic!("an ended actor took a message");
     };
     assert_eq!(number, 7);
-    assert_eq!(noter.try_tell(8_u64), Err(TellError::Closed(8)));
-    assert_eq!(block_on(noter.send(9_u64)), Err(TellError::Closed(9)));
+    assert_eq!(actor.try_tell(8_u64), Err(TellError::Closed(8)));
+    assert_eq!(block_on(actor.send(9_u64)), Err(TellError::Closed(9)));
     assert_eq!(TellError::Closed(9).into_inner(), 9);
-    check_balance(&lane(&noter, 0));
+    check_balance(&lane(&actor, 0));
 }
 
 #[test]
 fn actors_tell_each_other_in_order() {
     let system = system();
-    let (noter, notes) = probe(&system);
+    let (actor, notes) = probe(&system);
     let (relay, _) = probe(&system);
     for number in 0..10_000 {
-        act_tell(&relay, &noter, number..number + 1);
+        act_tell(&relay, &actor, number..number + 1);
     }
     finish(&system);
     assert!(notes.all().into_iter().eq(0..10_000));
@@ -235,24 +235,24 @@ fn actors_tell_each_other_in_order() {
 #[test]
 fn depth_is_what_is_queued() {
     let system = system();
-    let (noter, gate, _) = held(&system, SpawnOptions::new());
-    let before = noter.depth();
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
+    let before = actor.depth();
     assert!(before <= 1, "at most the message that is being handled");
-    tell_all(&noter, 0..10);
-    let recipient: Recipient<u64> = noter.recipient();
-    assert_eq!(noter.depth(), before + 10);
+    tell_all(&actor, 0..10);
+    let recipient: Recipient<u64> = actor.recipient();
+    assert_eq!(actor.depth(), before + 10);
     assert_eq!(recipient.depth(), before + 10);
     gate.open();
-    eventually("all is handled", || noter.depth() == 0);
+    eventually("all is handled", || actor.depth() == 0);
 }
 
 #[test]
 fn an_actor_sees_what_is_queued_behind_the_present_message() {
     let (system, depths) = (system(), Notes::default());
-    let (noter, gate, _) = held(&system, SpawnOptions::new());
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     for _ in 0..10 {
         let depths = depths.clone();
-        act(&noter, move |cx| depths.push(cx.depth()));
+        act(&actor, move |cx| depths.push(cx.depth()));
     }
     gate.open();
     finish(&system);

@@ -18,17 +18,17 @@ fn watch(watcher: &ActorRef<Probe>, watched: &ActorRef<Probe>) {
 fn watchers_hear_of_each_end_once() {
     let system = system();
     let (watcher, ends) = watcher(&system, SpawnOptions::new());
-    let noters = probes(&system, 100);
-    for noter in &noters {
-        watch(&watcher, noter);
+    let actors = probes(&system, 100);
+    for actor in &actors {
+        watch(&watcher, actor);
     }
-    for noter in &noters {
-        noter.stop_gracefully();
+    for actor in &actors {
+        actor.stop_gracefully();
     }
     let ends_of_all = ends.wait_len(100);
     let mut heard: Vec<ActorId> = ends_of_all.iter().map(|end| end.actor).collect();
     heard.sort_unstable();
-    assert!(heard.into_iter().eq(noters.iter().map(ActorRef::id)));
+    assert!(heard.into_iter().eq(actors.iter().map(ActorRef::id)));
     let mut reasons = ends_of_all.iter().map(|end| end.reason);
     assert!(reasons.all(|reason| reason == ExitReason::Drained));
     finish(&system);
@@ -39,11 +39,11 @@ fn watchers_hear_of_each_end_once() {
 fn watching_a_terminated_actor_answers_at_once() {
     let system = system();
     let (watcher, ends) = watcher(&system, SpawnOptions::new());
-    let (noter, _) = probe(&system);
-    noter.stop();
-    ended(&noter);
-    watch(&watcher, &noter);
-    assert_eq!(ends.wait_len(1)[0].actor, noter.id());
+    let (actor, _) = probe(&system);
+    actor.stop();
+    ended(&actor);
+    watch(&watcher, &actor);
+    assert_eq!(ends.wait_len(1)[0].actor, actor.id());
 }
 
 #[test]
@@ -68,12 +68,12 @@ fn a_notice_passes_a_full_mailbox() {
     let system = system();
     let config = LaneConfig::bounded(1).overload(Overload::Reject);
     let (watcher, ends) = watcher(&system, SpawnOptions::new().lane(config));
-    let (noter, _) = probe(&system);
-    watch(&watcher, &noter);
+    let (actor, _) = probe(&system);
+    watch(&watcher, &actor);
     let gate = hold(&watcher);
     while watcher.try_tell(Ping).is_ok() {}
-    noter.stop();
-    ended(&noter);
+    actor.stop();
+    ended(&actor);
     gate.open();
-    assert_eq!(ends.wait_len(1)[0].actor, noter.id());
+    assert_eq!(ends.wait_len(1)[0].actor, actor.id());
 }
