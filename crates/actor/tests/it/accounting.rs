@@ -151,16 +151,13 @@ fn a_worker_blocked_without_a_spare_says_so() {
     let gate = hold(&actor);
     eventually("it is blocked", || {
         let worker = first(&system);
-        worker.state == WorkerState::Blocked && worker.times.blocked_ns > 20_000_000
+        let times = &worker.times;
+        // Its thread may have waited for a processor before, which counts as a run.
+        let is_counted = times.blocked_ns > 20_000_000 && times.run_ns < times.blocked_ns;
+        worker.state == WorkerState::Blocked && is_counted
     });
-    let worker = first(&system);
-    let current = worker.current.expect("labelled");
+    let current = first(&system).current.expect("labelled");
     assert_eq!(current.message_type, type_name::<Gate>());
-    assert!(
-        worker.times.run_ns < worker.times.blocked_ns,
-        "{:?}",
-        worker.times
-    );
     gate.open();
     eventually("it sleeps", || first(&system).state == WorkerState::Park);
 }

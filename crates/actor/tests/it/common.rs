@@ -102,8 +102,8 @@ pub(crate) fn check_no_collapse(mut run: impl FnMut() -> u64) {
     assert!(collapses.len() < 3, "collapses: {collapses:?}");
 }
 
-/// A machine under load may keep an actor from its processor for longer than the grace period of a shutdown: not in
-/// three runs in a row. `run` tells whether the shutdown had its time.
+/// A machine under load may keep an actor from its processor for longer than the grace period of a shutdown, or than a
+/// grant of capacity lasts: not in three runs in a row. `run` tells whether it went as without load.
 #[track_caller]
 pub(crate) fn once_in_three(what: &str, run: impl FnMut() -> bool) {
     assert!(std::iter::repeat_with(run).take(3).any(|it| it), "{what}");
