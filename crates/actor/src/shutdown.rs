@@ -155,9 +155,11 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     } else {
         GRACE_MAX
     };
-    // A terminated actor gives up its outbox, and counts it, as soon as a worker runs it.
+    // A terminated actor gives up its outbox, and counts it, as soon as a worker runs it. Some have terminated only now.
     poll_until(deadline_after(Some(patience)), || {
-        system.registry.delivering_len() == 0
+        let delivering = system.registry.delivering();
+        delivering.iter().for_each(|it| it.signal(cell::ABANDON));
+        delivering.is_empty()
     });
     // The actors that blocked handlers wait for are in another system, or do not terminate.
     system.blocked_handlers.end();
