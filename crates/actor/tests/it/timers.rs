@@ -75,17 +75,6 @@ fn a_cancelled_timer_does_not_send() {
 }
 
 #[test]
-fn a_timer_without_a_period_leaves_others_their_turn() {
-    let system = system();
-    let ((busy, _), (actor, notes)) = (probe(&system), probe(&system));
-    every(&busy, Duration::ZERO, 1);
-    after(&actor, 2 * MS, 2_u64);
-    assert_eq!(notes.wait_len(1), [2]);
-    busy.stop();
-    ended(&busy);
-}
-
-#[test]
 fn timers_end_with_their_actor_or_its_system() {
     for stops_actor in [true, false] {
         let (system, ledger) = (system(), Ledger::default());
@@ -122,19 +111,6 @@ fn a_timer_sheds_at_a_full_lane() {
     notes.wait_len(count + 3);
     actor.stop();
     ended(&actor);
-}
-
-#[test]
-fn many_timers_all_fire() {
-    let system = system();
-    let (actor, notes) = probe(&system);
-    for number in 0..5_000_u64 {
-        let delay = Duration::from_micros(number * 7 % 1_000);
-        act(&actor, move |cx| drop(cx.send_after(delay, number)));
-    }
-    let mut numbers = notes.wait_len(5_000);
-    numbers.sort_unstable();
-    assert!(numbers.into_iter().eq(0..5_000));
 }
 
 /// Sets many timers that are due at once, and cancels them while they are called. Returns the cancelled ones.
