@@ -85,7 +85,7 @@ pub struct ShutdownReport {
     pub stuck_workers: Vec<usize>,
     /// Messages in outboxes that found no capacity before the deadline (dead letters with the reason
     /// `sender_stopped`), or whose receiver the shutdown had terminated (`stopped`). An interrupted iterator of
-    /// [`crate::Context::send_all`] counts as one.
+    /// [`crate::Context::send_all`] counts as one. Outboxes of unfinished actors are not included.
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
     pub panics: u64,
@@ -155,6 +155,12 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     } else {
         GRACE_MAX
     };
+    // A terminated actor gives up its outbox, and counts it, as soon as a worker runs it. Some have terminated only now.
+    poll_until(deadline_after(Some(patience)), || {
+        let delivering = system.registry.delivering();
+        delivering.iter().for_each(|it| it.signal(cell::ABANDON));
+        delivering.is_empty()
+    });
     // The actors that blocked handlers wait for are in another system, or do not terminate.
     system.blocked_handlers.end();
     let stuck_workers = system.scheduler.shutdown(patience);
@@ -180,6 +186,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
         .into_iter()
         .partition(|cell| !cell.mailbox.is_closed() && cell.mailbox.depth() == 0);
     // Before any receiver is closed, so that each remaining message is counted as the shutdown's.
+    system.pass_deadline();
     for cell in system.registry.delivering().iter().chain(&late) {
         cell.signal(cell::ABANDON);
     }
@@ -208,7 +215,6 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     for cell in late.iter().chain(&idle) {
         cell.block_until_ended(grace_ns);
     }
-    poll_until(grace_ns, || system.registry.delivering_len() == 0);
     (stopped, descriptions)
 }
 

@@ -54,6 +54,7 @@ pub(crate) struct SystemInner {
     ended: Counter,
     restarted: Counter,
     is_shutting_down: AtomicBool,
+    is_past_deadline: AtomicBool,
     pub(crate) shutdown_failures: Mutex<Failures>,
     /// Messages in outboxes that were given up, or whose receiver was terminated by the shutdown.
     pub(crate) undelivered: Counter,
@@ -126,6 +127,7 @@ impl SystemInner {
             ended: Counter::new(),
             restarted: Counter::new(),
             is_shutting_down: AtomicBool::new(false),
+            is_past_deadline: AtomicBool::new(false),
             shutdown_failures: Mutex::default(),
             undelivered: Counter::new(),
             started_ns: clock::now_ns(),
@@ -227,6 +229,17 @@ impl SystemInner {
     pub(crate) fn begin_shutdown(&self) -> bool {
         // Ordering: SeqCst, rare.
         !self.is_shutting_down.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether a shutdown stops the actors that are left.
+    pub(crate) fn is_past_deadline(&self) -> bool {
+        // Ordering: SeqCst, rare.
+        self.is_past_deadline.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn pass_deadline(&self) {
+        // Ordering: SeqCst, rare; before any receiver is closed, so that senders which are refused then see it.
+        self.is_past_deadline.store(true, Ordering::SeqCst);
     }
 
     /// Updates the failures of the shutdown report, if a shutdown is under way.

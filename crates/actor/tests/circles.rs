@@ -6,79 +6,68 @@
 #[path = "it/common.rs"]
 mod common;
 
-use std::{
-    collections::VecDeque,
-    fmt::Debug,
-    future::{Future, IntoFuture},
-    sync::{Arc, Mutex, OnceLock},
-    time::{Duration, Instant},
-};
+use common::*;
 
-use common::{Act, Await, LIMIT, Notes, Puppet, eventually, finish, lock, system};
-use freeboard_actor::{ActorRef, SpawnOptions, System};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
 };
 use tracing_subscriber::{
     Layer,
-    layer::{Context, SubscriberExt as _},
+    layer::{Context as LayerContext, SubscriberExt as _},
 };
 
-/// Circles that were logged in this process.
-type Log = Arc<Mutex<Vec<String>>>;
+/// Notes the circles that are logged in this process.
+#[derive(Clone, Default)]
+struct Circles(Notes<String>);
 
-struct Capture(Log);
-
-struct CircleField<'a>(&'a Log);
-
-impl Visit for CircleField<'_> {
-    fn record_debug(&mut self, _field: &Field, _value: &dyn Debug) {}
+impl Visit for Circles {
+    fn record_debug(&mut self, _field: &Field, _value: &dyn fmt::Debug) {}
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "circle" {
-            lock(self.0).push(value.to_owned());
+            self.0.push(value.to_owned());
         }
     }
 }
 
-impl<S: Subscriber> Layer<S> for Capture {
-    fn on_event(&self, event: &Event<'_>, _cx: Context<'_, S>) {
-        event.record(&mut CircleField(&self.0));
+impl<S: Subscriber> Layer<S> for Circles {
+    fn on_event(&self, event: &Event<'_>, _cx: LayerContext<'_, S>) {
+        event.record(&mut self.clone());
     }
 }
 
-fn log() -> Log {
-    static LOG: OnceLock<Log> = OnceLock::new();
+fn circles() -> &'static Notes<String> {
+    static CIRCLES: OnceLock<Circles> = OnceLock::new();
     let install = || {
-        let log = Log::default();
-        let subscriber = tracing_subscriber::registry().with(Capture(log.clone()));
+        let circles = Circles::default();
+        let subscriber = tracing_subscriber::registry().with(circles.clone());
         tracing::subscriber::set_global_default(subscriber).expect("the only one of this process");
-        log
+        circles
     };
-    LOG.get_or_init(install).clone()
+    &CIRCLES.get_or_init(install).0
 }
 
 /// Circles with an actor of this name.
 fn logged(name: &str) -> Vec<String> {
     let name = format!("\"{name}-");
-    let mut logged = lock(&log()).clone();
+    let mut logged = circles().all();
     logged.retain(|circle| circle.contains(&name));
     logged
 }
 
 /// Actors with names of this beginning.
-fn spawn(system: &System, name: &str, count: usize) -> Vec<ActorRef<Puppet>> {
-    log();
+fn spawn(system: &System, name: &str, count: usize) -> Vec<ActorRef<Probe>> {
+    circles();
     let spawn = |index| {
         let options = SpawnOptions::new().name(format!("{name}-{index}"));
-        system.spawn_once(options, Puppet::default()).expect("free")
+        system.spawn_once(options, Probe::default()).expect("free")
     };
     (0..count).map(spawn).collect()
 }
 
 /// Asks the first of them, which asks the next one, in async handlers.
-fn ask_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Await {
+fn ask_on(mut rest: VecDeque<ActorRef<Probe>>) -> Await {
     Await(Box::new(move |_| {
         Box::pin(async move {
             if let Some(next) = rest.pop_front() {
@@ -89,7 +78,7 @@ fn ask_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Await {
 }
 
 /// The same in handlers that block.
-fn wait_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Act {
+fn wait_on(mut rest: VecDeque<ActorRef<Probe>>) -> Act {
     Act(Box::new(move |_| {
         if let Some(next) = rest.pop_front() {
             let _ = next.ask(wait_on(rest)).wait();
@@ -97,74 +86,53 @@ fn wait_on(mut rest: VecDeque<ActorRef<Puppet>>) -> Act {
     }))
 }
 
-/// A circle of so many is logged once, with all its names.
+/// The members ask each other in a circle, which is logged with the names of all.
 #[track_caller]
-fn check_circle(name: &str, count: usize) {
-    let system = system();
-    let actors = spawn(&system, name, count);
-    let mut rest: VecDeque<_> = actors[1..].iter().cloned().collect();
-    rest.push_back(actors[0].clone());
-    actors[0].tell(ask_on(rest)).expect("alive");
+fn check_logged(
+    name: &str,
+    members: &[ActorRef<Probe>],
+    begin: fn(&ActorRef<Probe>, VecDeque<ActorRef<Probe>>),
+) {
+    let mut rest: VecDeque<_> = members[1..].iter().cloned().collect();
+    rest.push_back(members[0].clone());
+    begin(&members[0], rest);
     eventually("the circle is logged", || !logged(name).is_empty());
     let circle = &logged(name)[0];
-    for index in 0..count {
+    for index in 0..members.len() {
         assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
     }
-    assert_eq!(circle.matches(" -> ").count(), count, "{circle}");
-    // Two more checks of the monitor, observed by another circle.
-    let other = format!("after-{name}");
-    let others = spawn(&system, &other, 1);
-    let itself = others[0].clone();
-    others[0].tell(ask_on([itself].into())).expect("alive");
-    eventually("the other one is logged", || !logged(&other).is_empty());
-    assert_eq!(
-        logged(name)
-            .iter()
-            .filter(|it| !it.contains("after"))
-            .count(),
-        1
-    );
-    for actor in actors.iter().chain(&others) {
-        actor.stop();
+    assert_eq!(circle.matches(" -> ").count(), members.len(), "{circle}");
+}
+
+#[test]
+fn actors_that_ask_each_other_are_named_once() {
+    let asks = |actor: &ActorRef<Probe>, rest| actor.tell(ask_on(rest)).expect("alive");
+    for (name, count) in [("alone", 1), ("two", 2), ("three", 3)] {
+        let system = system();
+        let actors = spawn(&system, name, count);
+        check_logged(name, &actors, asks);
+        // Two more checks of the monitor, observed by another circle.
+        let other = format!("after-{name}");
+        let others = spawn(&system, &other, 1);
+        check_logged(&other, &others, asks);
+        let again = logged(name);
+        assert_eq!(again.iter().filter(|it| !it.contains("after")).count(), 1);
+        actors.iter().chain(&others).for_each(ActorRef::stop);
+        let report = system.shutdown(LIMIT / 10);
+        assert!(report.unfinished.is_empty(), "{report:?}");
     }
-    let report = system.shutdown(LIMIT / 10);
-    assert!(report.unfinished.is_empty(), "{report:?}");
-}
-
-#[test]
-fn an_actor_that_asks_itself_is_named() {
-    check_circle("alone", 1);
-}
-
-#[test]
-fn two_that_ask_each_other_are_named() {
-    check_circle("two", 2);
-}
-
-#[test]
-fn three_that_ask_each_other_are_named() {
-    check_circle("three", 3);
-}
-
-/// A blocked handler is not stopped: only the end of its system releases it.
-fn check_blocking_circle(name: &str, count: usize) {
-    let system = system();
-    let actors = spawn(&system, name, count);
-    let mut rest: VecDeque<_> = actors[1..].iter().cloned().collect();
-    rest.push_back(actors[0].clone());
-    actors[0].tell(wait_on(rest)).expect("alive");
-    eventually("the circle is logged", || !logged(name).is_empty());
-    let circle = &logged(name)[0];
-    for index in 0..count {
-        assert!(circle.contains(&format!("\"{name}-{index}\"")), "{circle}");
-    }
-    drop(system);
 }
 
 #[test]
 fn blocking_handlers_that_ask_each_other_are_named() {
-    check_blocking_circle("blocked-two", 2);
-    check_blocking_circle("blocked-three", 3);
+    for (name, count) in [("blocked-two", 2), ("blocked-three", 3)] {
+        let system = system();
+        check_logged(name, &spawn(&system, name, count), |actor, rest| {
+            actor.tell(wait_on(rest)).expect("alive");
+        });
+        // A blocked handler is not stopped: only the end of its system releases it.
+        system.abandon();
+    }
 }
 
 #[test]
@@ -185,7 +153,6 @@ fn a_circle_with_a_deadline_ends_by_it() {
     }));
     actors[0].tell(first).expect("alive");
     assert_eq!(replies.wait_len(1), [true]);
-    finish(&system);
 }
 
 #[test]
@@ -200,17 +167,16 @@ fn a_pipeline_of_asks_under_load_is_no_circle() {
                 let first = actors[0].clone();
                 let rest: VecDeque<_> = actors[1..].iter().cloned().collect();
                 let asking = first.ask(ask_on(rest)).timeout(LIMIT);
-                std::future::IntoFuture::into_future(asking)
+                IntoFuture::into_future(asking)
             })
             .collect();
         for asking in asks {
-            common::block_on(asking).expect("a reply");
+            block_on(asking).expect("a reply");
         }
         rounds += 1;
     }
     assert!(rounds > 0);
     assert_eq!(logged("pipe"), Vec::<String>::new());
-    finish(&system);
 }
 
 #[test]
@@ -225,7 +191,6 @@ fn two_that_ask_each_other_in_turns_are_no_circle() {
         round += 1;
     }
     assert_eq!(logged("turns"), Vec::<String>::new());
-    finish(&system);
 }
 
 #[test]
@@ -234,17 +199,17 @@ fn a_circle_beside_an_ask_that_was_given_up_is_named() {
     let actors = spawn(&system, "beside", 3);
     let (second, third, back) = (actors[1].clone(), actors[2].clone(), actors[0].clone());
     third
-        .tell(Await(Box::new(|_| Box::pin(std::future::pending()))))
+        .tell(Await(Box::new(|_| Box::pin(pending()))))
         .expect("alive");
     let script = Await(Box::new(move |_| {
         Box::pin(async move {
             let mut given_up = Box::pin(third.ask(1_u64).into_future());
             let mut asking = Box::pin(second.ask(ask_on([back].into())).into_future());
             // Both are polled once, one is given up, the other one is waited for.
-            std::future::poll_fn(|cx| {
+            poll_fn(|cx| {
                 let _ = given_up.as_mut().poll(cx);
                 let _ = asking.as_mut().poll(cx);
-                std::task::Poll::Ready(())
+                Poll::Ready(())
             })
             .await;
             drop(given_up);
@@ -276,9 +241,9 @@ fn an_ask_that_was_dropped_on_another_thread_makes_no_circle() {
                 Box::pin(async { tokio::task::yield_now().await })
             }));
             let mut asking = to.ask(slow).into_future();
-            std::future::poll_fn(|cx| {
-                assert!(std::pin::Pin::new(&mut asking).poll(cx).is_pending());
-                std::task::Poll::Ready(())
+            poll_fn(|cx| {
+                assert!(Pin::new(&mut asking).poll(cx).is_pending());
+                Poll::Ready(())
             })
             .await;
             kept.push(Arc::new(Mutex::new(Some(asking))));
@@ -291,12 +256,12 @@ fn an_ask_that_was_dropped_on_another_thread_makes_no_circle() {
     // The second asks the first, which takes its time and asks no actor.
     let (first, until) = (actors[0].clone(), Instant::now() + Duration::from_secs(5));
     let slow = Await(Box::new(move |_| {
-        Box::pin(std::future::poll_fn(move |cx| {
+        Box::pin(poll_fn(move |cx| {
             cx.waker().wake_by_ref();
             if Instant::now() < until {
-                std::task::Poll::Pending
+                Poll::Pending
             } else {
-                std::task::Poll::Ready(())
+                Poll::Ready(())
             }
         }))
     }));
@@ -305,5 +270,4 @@ fn an_ask_that_was_dropped_on_another_thread_makes_no_circle() {
     }));
     actors[1].ask(asks_first).wait().expect("a reply");
     assert_eq!(logged("moved"), Vec::<String>::new());
-    finish(&system);
 }

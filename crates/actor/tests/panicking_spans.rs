@@ -6,9 +6,8 @@
 #[path = "it/common.rs"]
 mod common;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use common::*;
 
-use common::{Await, LIMIT, Ledger, Noter, Puppet, act, ended, finish, system_of};
 use tracing::{Event, Metadata, Subscriber, span};
 
 const ENTER: u8 = 1;
@@ -51,22 +50,21 @@ impl Subscriber for Panics {
 fn check(mode: u8, is_async: bool) {
     MODE.store(mode, Ordering::SeqCst);
     let (system, ledger) = (system_of(2), Ledger::default());
-    let noter = system.spawn(Noter::default());
-    let puppet = system.spawn(Puppet::default());
+    let actor = probe(&system).0;
+    let scripted = probe(&system).0;
     let token = ledger.token();
     let reply = if is_async {
         let script = Await(Box::new(move |_| Box::pin(async move { drop(token) })));
-        let reply = puppet.ask(script).timeout(LIMIT).wait();
+        let reply = scripted.ask(script).timeout(LIMIT).wait();
         reply.map_err(|it| it.to_string())
     } else {
-        let reply = noter.ask(token).timeout(LIMIT).wait();
+        let reply = actor.ask(token).timeout(LIMIT).wait();
         reply.map_err(|it| it.to_string())
     };
     MODE.store(0, Ordering::SeqCst);
     assert_eq!(reply, Ok(()), "mode {mode}, async {is_async}");
     ledger.settle(1);
-    assert!(noter.is_alive() && puppet.is_alive());
-    finish(&system);
+    assert!(actor.is_alive() && scripted.is_alive());
 }
 
 // One test: the subscriber and its mode are the process's.
@@ -80,9 +78,8 @@ fn no_message_is_lost_and_no_actor_fails() {
     // Beside a handler's own panic.
     MODE.store(EXIT, Ordering::SeqCst);
     let system = system_of(2);
-    let puppet = system.spawn(Puppet::default());
-    act(&puppet, |_| panic!("on purpose"));
-    ended(&puppet);
+    let scripted = probe(&system).0;
+    act(&scripted, |_| panic!("on purpose"));
+    ended(&scripted);
     MODE.store(0, Ordering::SeqCst);
-    finish(&system);
 }

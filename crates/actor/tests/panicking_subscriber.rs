@@ -6,19 +6,8 @@
 #[path = "it/common.rs"]
 mod common;
 
-use std::{
-    sync::{
-        Once,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use common::*;
 
-use common::{
-    Gate, Hold, LIMIT, Noter, Notes, Puppet, act, act_async, count_of, ended, eventually, finish,
-};
-use freeboard_actor::{ExitReason, SpawnOptions, Supervision, System};
-use freeboard_flow::{LaneConfig, Overload};
 use tracing::{Event, Metadata, Subscriber, span};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -64,8 +53,8 @@ impl Subscriber for Panics {
 }
 
 /// A system of one worker and the subscriber; no spare thread hides that the worker is gone.
-fn lone_worker(threads_max: usize) -> freeboard_actor::SystemBuilder {
-    static INSTALL: Once = Once::new();
+fn lone_worker(threads_max: usize) -> SystemBuilder {
+    static INSTALL: std::sync::Once = std::sync::Once::new();
     INSTALL.call_once(|| {
         tracing::subscriber::set_global_default(Panics).expect("the only one of this process");
     });
@@ -74,12 +63,12 @@ fn lone_worker(threads_max: usize) -> freeboard_actor::SystemBuilder {
 
 #[track_caller]
 fn check_works(system: &System) {
-    let puppet = Puppet::default();
-    let notes = puppet.notes.clone();
-    let puppet = system.spawn(puppet);
+    let scripted = Probe::default();
+    let notes = scripted.notes.clone();
+    let scripted = system.spawn(scripted);
     for number in 0..100 {
-        puppet.tell(number).expect("alive");
-        let reply = puppet.ask(number + 1_000).timeout(LIMIT).wait();
+        scripted.tell(number).expect("alive");
+        let reply = scripted.ask(number + 1_000).timeout(LIMIT).wait();
         assert_eq!(reply.expect("a reply"), number + 1_000);
     }
     assert_eq!(notes.len(), 200);
@@ -98,16 +87,16 @@ fn failures_are_survived() {
         let supervision = if round % 2 == 0 {
             Supervision::stop()
         } else {
-            Supervision::restart().backoff(Duration::ZERO, Duration::ZERO)
+            at_once()
         };
         let options = SpawnOptions::new().supervision(supervision);
-        let puppet = system.spawn_with(options, Puppet::default);
-        let puppet = puppet.expect("valid options");
-        act(&puppet, |_| panic!("on purpose"));
+        let scripted = system.spawn_with(options, Probe::default);
+        let scripted = scripted.expect("valid options");
+        act(&scripted, |_| panic!("on purpose"));
         if round % 2 == 0 {
-            assert_eq!(ended(&puppet).reason, ExitReason::Panicked);
+            assert_eq!(ended(&scripted).reason, ExitReason::Panicked);
         } else {
-            puppet
+            scripted
                 .ask(1_u64)
                 .timeout(LIMIT)
                 .wait()
@@ -117,7 +106,6 @@ fn failures_are_survived() {
     check_works(&system);
     assert_eq!(failures.len(), 20, "the observer is called after the log");
     assert!(CALLS.load(Ordering::SeqCst) >= calls + 20);
-    finish(&system);
 }
 
 #[test]
@@ -130,16 +118,11 @@ fn the_monitor_goes_on_after_a_long_run() {
         .build()
         .expect("valid settings");
     for round in 1..=3 {
-        let noter = Noter::default();
-        let gate = noter.gate.clone();
-        let noter = system.spawn(noter);
-        noter.tell(Hold).expect("alive");
-        gate.wait_arrived(1);
+        let gate = hold(&probe(&system).0);
         runs.wait_len(round);
         gate.open();
     }
     check_works(&system);
-    finish(&system);
 }
 
 #[test]
@@ -148,19 +131,18 @@ fn the_growth_and_the_use_of_all_threads_are_survived() {
     let gate = Gate::default();
     for _ in 0..8 {
         system
-            .spawn(Noter::default())
+            .spawn(Probe::default())
             .tell(gate.clone())
             .expect("alive");
     }
     gate.wait_arrived(8);
-    let waiting = system.spawn(Noter::default());
+    let waiting = probe(&system).0;
     waiting.tell(1_u64).expect("alive");
     eventually("no thread is left", || {
         system.scheduler_snapshot().spares_exhausted > 0
     });
     gate.open();
     check_works(&system);
-    finish(&system);
 }
 
 #[test]
@@ -169,20 +151,19 @@ fn a_message_that_is_logged_is_a_dead_letter() {
     let config = LaneConfig::bounded(1).overload(Overload::Reject);
     let options = SpawnOptions::new().lane(config);
     let gone = system
-        .spawn_once(options, Puppet::default())
+        .spawn_once(options, Probe::default())
         .expect("valid options");
     gone.stop();
     ended(&gone);
-    let (puppet, told) = (system.spawn(Puppet::default()), Notes::default());
+    let (scripted, told) = (probe(&system).0, Notes::default());
     let done = told.clone();
-    act(&puppet, move |_| {
+    act(&scripted, move |_| {
         (0..10_u64).for_each(|number| gone.tell_or_log(number));
         done.push(());
     });
     told.wait_len(1);
     assert_eq!(count_of(&system.dead_letters(), "stopped"), 10);
     check_works(&system);
-    finish(&system);
 }
 
 #[test]
@@ -194,8 +175,8 @@ fn a_circle_of_asks_is_survived() {
         .on_long_run(move |run| seen.push(run.run.actor))
         .build()
         .expect("valid settings");
-    let puppet = system.spawn(Puppet::default());
-    act_async(&puppet, |cx| {
+    let scripted = probe(&system).0;
+    act_async(&scripted, |cx| {
         let itself = cx.actor_ref();
         Box::pin(async move { drop(itself.ask(1_u64).await) })
     });
@@ -203,16 +184,12 @@ fn a_circle_of_asks_is_survived() {
         CIRCLES.load(Ordering::SeqCst) > 0
     });
     // The monitor goes on.
-    let noter = Noter::default();
-    let gate = noter.gate.clone();
-    let noter = system.spawn(noter);
-    noter.tell(Hold).expect("alive");
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     eventually("its long run is seen", || {
-        runs.all().contains(&noter.id().get())
+        runs.all().contains(&actor.id().get())
     });
     gate.open();
     check_works(&system);
-    puppet.stop();
-    ended(&puppet);
-    finish(&system);
+    scripted.stop();
+    ended(&scripted);
 }

@@ -6,16 +6,7 @@
 #[path = "it/common.rs"]
 mod common;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-};
-
-use common::{LIMIT, count_of, eventually, finish, system, system_of};
-use freeboard_actor::{Actor, ActorRef, Context, Handler};
+use common::*;
 
 /// Adds its messages to a shared sum.
 struct Adder(Arc<AtomicU64>);
@@ -97,9 +88,8 @@ fn a_deep_tree_of_actors_ends_from_its_leaves() {
         started.load(Ordering::Relaxed) == (1 << 15) - 1
     });
     root.stop();
-    common::ended(&root);
+    ended(&root);
     assert_eq!(Arc::strong_count(&started), 1);
-    finish(&system);
 }
 
 /// Passes a count round a ring.
@@ -164,5 +154,4 @@ fn actors_are_spawned_and_end_from_many_threads() {
     eventually("all have ended", || system.actors_alive() == 0);
     assert_eq!(system.snapshot().actors_ended, 20_000);
     assert!(system.dead_letters().is_empty());
-    finish(&system);
 }

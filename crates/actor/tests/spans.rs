@@ -6,17 +6,8 @@
 #[path = "it/common.rs"]
 mod common;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    future::poll_fn,
-    sync::{Arc, Mutex, OnceLock},
-    task::Poll,
-    thread,
-};
+use common::*;
 
-use common::{ended, eventually, finish, lock, system_of};
-use freeboard_actor::{Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, Terminated};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -191,7 +182,7 @@ fn a_handler_runs_within_a_span_that_says_whose_it_is() {
     let speaker = system
         .spawn_with(options, || Speaker)
         .expect("valid options");
-    speaker.tell_lane(1, Say("first")).expect("room");
+    speaker.tell_lane(1, Say("first")).expect("capacity");
     eventually("it is handled", || seen(speaker.id().get()).len() == 1);
     speaker.ask(Say("second")).wait().expect("a reply");
     finish(&system);
@@ -206,8 +197,8 @@ fn a_handler_runs_within_a_span_that_says_whose_it_is() {
         (1, &["first".to_owned()][..])
     );
     assert_eq!(first.fields["name"], "speaker");
-    assert_eq!(first.fields["actor_type"], std::any::type_name::<Speaker>());
-    assert_eq!(first.fields["message_type"], std::any::type_name::<Say>());
+    assert_eq!(first.fields["actor_type"], type_name::<Speaker>());
+    assert_eq!(first.fields["message_type"], type_name::<Say>());
     assert_eq!(first.fields["lane"], "1");
     assert_eq!(second.fields["lane"], "0");
     assert_eq!(second.events, ["second"]);
@@ -219,8 +210,8 @@ fn an_async_handler_is_within_its_span_for_each_poll_and_no_other() {
     let system = system_of(1);
     let speakers: Vec<_> = (0..3).map(|_| system.spawn(Speaker)).collect();
     for speaker in &speakers {
-        speaker.tell(SayTwice("twice", 4)).expect("room");
-        speaker.tell(Say("after")).expect("room");
+        speaker.tell(SayTwice("twice", 4)).expect("capacity");
+        speaker.tell(Say("after")).expect("capacity");
     }
     finish(&system);
     for speaker in &speakers {
@@ -242,7 +233,7 @@ fn a_panic_leaves_the_span() {
     log();
     let system = system_of(1);
     let speaker = system.spawn(Speaker);
-    speaker.tell(Say("panic")).expect("room");
+    speaker.tell(Say("panic")).expect("capacity");
     ended(&speaker);
     let other = system.spawn(Speaker);
     other.ask(Say("other")).wait().expect("a reply");
@@ -262,7 +253,9 @@ fn a_future_that_is_dropped_closes_its_span() {
     log();
     let system = system_of(1);
     let speaker = system.spawn(Speaker);
-    speaker.tell(SayTwice("never", usize::MAX)).expect("room");
+    speaker
+        .tell(SayTwice("never", usize::MAX))
+        .expect("capacity");
     let has_spoken = |seen: Vec<Seen>| seen.iter().any(|it| !it.events.is_empty());
     eventually("it is held", || has_spoken(seen(speaker.id().get())));
     speaker.stop();
@@ -297,7 +290,7 @@ fn nothing_outside_of_a_handler_is_within_its_span() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..100 {
-                    speaker.tell(Say("inside")).expect("room");
+                    speaker.tell(Say("inside")).expect("capacity");
                     tracing::info!("outside");
                 }
             });

@@ -31,7 +31,7 @@ pub enum Admission {
 /// `above_high_ordinal` is the number of messages offered before this one while the lane was at its high watermark or
 /// above. Only [`Overload::Sample`] uses it, and accepts the messages at 0, n, 2n and so on.
 ///
-/// Under [`Overload::Coalesce`] the caller first looks for a queued message with the same key, and asks only when there
+/// Under [`Overload::Coalesce`] the caller first searches for a queued message with the same key, and asks only when there
 /// is none: a replacement needs no capacity.
 #[inline]
 pub fn admit(lane: &LaneConfig, depth: u64, above_high_ordinal: u64) -> Admission {

@@ -7,7 +7,7 @@
 //!               └ muted senders are released
 //! ```
 //!
-//! As in OTP's `logger_olp`, the thresholds and the relation between them are in one place: `0 <= low < high <= bound`.
+//! As in OTP's `logger_olp`, the thresholds and the relation between them are defined here: `0 <= low < high <= bound`.
 //! Because of the gap between low and high, a muted sender does not wake for every drained message.
 //!
 //! The overload policy is chosen per lane, because no single one suits commands, ticks and log lines alike. Muting

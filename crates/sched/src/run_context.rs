@@ -1,4 +1,4 @@
-//! What a task sees of the thread that runs it: a worker, or a pinned thread.
+//! The interface of a running task to its thread, a worker or a pinned thread.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) trait Host: fmt::Debug {
     fn count_run(&self);
 }
 
-/// What a task sees of the thread that runs it.
+/// The interface of a running task to its thread.
 #[derive(Debug)]
 pub struct RunContext<'a> {
     host: &'a dyn Host,

@@ -40,7 +40,7 @@ const PHASE_MASK: u32 = 0xff;
 const IDLE: u32 = 0;
 const QUEUED: u32 = 1;
 const RUNNING: u32 = 2;
-const SUSPTERMINATED: u32 = 3;
+const SUSPENDED: u32 = 3;
 const TERMINATED: u32 = 4;
 
 /// The phase of a task, for readers that do not run it.
@@ -136,14 +136,14 @@ impl RunState {
         Self(AtomicU32::new(QUEUED))
     }
 
-    /// What the task is doing now.
+    /// The present phase.
     pub fn phase(&self) -> Phase {
         // Ordering: Acquire: a reader that sees Terminated sees what the last run wrote.
         match self.0.load(Ordering::Acquire) & PHASE_MASK {
             IDLE => Phase::Idle,
             QUEUED => Phase::Queued,
             RUNNING => Phase::Running,
-            SUSPTERMINATED => Phase::Suspended,
+            SUSPENDED => Phase::Suspended,
             _ => Phase::Terminated,
         }
     }
@@ -177,9 +177,7 @@ impl RunState {
         // Ordering: SeqCst/AcqRel: the thread that takes the signal sees what the signaller wrote before.
         let state = self.0.fetch_or(signals.0, Ordering::SeqCst);
         match state & PHASE_MASK {
-            IDLE | SUSPTERMINATED => {
-                self.move_to_queued(|phase| phase == IDLE || phase == SUSPTERMINATED)
-            }
+            IDLE | SUSPENDED => self.move_to_queued(|phase| phase == IDLE || phase == SUSPENDED),
             _ => Wake::Nothing,
         }
     }
@@ -243,7 +241,7 @@ impl RunState {
     pub fn rest(&self, rest: Rest) -> Result<(), Signals> {
         let phase = match rest {
             Rest::Idle => IDLE,
-            Rest::Suspended => SUSPTERMINATED,
+            Rest::Suspended => SUSPENDED,
         };
         // Ordering: SeqCst, in one order with the senders' loads; releases the run's writes.
         match self

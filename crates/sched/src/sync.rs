@@ -17,7 +17,7 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// Stands between two SeqCst accesses whose order a proof needs. The language already orders them. Loom treats SeqCst loads
+/// Separates two SeqCst accesses whose order a proof needs. The language already orders them. Loom treats SeqCst loads
 /// and stores as acquire and release and models only fences, so it gets one here.
 #[inline(always)]
 pub(crate) fn fence_for_loom() {

@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, sync::mpsc};
 
-use common::{Gate, LIMIT, check_served, eventually, finish, job, start};
+use common::{Gate, LIMIT, check_served, eventually, job, start};
 use freeboard_sched::{NoThread, SchedulerSettings, enter_blocking};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -72,5 +72,4 @@ fn a_worker_keeps_its_slot_when_no_thread_can_be_started() {
     check_served(&scheduler);
     gate.open();
     gate.wait_passed(2);
-    finish(&scheduler);
 }

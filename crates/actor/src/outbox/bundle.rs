@@ -165,11 +165,13 @@ impl Bundle {
         }
     }
 
-    /// The lane is closed. If a shutdown drained the receiver, the message counts as undelivered.
+    /// The lane is closed. If a shutdown drained the receiver, or stopped it at the deadline, the message counts as
+    /// undelivered.
     fn count_if_cut_off(&self, sender: &Core) {
+        let system = &sender.system;
         let is_drained = matches!(self.target.end_reason(), None | Some(ExitReason::Drained));
-        if is_drained && sender.system.is_shutting_down() {
-            sender.system.undelivered.add(1);
+        if is_drained && system.is_shutting_down() || system.is_past_deadline() {
+            system.undelivered.add(1);
         }
     }
 }

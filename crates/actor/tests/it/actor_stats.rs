@@ -1,17 +1,6 @@
 //! Actor statistics: every actor once, in a fixed order, equal to its snapshot; reading keeps no actor alive.
 
-use std::collections::BTreeSet;
-
-use crate::common::{Gate, Hold, Noter, Notes, eventually, finish, system};
-use freeboard_actor::{ActorRef, SpawnOptions, StatsDetail, System};
-use freeboard_flow::{LaneConfig, Overload};
-
-fn noter(gate: &Gate) -> Noter {
-    Noter {
-        gate: gate.clone(),
-        notes: Notes::default(),
-    }
-}
+use crate::common::*;
 
 fn ids(system: &System) -> Vec<u64> {
     let readings = system.actor_stats(StatsDetail::Counters);
@@ -21,8 +10,7 @@ fn ids(system: &System) -> Vec<u64> {
 #[test]
 fn every_living_actor_is_in_it_once_and_in_the_same_order_each_time() {
     let system = system();
-    let gate = Gate::default();
-    let actors: Vec<ActorRef<Noter>> = (0..3_000).map(|_| system.spawn(noter(&gate))).collect();
+    let actors = probes(&system, 3_000);
     let first = ids(&system);
     let wanted: BTreeSet<u64> = actors.iter().map(|actor| actor.id().get()).collect();
     assert_eq!(first.len(), 3_000);
@@ -54,16 +42,13 @@ fn every_living_actor_is_in_it_once_and_in_the_same_order_each_time() {
 #[test]
 fn a_reading_says_what_the_snapshot_says() {
     let system = system();
-    let gate = Gate::default();
     let lanes = [
         LaneConfig::bounded(1_000),
         LaneConfig::bounded(10).overload(Overload::DropNewest),
         LaneConfig::bounded(5),
     ];
     let options = SpawnOptions::new().name("watched").lanes(lanes);
-    let actor = system.spawn_once(options, noter(&gate)).unwrap();
-    actor.tell(Hold).unwrap();
-    gate.wait_arrived(1);
+    let (actor, gate, _) = held(&system, options);
     for number in 0..100_u64 {
         actor.tell(number).unwrap();
         actor.tell_lane(1, number).unwrap();
@@ -73,7 +58,7 @@ fn a_reading_says_what_the_snapshot_says() {
         panic!("one actor, not {readings:?}");
     };
     assert_eq!(reading.name.as_deref(), Some("watched"));
-    assert!(reading.actor_type.ends_with("Noter"), "{reading:?}");
+    assert!(reading.actor_type.ends_with("Probe"), "{reading:?}");
     assert_eq!((reading.state, reading.bound), ("running", 1_015));
     assert_eq!((reading.shed, reading.restarts), (90, 0));
     assert_eq!((reading.accepted, reading.times), (111, None));
@@ -94,9 +79,7 @@ fn a_reading_says_what_the_snapshot_says() {
 #[test]
 fn times_are_those_of_the_histograms() {
     let system = system();
-    let gate = Gate::default();
-    gate.open();
-    let actor = system.spawn(noter(&gate));
+    let (actor, _) = probe(&system);
     // One in 128 is measured.
     for number in 0..2_000_u64 {
         actor.tell(number).unwrap();
@@ -112,23 +95,20 @@ fn times_are_those_of_the_histograms() {
     assert_eq!(times.queue_p99_ns, Some(queue.value_at(0.99)));
     let handling = detail.handling.map(|handling| handling.value_at(0.99));
     assert_eq!(times.handling_p99_ns, handling);
-    finish(&system);
 }
 
 #[test]
-fn an_actor_in_the_place_of_another_is_not_taken_for_it() {
+fn an_actor_in_the_slot_of_another_is_not_taken_for_it() {
     let system = system();
-    let gate = Gate::default();
-    let first = system.spawn(noter(&gate));
+    let (first, _) = probe(&system);
     let at = system.actor_stats(StatsDetail::Counters)[0].at;
     first.stop();
     eventually("it is gone", || system.actors_alive() == 0);
     // Sixteen shards take turns: one of these gets the slot.
     for _ in 0..16 {
-        system.spawn(noter(&gate));
+        probe(&system);
     }
     assert_eq!(system.actor_snapshot(at), None);
-    finish(&system);
 }
 
 #[test]

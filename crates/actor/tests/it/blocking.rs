@@ -1,67 +1,18 @@
-//! Handlers that block their worker: another thread takes over its slot and queue, and nothing is lost.
+//! Handlers that block their worker, silently or announced by `cx.blocking`: another thread takes over its slot and
+//! queue, and nothing is lost.
 
-use std::{
-    sync::mpsc,
-    time::{Duration, Instant},
-};
-
-use crate::common::{
-    Gate, Hold, LIMIT, Noter, Notes, Spin, check_balance, count_of, ended, eventually, finish,
-    lane, shed, system_of,
-};
-use freeboard_actor::{Actor, ActorRef, Context, ExitReason, Handler, System};
-use freeboard_meter::WorkerState;
-
-fn system_within(workers: usize, threads_max: usize) -> System {
-    System::builder()
-        .workers(workers)
-        .threads_max(threads_max)
-        .build()
-        .expect("valid settings")
-}
-
-/// Blocks `count` actors at one gate.
-fn block(system: &System, count: usize) -> (Vec<ActorRef<Noter>>, Gate) {
-    let gate = Gate::default();
-    let blocked: Vec<_> = (0..count)
-        .map(|_| {
-            let noter = system.spawn(Noter::default());
-            noter.tell(gate.clone()).expect("alive");
-            noter
-        })
-        .collect();
-    (blocked, gate)
-}
-
-/// A further actor that must be served.
-#[track_caller]
-fn check_served(system: &System, count: u64) {
-    let noter = Noter::default();
-    let notes = noter.notes.clone();
-    let noter = system.spawn(noter);
-    for number in 0..count {
-        noter.tell(number).expect("alive");
-    }
-    assert!(notes.wait_len(count as usize).into_iter().eq(0..count));
-}
-
-#[track_caller]
-fn check_all_back(system: &System) {
-    eventually("no thread is displaced", || {
-        system.scheduler_snapshot().threads_displaced == 0
-    });
-}
+use crate::common::*;
 
 #[test]
 fn others_go_on_while_every_worker_blocks() {
     let system = system_of(2);
     let (blocked, gate) = block(&system, 2);
     gate.wait_arrived(2);
-    for noter in &blocked {
-        noter.tell(7_u64).expect("alive");
+    for actor in &blocked {
+        actor.tell(7_u64).expect("alive");
     }
     check_served(&system, 1_000);
-    eventually("both places are given away", || {
+    eventually("both slots are given away", || {
         let seen = system.scheduler_snapshot();
         seen.rescues >= 2 && seen.rescue_delay.is_some_and(|delay| delay.count >= 2)
     });
@@ -72,12 +23,11 @@ fn others_go_on_while_every_worker_blocks() {
     let delay = seen.rescue_delay.expect("recorded");
     assert!(delay.min > 0 && delay.max >= delay.min, "{delay:?}");
     gate.open();
-    for noter in &blocked {
-        eventually("what waited is handled", || lane(noter, 0).handled == 2);
-        check_balance(&lane(noter, 0));
+    for actor in &blocked {
+        eventually("what waited is handled", || lane(actor, 0).handled == 2);
+        check_balance(&lane(actor, 0));
     }
-    check_all_back(&system);
-    finish(&system);
+    all_back(&system);
 }
 
 #[test]
@@ -87,17 +37,16 @@ fn however_many_block_a_further_one_is_served() {
     gate.wait_arrived(40);
     check_served(&system, 100);
     // A rescue is counted after its slot is given away.
-    eventually("each place is given away", || {
+    eventually("each slot is given away", || {
         system.scheduler_snapshot().rescues >= 39
     });
     let seen = system.scheduler_snapshot();
     assert!(seen.threads <= seen.threads_max, "{seen:?}");
     gate.open();
-    for noter in &blocked {
-        eventually("each is handled", || lane(noter, 0).handled == 1);
+    for actor in &blocked {
+        eventually("each is handled", || lane(actor, 0).handled == 1);
     }
-    check_all_back(&system);
-    finish(&system);
+    all_back(&system);
 }
 
 #[test]
@@ -117,18 +66,17 @@ fn at_the_limit_of_threads_work_waits_and_is_not_lost() {
     );
     let waiting: Vec<_> = (0..100_u64)
         .map(|number| {
-            let noter = system.spawn(Noter::default());
-            noter.tell(number).expect("alive");
-            noter
+            let actor = probe(&system).0;
+            actor.tell(number).expect("alive");
+            actor
         })
         .collect();
     gate.open();
-    for noter in waiting.iter().chain(&blocked) {
-        eventually("each is handled", || lane(noter, 0).handled == 1);
+    for actor in waiting.iter().chain(&blocked) {
+        eventually("each is handled", || lane(actor, 0).handled == 1);
     }
-    check_all_back(&system);
+    all_back(&system);
     assert!(system.scheduler_snapshot().threads <= 5);
-    finish(&system);
 }
 
 #[test]
@@ -142,11 +90,10 @@ fn each_exhaustion_is_counted_once() {
     assert_eq!(system.scheduler_snapshot().rescues, 0);
     gate.open();
     check_served(&system, 1);
-    finish(&system);
 }
 
 #[test]
-fn a_worker_that_kept_its_place_is_not_blocked_for_ever() {
+fn a_worker_that_kept_its_slot_is_not_blocked_for_ever() {
     let system = system_within(2, 2);
     let (_blocked, gate) = block(&system, 2);
     gate.wait_arrived(2);
@@ -162,7 +109,6 @@ fn a_worker_that_kept_its_place_is_not_blocked_for_ever() {
     });
     gate.open();
     eventually("both sleep", || count_in(WorkerState::Park) == 2);
-    finish(&system);
 }
 
 #[test]
@@ -170,7 +116,7 @@ fn computing_is_not_blocking() {
     let system = system_of(2);
     let (spins, releases): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel()).unzip();
     for release in releases {
-        let spinner = system.spawn(Noter::default());
+        let spinner = probe(&system).0;
         spinner.tell(Spin(release)).expect("alive");
     }
     let rescues = || system.scheduler_snapshot().rescues;
@@ -181,127 +127,50 @@ fn computing_is_not_blocking() {
     let seen = system.scheduler_snapshot();
     drop(spins);
     assert_eq!(seen.rescues, 0, "{seen:?}");
-    finish(&system);
 }
 
-/// Tells its peers, and waits in the handler until each has answered.
-struct Asker {
-    peers: Vec<ActorRef<Answerer>>,
-    answers: Notes<u64>,
-}
-
-struct Answerer;
-
-/// Asks a peer to say so when it runs.
-struct Call(u64, mpsc::Sender<u64>);
-
-/// Whether the handler says that it is about to block.
-#[derive(Clone, Copy)]
-struct Inquire {
-    is_announced: bool,
-}
-
-impl Actor for Asker {}
-impl Actor for Answerer {}
-
-impl Handler<Call> for Answerer {
-    type Reply = ();
-    fn handle(&mut self, call: Call, _cx: &mut Context<Self>) {
-        // An asker that gave up is a failure that its own test sees.
-        let _ = call.1.send(call.0);
-    }
-}
-
-impl Handler<Inquire> for Asker {
-    type Reply = ();
-    fn handle(&mut self, inquire: Inquire, cx: &mut Context<Self>) {
+/// Tells its peers, and waits in its handler until each has answered. `is_announced`: by `cx.blocking`.
+fn inquire(system: &System, peers: usize, is_announced: bool) -> Notes<()> {
+    let (peers, done) = (probes(system, peers), Notes::default());
+    let noted = done.clone();
+    act(&probe(system).0, move |cx| {
         let (sender, answers) = mpsc::channel();
-        for (number, peer) in (0..).zip(&self.peers) {
-            peer.tell(Call(number, sender.clone())).expect("alive");
+        for peer in &peers {
+            let sender = sender.clone();
+            act(peer, move |_| sender.send(()).expect("it waits"));
         }
-        let count = self.peers.len();
-        let notes = self.answers.clone();
-        let wait = move || {
-            for _ in 0..count {
-                notes.push(answers.recv_timeout(LIMIT).expect("an answer"));
+        let wait = || {
+            for _ in &peers {
+                answers.recv_timeout(LIMIT).expect("an answer");
             }
         };
-        if inquire.is_announced {
+        if is_announced {
             cx.blocking(wait);
         } else {
             wait();
         }
-    }
-}
-
-/// One asker after the other, so that each is met by workers at rest, then several at once.
-fn check_inquiries(workers: usize, peers: usize, inquire: Inquire) {
-    let system = system_of(workers);
-    let asker = || {
-        let peers = (0..peers).map(|_| system.spawn(Answerer)).collect();
-        let answers = Notes::default();
-        let asker = Asker {
-            peers,
-            answers: answers.clone(),
-        };
-        (system.spawn(asker), answers)
-    };
-    for _ in 0..5 {
-        let (asker, answers) = asker();
-        asker.tell(inquire).expect("alive");
-        answers.wait_len(peers);
-    }
-    let askers: Vec<_> = (0..5).map(|_| asker()).collect();
-    for (asker, _) in &askers {
-        asker.tell(inquire).expect("alive");
-    }
-    for (_, answers) in &askers {
-        answers.wait_len(peers);
-    }
-    finish(&system);
+        noted.push(());
+    });
+    done
 }
 
 #[test]
-fn the_next_slot_of_a_blocked_worker_is_served() {
-    for workers in 1..=2 {
-        for is_announced in [false, true] {
-            check_inquiries(workers, 1, Inquire { is_announced });
+fn the_next_slot_and_the_queue_of_a_blocked_worker_are_served() {
+    // The last is more than a ring holds.
+    for peers in [1, 20, 400] {
+        for (workers, is_announced) in [(1, false), (1, true), (2, false), (2, true)] {
+            let system = system_of(workers);
+            // One after the other, so that each is met by workers at rest, then several at once.
+            for _ in 0..5 {
+                inquire(&system, peers, is_announced).wait_len(1);
+            }
+            let inquiries: Vec<_> = (0..5)
+                .map(|_| inquire(&system, peers, is_announced))
+                .collect();
+            for done in inquiries {
+                done.wait_len(1);
+            }
         }
-    }
-}
-
-#[test]
-fn the_queue_of_a_blocked_worker_is_served() {
-    for workers in 1..=2 {
-        for is_announced in [false, true] {
-            check_inquiries(workers, 20, Inquire { is_announced });
-            // More than a ring holds.
-            check_inquiries(workers, 400, Inquire { is_announced });
-        }
-    }
-}
-
-/// Notes that it was stopped.
-struct Mortal(Notes<&'static str>);
-
-impl Actor for Mortal {
-    fn stopped(&mut self, _cx: &mut Context<Self>) {
-        self.0.push("stopped");
-    }
-}
-
-impl Handler<Gate> for Mortal {
-    type Reply = ();
-    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-        self.0.push("returned");
-    }
-}
-
-impl Handler<Hold> for Mortal {
-    type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {
-        self.0.push("handled");
     }
 }
 
@@ -309,13 +178,18 @@ impl Handler<Hold> for Mortal {
 fn an_actor_stopped_while_it_blocks_ends_when_it_returns() {
     let system = system_of(2);
     let (notes, gate) = (Notes::default(), Gate::default());
-    let mortal = system.spawn(Mortal(notes.clone()));
-    mortal.tell(gate.clone()).expect("alive");
+    let (returned, stopped, passed) = (notes.clone(), notes.clone(), gate.clone());
+    let mortal = system.spawn(Probe {
+        on_stopped: Some(Box::new(move |_| stopped.push("stopped"))),
+        ..Probe::default()
+    });
+    act(&mortal, move |_| {
+        passed.pass();
+        returned.push("returned");
+    });
     gate.wait_arrived(1);
-    for _ in 0..10 {
-        mortal.tell(Hold).expect("alive");
-    }
-    eventually("its place is given away", || {
+    tell_all(&mortal, 0..10);
+    eventually("its slot is given away", || {
         system.scheduler_snapshot().rescues > 0
     });
     mortal.stop();
@@ -327,8 +201,7 @@ fn an_actor_stopped_while_it_blocks_ends_when_it_returns() {
     assert_eq!(shed(&mortal, "stopped"), 10);
     assert_eq!(count_of(&system.dead_letters(), "stopped"), 10);
     check_balance(&lane(&mortal, 0));
-    check_all_back(&system);
-    finish(&system);
+    all_back(&system);
 }
 
 #[test]
@@ -339,17 +212,111 @@ fn a_shutdown_names_the_actors_that_block() {
     let report = system.shutdown(Duration::from_millis(20));
     let mut unfinished: Vec<_> = report.unfinished.iter().map(|it| it.actor).collect();
     unfinished.sort_unstable();
-    let mut wanted: Vec<_> = blocked.iter().map(ActorRef::id).collect();
-    wanted.sort_unstable();
-    assert_eq!(unfinished, wanted, "{report:?}");
+    assert!(unfinished.into_iter().eq(blocked.iter().map(ActorRef::id)));
     assert!(report.unfinished.iter().all(|it| it.state == "running"));
     // On a busy machine idle ones may be as late.
     assert!(report.stuck_workers.len() >= 3, "{report:?}");
     gate.open();
-    for noter in &blocked {
-        ended(noter);
+    for actor in &blocked {
+        ended(actor);
     }
     eventually("every thread ends", || {
         system.scheduler_snapshot().threads == 0
     });
+}
+
+/// Announces a blocking call that doubles the number.
+fn call(caller: &ActorRef<Probe>, number: u64, notes: &Notes<u64>) {
+    let notes = notes.clone();
+    act(caller, move |cx| notes.push(cx.blocking(|| number * 2)));
+}
+
+/// More threads than this would be one for every call, or for a good part of them.
+const THREADS_FEW: u64 = 24;
+
+#[test]
+fn ten_thousand_announced_calls_need_few_threads() {
+    const CALLS: u64 = 10_000;
+    for (workers, actors) in [(1, 1), (2, 1), (1, 100), (2, 100)] {
+        let (system, notes) = (system_of(workers), Notes::default());
+        let callers = probes(&system, actors);
+        let mut threads_max = 0;
+        let mut see_threads = || {
+            threads_max = threads_max.max(system.scheduler_snapshot().threads);
+        };
+        for number in 0..CALLS {
+            call(&callers[number as usize % actors], number, &notes);
+            see_threads();
+        }
+        eventually("all calls return", || {
+            see_threads();
+            notes.len() as u64 >= CALLS
+        });
+        let mut doubled = notes.all();
+        doubled.sort_unstable();
+        assert!(doubled.into_iter().eq((0..CALLS).map(|number| number * 2)));
+        let seen = system.scheduler_snapshot();
+        assert_eq!((seen.blocking_calls, seen.spares_exhausted), (CALLS, 0));
+        assert!(threads_max <= THREADS_FEW, "{threads_max} threads");
+        all_back(&system);
+    }
+}
+
+#[test]
+fn others_go_on_while_announced_calls_block() {
+    let (system, gate) = (system_of(2), Gate::default());
+    for _ in 0..20 {
+        let gate = gate.clone();
+        act(&probe(&system).0, move |cx| cx.blocking(|| gate.pass()));
+    }
+    gate.wait_arrived(20);
+    check_served(&system, 1);
+    let seen = system.scheduler_snapshot();
+    assert_eq!(seen.blocking_calls, 20);
+    assert!(seen.threads >= 22, "{seen:?}");
+    gate.open();
+    all_back(&system);
+}
+
+#[test]
+fn without_a_spare_thread_an_announced_call_is_made_all_the_same() {
+    let (system, notes) = (system_within(1, 1), Notes::default());
+    let callers = [(); 3].map(|()| probe(&system).0);
+    for number in 0..300 {
+        call(&callers[number as usize % 3], number, &notes);
+    }
+    notes.wait_len(300);
+    let seen = system.scheduler_snapshot();
+    assert_eq!((seen.blocking_calls, seen.threads), (300, 1));
+    // And one for each time that the only worker was displaced for long.
+    assert!(seen.spares_exhausted >= 300, "{seen:?}");
+}
+
+#[test]
+fn an_async_handler_may_announce_too() {
+    let (system, gate, notes) = (system_of(1), Gate::default(), Notes::default());
+    for _ in 0..3 {
+        let (gate, notes) = (gate.clone(), notes.clone());
+        act_async(&probe(&system).0, move |cx| {
+            Box::pin(async move {
+                cx.blocking(|| gate.pass());
+                notes.push(());
+            })
+        });
+    }
+    gate.wait_arrived(3);
+    gate.open();
+    notes.wait_len(3);
+    assert_eq!(system.scheduler_snapshot().blocking_calls, 3);
+}
+
+#[test]
+fn an_announced_call_that_panics_fails_its_actor_alone() {
+    let (system, notes) = (system_of(1), Notes::default());
+    let [first, second] = [(); 2].map(|()| probe(&system).0);
+    act(&first, |cx| cx.blocking(|| panic!("on purpose")));
+    ended(&first);
+    call(&second, 4, &notes);
+    assert_eq!(notes.wait_len(1), [8]);
+    assert_eq!(system.scheduler_snapshot().blocking_calls, 2);
 }

@@ -1,35 +1,9 @@
 //! Sums over the actors of a type include terminated ones.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
-
-use crate::common::{eventually, finish, system};
-use freeboard_actor::{Actor, Context, Handler, SpawnOptions, Supervision, System};
-use freeboard_flow::{LaneConfig, Overload};
-use freeboard_meter::{TypeSnapshot, by_type};
-
-struct Worker;
-struct Work;
-struct Fail;
-
-impl Actor for Worker {}
-
-impl Handler<Work> for Worker {
-    type Reply = ();
-    fn handle(&mut self, _msg: Work, _cx: &mut Context<Self>) {}
-}
-
-impl Handler<Fail> for Worker {
-    type Reply = ();
-    fn handle(&mut self, _msg: Fail, _cx: &mut Context<Self>) {
-        panic!("as told");
-    }
-}
+use crate::common::*;
 
 fn workers(system: &System) -> TypeSnapshot {
-    let name = std::any::type_name::<Worker>();
+    let name = type_name::<Probe>();
     let types = by_type(&system.snapshot());
     let of_type = types.into_iter().find(|it| it.actor_type == name);
     of_type.unwrap_or_default()
@@ -47,14 +21,12 @@ fn the_ended_stay_in_the_sums_exactly() {
         .lanes(lanes)
         .supervision(Supervision::restart());
     for _ in 0..3 {
-        let worker = system
-            .spawn_with(options.clone(), || Worker)
-            .expect("valid options");
+        let worker = probe_with(&system, options.clone()).0;
         for _ in 0..TOLD {
-            worker.tell_lane(1, Work).expect("room");
+            worker.tell_lane(1, Ping).expect("capacity");
         }
-        worker.tell(Fail).expect("room");
-        worker.ask(Work).wait().expect("restarted");
+        act(&worker, |_| panic!("as told"));
+        worker.ask(Ping).wait().expect("restarted");
         let alive = workers(&system);
         worker.stop_gracefully();
         eventually("it has ended", || system.actors_alive() == 0);
@@ -78,7 +50,6 @@ fn the_ended_stay_in_the_sums_exactly() {
     assert!(second.time_in_queue.count >= 3 * (TOLD / 128));
     assert!(second.time_in_queue.sum_ns > 0 && all.handling.sum_ns > 0);
     assert_eq!(second.time_in_queue.slowest, None, "nobody is alive");
-    finish(&system);
 }
 
 #[test]
@@ -101,8 +72,8 @@ fn sums_never_fall_while_actors_come_and_go() {
             }
         });
         for _ in 0..ACTORS {
-            let worker = system.spawn(Worker);
-            worker.tell(Work).expect("alive");
+            let worker = probe(&system).0;
+            worker.tell(Ping).expect("alive");
             worker.stop_gracefully();
         }
         eventually("all have ended", || system.actors_alive() == 0);
@@ -114,15 +85,14 @@ fn sums_never_fall_while_actors_come_and_go() {
         (all.lanes[0].accepted, all.lanes[0].handled),
         (ACTORS, ACTORS)
     );
-    finish(&system);
 }
 
 #[test]
 fn those_that_a_shutdown_cuts_off_are_entered_too() {
     let system = system();
     for _ in 0..100 {
-        let worker = system.spawn(Worker);
-        worker.tell(Work).expect("room");
+        let worker = probe(&system).0;
+        worker.tell(Ping).expect("capacity");
     }
     finish(&system);
     let all = workers(&system);

@@ -1,24 +1,12 @@
 //! Workers that sleep while there is work: detected when a fault causes it, and never otherwise.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use crate::common::*;
 
-use crate::common::{
-    Gate, Noter, Notes, Random, check_balance, check_no_collapse, eventually, finish, lane,
-};
-use freeboard_actor::{Collapse, Fault, System, SystemBuilder};
-use freeboard_meter::WorkerState;
-
-fn observed(builder: SystemBuilder) -> (System, Notes<Collapse>) {
+fn observed(builder: SystemBuilder) -> (TestSystem, Notes<Collapse>) {
     let notes = Notes::default();
     let told = notes.clone();
-    let system = builder
-        .on_collapse(move |collapse| told.push(*collapse))
-        .build()
-        .expect("valid settings");
-    (system, notes)
+    let builder = builder.on_collapse(move |collapse| told.push(*collapse));
+    (build(builder), notes)
 }
 
 fn wait_asleep(system: &System) {
@@ -31,13 +19,13 @@ fn wait_asleep(system: &System) {
 #[test]
 fn wakes_that_are_dropped_are_found_and_made_good() {
     let (system, notes) = observed(System::builder().workers(2).fault(Fault::DropWakes));
-    let noters: Vec<_> = (0..10).map(|_| system.spawn(Noter::default())).collect();
+    let actors = probes(&system, 10);
     for round in 1..=10 {
-        for noter in &noters {
-            noter.tell(round).expect("alive");
+        for actor in &actors {
+            actor.tell(round).expect("alive");
         }
-        for noter in &noters {
-            eventually("each is handled", || lane(noter, 0).handled == round);
+        for actor in &actors {
+            eventually("each is handled", || lane(actor, 0).handled == round);
         }
         wait_asleep(&system);
     }
@@ -56,7 +44,6 @@ fn wakes_that_are_dropped_are_found_and_made_good() {
         assert!((1..=2).contains(&collapse.sleeping), "{collapse:?}");
         assert!(collapse.queued >= 1, "{collapse:?}");
     }
-    finish(&system);
 }
 
 #[test]
@@ -72,10 +59,10 @@ fn an_observer_that_panics_does_no_harm() {
         })
         .build()
         .expect("valid settings");
-    let noter = system.spawn(Noter::default());
+    let actor = probe(&system).0;
     eventually("a collapse is shown", || {
         wait_asleep(&system);
-        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 1);
         notes.len() > 0
     });
     // The monitor still runs: nothing else wakes a worker.
@@ -83,10 +70,9 @@ fn an_observer_that_panics_does_no_harm() {
     let forced_before = forced_wakes();
     eventually("further wakes are forced", || {
         wait_asleep(&system);
-        assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
+        assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 1);
         forced_wakes() >= forced_before + 5
     });
-    finish(&system);
 }
 
 #[test]
@@ -96,24 +82,22 @@ fn a_busy_system_never_collapses() {
 
 fn collapses_of_a_busy_system() -> u64 {
     let (system, notes) = observed(System::builder().workers(2));
-    let noters: Vec<_> = (0..32).map(|_| system.spawn(Noter::default())).collect();
+    let actors = probes(&system, 32);
     let until = Instant::now() + Duration::from_secs(1);
     thread::scope(|scope| {
         for driver in 0..3 {
-            let (noters, system) = (&noters, &system);
+            let (actors, system) = (&actors, &system);
             scope.spawn(move || {
                 let mut random = Random::new(driver + 1);
                 while Instant::now() < until {
-                    let to = &noters[random.below(32) as usize];
+                    let to = &actors[random.below(32) as usize];
                     match random.below(1_000) {
                         0 => wait_asleep_or(system, until),
                         1..=3 => {
                             to.ask(7_u64).wait().expect("a reply");
                         }
                         4 => {
-                            let gate = Gate::default();
-                            to.tell(gate.clone()).expect("alive");
-                            gate.wait_arrived(1);
+                            let gate = hold(to);
                             gate.open();
                         }
                         number => to.tell(number).expect("alive"),
@@ -122,10 +106,10 @@ fn collapses_of_a_busy_system() -> u64 {
             });
         }
     });
-    for noter in &noters {
-        let all = || lane(noter, 0).accepted;
-        eventually("each is handled", || lane(noter, 0).handled == all());
-        check_balance(&lane(noter, 0));
+    for actor in &actors {
+        let all = || lane(actor, 0).accepted;
+        eventually("each is handled", || lane(actor, 0).handled == all());
+        check_balance(&lane(actor, 0));
     }
     finish(&system);
     let collapses = system.scheduler_snapshot().collapses;

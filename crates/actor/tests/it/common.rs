@@ -1,24 +1,31 @@
-//! Shared helpers: waiting for conditions, gates that hold actors, ledgers that count drops, actors that record
-//! their messages, and the sums that must hold.
-#![allow(dead_code, reason = "each test file uses its own part")]
+//! What the tests share: the names that they use, waiting with a deadline, a system that shuts down with its test,
+//! gates that hold actors, ledgers that count drops, one actor for most tests, and the sums that must hold.
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
-use std::{
-    future::Future,
+pub(crate) use std::{
+    any::type_name,
+    collections::{BTreeSet, HashMap, VecDeque},
+    fmt,
+    future::{Future, IntoFuture, pending, poll_fn},
+    num::NonZeroU32,
+    ops::{Deref, Range},
     pin::{Pin, pin},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
         mpsc,
     },
     task::{Context as TaskContext, Poll, Wake, Waker},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use freeboard_actor::{
-    Actor, ActorRef, AsyncHandler, Context, Handler, SpawnOptions, System, Terminated,
+pub(crate) use freeboard_actor::*;
+pub(crate) use freeboard_flow::{LaneConfig, Overload, ReservoirBound, ShedReason, WeightedRounds};
+pub(crate) use freeboard_meter::{
+    Exposition, LaneSnapshot, LongRunSnapshot, MemberSnapshot, ReasonCount, SystemSnapshot,
+    TypeSnapshot, WorkerSnapshot, WorkerState, by_type, render,
 };
-use freeboard_meter::{LaneSnapshot, ReasonCount};
 
 /// The deadline of every wait. Only a failing test takes that long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -28,7 +35,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !condition() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "not in time: {what}");
         thread::yield_now();
     }
 }
@@ -38,16 +45,53 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + LIMIT
 }
 
+/// A system that shuts down with its test, unless it has before: each actor must terminate by itself.
+pub(crate) struct TestSystem {
+    system: System,
+    is_abandoned: bool,
+}
+
+impl TestSystem {
+    /// Drops the system without a shutdown.
+    pub(crate) fn abandon(mut self) {
+        self.is_abandoned = true;
+    }
+}
+
+impl Deref for TestSystem {
+    type Target = System;
+    fn deref(&self) -> &System {
+        &self.system
+    }
+}
+
+impl Drop for TestSystem {
+    fn drop(&mut self) {
+        if !self.is_abandoned && !thread::panicking() && !self.system.has_ended() {
+            finish(&self.system);
+        }
+    }
+}
+
+pub(crate) fn build(builder: SystemBuilder) -> TestSystem {
+    TestSystem {
+        system: builder.build().expect("valid settings"),
+        is_abandoned: false,
+    }
+}
+
 /// A system of two workers.
-pub(crate) fn system() -> System {
+pub(crate) fn system() -> TestSystem {
     system_of(2)
 }
 
-pub(crate) fn system_of(workers: usize) -> System {
-    System::builder()
-        .workers(workers)
-        .build()
-        .expect("valid settings")
+pub(crate) fn system_of(workers: usize) -> TestSystem {
+    build(System::builder().workers(workers))
+}
+
+/// With as many threads, no spare one takes over a blocked worker's slot.
+pub(crate) fn system_within(workers: usize, threads_max: usize) -> TestSystem {
+    build(System::builder().workers(workers).threads_max(threads_max))
 }
 
 /// Checks that a run counts no collapse. A sender that the machine keeps from its processor between its push and
@@ -58,12 +102,39 @@ pub(crate) fn check_no_collapse(mut run: impl FnMut() -> u64) {
     assert!(collapses.len() < 3, "collapses: {collapses:?}");
 }
 
+/// A machine under load may keep an actor from its processor for longer than the grace period of a shutdown, or than a
+/// grant of capacity lasts: not in three runs in a row. `run` tells whether it went as without load.
+#[track_caller]
+pub(crate) fn once_in_three(what: &str, run: impl FnMut() -> bool) {
+    assert!(std::iter::repeat_with(run).take(3).any(|it| it), "{what}");
+}
+
 /// Shuts down and checks that every actor terminated by itself.
 #[track_caller]
 pub(crate) fn finish(system: &System) {
     let report = system.shutdown(LIMIT);
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(system.actors_alive(), 0);
+}
+
+/// Shuts down on a thread of its own.
+pub(crate) fn shut_down(system: &System, timeout: Duration) -> JoinHandle<ShutdownReport> {
+    let system = system.clone();
+    thread::spawn(move || system.shutdown(timeout))
+}
+
+/// Waits until the actor waits: for a future, for capacity, or for its children.
+#[track_caller]
+pub(crate) fn suspended<A: Actor>(actor: &ActorRef<A>) {
+    eventually("it is suspended", || actor.snapshot().state == "suspended");
+}
+
+/// Waits until each blocked thread has returned.
+#[track_caller]
+pub(crate) fn all_back(system: &System) {
+    eventually("no thread is displaced", || {
+        system.scheduler_snapshot().threads_displaced == 0
+    });
 }
 
 /// Waits until the actor has terminated.
@@ -120,6 +191,15 @@ impl Gate {
     }
 }
 
+/// Makes an actor wait at a gate.
+#[track_caller]
+pub(crate) fn hold<A: Handler<Gate>>(actor: &ActorRef<A>) -> Gate {
+    let gate = Gate::default();
+    actor.tell(gate.clone()).expect("alive");
+    gate.wait_arrived(1);
+    gate
+}
+
 /// Counts created and dropped tokens.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<(AtomicU64, AtomicU64)>);
@@ -172,6 +252,23 @@ impl<T> Default for Notes<T> {
     }
 }
 
+impl Notes<u64> {
+    /// Without the zeros that filled a lane.
+    pub(crate) fn nonzero(&self) -> Vec<u64> {
+        let mut numbers = self.all();
+        numbers.retain(|number| *number > 0);
+        numbers
+    }
+
+    /// Each of these came once, besides zeros.
+    #[track_caller]
+    pub(crate) fn check_all(&self, wanted: impl IntoIterator<Item = u64>) {
+        let mut numbers = self.nonzero();
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(wanted), "{numbers:?}");
+    }
+}
+
 impl<T: Clone> Notes<T> {
     pub(crate) fn push(&self, note: T) {
         lock(&self.0).push(note);
@@ -191,72 +288,6 @@ impl<T: Clone> Notes<T> {
         eventually("enough notes", || self.len() >= len);
         self.all()
     }
-}
-
-/// An actor that notes each number it is told, and waits at its gate when told [`Hold`].
-#[derive(Default)]
-pub(crate) struct Noter {
-    pub(crate) gate: Gate,
-    pub(crate) notes: Notes<u64>,
-}
-
-/// Makes a [`Noter`] wait at its gate.
-pub(crate) struct Hold;
-
-/// Requests only a reply.
-pub(crate) struct Ping;
-
-/// Makes a [`Noter`] compute until the sender is dropped, or [`LIMIT`] has passed.
-pub(crate) struct Spin(pub(crate) mpsc::Receiver<()>);
-
-impl Actor for Noter {}
-
-impl Handler<u64> for Noter {
-    type Reply = u64;
-    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> u64 {
-        self.notes.push(number);
-        number
-    }
-
-    fn coalesce_key(number: &u64) -> Option<u64> {
-        Some(number % 10)
-    }
-}
-
-impl Handler<Hold> for Noter {
-    type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {
-        self.gate.pass();
-    }
-}
-
-impl Handler<Gate> for Noter {
-    type Reply = ();
-    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-    }
-}
-
-impl Handler<Ping> for Noter {
-    type Reply = ();
-    fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {}
-}
-
-impl Handler<Spin> for Noter {
-    type Reply = ();
-    fn handle(&mut self, spin: Spin, _cx: &mut Context<Self>) {
-        let deadline = soon();
-        while spin.0.try_recv() != Err(mpsc::TryRecvError::Disconnected)
-            && Instant::now() < deadline
-        {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-impl Handler<Token> for Noter {
-    type Reply = ();
-    fn handle(&mut self, _token: Token, _cx: &mut Context<Self>) {}
 }
 
 /// How many there are of one reason.
@@ -349,6 +380,22 @@ impl Wake for Wakes {
     }
 }
 
+/// Calls a function at each wake.
+pub(crate) struct OnWake<F>(pub(crate) F);
+
+impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A tokio runtime of two threads, with its clock.
+pub(crate) fn tokio_runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let builder = builder.worker_threads(2).enable_time();
+    builder.build().expect("a runtime")
+}
+
 /// Marsaglia's xorshift, for choices that a seed repeats.
 pub(crate) struct Random(u64);
 
@@ -365,18 +412,9 @@ impl Random {
     }
 }
 
-/// A function that a [`Puppet`] runs once.
-pub(crate) type Script = Box<dyn FnOnce(&mut Context<Puppet>) + Send>;
-
-pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-/// A future that a [`Puppet`] awaits once.
-pub(crate) type AsyncScript =
-    Box<dyn for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send>;
-
-/// An actor that runs the functions it is sent, and records numbers.
+/// The actor of most tests: it records its numbers, waits at gates, and runs the functions that it is sent.
 #[derive(Default)]
-pub(crate) struct Puppet {
+pub(crate) struct Probe {
     pub(crate) notes: Notes<u64>,
     pub(crate) ends: Notes<Terminated>,
     pub(crate) on_started: Option<Script>,
@@ -384,27 +422,66 @@ pub(crate) struct Puppet {
     pub(crate) on_drop: OnDrop,
 }
 
-/// A [`Puppet`] runs it in a handler.
+/// Requests only a reply.
+pub(crate) struct Ping;
+
+/// Computes until the sender is dropped, or [`LIMIT`] has passed.
+pub(crate) struct Spin(pub(crate) mpsc::Receiver<()>);
+
+/// A function that a [`Probe`] runs once.
+pub(crate) type Script = Box<dyn FnOnce(&mut Context<Probe>) + Send>;
+
+pub(crate) type BoxFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A future that a [`Probe`] awaits once.
+pub(crate) type AsyncScript =
+    Box<dyn for<'a> FnOnce(&'a mut Context<Probe>) -> BoxFuture<'a> + Send>;
+
 pub(crate) struct Act(pub(crate) Script);
 
-/// A [`Puppet`] awaits its future in an async handler.
 pub(crate) struct Await(pub(crate) AsyncScript);
 
+/// Has a probe run a function in a handler.
 pub(crate) fn act(
-    puppet: &ActorRef<Puppet>,
-    script: impl FnOnce(&mut Context<Puppet>) + Send + 'static,
+    probe: &ActorRef<Probe>,
+    script: impl FnOnce(&mut Context<Probe>) + Send + 'static,
 ) {
-    puppet.tell(Act(Box::new(script))).expect("alive");
+    probe.tell(Act(Box::new(script))).expect("alive");
 }
 
+/// Runs a function in a handler of a probe, and returns its result.
+#[track_caller]
+pub(crate) fn within<R: Send + 'static>(
+    probe: &ActorRef<Probe>,
+    script: impl FnOnce(&mut Context<Probe>) -> R + Send + 'static,
+) -> R {
+    let (sender, result) = mpsc::channel();
+    // The test may have failed meanwhile.
+    act(probe, move |cx| drop(sender.send(script(cx))));
+    result.recv_timeout(LIMIT).expect("the handler returns")
+}
+
+/// Has a probe await a future in an async handler.
 pub(crate) fn act_async(
-    puppet: &ActorRef<Puppet>,
-    script: impl for<'a> FnOnce(&'a mut Context<Puppet>) -> BoxFuture<'a> + Send + 'static,
+    probe: &ActorRef<Probe>,
+    script: impl for<'a> FnOnce(&'a mut Context<Probe>) -> BoxFuture<'a> + Send + 'static,
 ) {
-    puppet.tell(Await(Box::new(script))).expect("alive");
+    probe.tell(Await(Box::new(script))).expect("alive");
 }
 
-impl Actor for Puppet {
+/// Has a probe tell each of these numbers to another one in a handler.
+pub(crate) fn act_tell(probe: &ActorRef<Probe>, to: &ActorRef<Probe>, numbers: Range<u64>) {
+    let to = to.clone();
+    act(probe, move |_| tell_all(&to, numbers));
+}
+
+pub(crate) fn tell_all<A: Handler<u64>>(to: &ActorRef<A>, numbers: Range<u64>) {
+    for number in numbers {
+        to.tell(number).expect("accepted");
+    }
+}
+
+impl Actor for Probe {
     fn started(&mut self, cx: &mut Context<Self>) {
         if let Some(script) = self.on_started.take() {
             script(cx);
@@ -415,6 +492,69 @@ impl Actor for Puppet {
         if let Some(script) = self.on_stopped.take() {
             script(cx);
         }
+    }
+}
+
+impl Handler<u64> for Probe {
+    type Reply = u64;
+    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> u64 {
+        self.notes.push(number);
+        number
+    }
+
+    /// The last digit.
+    fn coalesce_key(number: &u64) -> Option<u64> {
+        Some(number % 10)
+    }
+}
+
+impl Handler<Gate> for Probe {
+    type Reply = ();
+    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
+        gate.pass();
+    }
+}
+
+impl Handler<Ping> for Probe {
+    type Reply = ();
+    fn handle(&mut self, _ping: Ping, _cx: &mut Context<Self>) {}
+}
+
+impl Handler<Spin> for Probe {
+    type Reply = ();
+    fn handle(&mut self, spin: Spin, _cx: &mut Context<Self>) {
+        let deadline = soon();
+        while spin.0.try_recv() != Err(mpsc::TryRecvError::Disconnected)
+            && Instant::now() < deadline
+        {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Handler<Token> for Probe {
+    type Reply = ();
+    fn handle(&mut self, _token: Token, _cx: &mut Context<Self>) {}
+}
+
+impl Handler<Act> for Probe {
+    type Reply = ();
+    fn handle(&mut self, act: Act, cx: &mut Context<Self>) {
+        act.0(cx);
+    }
+}
+
+impl AsyncHandler<Await> for Probe {
+    type Reply = ();
+    async fn handle(&mut self, script: Await, cx: &mut Context<Self>) {
+        script.0(cx).await;
+    }
+}
+
+impl Handler<Terminated> for Probe {
+    type Reply = ();
+    fn handle(&mut self, ended: Terminated, _cx: &mut Context<Self>) {
+        self.ends.push(ended);
     }
 }
 
@@ -436,49 +576,93 @@ impl Drop for OnDrop {
     }
 }
 
-impl Handler<Act> for Puppet {
-    type Reply = ();
-    fn handle(&mut self, act: Act, cx: &mut Context<Self>) {
-        act.0(cx);
-    }
+/// Each policy of a full lane; sampling takes one in three.
+pub(crate) const POLICIES: [Overload; 6] = [
+    Overload::Wait,
+    Overload::Reject,
+    Overload::DropNewest,
+    Overload::DropOldest,
+    Overload::Coalesce,
+    Overload::Sample {
+        one_in: NonZeroU32::new(3).unwrap(),
+    },
+];
+
+/// A lane of so many messages.
+pub(crate) fn bounded(messages: usize) -> SpawnOptions {
+    SpawnOptions::new().lane(LaneConfig::bounded(messages))
 }
 
-impl AsyncHandler<Await> for Puppet {
-    type Reply = ();
-    async fn handle(&mut self, script: Await, cx: &mut Context<Self>) {
-        script.0(cx).await;
-    }
+/// Restarts without a delay.
+pub(crate) fn at_once() -> Supervision {
+    Supervision::restart().backoff(Duration::ZERO, Duration::ZERO)
 }
 
-impl Handler<u64> for Puppet {
-    type Reply = u64;
-    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> u64 {
-        self.notes.push(number);
-        number
-    }
+/// A probe, and the numbers that it records.
+pub(crate) fn probe(system: &System) -> (ActorRef<Probe>, Notes<u64>) {
+    probe_with(system, SpawnOptions::new())
 }
 
-impl Handler<Terminated> for Puppet {
-    type Reply = ();
-    fn handle(&mut self, ended: Terminated, _cx: &mut Context<Self>) {
-        self.ends.push(ended);
-    }
+pub(crate) fn probes(system: &System, count: usize) -> Vec<ActorRef<Probe>> {
+    (0..count).map(|_| probe(system).0).collect()
 }
 
-/// A noter with this lane, held at its gate.
-pub(crate) fn held_noter(
-    system: &System,
+/// A probe with these options; a restarted one keeps its notes.
+#[track_caller]
+pub(crate) fn probe_with(system: &System, options: SpawnOptions) -> (ActorRef<Probe>, Notes<u64>) {
+    let notes = Notes::default();
+    let kept = notes.clone();
+    let probe = system.spawn_with(options, move || Probe {
+        notes: kept.clone(),
+        ..Probe::default()
+    });
+    (probe.expect("valid options"), notes)
+}
+
+/// A child of a probe.
+pub(crate) fn child_of(
+    parent: &ActorRef<Probe>,
     options: SpawnOptions,
-) -> (ActorRef<Noter>, Gate, Notes<u64>) {
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let noter = Noter {
-        gate: gate.clone(),
-        notes: notes.clone(),
-    };
-    let noter = system.spawn_once(options, noter).expect("valid options");
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    (noter, gate, notes)
+) -> (ActorRef<Probe>, Notes<u64>) {
+    let child = Probe::default();
+    let notes = child.notes.clone();
+    let child = within(parent, move |cx| cx.spawn_once(options, child));
+    (child.expect("valid options"), notes)
+}
+
+/// A probe that is held at a gate.
+#[track_caller]
+pub(crate) fn held(system: &System, options: SpawnOptions) -> (ActorRef<Probe>, Gate, Notes<u64>) {
+    let (probe, notes) = probe_with(system, options);
+    let gate = hold(&probe);
+    (probe, gate, notes)
+}
+
+/// A held probe whose first lane is full of zeros.
+#[track_caller]
+pub(crate) fn full(system: &System, options: SpawnOptions) -> (ActorRef<Probe>, Gate, Notes<u64>) {
+    let (probe, gate, notes) = held(system, options);
+    while probe.try_tell(0_u64).is_ok() {}
+    (probe, gate, notes)
+}
+
+/// A further actor is served, in order.
+#[track_caller]
+pub(crate) fn check_served(system: &System, count: u64) {
+    let (probe, notes) = probe(system);
+    tell_all(&probe, 0..count);
+    assert_eq!(probe.ask(count).timeout(LIMIT).wait(), Ok(count));
+    assert!(notes.all().into_iter().eq(0..=count));
+}
+
+/// So many actors that block at one gate.
+pub(crate) fn block(system: &System, count: usize) -> (Vec<ActorRef<Probe>>, Gate) {
+    let gate = Gate::default();
+    let probes = probes(system, count);
+    for probe in &probes {
+        probe.tell(gate.clone()).expect("alive");
+    }
+    (probes, gate)
 }
 
 /// Futures that are polled in the order in which they are woken, on this thread.
@@ -549,5 +733,31 @@ impl<F: Future + Unpin> Driver<F> {
             }
         }
         ready
+    }
+}
+
+impl<F: Future<Output = Result<(), TellError<u64>>> + Unpin> Driver<F> {
+    /// Sends that must have to wait.
+    #[track_caller]
+    pub(crate) fn of(sends: impl IntoIterator<Item = F>) -> Self {
+        let mut driver = Self::new();
+        sends.into_iter().for_each(|send| driver.start(send));
+        driver
+    }
+
+    /// Waits until each has sent its message.
+    #[track_caller]
+    pub(crate) fn all_sent(&mut self) {
+        for (_, sent) in self.finish(self.futures.len()) {
+            sent.expect("alive");
+        }
+    }
+
+    /// Waits until each has its message back from a closed actor.
+    #[track_caller]
+    pub(crate) fn all_closed(&mut self) {
+        for (_, sent) in self.finish(self.futures.len()) {
+            assert!(matches!(sent, Err(TellError::Closed(_))), "{sent:?}");
+        }
     }
 }

@@ -1,54 +1,35 @@
 //! Dams: order, the depth behind them, and an account of every message: told = forwarded + shed +
 //! kept.
 
-use std::time::Duration;
-
-use crate::common::{Gate, Hold, Noter, Notes, count_of, ended, eventually, finish, lane, system};
-use freeboard_actor::{ActorRef, Dam, DamBuilder, DamError, DamGauge, SpawnOptions, System};
-use freeboard_flow::{LaneConfig, Overload, ReservoirBound};
-use freeboard_meter::Exposition;
+use crate::common::*;
 
 const MS: Duration = Duration::from_millis(1);
 
 struct Scene {
-    system: System,
-    noter: ActorRef<Noter>,
+    system: TestSystem,
+    actor: ActorRef<Probe>,
     dam: ActorRef<Dam<u64>>,
     gauge: DamGauge,
-    gate: Gate,
     notes: Notes<u64>,
 }
 
-/// A dam in front of a noter, which is not held.
-fn scene(builder: DamBuilder<u64>, noter_lane: LaneConfig) -> Scene {
+/// A dam in front of an actor, which is not held.
+fn scene(builder: DamBuilder<u64>, lane: LaneConfig) -> Scene {
     let system = system();
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(SpawnOptions::new().lane(noter_lane), move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    let dam = builder.in_front_of(noter.recipient()).expect("valid");
+    let (actor, notes) = probe_with(&system, SpawnOptions::new().lane(lane));
+    let dam = builder.in_front_of(actor.recipient()).expect("valid");
     let gauge = dam.gauge();
     let dam = system.spawn(dam);
     Scene {
         system,
-        noter,
+        actor,
         dam,
         gauge,
-        gate,
         notes,
     }
 }
 
 impl Scene {
-    fn hold(&self) {
-        self.noter.tell(Hold).expect("alive");
-        self.gate.wait_arrived(1);
-    }
-
     /// Tells 0, 1, 2... and waits until the dam has seen them.
     fn tell(&self, count: u64) {
         for number in 0..count {
@@ -69,7 +50,7 @@ impl Scene {
 #[test]
 fn its_gauges_are_rendered_under_its_name() {
     let scene = scene(Dam::credit(2), LaneConfig::default());
-    scene.hold();
+    let gate = hold(&scene.actor);
     scene.tell(5);
     let mut text = Exposition::new();
     scene.gauge.render("log", &mut text);
@@ -82,8 +63,7 @@ fn its_gauges_are_rendered_under_its_name() {
     ] {
         assert!(text.lines().any(|it| it == line), "{line} in:\n{text}");
     }
-    scene.gate.open();
-    finish(&scene.system);
+    gate.open();
 }
 
 #[track_caller]
@@ -95,7 +75,7 @@ fn check_flood(builder: DamBuilder<u64>, depth_max: u64) {
     }
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..COUNT));
-    let lane = lane(&scene.noter, 0);
+    let lane = lane(&scene.actor, 0);
     assert!(lane.high_water <= depth_max, "{lane:?}");
     assert_eq!(scene.gauge.forwarded(), COUNT);
     scene.check_account(COUNT);
@@ -117,13 +97,13 @@ fn a_polling_dam_keeps_the_order_and_the_depth() {
 #[test]
 fn a_polling_dam_lets_the_threshold_through_and_one_more() {
     let scene = scene(Dam::polling(10, MS), LaneConfig::default());
-    scene.hold();
-    let before = scene.noter.depth();
+    let gate = hold(&scene.actor);
+    let before = scene.actor.depth();
     scene.tell(100);
-    assert_eq!(scene.noter.depth(), 11);
+    assert_eq!(scene.actor.depth(), 11);
     assert_eq!(scene.gauge.forwarded(), 11 - before);
     scene.check_account(100);
-    scene.gate.open();
+    gate.open();
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..100));
 }
@@ -131,13 +111,13 @@ fn a_polling_dam_lets_the_threshold_through_and_one_more() {
 #[test]
 fn a_credit_dam_stands_while_nothing_comes_back() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    scene.hold();
+    let gate = hold(&scene.actor);
     scene.tell(100);
     assert_eq!(scene.gauge.forwarded(), 10);
     assert_eq!(scene.gauge.depth(), 90);
     assert_eq!(scene.gauge.high_water(), 90);
     scene.check_account(100);
-    scene.gate.open();
+    gate.open();
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..100));
     assert_eq!(scene.gauge.depth(), 0);
@@ -148,33 +128,28 @@ fn a_refusing_receiver_does_not_widen_the_window() {
     const COUNT: u64 = 20_000;
     let config = LaneConfig::bounded(64).overload(Overload::Reject);
     let scene = scene(Dam::credit(4), config);
-    scene.hold();
-    while scene.noter.try_tell(0_u64).is_ok() {}
-    let refused = || count_of(&lane(&scene.noter, 0).shed, "full");
+    let gate = hold(&scene.actor);
+    while scene.actor.try_tell(0_u64).is_ok() {}
+    let refused = || count_of(&lane(&scene.actor, 0).shed, "full");
     let before = refused();
     for number in 1..=COUNT {
         scene.dam.tell(number).expect("alive");
     }
     eventually("the dam tries again and again", || refused() > before + 20);
-    scene.gate.open();
+    gate.open();
     eventually("the dam's messages are all that is queued", || {
         scene.notes.all().contains(&1)
     });
     // Held again, behind the forwarded messages: the window bounds them.
-    let gate = Gate::default();
-    scene
-        .noter
-        .tell(gate.clone())
-        .expect("the lane has room by now");
-    gate.wait_arrived(1);
+    let gate = hold(&scene.actor);
     let handled = scene.notes.len();
     eventually("the dam has used its credit", || {
-        scene.noter.depth() >= 3 || scene.gauge.depth() == 0
+        scene.actor.depth() >= 3 || scene.gauge.depth() == 0
     });
-    let waiting = || scene.noter.depth();
+    let waiting = || scene.actor.depth();
     for _ in 0..1_000 {
         assert!(waiting() <= 5, "the window is 4: {}", waiting());
-        std::thread::yield_now();
+        thread::yield_now();
     }
     gate.open();
     finish(&scene.system);
@@ -202,12 +177,12 @@ fn a_dam_waits_for_a_small_mailbox() {
 fn a_drained_dam_passes_everything_on_before_it_ends() {
     for builder in [Dam::credit(3), Dam::polling(3, MS)] {
         let scene = scene(builder, LaneConfig::default());
-        scene.hold();
+        let gate = hold(&scene.actor);
         scene.tell(50);
         scene.dam.stop_gracefully();
         assert!(scene.dam.tell(50).is_err());
         assert!(scene.dam.is_alive());
-        scene.gate.open();
+        gate.open();
         ended(&scene.dam);
         assert_eq!(scene.gauge.forwarded(), 50);
         finish(&scene.system);
@@ -218,7 +193,7 @@ fn a_drained_dam_passes_everything_on_before_it_ends() {
 #[test]
 fn a_stopped_dam_sheds_what_it_keeps() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    scene.hold();
+    let gate = hold(&scene.actor);
     scene.tell(100);
     scene.dam.stop();
     ended(&scene.dam);
@@ -226,7 +201,7 @@ fn a_stopped_dam_sheds_what_it_keeps() {
     assert_eq!((scene.gauge.shed(), scene.gauge.depth()), (90, 0));
     let dead = scene.system.dead_letters();
     assert_eq!(count_of(&dead, "stopped"), 90);
-    scene.gate.open();
+    gate.open();
     finish(&scene.system);
     assert_eq!(scene.notes.len(), 10);
 }
@@ -235,11 +210,11 @@ fn a_stopped_dam_sheds_what_it_keeps() {
 fn a_dam_whose_receiver_ends_sheds_and_ends() {
     for builder in [Dam::credit(10), Dam::polling(10, MS)] {
         let scene = scene(builder, LaneConfig::default());
-        scene.hold();
+        let gate = hold(&scene.actor);
         scene.tell(100);
-        scene.noter.stop();
-        scene.gate.open();
-        ended(&scene.noter);
+        scene.actor.stop();
+        gate.open();
+        ended(&scene.actor);
         // A polling dam may sleep, a credit dam has been told: either ends by itself.
         ended(&scene.dam);
         scene.check_account(100);
@@ -255,13 +230,12 @@ fn a_dam_whose_receiver_ends_sheds_and_ends() {
 #[test]
 fn a_dam_in_front_of_an_ended_actor_sheds() {
     let scene = scene(Dam::credit(10), LaneConfig::default());
-    scene.noter.stop();
-    ended(&scene.noter);
+    scene.actor.stop();
+    ended(&scene.actor);
     scene.dam.tell(1).expect("the dam does not know yet");
     ended(&scene.dam);
     assert_eq!(scene.gauge.shed(), 1);
     assert_eq!(count_of(&scene.system.dead_letters(), "no_receiver"), 1);
-    finish(&scene.system);
 }
 
 #[test]
@@ -271,9 +245,7 @@ fn dams_stand_in_front_of_dams() {
         .in_front_of(scene.dam.recipient())
         .expect("valid");
     let outer = scene.system.spawn(outer);
-    for number in 0..2_000 {
-        outer.tell(number).expect("alive");
-    }
+    tell_all(&outer, 0..2_000);
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..2_000));
 }
@@ -281,8 +253,8 @@ fn dams_stand_in_front_of_dams() {
 #[test]
 fn bad_settings_are_refused() {
     let system = system();
-    let noter = system.spawn(Noter::default());
-    let built = |builder: DamBuilder<u64>| builder.in_front_of(noter.recipient()).err();
+    let actor = probe(&system).0;
+    let built = |builder: DamBuilder<u64>| builder.in_front_of(actor.recipient()).err();
     assert_eq!(built(Dam::credit(0)), Some(DamError::Window));
     let none = ReservoirBound {
         messages: 0,
@@ -297,5 +269,4 @@ fn bad_settings_are_refused() {
         Some(DamError::Overload(Overload::Coalesce))
     );
     assert_eq!(built(Dam::polling(0, Duration::ZERO)), None);
-    finish(&system);
 }

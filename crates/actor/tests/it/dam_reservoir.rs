@@ -1,12 +1,8 @@
 //! A dam's reservoir: bounded in messages and in bytes, with a policy when it is full.
 
-use crate::common::{Gate, Notes, count_of, ended, eventually, finish, lane, system};
-use freeboard_actor::{
-    Actor, ActorRef, Context, Dam, DamBuilder, DamGauge, Handler, SpawnOptions, System, TellError,
-};
-use freeboard_flow::{LaneConfig, Overload, ReservoirBound};
+use crate::common::*;
 
-/// A text and its weight.
+/// Notes its texts, and waits at its gate at "hold".
 struct Sink {
     gate: Gate,
     notes: Notes<String>,
@@ -26,7 +22,7 @@ impl Handler<String> for Sink {
 }
 
 struct Scene {
-    system: System,
+    system: TestSystem,
     sink: ActorRef<Sink>,
     dam: ActorRef<Dam<String>>,
     gauge: DamGauge,
@@ -52,12 +48,9 @@ fn scene(builder: DamBuilder<String>, dam_bound: usize) -> Scene {
     let sink = system.spawn(sink);
     let dam = builder.in_front_of(sink.recipient()).expect("valid");
     let gauge = dam.gauge();
-    let mut dam = Some(dam);
-    let options =
-        SpawnOptions::new().lane(LaneConfig::bounded(dam_bound).overload(Overload::Reject));
-    let dam = system
-        .spawn_with(options, move || dam.take().expect("made once"))
-        .expect("valid options");
+    let config = LaneConfig::bounded(dam_bound).overload(Overload::Reject);
+    let dam = system.spawn_once(SpawnOptions::new().lane(config), dam);
+    let dam = dam.expect("valid options");
     dam.tell("hold".to_owned()).expect("alive");
     gate.wait_arrived(1);
     Scene {
@@ -71,23 +64,23 @@ fn scene(builder: DamBuilder<String>, dam_bound: usize) -> Scene {
 }
 
 /// Tells the numbers as texts of this length, one after the other.
-fn tell(scene: &Scene, numbers: std::ops::Range<u64>, length: usize) {
+fn tell(scene: &Scene, numbers: Range<u64>, length: usize) {
     for number in numbers {
         let before = lane(&scene.dam, 0).handled;
         let text = format!("{number:0length$}");
-        scene.dam.tell(text).expect("room");
+        scene.dam.tell(text).expect("capacity");
         eventually("the dam has seen it", || {
             lane(&scene.dam, 0).handled > before
         });
     }
 }
 
-fn texts(numbers: std::ops::Range<u64>, length: usize) -> Vec<String> {
+fn texts(numbers: Range<u64>, length: usize) -> Vec<String> {
     numbers.map(|it| format!("{it:0length$}")).collect()
 }
 
 #[track_caller]
-fn check(bound: (u64, u64), overload: Overload, reason: &str, kept: std::ops::Range<u64>) {
+fn check(bound: (u64, u64), overload: Overload, reason: &str, kept: Range<u64>) {
     let scene = scene(builder(bound.0, bound.1, overload), 100);
     tell(&scene, 0..20, 4);
     assert_eq!(scene.gauge.depth(), 10);
@@ -109,7 +102,7 @@ fn drop_newest_keeps_the_first() {
 }
 
 #[test]
-fn reject_sheds_what_comes_as_nobody_is_there_to_take_it_back() {
+fn reject_sheds_what_comes_as_no_is_there_to_take_it_back() {
     check((10, 1_000), Overload::Reject, "dropped_newest", 0..10);
 }
 
@@ -151,17 +144,15 @@ fn wait_leaves_the_rest_to_the_dams_own_mailbox() {
 fn wait_holds_in_bytes_too() {
     let scene = scene(builder(1_000, 40, Overload::Wait), 5);
     for number in 0..10 {
-        scene.dam.tell(format!("{number:04}")).expect("room");
+        scene.dam.tell(format!("{number:04}")).expect("capacity");
         let kept = number + 1;
         eventually("it is kept", || scene.gauge.depth() == kept);
     }
-    eventually("the dam takes no more", || {
-        scene.dam.snapshot().state == "suspended"
-    });
+    suspended(&scene.dam);
     scene
         .dam
         .tell("0010".to_owned())
-        .expect("its mailbox has room");
+        .expect("its mailbox has capacity");
     assert_eq!(scene.gauge.depth(), 10);
     scene.gate.open();
     finish(&scene.system);
@@ -194,7 +185,7 @@ fn a_stopped_dam_that_was_full_counts_everything() {
     }
     scene.dam.stop();
     ended(&scene.dam);
-    let queued = crate::common::shed(&scene.dam, "stopped");
+    let queued = shed(&scene.dam, "stopped");
     assert_eq!(scene.gauge.forwarded() + scene.gauge.shed() + queued, told);
     assert_eq!(count_of(&scene.system.dead_letters(), "stopped"), told - 1);
     scene.gate.open();

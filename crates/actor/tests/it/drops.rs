@@ -1,10 +1,6 @@
 //! Each message, reply and actor is dropped once: handled, shed, left behind, or caught in a panic.
 
-use crate::common::{
-    Gate, Hold, Ledger, Noter, Token, block_on, ended, eventually, finish, system,
-};
-use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, SpawnOptions, System};
-use freeboard_flow::{LaneConfig, Overload};
+use crate::common::*;
 
 /// A token that does not fit inline.
 struct Bulky(
@@ -12,17 +8,15 @@ struct Bulky(
     [u64; 32],
 );
 
-struct Keeper {
-    gate: Gate,
-    _own: Option<Token>,
-}
+/// Gives back what it gets.
+struct Keeper(#[expect(dead_code, reason = "only dropped")] Option<Token>);
 
 impl Actor for Keeper {}
 
-impl Handler<Hold> for Keeper {
+impl Handler<Gate> for Keeper {
     type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {
-        self.gate.pass();
+    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
+        gate.pass();
     }
 }
 
@@ -50,26 +44,18 @@ impl Handler<Explode> for Keeper {
     }
 }
 
-/// A keeper that is held at its gate.
-fn held(system: &System, lane: LaneConfig, own: Option<Token>) -> (ActorRef<Keeper>, Gate) {
-    let gate = Gate::default();
-    let mut keeper = Some(Keeper {
-        gate: gate.clone(),
-        _own: own,
-    });
+fn keeper(system: &System, lane: LaneConfig, own: Option<Token>) -> (ActorRef<Keeper>, Gate) {
     let options = SpawnOptions::new().lane(lane);
-    let keeper = system
-        .spawn_with(options, move || keeper.take().expect("made once"))
-        .expect("valid options");
-    keeper.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let keeper = system.spawn_once(options, Keeper(own));
+    let keeper = keeper.expect("valid options");
+    let gate = hold(&keeper);
     (keeper, gate)
 }
 
 #[test]
 fn handled_messages_and_replies_are_dropped_once() {
     let (system, ledger) = (system(), Ledger::default());
-    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    let (keeper, gate) = keeper(&system, LaneConfig::default(), Some(ledger.token()));
     gate.open();
     for _ in 0..200 {
         keeper.tell(ledger.token()).expect("alive");
@@ -83,34 +69,25 @@ fn handled_messages_and_replies_are_dropped_once() {
     ledger.settle(1 + 4 * 200);
 }
 
-#[track_caller]
-fn check_overloaded(overload: Overload) {
-    let (system, ledger) = (system(), Ledger::default());
-    let (keeper, gate) = held(&system, LaneConfig::bounded(4).overload(overload), None);
-    for _ in 0..20 {
-        let _ = keeper.try_tell(ledger.token());
-        let _ = keeper.try_tell(Bulky(ledger.token(), [7; 32]));
-    }
-    gate.open();
-    finish(&system);
-    ledger.settle(40);
-}
-
 #[test]
 fn shed_and_refused_messages_are_dropped_once() {
-    check_overloaded(Overload::Wait);
-    check_overloaded(Overload::Reject);
-    check_overloaded(Overload::DropNewest);
-    check_overloaded(Overload::DropOldest);
-    check_overloaded(Overload::Coalesce);
-    let one_in = std::num::NonZeroU32::new(3).expect("not zero");
-    check_overloaded(Overload::Sample { one_in });
+    for overload in POLICIES {
+        let (system, ledger) = (system(), Ledger::default());
+        let (keeper, gate) = keeper(&system, LaneConfig::bounded(4).overload(overload), None);
+        for _ in 0..20 {
+            let _ = keeper.try_tell(ledger.token());
+            let _ = keeper.try_tell(Bulky(ledger.token(), [7; 32]));
+        }
+        gate.open();
+        finish(&system);
+        ledger.settle(40);
+    }
 }
 
 #[test]
-fn a_stopped_actor_drops_itself_and_what_is_queued() {
+fn a_stopped_actor_drops_itself_and_its_queue() {
     let (system, ledger) = (system(), Ledger::default());
-    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    let (keeper, gate) = keeper(&system, LaneConfig::default(), Some(ledger.token()));
     for _ in 0..50 {
         keeper.tell(ledger.token()).expect("alive");
         keeper.tell(Bulky(ledger.token(), [7; 32])).expect("alive");
@@ -120,28 +97,23 @@ fn a_stopped_actor_drops_itself_and_what_is_queued() {
     ended(&keeper);
     // The reference still holds the cell, but its contents are dropped.
     ledger.settle(101);
-    finish(&system);
 }
 
 #[test]
 fn a_panicked_message_is_dropped_once() {
     let (system, ledger) = (system(), Ledger::default());
-    let (keeper, gate) = held(&system, LaneConfig::default(), Some(ledger.token()));
+    let (keeper, gate) = keeper(&system, LaneConfig::default(), Some(ledger.token()));
     gate.open();
     let reply = keeper.ask(Explode(ledger.token())).wait();
     assert!(matches!(reply, Err(AskError::Shed)));
     ended(&keeper);
     ledger.settle(2);
-    finish(&system);
 }
 
 #[test]
-fn questions_and_sends_that_are_not_begun_are_dropped() {
+fn asks_and_sends_that_are_not_begun_are_dropped() {
     let (system, ledger) = (system(), Ledger::default());
-    let keeper = system.spawn(Keeper {
-        gate: Gate::default(),
-        _own: None,
-    });
+    let keeper = system.spawn(Keeper(None));
     drop(keeper.ask(ledger.token()));
     drop(keeper.ask(ledger.token()).into_future());
     drop(keeper.send(ledger.token()));
@@ -152,61 +124,35 @@ fn questions_and_sends_that_are_not_begun_are_dropped() {
 }
 
 #[test]
-fn a_reply_that_nobody_takes_is_dropped() {
+fn a_reply_that_is_not_taken_is_dropped() {
     let (system, ledger) = (system(), Ledger::default());
-    let (keeper, gate) = held(&system, LaneConfig::default(), None);
+    let (keeper, gate) = keeper(&system, LaneConfig::default(), None);
     let mut asking = keeper.ask(ledger.token()).into_future();
-    let wakes = std::sync::Arc::default();
-    assert!(crate::common::poll_once(&mut asking, &wakes).is_pending());
+    let wakes = Arc::default();
+    assert!(poll_once(&mut asking, &wakes).is_pending());
     gate.open();
     eventually("the reply is there", || wakes.count() > 0);
     drop(asking);
     ledger.settle(1);
-    finish(&system);
-}
-
-#[test]
-fn actors_that_never_handled_anything_are_dropped() {
-    let (system, ledger) = (system(), Ledger::default());
-    for _ in 0..100 {
-        system.spawn(Keeper {
-            gate: Gate::default(),
-            _own: Some(ledger.token()),
-        });
-    }
-    finish(&system);
-    ledger.settle(100);
 }
 
 #[test]
 fn dead_letters_carry_the_message_to_their_observer() {
-    let (ledger, letters) = (Ledger::default(), crate::common::Notes::default());
+    let (ledger, letters) = (Ledger::default(), Notes::default());
     let noted = letters.clone();
-    let system = System::builder()
-        .workers(1)
-        .on_dead_letter(move |letter| {
-            let is_token = letter.message.is_some_and(|message| message.is::<Token>());
-            noted.push((letter.reason, is_token, letter.message_type));
-        })
-        .build()
-        .expect("valid settings");
-    let noter = Noter::default();
-    let gate = noter.gate.clone();
-    let noter = system.spawn(noter);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let builder = System::builder().workers(1);
+    let system = build(builder.on_dead_letter(move |letter| {
+        let is_token = letter.message.is_some_and(|message| message.is::<Token>());
+        noted.push((letter.reason, is_token, letter.message_type));
+    }));
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     for _ in 0..10 {
-        noter.tell(ledger.token()).expect("alive");
+        actor.tell(ledger.token()).expect("alive");
     }
-    noter.stop();
+    actor.stop();
     gate.open();
-    ended(&noter);
+    ended(&actor);
     ledger.settle(10);
-    let expected = (
-        freeboard_flow::ShedReason::Stopped,
-        true,
-        std::any::type_name::<Token>(),
-    );
+    let expected = (ShedReason::Stopped, true, type_name::<Token>());
     assert_eq!(letters.all(), vec![expected; 10]);
-    finish(&system);
 }

@@ -1,35 +1,14 @@
 //! Groups whose members terminate, fill up or refuse: nothing is lost, and the counts add up.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use crate::common::*;
 
-use crate::common::{
-    Gate, LIMIT, Ledger, Notes, Random, Token, Wakes, block_on, count_of, ended, eventually,
-    finish, poll_once, system,
-};
-use freeboard_actor::{
-    Actor, AskError, Context, Group, GroupOptions, Handler, Router, SpawnOptions, System, TellError,
-};
-use freeboard_flow::{LaneConfig, Overload};
-
-/// Notes the numbers it gets, waits at its gate when told to, panics at [`FATAL`].
+/// Notes the numbers it gets, waits at gates, panics at [`FATAL`].
 struct Shard {
-    gate: Gate,
     notes: Notes<(usize, u64)>,
     index: usize,
 }
 
 const FATAL: u64 = u64::MAX;
-
-struct Hold;
 
 impl Actor for Shard {}
 
@@ -42,38 +21,35 @@ impl Handler<u64> for Shard {
     }
 }
 
-impl Handler<Hold> for Shard {
+impl Handler<Gate> for Shard {
     type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {
-        self.gate.pass();
+    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
+        gate.pass();
     }
 }
 
 struct Bench {
-    system: System,
+    system: TestSystem,
     group: Group<Shard>,
-    gate: Gate,
     notes: Notes<(usize, u64)>,
 }
 
 /// Four members, by the number that the first byte of the key is, with lanes of this kind.
 fn bench(lane: LaneConfig) -> Bench {
-    let (system, gate, notes) = (system(), Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
+    let (system, notes) = (system(), Notes::default());
+    let made = notes.clone();
     let options = GroupOptions::new(4)
         .router(Router::FirstBytesOfKey { bytes: 1 })
         .member(SpawnOptions::new().lane(lane));
     let group = system
         .spawn_group(options, move |index| Shard {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
+            notes: made.clone(),
             index,
         })
         .expect("valid options");
     Bench {
         system,
         group,
-        gate,
         notes,
     }
 }
@@ -86,15 +62,15 @@ impl Bench {
     }
 
     /// Makes a member wait at the gate, and fills its lane of so many.
-    fn fill(&self, index: usize, bound: u64) {
+    fn fill(&self, index: usize, bound: u64) -> Gate {
         let member = &self.group.members()[index];
-        member.tell(Hold).expect("alive");
-        self.gate.wait_arrived(1);
+        let gate = hold(member);
         let mut accepted = 0;
         while member.try_tell(accepted).is_ok() {
             accepted += 1;
         }
         assert!(accepted <= bound);
+        gate
     }
 
     /// `(routed, redirected, taken over, refused)` of each member.
@@ -139,7 +115,6 @@ fn messages_of_an_ended_member_go_to_the_next_living_one() {
     let alive: Vec<_> = bench.group.snapshot().members;
     let alive: Vec<_> = alive.iter().map(|member| member.is_alive).collect();
     assert_eq!(alive, [true, false, false, false]);
-    finish(&bench.system);
 }
 
 #[test]
@@ -160,7 +135,7 @@ fn with_all_members_ended_the_message_comes_back() {
         let options = GroupOptions::new(3).router(router);
         let group = bench
             .system
-            .spawn_group(options, |_| crate::common::Noter::default())
+            .spawn_group(options, |_| Probe::default())
             .expect("valid options");
         group.stop();
         group.members().iter().for_each(|member| {
@@ -168,13 +143,12 @@ fn with_all_members_ended_the_message_comes_back() {
         });
         assert_eq!(group.any().tell(6), Err(TellError::Closed(6)), "{router}");
     }
-    finish(&bench.system);
 }
 
 #[test]
 fn a_full_member_does_what_its_policy_says_and_its_messages_stay_with_it() {
     let bench = bench(LaneConfig::bounded(8).overload(Overload::Reject));
-    bench.fill(1, 8);
+    let gate = bench.fill(1, 8);
     let route = bench.group.route(&[1]);
     assert_eq!(route.tell(100), Err(TellError::Full(100)));
     assert_eq!(route.ask(101).wait(), Err(AskError::Full(101)));
@@ -188,14 +162,13 @@ fn a_full_member_does_what_its_policy_says_and_its_messages_stay_with_it() {
     assert_eq!(bench.group.route(&[0]).tell(104), Err(TellError::Full(104)));
     assert_eq!(bench.books()[0], (1, 1, 0, 0));
     assert_eq!(bench.books()[1], (4, 0, 1, 5));
-    bench.gate.open();
-    finish(&bench.system);
+    gate.open();
 }
 
 #[test]
-fn whoever_waits_at_a_full_member_goes_on_when_it_ends() {
+fn senders_that_wait_for_a_full_member_go_on_when_it_ends() {
     let bench = bench(LaneConfig::bounded(4));
-    bench.fill(1, 4);
+    let gate = bench.fill(1, 4);
     let (route, wakes) = (bench.group.route(&[1]), Arc::<Wakes>::default());
     let mut send: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(route.send(200));
     let mut ask = route.ask(201).into_future();
@@ -210,7 +183,7 @@ fn whoever_waits_at_a_full_member_goes_on_when_it_ends() {
         eventually("the thread has routed", || bench.books()[1].0 == 4);
         let member = &bench.group.members()[1];
         member.stop();
-        bench.gate.open();
+        gate.open();
         ended(member);
         assert_eq!(blocked.join().expect("no panic"), Ok(()));
     });
@@ -221,13 +194,12 @@ fn whoever_waits_at_a_full_member_goes_on_when_it_ends() {
     // The thread may have come in before the stop, and then its message is a dead letter.
     assert!((2..=3).contains(&redirected));
     assert_eq!(bench.books()[2].2, redirected);
-    finish(&bench.system);
 }
 
 #[test]
 fn an_ask_that_finds_no_capacity_in_time_comes_back_and_is_counted_as_refused() {
     let bench = bench(LaneConfig::bounded(4));
-    bench.fill(1, 4);
+    let gate = bench.fill(1, 4);
     let short = Duration::from_millis(1);
     let route = bench.group.route(&[1]);
     let asked = block_on(route.ask(300).timeout(short).into_future());
@@ -235,8 +207,7 @@ fn an_ask_that_finds_no_capacity_in_time_comes_back_and_is_counted_as_refused() 
     let asked = route.ask(301).timeout(short).wait();
     assert_eq!(asked, Err(AskError::Full(301)));
     assert_eq!(bench.books()[1], (2, 0, 0, 2));
-    bench.gate.open();
-    finish(&bench.system);
+    gate.open();
 }
 
 /// A message that is counted until it is dropped.
@@ -245,7 +216,7 @@ struct Parcel(u64, #[expect(dead_code, reason = "only dropped")] Token);
 impl Handler<Parcel> for Shard {
     type Reply = usize;
     fn handle(&mut self, parcel: Parcel, cx: &mut Context<Self>) -> usize {
-        self.handle(parcel.0, cx)
+        Handler::<u64>::handle(self, parcel.0, cx)
     }
 }
 
@@ -337,9 +308,8 @@ fn check_that_nothing_is_lost(seed: u64) {
 
 fn check_books(bench: &Bench, seed: u64, sent: u64, returned: u64) {
     let snapshot = bench.group.snapshot();
-    let sum = |field: fn(&freeboard_meter::MemberSnapshot) -> u64| -> u64 {
-        snapshot.members.iter().map(field).sum()
-    };
+    let sum =
+        |field: fn(&MemberSnapshot) -> u64| -> u64 { snapshot.members.iter().map(field).sum() };
     assert_eq!(sum(|member| member.routed), sent, "seed {seed}");
     assert_eq!(sum(|member| member.refused), returned, "seed {seed}");
     let redirected = sum(|member| member.redirected);

@@ -1,53 +1,31 @@
 //! Groups: the routers' choices, errors of spawning, and counters. `group_faults.rs` has the failures of members.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    thread,
-    time::Duration,
-};
+use std::hash::{BuildHasher, RandomState};
 
-use crate::common::{Gate, Hold, Noter, Notes, ended, eventually, finish, system};
-use freeboard_actor::{
-    Actor, Context, GROUP_MEMBERS_MAX, Group, GroupError, GroupOptions, Handler, Router,
-    SpawnError, SpawnOptions, Supervision, System,
-};
-use freeboard_flow::LaneConfig;
-use freeboard_meter::render;
+use crate::common::*;
 
-/// A group of [`Noter`]s, the gate of them all, and the notes of each.
-fn noters(system: &System, options: GroupOptions) -> (Group<Noter>, Gate, Vec<Notes<u64>>) {
-    let gate = Gate::default();
+/// A group of probes, and the notes of each.
+fn group_of(system: &System, options: GroupOptions) -> (Group<Probe>, Vec<Notes<u64>>) {
     let notes: Vec<Notes<u64>> = (0..16).map(|_| Notes::default()).collect();
-    let made = (gate.clone(), notes.clone());
-    let group = system
-        .spawn_group(options, move |index| Noter {
-            gate: made.0.clone(),
-            notes: made.1[index].clone(),
-        })
-        .expect("valid options");
-    (group, gate, notes)
+    let made = notes.clone();
+    let group = system.spawn_group(options, move |index| Probe {
+        notes: made[index].clone(),
+        ..Probe::default()
+    });
+    (group.expect("valid options"), notes)
 }
 
-fn routed(group: &Group<Noter>) -> Vec<u64> {
+fn routed(group: &Group<Probe>) -> Vec<u64> {
     let members = group.snapshot().members;
     members.iter().map(|member| member.routed).collect()
 }
 
-/// Makes each member wait at the gate.
-fn hold_all(group: &Group<Noter>, gate: &Gate, workers: u64) {
-    assert_eq!(group.broadcast(&Held), group.members().len());
+/// Makes each member wait at a gate, as far as there are workers.
+fn hold_all(group: &Group<Probe>, workers: u64) -> Gate {
+    let gate = Gate::default();
+    assert_eq!(group.broadcast(&gate), group.members().len());
     gate.wait_arrived(workers);
-}
-
-/// A [`Hold`] that can be broadcast.
-#[derive(Clone)]
-struct Held;
-
-impl Handler<Held> for Noter {
-    type Reply = ();
-    fn handle(&mut self, _held: Held, cx: &mut Context<Self>) {
-        self.handle(Hold, cx);
-    }
+    gate
 }
 
 /// Any seed will do; a failure shows it.
@@ -59,7 +37,7 @@ fn any_seed() -> u64 {
 fn a_hash_keeps_each_key_with_one_member_and_spreads_keys_evenly() {
     let system = system();
     let options = GroupOptions::new(8).router(Router::HashOfKey);
-    let (group, _, notes) = noters(&system, options);
+    let (group, notes) = group_of(&system, options);
     let key = |number: u64| format!("account-{number}");
     for _ in 0..3 {
         for number in 0..10_000 {
@@ -86,7 +64,7 @@ const MEMBERS_OF_KEYS: [usize; 10] = [6, 4, 3, 7, 5, 2, 7, 2, 2, 6];
 fn first_bytes_are_a_number_modulo_the_members() {
     let system = system();
     let options = GroupOptions::new(10).router(Router::FirstBytesOfKey { bytes: 2 });
-    let (group, _, _) = noters(&system, options);
+    let (group, _) = group_of(&system, options);
     let check = |key: &[u8], wanted: usize| assert_eq!(group.route(key).index(), wanted, "{key:?}");
     check(&[0, 7], 7);
     check(&[1, 0], 6);
@@ -94,13 +72,12 @@ fn first_bytes_are_a_number_modulo_the_members() {
     check(&[0xff, 0xff], 5);
     check(&[8], 8);
     check(&[], 0);
-    finish(&system);
 }
 
 #[test]
 fn turns_are_exact_also_from_several_threads() {
     let system = system();
-    let (group, _, notes) = noters(&system, GroupOptions::new(5));
+    let (group, notes) = group_of(&system, GroupOptions::new(5));
     assert_eq!(group.router(), Router::RoundRobin);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -123,14 +100,13 @@ fn a_group_takes_messages_with_and_without_key_whatever_its_router() {
     let system = system();
     let by_key = [Router::HashOfKey, Router::FirstBytesOfKey { bytes: 1 }];
     for router in by_key {
-        let (group, _, _) = noters(&system, GroupOptions::new(3).router(router));
+        let (group, _) = group_of(&system, GroupOptions::new(3).router(router));
         let turns: Vec<_> = (0..6).map(|_| group.any().index()).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2], "{router}");
     }
-    let (group, _, _) = noters(&system, GroupOptions::new(3));
+    let (group, _) = group_of(&system, GroupOptions::new(3));
     let turns: Vec<_> = (0..6).map(|_| group.route("one key").index()).collect();
     assert_eq!(turns, [0, 1, 2, 0, 1, 2]);
-    finish(&system);
 }
 
 #[test]
@@ -138,7 +114,7 @@ fn random_members_are_even_and_repeat_with_their_seed() {
     let (system, seed) = (system(), any_seed());
     let choices = || -> Vec<usize> {
         let options = GroupOptions::new(4).router(Router::Random { seed });
-        let (group, _, _) = noters(&system, options);
+        let (group, _) = group_of(&system, options);
         (0..10_000).map(|_| group.any().index()).collect()
     };
     let first = choices();
@@ -148,15 +124,14 @@ fn random_members_are_even_and_repeat_with_their_seed() {
         assert!((2_200..2_800).contains(&count), "{count}, seed {seed}");
     }
     assert_eq!(first, choices(), "seed {seed}");
-    finish(&system);
 }
 
 #[test]
 fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
     let system = system();
     let options = GroupOptions::new(4).router(Router::LeastLoaded);
-    let (group, gate, notes) = noters(&system, options);
-    hold_all(&group, &gate, 2);
+    let (group, notes) = group_of(&system, options);
+    let gate = hold_all(&group, 2);
     let members = group.members();
     for (member, depth) in members.iter().zip([30, 10, 20, 10]) {
         (0..depth).for_each(|number| member.tell(number).expect("alive"));
@@ -168,7 +143,7 @@ fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
     let counts = routed(&group);
     assert_eq!((counts[0], counts[2]), (0, 0), "{counts:?}");
     assert!(counts[1].abs_diff(counts[3]) <= 2, "{counts:?}");
-    // A member that takes no more messages looks empty soon.
+    // A member that takes no more messages is empty soon.
     members[1].stop_gracefully();
     members[3].stop_gracefully();
     gate.open();
@@ -185,8 +160,8 @@ fn the_least_loaded_member_is_the_shallowest_that_takes_messages() {
 fn two_choices_keep_the_depths_together() {
     let (system, seed) = (system(), any_seed());
     let depths = |router| -> Vec<u64> {
-        let (group, gate, _) = noters(&system, GroupOptions::new(10).router(router));
-        hold_all(&group, &gate, 2);
+        let (group, _) = group_of(&system, GroupOptions::new(10).router(router));
+        let gate = hold_all(&group, 2);
         for number in 0..10_000 {
             group.any().tell(number).expect("alive");
         }
@@ -201,19 +176,18 @@ fn two_choices_keep_the_depths_together() {
     let two = depths(Router::PowerOfTwoChoices { seed });
     // The gap does not grow with the number of messages; at random it is some hundred by now.
     assert!(spread(&two) < 20, "{two:?}, seed {seed}");
-    let (single, _, _) = noters(
+    let (single, _) = group_of(
         &system,
         GroupOptions::new(1).router(Router::PowerOfTwoChoices { seed }),
     );
     assert_eq!(single.any().index(), 0);
-    finish(&system);
 }
 
 #[test]
 fn a_bad_number_is_refused() {
     let system = system();
     let check = |options: GroupOptions, error: GroupError, text: &str| {
-        let refused = system.spawn_group(options, |_| Noter::default());
+        let refused = system.spawn_group(options, |_| Probe::default());
         assert_eq!(refused.err(), Some(error.clone()));
         assert_eq!(error.to_string(), text);
     };
@@ -229,85 +203,65 @@ fn a_bad_number_is_refused() {
         let text = format!("a router goes by the first 1 to 8 bytes of a key, not {bytes}");
         check(options, GroupError::FirstBytes(bytes), &text);
     }
-    let options = GroupOptions::new(2).member(SpawnOptions::new().lane(LaneConfig::bounded(0)));
-    let refused = system.spawn_group(options, |_| Noter::default());
+    let options = GroupOptions::new(2).member(bounded(0));
+    let refused = system.spawn_group(options, |_| Probe::default());
     assert!(matches!(
         refused,
         Err(GroupError::Spawn(SpawnError::Options(_)))
     ));
     assert_eq!(system.snapshot().actors_spawned, 0);
-    finish(&system);
 }
 
 #[test]
 fn members_have_names_and_a_taken_one_leaves_no_part_of_a_group() {
     let system = system();
     let taken = SpawnOptions::new().name("shard/2");
-    let other = system.spawn_with(taken, Noter::default).expect("free");
+    let other = system.spawn_with(taken, Probe::default).expect("free");
     let options = || GroupOptions::new(4).name("shard");
-    let refused = system.spawn_group(options(), |_| Noter::default());
+    let refused = system.spawn_group(options(), |_| Probe::default());
     let Err(GroupError::Spawn(SpawnError::NameTaken(name))) = refused else {
         panic!("a name was given twice");
     };
     assert_eq!(name, "shard/2");
     other.stop();
     eventually("all is gone", || system.actors_alive() == 0);
-    let (group, _, _) = noters(&system, options());
+    let (group, _) = group_of(&system, options());
     for (index, member) in group.members().iter().enumerate() {
         let name = format!("shard/{index}");
-        assert_eq!(system.whereis::<Noter>(&name).as_ref(), Some(member));
+        assert_eq!(system.whereis::<Probe>(&name).as_ref(), Some(member));
     }
     let named = GroupOptions::new(1).member(SpawnOptions::new().name("by its member"));
-    let (named, _, _) = noters(&system, named);
+    let (named, _) = group_of(&system, named);
     assert_eq!(named.snapshot().name.as_deref(), Some("by its member"));
     assert_eq!(named.members()[0].name(), Some("by its member/0"));
-    finish(&system);
 }
 
 #[test]
 fn each_member_gets_a_broadcast_and_all_end_when_the_group_is_stopped() {
     let system = system();
-    let (group, _, notes) = noters(&system, GroupOptions::new(4));
+    let (group, notes) = group_of(&system, GroupOptions::new(4));
     assert_eq!(group.broadcast(&7_u64), 4);
     group.stop_gracefully();
-    group.members().iter().for_each(|member| {
-        ended(member);
-    });
+    group.members().iter().for_each(|it| drop(ended(it)));
     assert!(notes.iter().take(4).all(|notes| notes.all() == [7]));
     assert_eq!(group.broadcast(&8_u64), 0);
-    let (group, _, _) = noters(&system, GroupOptions::new(4));
+    let (group, _) = group_of(&system, GroupOptions::new(4));
     group.stop();
-    group.members().iter().for_each(|member| {
-        ended(member);
-    });
-    finish(&system);
-}
-
-/// Spawns a group of children when asked for it.
-struct Parent;
-
-struct SpawnChildren;
-
-impl Actor for Parent {}
-
-impl Handler<SpawnChildren> for Parent {
-    type Reply = Group<Noter>;
-    fn handle(&mut self, _: SpawnChildren, cx: &mut Context<Self>) -> Group<Noter> {
-        cx.spawn_group(GroupOptions::new(3), |_| Noter::default())
-            .expect("valid options")
-    }
+    group.members().iter().for_each(|it| drop(ended(it)));
 }
 
 #[test]
 fn a_group_of_children_ends_with_its_parent() {
     let system = system();
-    let parent = system.spawn(Parent);
-    let group = parent.ask(SpawnChildren).wait().expect("a reply");
+    let (parent, _) = probe(&system);
+    let group = within(&parent, |cx| {
+        cx.spawn_group(GroupOptions::new(3), |_| Probe::default())
+    });
+    let group = group.expect("valid options");
     assert_eq!(group.any().ask(1).wait(), Ok(1));
     parent.stop();
     ended(&parent);
     assert!(group.members().iter().all(|member| !member.is_alive()));
-    finish(&system);
 }
 
 /// Counts its messages; panics at 13. What it counted ends with it.
@@ -330,7 +284,7 @@ impl Handler<u64> for Fragile {
 #[test]
 fn keys_stay_with_their_member_over_restarts() {
     let system = system();
-    let supervision = Supervision::restart().backoff(Duration::ZERO, Duration::ZERO);
+    let supervision = at_once();
     let options = GroupOptions::new(4)
         .router(Router::HashOfKey)
         .member(SpawnOptions::new().supervision(supervision));
@@ -342,19 +296,18 @@ fn keys_stay_with_their_member_over_restarts() {
     assert_eq!(index, group.route("the key").index());
     assert_eq!(ask(2), Ok((index, 2)));
     assert!(ask(13).is_err());
-    assert_eq!(ask(3), Ok((index, 1)), "made anew, at the same place");
+    assert_eq!(ask(3), Ok((index, 1)), "made anew, with the same index");
     let snapshot = group.snapshot();
     assert_eq!(snapshot.members[index].routed, 4);
     assert!(snapshot.members.iter().all(|it| it.redirected == 0));
     assert_eq!(group.members()[index].snapshot().restarts, 1);
-    finish(&system);
 }
 
 #[test]
 fn a_hot_key_shows_in_the_skew() {
     let system = system();
     let options = GroupOptions::new(4).router(Router::HashOfKey).name("apps");
-    let (group, _, _) = noters(&system, options);
+    let (group, _) = group_of(&system, options);
     assert_eq!(group.snapshot().skew, 1.0, "nothing was routed");
     for number in 0..1_000 {
         let key = match number % 10 {
@@ -375,5 +328,4 @@ fn a_hot_key_shows_in_the_skew() {
     assert!(render(&whole).contains("\nfreeboard_group_skew_ratio{"));
     drop(group);
     assert_eq!(system.snapshot().groups, []);
-    finish(&system);
 }

@@ -1,10 +1,6 @@
 //! Runs longer than the threshold are reported to the observer, up to a rate limit.
 
-use std::{sync::mpsc, time::Duration};
-
-use crate::common::{Gate, Noter, Notes, Spin, eventually, finish};
-use freeboard_actor::{System, SystemBuilder};
-use freeboard_meter::LongRunSnapshot;
+use crate::common::*;
 
 /// Longer than a busy machine often keeps a thread from its processor: the runs before count as short.
 const THRESHOLD: Duration = Duration::from_millis(50);
@@ -14,20 +10,17 @@ fn builder() -> SystemBuilder {
 }
 
 /// A system, and the long runs that it reported.
-fn reporting() -> (System, Notes<LongRunSnapshot>) {
+fn reporting() -> (TestSystem, Notes<LongRunSnapshot>) {
     let notes = Notes::default();
     let told = notes.clone();
-    let system = builder()
-        .on_long_run(move |run| told.push(run.clone()))
-        .build()
-        .expect("valid settings");
+    let system = build(builder().on_long_run(move |run| told.push(run.clone())));
     (system, notes)
 }
 
 #[track_caller]
 fn check_report(system: &System, run: &LongRunSnapshot, actor: u64, message_type: &str) {
     assert_eq!(run.run.actor, actor, "{run:?}");
-    assert_eq!(run.run.actor_type, std::any::type_name::<Noter>());
+    assert_eq!(run.run.actor_type, type_name::<Probe>());
     assert_eq!(run.run.message_type, message_type);
     assert!(run.elapsed_ns >= THRESHOLD.as_nanos() as u64, "{run:?}");
     assert!(run.seen_ns >= run.elapsed_ns, "{run:?}");
@@ -38,21 +31,16 @@ fn check_report(system: &System, run: &LongRunSnapshot, actor: u64, message_type
 /// Checks the report of a run that computes. The share of the processor's time that it had.
 fn check_run_that_computes() -> f64 {
     let (system, notes) = reporting();
-    let noter = system.spawn(Noter::default());
+    let actor = probe(&system).0;
     let (spin, release) = mpsc::channel();
-    noter.tell(Spin(release)).expect("alive");
+    actor.tell(Spin(release)).expect("alive");
     let run = notes.wait_len(1).swap_remove(0);
     drop(spin);
-    check_report(
-        &system,
-        &run,
-        noter.id().get(),
-        std::any::type_name::<Spin>(),
-    );
+    check_report(&system, &run, actor.id().get(), type_name::<Spin>());
     assert!(!run.is_blocked, "{run:?}");
     let share = run.cpu_share.expect("this system tells");
     assert!((0.0..=1.0).contains(&share), "{run:?}");
-    assert!(run.worker.is_some(), "it keeps its place: {run:?}");
+    assert!(run.worker.is_some(), "it keeps its slot: {run:?}");
     finish(&system);
     share
 }
@@ -66,27 +54,21 @@ fn a_run_that_computes_is_reported_as_that() {
 #[test]
 fn a_run_that_blocks_is_reported_as_that() {
     let (system, notes) = reporting();
-    let (gate, noter) = (Gate::default(), system.spawn(Noter::default()));
-    noter.tell(gate.clone()).expect("alive");
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     let run = notes.wait_len(1).swap_remove(0);
     gate.open();
-    check_report(
-        &system,
-        &run,
-        noter.id().get(),
-        std::any::type_name::<Gate>(),
-    );
+    check_report(&system, &run, actor.id().get(), type_name::<Gate>());
     assert!(run.is_blocked, "{run:?}");
     let share = run.cpu_share.expect("this system tells");
     assert!((0.0..0.5).contains(&share), "{run:?}");
-    finish(&system);
 }
 
 #[test]
 fn a_run_is_reported_once() {
     let (system, notes) = reporting();
-    let (gate, noter) = (Gate::default(), system.spawn(Noter::default()));
-    noter.tell(gate.clone()).expect("alive");
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     notes.wait_len(1);
     let uptime_ns = || system.snapshot().uptime_ns;
     let seen_ns = uptime_ns();
@@ -94,7 +76,6 @@ fn a_run_is_reported_once() {
     assert_eq!(notes.len(), 1);
     assert_eq!(system.scheduler_snapshot().long_runs, 1);
     gate.open();
-    finish(&system);
 }
 
 #[test]
@@ -103,8 +84,8 @@ fn a_flood_of_long_runs_is_counted_and_not_reported() {
     let (system, notes) = reporting();
     let gate = Gate::default();
     for _ in 0..RUNS {
-        let noter = system.spawn(Noter::default());
-        noter.tell(gate.clone()).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(gate.clone()).expect("alive");
     }
     eventually("all are seen", || {
         system.scheduler_snapshot().long_runs == RUNS
@@ -118,7 +99,6 @@ fn a_flood_of_long_runs_is_counted_and_not_reported() {
         system.snapshot().long_runs.len() == reported.len()
     });
     gate.open();
-    finish(&system);
 }
 
 #[test]
@@ -134,29 +114,28 @@ fn an_observer_that_panics_does_no_harm() {
         .expect("valid settings");
     let gate = Gate::default();
     for _ in 0..3 {
-        let noter = system.spawn(Noter::default());
-        noter.tell(gate.clone()).expect("alive");
+        let actor = probe(&system).0;
+        actor.tell(gate.clone()).expect("alive");
     }
     notes.wait_len(3);
     // The monitor still runs: the third one waits for a rescued slot.
     gate.wait_arrived(3);
     eventually("they are kept", || system.snapshot().long_runs.len() == 3);
     gate.open();
-    finish(&system);
 }
 
 #[test]
 fn short_runs_are_not_reported() {
     let notes = Notes::default();
     let told = notes.clone();
-    let system = System::builder()
-        .workers(2)
-        .long_run(Duration::from_secs(3_600))
-        .on_long_run(move |run| told.push(run.clone()))
-        .build()
-        .expect("valid settings");
-    let (gate, noter) = (Gate::default(), system.spawn(Noter::default()));
-    noter.tell(gate.clone()).expect("alive");
+    let system = build(
+        System::builder()
+            .workers(2)
+            .long_run(Duration::from_secs(3_600))
+            .on_long_run(move |run| told.push(run.clone())),
+    );
+    let actor = probe(&system).0;
+    let gate = hold(&actor);
     eventually("it is rescued", || system.scheduler_snapshot().rescues > 0);
     gate.open();
     finish(&system);
@@ -178,13 +157,13 @@ fn a_report_has_the_stack_if_asked_for() {
 fn stack_of_a_run_that_blocks() -> Option<String> {
     let notes = Notes::default();
     let told = notes.clone();
-    let system = builder()
-        .stacks_of_long_runs(true)
-        .on_long_run(move |run: &LongRunSnapshot| told.push(run.clone()))
-        .build()
-        .expect("valid settings");
+    let system = build(
+        builder()
+            .stacks_of_long_runs(true)
+            .on_long_run(move |run: &LongRunSnapshot| told.push(run.clone())),
+    );
     let gate = Gate::default();
-    let blocked = system.spawn(Noter::default());
+    let blocked = probe(&system).0;
     blocked.tell(gate.clone()).expect("alive");
     let run = notes.wait_len(1).remove(0);
     gate.open();

@@ -5,17 +5,13 @@
 mod abandoned;
 mod accounting;
 mod actor_stats;
-mod announced;
 mod ask;
 #[cfg(feature = "tokio")]
 mod async_handlers;
-mod behind_outbox;
 mod blocking;
 mod by_type;
-mod churn;
 mod collapse;
 mod common;
-mod counters;
 mod dam;
 mod dam_reservoir;
 mod delivery;
@@ -35,10 +31,8 @@ mod panics;
 mod pausing;
 mod pinned;
 mod send_all;
-mod send_all_edges;
 mod shutdown;
 mod snapshot;
-mod stopping;
 mod supervision;
 mod tell;
 mod timers;

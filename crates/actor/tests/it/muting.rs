@@ -1,86 +1,49 @@
 //! Muting: an actor that sends to a full lane handles nothing until there is capacity; nothing is lost, order
 //! is kept, and circles of actors that flood each other never deadlock.
 
-use crate::common::{
-    Gate, Hold, LIMIT, Ledger, Noter, Notes, Token, count_of, ended, eventually, finish, lane,
-    system,
-};
-use freeboard_actor::{
-    Actor, ActorRef, Context, ExitReason, Handler, SpawnOptions, System, TellError,
-};
-use freeboard_flow::LaneConfig;
+use crate::common::*;
 
-/// Tells a noter whatever range it is given.
-struct Producer {
-    to: ActorRef<Noter>,
-    refused: Notes<u64>,
-}
-
-impl Actor for Producer {}
-
-impl Handler<std::ops::Range<u64>> for Producer {
-    type Reply = ();
-    fn handle(&mut self, numbers: std::ops::Range<u64>, _cx: &mut Context<Self>) {
-        for number in numbers {
-            if let Err(TellError::OutboxFull(number)) = self.to.tell(number) {
-                self.refused.push(number);
-            }
-        }
-    }
-}
-
-impl Handler<Hold> for Producer {
-    type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {}
-}
-
+/// A producer in front of a receiver that is held at its gate.
 struct Scene {
-    system: System,
-    noter: ActorRef<Noter>,
-    producer: ActorRef<Producer>,
+    system: TestSystem,
+    receiver: ActorRef<Probe>,
+    producer: ActorRef<Probe>,
     gate: Gate,
     notes: Notes<u64>,
     refused: Notes<u64>,
 }
 
-/// A producer in front of a noter that is held at its gate.
 fn scene(bound: usize, outbox: usize) -> Scene {
     let system = system();
-    let (gate, notes, refused) = (Gate::default(), Notes::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(bound));
-    let noter = system
-        .spawn_with(options, move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    let made = (noter.clone(), refused.clone());
-    let producer = system
-        .spawn_with(SpawnOptions::new().outbox(outbox), move || Producer {
-            to: made.0.clone(),
-            refused: made.1.clone(),
-        })
-        .expect("valid options");
+    let (receiver, gate, notes) = held(&system, bounded(bound));
+    let (producer, _) = probe_with(&system, SpawnOptions::new().outbox(outbox));
     Scene {
         system,
-        noter,
+        receiver,
         producer,
         gate,
         notes,
-        refused,
+        refused: Notes::default(),
     }
 }
 
 impl Scene {
-    /// Has the producer tell so many in one message, and waits until it is muted.
-    fn mute(&self, count: u64) {
-        self.producer.tell(0..count).expect("alive");
-        eventually("the producer is muted", || {
-            self.producer.snapshot().state == "suspended"
+    /// Has a producer tell these numbers in one message.
+    fn produce(&self, producer: &ActorRef<Probe>, numbers: Range<u64>) {
+        let (to, refused) = (self.receiver.clone(), self.refused.clone());
+        act(producer, move |_| {
+            for number in numbers {
+                if let Err(TellError::OutboxFull(number)) = to.tell(number) {
+                    refused.push(number);
+                }
+            }
         });
+    }
+
+    /// Has the producer tell a hundred in one message, and waits until it is muted.
+    fn mute(&self) {
+        self.produce(&self.producer, 0..100);
+        suspended(&self.producer);
     }
 }
 
@@ -88,14 +51,9 @@ impl Scene {
 fn a_fast_producer_is_held_back_and_loses_nothing() {
     let scene = scene(16, 1_024);
     for round in 0..1_000 {
-        scene
-            .producer
-            .tell(round * 50..(round + 1) * 50)
-            .expect("alive");
+        scene.produce(&scene.producer, round * 50..(round + 1) * 50);
     }
-    eventually("it is muted", || {
-        scene.producer.snapshot().state == "suspended"
-    });
+    suspended(&scene.producer);
     assert!(
         scene.producer.depth() > 900,
         "it handles nothing while muted"
@@ -104,7 +62,7 @@ fn a_fast_producer_is_held_back_and_loses_nothing() {
     finish(&scene.system);
     assert!(scene.notes.all().into_iter().eq(0..50_000));
     assert_eq!(scene.refused.len(), 0);
-    let lane = lane(&scene.noter, 0);
+    let lane = lane(&scene.receiver, 0);
     assert!(lane.high_water <= 16, "{lane:?}");
     assert_eq!((lane.accepted, lane.handled), (50_001, 50_001));
     assert!(lane.shed.is_empty(), "{lane:?}");
@@ -113,38 +71,26 @@ fn a_fast_producer_is_held_back_and_loses_nothing() {
 #[test]
 fn a_full_outbox_gives_messages_back() {
     let scene = scene(4, 10);
-    scene.mute(100);
+    scene.mute();
     let refused = scene.refused.all();
     scene.gate.open();
     finish(&scene.system);
     let handled = scene.notes.all();
-    assert_eq!(handled.len() + refused.len(), 100);
-    assert!(handled.len() >= 13, "the lane's and the outbox's places");
-    assert!(
-        handled
-            .into_iter()
-            .chain(refused.iter().copied())
-            .eq(0..100)
-    );
-    let lane = lane(&scene.noter, 0);
+    assert!(handled.len() >= 13, "the lane's and the outbox's slots");
+    let all = handled.into_iter().chain(refused.iter().copied());
+    assert!(all.eq(0..100));
+    let lane = lane(&scene.receiver, 0);
     assert_eq!(count_of(&lane.shed, "outbox_full"), refused.len() as u64);
 }
 
 #[test]
 fn many_producers_share_a_small_lane() {
     let scene = scene(2, 1_024);
-    let producers: Vec<_> = (0..10)
-        .map(|_| {
-            scene.system.spawn(Producer {
-                to: scene.noter.clone(),
-                refused: scene.refused.clone(),
-            })
-        })
-        .collect();
-    for (sender, producer) in (0..).zip(&producers) {
+    for sender in 0..10 {
+        let (producer, _) = probe(&scene.system);
         for round in 0..20 {
             let first = (sender << 32) | (round * 25);
-            producer.tell(first..first + 25).expect("alive");
+            scene.produce(&producer, first..first + 25);
         }
     }
     scene.gate.open();
@@ -155,27 +101,27 @@ fn many_producers_share_a_small_lane() {
         let told = notes.iter().filter(|note| **note >> 32 == sender);
         assert!(told.map(|note| note & 0xffff_ffff).eq(0..500));
     }
-    assert!(lane(&scene.noter, 0).high_water <= 2);
+    assert!(lane(&scene.receiver, 0).high_water <= 2);
 }
 
 #[test]
 fn a_producer_stopped_while_muted_has_delivered_all_in_the_end() {
     let scene = scene(4, 1_024);
-    scene.mute(100);
+    scene.mute();
     scene.producer.stop();
     assert_eq!(ended(&scene.producer).reason, ExitReason::Stopped);
     assert!(!scene.producer.is_alive());
     scene.gate.open();
     finish(&scene.system);
-    assert_eq!(scene.notes.all(), (0..100).collect::<Vec<_>>());
+    assert!(scene.notes.all().into_iter().eq(0..100));
     assert!(scene.system.dead_letters().is_empty());
 }
 
 #[test]
 fn a_muted_producer_drains_before_it_ends() {
     let scene = scene(4, 1_024);
-    scene.mute(100);
-    scene.producer.tell(100..200).expect("alive");
+    scene.mute();
+    scene.produce(&scene.producer, 100..200);
     scene.producer.stop_gracefully();
     scene.gate.open();
     assert_eq!(ended(&scene.producer).reason, ExitReason::Drained);
@@ -186,52 +132,15 @@ fn a_muted_producer_drains_before_it_ends() {
 #[test]
 fn a_receiver_that_stops_frees_its_muted_senders() {
     let scene = scene(4, 1_024);
-    scene.mute(100);
-    scene.noter.stop();
+    scene.mute();
+    scene.receiver.stop();
     scene.gate.open();
-    ended(&scene.noter);
-    let reply = scene.producer.ask(Hold).timeout(LIMIT).wait();
+    ended(&scene.receiver);
+    let reply = scene.producer.ask(Ping).timeout(LIMIT).wait();
     reply.expect("it goes on");
     let dead = scene.system.dead_letters();
     let handled = scene.notes.len() as u64;
     assert_eq!(count_of(&dead, "stopped") + handled, 100, "{dead:?}");
-    assert!(scene.producer.tell(0..1).is_ok());
-    finish(&scene.system);
-}
-
-/// Keeps on telling in its drop.
-struct LastWords(
-    ActorRef<Noter>,
-    #[expect(dead_code, reason = "only dropped")] Token,
-);
-
-impl Actor for LastWords {}
-
-impl Drop for LastWords {
-    fn drop(&mut self) {
-        for number in 0..10_u64 {
-            let _ = self.0.tell(number);
-        }
-    }
-}
-
-#[test]
-fn what_an_actor_tells_in_its_drop_is_counted() {
-    let (scene, ledger) = (scene(1, 1_024), Ledger::default());
-    while scene.noter.try_tell(99_u64).is_ok() {}
-    let before = lane(&scene.noter, 0);
-    let last_words = LastWords(scene.noter.clone(), ledger.token());
-    let actor = scene.system.spawn(last_words);
-    actor.stop();
-    ended(&actor);
-    ledger.settle(1);
-    scene.gate.open();
-    finish(&scene.system);
-    let after = lane(&scene.noter, 0);
-    let sum = |lane: &freeboard_meter::LaneSnapshot| -> u64 {
-        lane.accepted + lane.shed.iter().map(|it| it.count).sum::<u64>()
-    };
-    assert_eq!(sum(&after) - sum(&before), 10, "{before:?} {after:?}");
 }
 
 /// Gives each message on to the next of a circle, twice while it has fuel.
@@ -282,7 +191,7 @@ impl Handler<Handled> for Link {
 #[track_caller]
 fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
     const FUEL: u64 = 8;
-    let system = crate::common::system_of(workers);
+    let system = system_of(workers);
     let refused = Notes::default();
     let circle: Vec<_> = (0..links)
         .map(|_| {
@@ -316,12 +225,12 @@ fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
     };
     // The same value twice: changes between two reads are not missed.
     let done = || at_rest().is_some_and(|accepted| at_rest() == Some(accepted));
-    let deadline = crate::common::soon();
+    let deadline = soon();
     while !done() {
         let states = || circle.iter().map(ActorRef::snapshot).collect::<Vec<_>>();
-        let is_late = std::time::Instant::now() > deadline;
+        let is_late = Instant::now() > deadline;
         assert!(!is_late, "{links} links, bound {bound}: {:#?}", states());
-        std::thread::yield_now();
+        thread::yield_now();
     }
     let handled: u64 = circle.iter().map(|link| lane(link, 0).handled).sum();
     // Each refused message is a whole tree that was not grown; without any, the count is known.
@@ -344,17 +253,16 @@ fn check_circle(links: usize, bound: usize, outbox: usize, workers: usize) {
         .map(|link| link.ask(Handled).timeout(LIMIT).wait().expect("a reply"))
         .sum();
     assert_eq!(per_actor + links as u64, handled);
-    finish(&system);
 }
 
 #[test]
-fn an_actor_floods_itself_through_one_place() {
+fn an_actor_floods_itself_through_one_slot() {
     check_circle(1, 1, 100_000, 2);
     check_circle(1, 1, 3, 2);
 }
 
 #[test]
-fn circles_never_stand_still() {
+fn circles_never_deadlock() {
     for links in [2, 3, 5] {
         for bound in [1, 2, 7] {
             check_circle(links, bound, 100_000, 2);
@@ -375,4 +283,54 @@ fn a_circle_goes_round_on_one_worker() {
     for links in [2, 3, 5] {
         check_circle(links, 2, 100_000, 1);
     }
+}
+
+/// Tells each of these a zero in a handler, after passing the gate.
+fn pass_and_tell(from: &ActorRef<Probe>, to: &[&ActorRef<Probe>]) -> Gate {
+    let (gate, to) = (
+        Gate::default(),
+        to.iter().copied().cloned().collect::<Vec<_>>(),
+    );
+    let passed = gate.clone();
+    act(from, move |_| {
+        passed.pass();
+        to.iter().for_each(|to| tell_all(to, 0..1));
+    });
+    gate.wait_arrived(1);
+    gate
+}
+
+#[test]
+fn a_future_behind_its_outbox_does_not_wait_for_other_lanes() {
+    let system = system_of(3);
+    let spawn = |bound| probe_with(&system, bounded(bound));
+    let ((a, a_notes), (b, b_notes), (s, s_notes)) = (spawn(4), spawn(1), spawn(1));
+    let tell = |to: &ActorRef<Probe>| to.try_tell(0_u64).expect("capacity");
+    // S and then A and B are in a handler.
+    let gate_s = pass_and_tell(&s, &[]);
+    tell(&s);
+    let gate_a = pass_and_tell(&a, &[&b, &s]);
+    let (to, sent) = (s.clone(), a_notes.clone());
+    act_async(&a, move |_| {
+        Box::pin(async move {
+            to.send(0_u64).await.expect("alive");
+            sent.push(1);
+        })
+    });
+    // So that A's lane does not fall to its low watermark while its future waits.
+    (0..3).for_each(|_| tell(&a));
+    let gate_b = pass_and_tell(&b, &[&a]);
+    tell(&b);
+    // B is muted for A; A, which it waits for, cannot be muted for B.
+    gate_b.open();
+    suspended(&b);
+    gate_a.open();
+    // A has a message for S in its outbox behind one for B, and sends to S in a future.
+    eventually("A waits in its future", || {
+        a.snapshot().state == "suspended" && lane(&a, 0).handled == 1
+    });
+    gate_s.open();
+    assert!(a_notes.wait_len(5).contains(&1), "sent");
+    b_notes.wait_len(2);
+    s_notes.wait_len(3);
 }

@@ -1,39 +1,37 @@
 //! Names: given at spawning or later, found by type, taken, and freed at termination.
 
-use crate::common::{Noter, Notes, ended, eventually, finish, system};
-use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
-use freeboard_flow::LaneConfig;
+use crate::common::*;
 
-fn spawn_named(system: &System, name: &str) -> Result<ActorRef<Noter>, SpawnError> {
-    system.spawn_with(SpawnOptions::new().name(name), Noter::default)
+fn spawn_named(system: &System, name: &str) -> Result<ActorRef<Probe>, SpawnError> {
+    system.spawn_with(SpawnOptions::new().name(name), Probe::default)
 }
 
 #[test]
 fn a_named_actor_is_found_by_its_name_and_type() {
     let system = system();
-    let noter = spawn_named(&system, "noter").expect("free");
-    assert_eq!(noter.name(), Some("noter"));
-    assert_eq!(system.whereis::<Noter>("noter"), Some(noter.clone()));
-    assert_eq!(system.whereis::<Noter>("other"), None);
-    assert_eq!(system.whereis::<Nameless>("noter"), None);
+    let actor = spawn_named(&system, "actor").expect("free");
+    assert_eq!(actor.name(), Some("actor"));
+    assert_eq!(system.whereis::<Probe>("actor"), Some(actor.clone()));
+    assert_eq!(system.whereis::<Probe>("other"), None);
+    assert_eq!(system.whereis::<Nameless>("actor"), None);
     finish(&system);
-    assert_eq!(system.whereis::<Noter>("noter"), None);
+    assert_eq!(system.whereis::<Probe>("actor"), None);
 }
 
 #[test]
 fn a_taken_name_makes_no_second_actor() {
     let system = system();
-    spawn_named(&system, "noter").expect("free");
+    spawn_named(&system, "actor").expect("free");
     let made = Notes::default();
     let noted = made.clone();
-    let second = system.spawn_with(SpawnOptions::new().name("noter"), move || {
+    let second = system.spawn_with(SpawnOptions::new().name("actor"), move || {
         noted.push(());
-        Noter::default()
+        Probe::default()
     });
     let Err(SpawnError::NameTaken(name)) = second else {
         panic!("a name was given twice");
     };
-    assert_eq!(name, "noter");
+    assert_eq!(name, "actor");
     finish(&system);
     assert_eq!(made.len(), 0);
     assert_eq!(system.snapshot().actors_spawned, 1);
@@ -43,68 +41,60 @@ fn a_taken_name_makes_no_second_actor() {
 fn a_name_is_free_once_its_actor_has_ended() {
     let system = system();
     for _ in 0..200 {
-        let noter = spawn_named(&system, "noter").expect("free");
-        noter.stop();
-        ended(&noter);
+        let actor = spawn_named(&system, "actor").expect("free");
+        actor.stop();
+        ended(&actor);
         eventually("the name is free", || {
-            system.whereis::<Noter>("noter").is_none()
+            system.whereis::<Probe>("actor").is_none()
         });
     }
-    finish(&system);
 }
 
 #[test]
 fn registered_names_are_freed_at_the_end() {
     let system = system();
-    let noter = system.spawn(Noter::default());
-    system.register("first", &noter).expect("free");
-    system.register("second", &noter).expect("free");
+    let actor = probe(&system).0;
+    system.register("first", &actor).expect("free");
+    system.register("second", &actor).expect("free");
     assert_eq!(
-        system.register("first", &noter),
+        system.register("first", &actor),
         Err(SpawnError::NameTaken("first".to_owned()))
     );
-    assert_eq!(system.whereis::<Noter>("second"), Some(noter.clone()));
-    noter.stop();
-    ended(&noter);
-    let other = system.spawn(Noter::default());
+    assert_eq!(system.whereis::<Probe>("second"), Some(actor.clone()));
+    actor.stop();
+    ended(&actor);
+    let other = probe(&system).0;
     eventually("the names are free", || {
         system.register("first", &other).is_ok()
     });
-    assert_eq!(system.whereis::<Noter>("second"), None);
+    assert_eq!(system.whereis::<Probe>("second"), None);
     // A terminated actor keeps no name.
-    system.register("late", &noter).expect("free");
-    assert_eq!(system.whereis::<Noter>("late"), None);
-    finish(&system);
+    system.register("late", &actor).expect("free");
+    assert_eq!(system.whereis::<Probe>("late"), None);
 }
 
 struct Nameless;
 
 impl Actor for Nameless {}
 
-/// Looks itself up when it starts.
-struct Seeker(Notes<bool>);
-
-impl Actor for Seeker {
-    fn started(&mut self, cx: &mut Context<Self>) {
-        let found = cx.system().whereis::<Self>("seeker");
-        self.0.push(found == Some(cx.actor_ref()));
-    }
-}
-
 #[test]
 fn an_actor_has_its_name_when_it_starts() {
     let (system, found) = (system(), Notes::default());
     for _ in 0..1_000 {
         let noted = found.clone();
-        let seeker = system
-            .spawn_with(SpawnOptions::new().name("seeker"), move || {
-                Seeker(noted.clone())
-            })
-            .expect("free");
+        let seeker = Probe {
+            on_started: Some(Box::new(move |cx| {
+                let itself = cx.system().whereis::<Probe>("seeker");
+                noted.push(itself == Some(cx.actor_ref()));
+            })),
+            ..Probe::default()
+        };
+        let seeker = system.spawn_once(SpawnOptions::new().name("seeker"), seeker);
+        let seeker = seeker.expect("free");
         seeker.stop_gracefully();
         ended(&seeker);
         eventually("the name is free", || {
-            system.whereis::<Seeker>("seeker").is_none()
+            system.whereis::<Probe>("seeker").is_none()
         });
     }
     finish(&system);
@@ -114,60 +104,47 @@ fn an_actor_has_its_name_when_it_starts() {
 #[test]
 fn bad_options_are_refused() {
     let system = system();
-    let spawned = system.spawn_with(
-        SpawnOptions::new().lane(LaneConfig::bounded(0)),
-        Noter::default,
-    );
-    assert!(matches!(spawned, Err(SpawnError::Options(_))));
-    let spawned = system.spawn_with(SpawnOptions::new().lanes([]), Noter::default);
-    assert!(matches!(spawned, Err(SpawnError::Options(_))));
-    let spawned = system.spawn_with(
-        SpawnOptions::new().lanes(vec![LaneConfig::default(); 9]),
-        Noter::default,
-    );
-    assert!(matches!(spawned, Err(SpawnError::Options(_))));
+    let lanes = |lanes: &[LaneConfig]| SpawnOptions::new().lanes(lanes);
+    let nine = [LaneConfig::default(); 9];
+    let backoff = Supervision::restart().backoff(LIMIT, Duration::ZERO);
+    let backoff = SpawnOptions::new().supervision(backoff);
+    for options in [bounded(0), lanes(&[]), lanes(&nine), backoff] {
+        let spawned = system.spawn_with(options, Probe::default);
+        assert!(matches!(spawned, Err(SpawnError::Options(_))));
+    }
     // A refused spawn holds no name.
     let options = SpawnOptions::new()
-        .name("noter")
+        .name("actor")
         .lane(LaneConfig::bounded(0));
-    assert!(system.spawn_with(options, Noter::default).is_err());
-    spawn_named(&system, "noter").expect("free");
+    assert!(system.spawn_with(options, Probe::default).is_err());
+    spawn_named(&system, "actor").expect("free");
     assert!(System::builder().workers(0).build().is_err());
     assert!(System::builder().budget_messages(0).build().is_err());
-    finish(&system);
-}
-
-/// Spawns a named child from within a handler.
-impl Handler<String> for Nameless {
-    type Reply = Result<ActorRef<Noter>, SpawnError>;
-    fn handle(&mut self, name: String, cx: &mut Context<Self>) -> Self::Reply {
-        cx.spawn_with(SpawnOptions::new().name(name), Noter::default)
-    }
 }
 
 #[test]
 fn children_have_names_too() {
     let system = system();
-    let parent = system.spawn(Nameless);
-    let spawn = || parent.ask("child".to_owned()).wait().expect("a reply");
+    let (parent, _) = probe(&system);
+    let spawn = || {
+        within(&parent, |cx| {
+            cx.spawn_with(SpawnOptions::new().name("child"), Probe::default)
+        })
+    };
     let child = spawn().expect("free");
-    assert_eq!(system.whereis::<Noter>("child"), Some(child));
+    assert_eq!(system.whereis::<Probe>("child"), Some(child));
     assert!(matches!(spawn(), Err(SpawnError::NameTaken(_))));
     parent.stop();
     ended(&parent);
-    assert_eq!(system.whereis::<Noter>("child"), None);
-    finish(&system);
+    assert_eq!(system.whereis::<Probe>("child"), None);
 }
 
 #[test]
 fn an_actor_with_ten_thousand_names_frees_its_own_and_no_others() {
     const NAMES: u64 = 10_000;
     let system = system();
-    let (first, second) = (
-        system.spawn(Noter::default()),
-        system.spawn(Noter::default()),
-    );
-    let name = |actor: &ActorRef<Noter>, number| format!("{}-{number}", actor.id());
+    let (first, second) = (probe(&system).0, probe(&system).0);
+    let name = |actor: &ActorRef<Probe>, number| format!("{}-{number}", actor.id());
     for number in 0..NAMES {
         for actor in [&first, &second] {
             system.register(name(actor, number), actor).expect("free");
@@ -176,10 +153,10 @@ fn an_actor_with_ten_thousand_names_frees_its_own_and_no_others() {
     first.stop();
     ended(&first);
     eventually("the names are free", || {
-        (0..NAMES).all(|number| system.whereis::<Noter>(&name(&first, number)).is_none())
+        (0..NAMES).all(|number| system.whereis::<Probe>(&name(&first, number)).is_none())
     });
     for number in 0..NAMES {
-        let found = system.whereis::<Noter>(&name(&second, number));
+        let found = system.whereis::<Probe>(&name(&second, number));
         assert_eq!(found.as_ref(), Some(&second));
     }
     for number in 0..NAMES {
@@ -188,5 +165,5 @@ fn an_actor_with_ten_thousand_names_frees_its_own_and_no_others() {
             .expect("free");
     }
     finish(&system);
-    assert_eq!(system.whereis::<Noter>(&name(&second, 0)), None);
+    assert_eq!(system.whereis::<Probe>(&name(&second, 0)), None);
 }

@@ -1,18 +1,11 @@
 //! Notices, which bypass the mailbox.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-};
-
-use freeboard_actor::{Actor, Context, Handler, System};
-
-use crate::common::{LIMIT, eventually};
+use crate::common::*;
 
 /// Notifies itself repeatedly until `is_enough`.
 struct Restless {
     is_enough: Arc<AtomicBool>,
-    went_on: Arc<AtomicUsize>,
+    went_on: Arc<AtomicU64>,
 }
 
 impl Restless {
@@ -30,34 +23,20 @@ impl Actor for Restless {
     }
 }
 
-struct Quiet;
-
-impl Actor for Quiet {}
-
-impl Handler<u32> for Quiet {
-    type Reply = u32;
-
-    fn handle(&mut self, number: u32, _: &mut Context<Self>) -> u32 {
-        number
-    }
-}
-
 #[test]
-fn who_notifies_itself_leaves_others_their_turn() {
+fn an_actor_that_notifies_itself_leaves_others_their_turn() {
     // A second thread would take over the queue behind a run that does not end.
-    let system = System::builder().workers(1).threads_max(1).build().unwrap();
-    let is_enough = Arc::new(AtomicBool::new(false));
-    let went_on = Arc::new(AtomicUsize::new(0));
-    let _restless = system.spawn(Restless {
+    let system = system_within(1, 1);
+    let (is_enough, went_on) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    system.spawn(Restless {
         is_enough: is_enough.clone(),
         went_on: went_on.clone(),
     });
-    let quiet = system.spawn(Quiet);
+    let (quiet, _) = probe(&system);
     // Far more than fit in one run.
     eventually("it goes on", || went_on.load(Ordering::SeqCst) >= 10_000);
     for number in 0..100 {
-        assert_eq!(quiet.ask(number).timeout(LIMIT).wait().unwrap(), number);
+        assert_eq!(quiet.ask(number).timeout(LIMIT).wait(), Ok(number));
     }
     is_enough.store(true, Ordering::SeqCst);
-    assert!(system.shutdown(LIMIT).is_clean());
 }

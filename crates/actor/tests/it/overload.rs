@@ -1,46 +1,31 @@
 //! The six policies of a full lane, exact to the message: accepted + refused + shed = sent, and every accepted
 //! message is handled, shed with a reason, or queued.
 
-use std::{num::NonZeroU32, thread};
-
-use crate::common::{
-    Gate, Hold, Noter, Notes, check_balance, count_of, finish, lane, shed, system,
-};
-use freeboard_actor::{ActorRef, SpawnOptions, System, TellError};
-use freeboard_flow::{LaneConfig, Overload};
+use crate::common::*;
 
 struct Scene {
-    system: System,
-    noter: ActorRef<Noter>,
+    system: TestSystem,
+    actor: ActorRef<Probe>,
     gate: Gate,
     notes: Notes<u64>,
 }
 
-/// A noter at its gate, behind a lane of this kind.
+/// A held probe, behind a lane of this kind.
 fn held(lane: LaneConfig) -> Scene {
     let system = system();
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(SpawnOptions::new().lane(lane), move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (actor, gate, notes) = crate::common::held(&system, SpawnOptions::new().lane(lane));
     Scene {
         system,
-        noter,
+        actor,
         gate,
         notes,
     }
 }
 
 impl Scene {
-    /// Places that are left: the message that is being handled may take one still.
-    fn room(&self) -> u64 {
-        let lane = lane(&self.noter, 0);
+    /// Slots that are left: the message that is being handled may still take one.
+    fn capacity(&self) -> u64 {
+        let lane = lane(&self.actor, 0);
         lane.bound - lane.depth
     }
 
@@ -49,7 +34,7 @@ impl Scene {
     fn finish(self) -> Vec<u64> {
         self.gate.open();
         finish(&self.system);
-        let lane = lane(&self.noter, 0);
+        let lane = lane(&self.actor, 0);
         check_balance(&lane);
         assert_eq!(lane.handled, self.notes.len() as u64 + 1);
         assert!(lane.high_water <= lane.bound, "{lane:?}");
@@ -58,9 +43,9 @@ impl Scene {
 }
 
 /// Tells 0, 1, 2...; returns those that came back as full.
-fn tell(noter: &ActorRef<Noter>, count: u64) -> Vec<u64> {
+fn tell(actor: &ActorRef<Probe>, count: u64) -> Vec<u64> {
     (0..count)
-        .filter_map(|number| match noter.try_tell(number) {
+        .filter_map(|number| match actor.try_tell(number) {
             Ok(()) => None,
             Err(TellError::Full(number)) => Some(number),
             Err(error) => panic!("{error:?}"),
@@ -68,58 +53,45 @@ fn tell(noter: &ActorRef<Noter>, count: u64) -> Vec<u64> {
         .collect()
 }
 
-#[track_caller]
-fn check_refusing(overload: Overload) {
-    let scene = held(LaneConfig::bounded(10).overload(overload));
-    let room = scene.room();
-    // Keys of a coalescing noter are the last digits: these differ.
-    let refused: Vec<_> = tell(&scene.noter, 10 + room);
-    if overload == Overload::Coalesce {
-        // The later ten replace the earlier of the same digit, where there are such.
-        assert_eq!(
-            shed(&scene.noter, "coalesced") + shed(&scene.noter, "full"),
-            10
-        );
-        scene.finish();
-        return;
+#[test]
+fn wait_and_reject_give_the_message_back() {
+    for overload in [Overload::Wait, Overload::Reject] {
+        let scene = held(LaneConfig::bounded(10).overload(overload));
+        let capacity = scene.capacity();
+        let refused = tell(&scene.actor, 10 + capacity);
+        assert!(refused.into_iter().eq(capacity..10 + capacity));
+        assert_eq!(shed(&scene.actor, "full"), 10);
+        assert!(scene.finish().into_iter().eq(0..capacity));
     }
-    assert!(refused.iter().copied().eq(room..10 + room));
-    assert_eq!(shed(&scene.noter, "full"), 10);
-    assert!(scene.finish().into_iter().eq(0..room));
-}
-
-#[test]
-fn wait_refuses_who_does_not_wait() {
-    check_refusing(Overload::Wait);
-}
-
-#[test]
-fn reject_gives_the_message_back() {
-    check_refusing(Overload::Reject);
 }
 
 #[test]
 fn coalesce_replaces_or_refuses() {
-    check_refusing(Overload::Coalesce);
+    let scene = held(LaneConfig::bounded(10).overload(Overload::Coalesce));
+    tell(&scene.actor, 10 + scene.capacity());
+    // Keys are the last digits: the later ten replace the earlier of the same digit, where there are such.
+    let coalesced = shed(&scene.actor, "coalesced");
+    assert_eq!(coalesced + shed(&scene.actor, "full"), 10);
+    scene.finish();
 }
 
 #[test]
-fn drop_newest_keeps_what_came_first() {
+fn drop_newest_keeps_the_first_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropNewest));
-    let room = scene.room();
-    assert!(tell(&scene.noter, 10 + room).is_empty());
-    assert_eq!(shed(&scene.noter, "dropped_newest"), 10);
+    let capacity = scene.capacity();
+    assert!(tell(&scene.actor, 10 + capacity).is_empty());
+    assert_eq!(shed(&scene.actor, "dropped_newest"), 10);
     let dead_letters = scene.system.dead_letters();
     assert_eq!(count_of(&dead_letters, "dropped_newest"), 10);
-    assert!(scene.finish().into_iter().eq(0..room));
+    assert!(scene.finish().into_iter().eq(0..capacity));
 }
 
 #[test]
-fn drop_oldest_keeps_what_came_last() {
+fn drop_oldest_keeps_the_last_messages() {
     let scene = held(LaneConfig::bounded(10).overload(Overload::DropOldest));
-    assert!(tell(&scene.noter, 30).is_empty());
-    let dropped = shed(&scene.noter, "dropped_oldest");
-    assert_eq!(lane(&scene.noter, 0).accepted, 31);
+    assert!(tell(&scene.actor, 30).is_empty());
+    let dropped = shed(&scene.actor, "dropped_oldest");
+    assert_eq!(lane(&scene.actor, 0).accepted, 31);
     let kept = scene.finish();
     assert_eq!(kept.len(), 10);
     assert_eq!(dropped, 20);
@@ -127,25 +99,25 @@ fn drop_oldest_keeps_what_came_last() {
 }
 
 #[test]
-fn coalesce_keeps_the_last_of_each_key_in_its_place() {
+fn coalesce_keeps_the_last_of_each_key_in_its_order() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
-    assert!(tell(&scene.noter, 100).is_empty());
-    assert_eq!(shed(&scene.noter, "coalesced"), 90);
+    assert!(tell(&scene.actor, 100).is_empty());
+    assert_eq!(shed(&scene.actor, "coalesced"), 90);
     assert!(scene.finish().into_iter().eq(90..100));
 }
 
 #[test]
-fn coalesce_leaves_questions_alone() {
+fn coalesce_leaves_asks_alone() {
     let scene = held(LaneConfig::bounded(20).overload(Overload::Coalesce));
     let askers: Vec<_> = (0..3)
         .map(|_| {
-            let noter = scene.noter.clone();
-            thread::spawn(move || noter.ask(5_u64).wait())
+            let actor = scene.actor.clone();
+            thread::spawn(move || actor.ask(5_u64).wait())
         })
         .collect();
-    crate::common::eventually("all have asked", || lane(&scene.noter, 0).accepted == 4);
-    scene.noter.tell(5_u64).expect("room");
-    scene.noter.tell(15_u64).expect("replaces");
+    eventually("all have asked", || lane(&scene.actor, 0).accepted == 4);
+    scene.actor.tell(5_u64).expect("capacity");
+    scene.actor.tell(15_u64).expect("replaces");
     scene.gate.open();
     for asker in askers {
         assert_eq!(asker.join().expect("no panic").expect("a reply"), 5);
@@ -162,12 +134,12 @@ fn sample_thins_above_the_high_watermark() {
         .overload(Overload::Sample { one_in })
         .watermarks(10, 20);
     let scene = held(config);
-    let depth = lane(&scene.noter, 0).depth;
-    assert!(tell(&scene.noter, 100).is_empty());
+    let depth = lane(&scene.actor, 0).depth;
+    assert!(tell(&scene.actor, 100).is_empty());
     // Up to the high watermark all are taken, then each fourth, beginning with the first.
     let below = 20 - depth;
     let thinned = (100 - below).div_ceil(4);
-    assert_eq!(shed(&scene.noter, "sampled"), 100 - below - thinned);
+    assert_eq!(shed(&scene.actor, "sampled"), 100 - below - thinned);
     let handled = scene.finish();
     assert_eq!(handled.len() as u64, below + thinned);
     assert!(handled.iter().copied().take(below as usize).eq(0..below));
@@ -177,8 +149,8 @@ fn sample_thins_above_the_high_watermark() {
 fn sample_is_bounded_all_the_same() {
     let one_in = NonZeroU32::new(2).expect("not zero");
     let scene = held(LaneConfig::bounded(10).overload(Overload::Sample { one_in }));
-    assert!(tell(&scene.noter, 200).is_empty());
-    let (sampled, full) = (shed(&scene.noter, "sampled"), shed(&scene.noter, "full"));
+    assert!(tell(&scene.actor, 200).is_empty());
+    let (sampled, full) = (shed(&scene.actor, "sampled"), shed(&scene.actor, "full"));
     assert!(sampled > 0 && full > 0);
     assert_eq!(scene.finish().len() as u64, 200 - sampled - full);
 }
@@ -192,21 +164,21 @@ fn check_flood(overload: Overload) {
     let notes = Notes::default();
     let made = notes.clone();
     let options = SpawnOptions::new().lane(LaneConfig::bounded(16).overload(overload));
-    let noter = system
-        .spawn_with(options, move || Noter {
+    let actor = system
+        .spawn_with(options, move || Probe {
             notes: made.clone(),
-            ..Noter::default()
+            ..Probe::default()
         })
         .expect("valid options");
     let refused: u64 = thread::scope(|scope| {
         let senders: Vec<_> = (0..SENDERS)
-            .map(|_| scope.spawn(|| tell(&noter, PER_SENDER).len() as u64))
+            .map(|_| scope.spawn(|| tell(&actor, PER_SENDER).len() as u64))
             .collect();
         let counts = senders.into_iter().map(|it| it.join().expect("no panic"));
         counts.sum()
     });
     finish(&system);
-    let lane = lane(&noter, 0);
+    let lane = lane(&actor, 0);
     let total: u64 = lane.shed.iter().map(|counted| counted.count).sum();
     let sent = SENDERS * PER_SENDER;
     assert_eq!(lane.handled, notes.len() as u64);
@@ -231,15 +203,5 @@ fn check_flood(overload: Overload) {
 
 #[test]
 fn every_policy_counts_to_the_message_in_a_flood() {
-    let one_in = NonZeroU32::new(3).expect("not zero");
-    for overload in [
-        Overload::Wait,
-        Overload::Reject,
-        Overload::DropNewest,
-        Overload::DropOldest,
-        Overload::Coalesce,
-        Overload::Sample { one_in },
-    ] {
-        check_flood(overload);
-    }
+    POLICIES.into_iter().for_each(check_flood);
 }

@@ -1,286 +1,27 @@
 //! Panics of user code stop neither a worker nor the timer thread.
 
-use std::{panic::panic_any, time::Duration};
+use crate::common::*;
 
-use crate::common::{
-    Gate, Noter, Notes, block_on, check_balance, ended, finish, lane, shed, system_of,
-};
-use freeboard_actor::{
-    Actor, ActorRef, AskError, AsyncHandler, Context, ExitReason, Failure, Handler, SpawnOptions,
-    Supervision, System,
-};
-use freeboard_flow::{LaneConfig, Overload};
-
-/// Where a [`Bomb`] of an actor goes off.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Place {
-    Nowhere,
-    Started,
-    Stopped,
-    Drop,
-}
-
-struct Bomb(Place);
-
-/// A value whose drop panics, unless it is already being unwound.
+/// Panics when it is dropped, unless a panic is already being unwound.
 struct BadDrop;
 
 impl Drop for BadDrop {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             panic!("a drop, on purpose");
         }
     }
 }
 
-impl Actor for Bomb {
-    fn started(&mut self, _cx: &mut Context<Self>) {
-        assert_ne!(self.0, Place::Started, "on purpose");
-    }
-
-    fn stopped(&mut self, _cx: &mut Context<Self>) {
-        assert_ne!(self.0, Place::Stopped, "on purpose");
-    }
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        assert_ne!(self.0, Place::Drop, "on purpose");
-    }
-}
-
-struct Stop;
-
-impl Handler<Stop> for Bomb {
-    type Reply = ();
-    fn handle(&mut self, _stop: Stop, cx: &mut Context<Self>) {
-        cx.stop();
-    }
-}
-
-impl Handler<BadDrop> for Bomb {
+/// It is its own reply.
+impl Handler<BadDrop> for Probe {
     type Reply = BadDrop;
     fn handle(&mut self, bad: BadDrop, _cx: &mut Context<Self>) -> BadDrop {
         bad
     }
 }
 
-/// Panics with a payload whose own drop panics.
-struct BadPayload;
-
-impl Handler<BadPayload> for Bomb {
-    type Reply = ();
-    fn handle(&mut self, _bad: BadPayload, _cx: &mut Context<Self>) {
-        panic_any(BadDrop);
-    }
-}
-
-impl Handler<Gate> for Bomb {
-    type Reply = ();
-    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-    }
-}
-
-/// A system of one worker: if that goes down, nothing else runs.
-fn one_worker() -> (System, Notes<Failure>) {
-    let failures = Notes::default();
-    let noted = failures.clone();
-    let system = System::builder()
-        .workers(1)
-        .on_failure(move |failure: &Failure| noted.push(failure.clone()))
-        .build()
-        .expect("valid settings");
-    (system, failures)
-}
-
-/// The worker lives: it answers, and shuts down in order.
-#[track_caller]
-fn check_alive(system: &System) {
-    let noter = system.spawn(Noter::default());
-    let reply = noter.ask(7_u64).timeout(crate::common::LIMIT).wait();
-    assert_eq!(reply.expect("the worker lives"), 7);
-    finish(system);
-}
-
-#[test]
-fn a_panic_in_started_ends_the_actor() {
-    let (system, failures) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Started));
-    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    assert_eq!(failures.all()[0].message_type, None);
-    check_alive(&system);
-}
-
-#[test]
-fn a_panic_in_stopped_changes_no_count() {
-    let (system, failures) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Stopped));
-    bomb.tell(Stop).expect("alive");
-    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
-    assert_eq!(failures.len(), 1);
-    assert_eq!(failures.all()[0].message_type, None);
-    let lane = lane(&bomb, 0);
-    assert_eq!((lane.accepted, lane.handled), (1, 1));
-    assert_eq!(shed(&bomb, "handler_panicked"), 0);
-    check_alive(&system);
-}
-
-#[test]
-fn a_panic_in_an_actors_drop_ends_it_all_the_same() {
-    let (system, _) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Drop));
-    bomb.stop();
-    ended(&bomb);
-    drop(bomb);
-    check_alive(&system);
-}
-
-#[test]
-fn a_factory_that_panics_is_tried_again() {
-    let (system, failures) = one_worker();
-    let mut left = 3;
-    let supervision = Supervision::restart().backoff(Duration::ZERO, Duration::ZERO);
-    let options = SpawnOptions::new().supervision(supervision);
-    let noter = system
-        .spawn_with(options, move || {
-            if left > 0 {
-                left -= 1;
-                panic!("on purpose");
-            }
-            Noter::default()
-        })
-        .expect("valid options");
-    assert_eq!(noter.ask(1_u64).wait().expect("a reply"), 1);
-    assert_eq!(failures.len(), 3);
-    assert_eq!(noter.snapshot().restarts, 3);
-    check_alive(&system);
-}
-
-#[test]
-fn a_factory_that_always_panics_reaches_its_limit() {
-    let (system, _) = one_worker();
-    let supervision = Supervision::restart()
-        .backoff(Duration::ZERO, Duration::ZERO)
-        .limit(5, Duration::from_secs(3_600));
-    let options = SpawnOptions::new().supervision(supervision);
-    let factory = || -> Noter { panic!("on purpose") };
-    let noter = system.spawn_with(options, factory).expect("valid options");
-    assert_eq!(ended(&noter).reason, ExitReason::RestartLimit);
-    check_alive(&system);
-}
-
-#[test]
-fn a_factory_whose_drop_panics_is_let_go() {
-    let (system, _) = one_worker();
-    let bad = BadDrop;
-    let noter = system
-        .spawn_with(SpawnOptions::new(), move || {
-            let _kept = &bad;
-            Noter::default()
-        })
-        .expect("valid options");
-    noter.stop();
-    ended(&noter);
-    check_alive(&system);
-}
-
-#[test]
-fn a_payload_whose_drop_panics_is_let_go() {
-    let (system, failures) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Nowhere));
-    bomb.tell(BadPayload).expect("alive");
-    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    assert_eq!(failures.all()[0].panic, "a panic without text");
-    check_alive(&system);
-}
-
-#[test]
-fn a_reply_whose_drop_panics_is_the_handlers_panic() {
-    let (system, _) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Nowhere));
-    bomb.tell(BadDrop).expect("alive");
-    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    check_balance(&lane(&bomb, 0));
-    check_alive(&system);
-}
-
-#[test]
-fn messages_whose_drop_panics_are_shed() {
-    let (system, _) = one_worker();
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(8).overload(Overload::DropOldest));
-    let bomb = system
-        .spawn_with(options, || Bomb(Place::Nowhere))
-        .expect("valid options");
-    let gate = Gate::default();
-    bomb.tell(gate.clone()).expect("alive");
-    gate.wait_arrived(1);
-    for _ in 0..20 {
-        bomb.tell(BadDrop).expect("evicts");
-    }
-    bomb.stop();
-    gate.open();
-    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
-    check_balance(&lane(&bomb, 0));
-    check_alive(&system);
-}
-
-/// Panics in the middle of waiting, or when its future is dropped.
-enum Later {
-    Panic,
-    BadDrop,
-}
-
-impl AsyncHandler<Later> for Bomb {
-    type Reply = ();
-    async fn handle(&mut self, later: Later, _cx: &mut Context<Self>) {
-        let mut is_first = true;
-        let turn = std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            if std::mem::take(&mut is_first) {
-                std::task::Poll::Pending
-            } else {
-                std::task::Poll::Ready(())
-            }
-        });
-        turn.await;
-        match later {
-            Later::Panic => panic!("on purpose"),
-            Later::BadDrop => {
-                let _bad = BadDrop;
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-}
-
-#[test]
-fn an_async_handler_that_panics_is_shed_and_not_handled() {
-    let (system, failures) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Nowhere));
-    let reply = bomb.ask(Later::Panic).wait();
-    assert!(matches!(reply, Err(AskError::Shed)));
-    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    let message_type = failures.all()[0].message_type;
-    assert_eq!(message_type, Some(std::any::type_name::<Later>()));
-    assert_eq!(shed(&bomb, "handler_panicked"), 1);
-    assert_eq!(lane(&bomb, 0).handled, 0);
-    check_balance(&lane(&bomb, 0));
-    check_alive(&system);
-}
-
-#[test]
-fn a_future_whose_drop_panics_is_let_go() {
-    let (system, _) = one_worker();
-    let bomb = system.spawn(Bomb(Place::Nowhere));
-    bomb.tell(Later::BadDrop).expect("alive");
-    crate::common::eventually("it waits", || bomb.snapshot().state == "suspended");
-    bomb.stop();
-    ended(&bomb);
-    check_alive(&system);
-}
-
-/// A message whose clone panics, for timers that repeat.
+/// A message for timers that repeat.
 struct BadClone;
 
 impl Clone for BadClone {
@@ -289,98 +30,233 @@ impl Clone for BadClone {
     }
 }
 
-struct Clocked(Notes<u64>);
-
-impl Actor for Clocked {}
-
-impl Handler<BadClone> for Clocked {
+impl Handler<BadClone> for Probe {
     type Reply = ();
-    fn handle(&mut self, bad: BadClone, cx: &mut Context<Self>) {
-        cx.every(Duration::from_micros(10), bad).expect("a timer");
-    }
+    fn handle(&mut self, _bad: BadClone, _cx: &mut Context<Self>) {}
 }
 
-impl Handler<u64> for Clocked {
-    type Reply = ();
-    fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
-        self.0.push(number);
-        if number > 0 {
-            cx.send_after(Duration::from_millis(1), number - 1)
-                .expect("a timer");
+fn bad_script() -> Option<Script> {
+    Some(Box::new(|_| panic!("on purpose")))
+}
+
+/// A system of one worker: if that goes down, nothing else runs.
+fn one_worker() -> (TestSystem, Notes<Failure>) {
+    let failures = Notes::default();
+    let noted = failures.clone();
+    let builder = System::builder().workers(1);
+    let builder = builder.on_failure(move |failure: &Failure| noted.push(failure.clone()));
+    (build(builder), failures)
+}
+
+#[test]
+fn a_panic_in_started_ends_the_actor() {
+    let (system, failures) = one_worker();
+    let bomb = system.spawn(Probe {
+        on_started: bad_script(),
+        ..Probe::default()
+    });
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
+    assert_eq!(failures.all()[0].message_type, None);
+    check_served(&system, 1);
+}
+
+#[test]
+fn a_panic_in_stopped_changes_no_count() {
+    let (system, failures) = one_worker();
+    let bomb = system.spawn(Probe {
+        on_stopped: bad_script(),
+        ..Probe::default()
+    });
+    act(&bomb, |cx| cx.stop());
+    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures.all()[0].message_type, None);
+    let lane = lane(&bomb, 0);
+    assert_eq!((lane.accepted, lane.handled), (1, 1));
+    assert_eq!(shed(&bomb, "handler_panicked"), 0);
+    check_served(&system, 1);
+}
+
+#[test]
+fn a_panic_in_an_actors_drop_ends_it_all_the_same() {
+    let (system, _) = one_worker();
+    let bomb = system.spawn(Probe {
+        on_drop: OnDrop::call(|| panic!("on purpose")),
+        ..Probe::default()
+    });
+    bomb.stop();
+    ended(&bomb);
+    drop(bomb);
+    check_served(&system, 1);
+}
+
+#[test]
+fn a_factory_that_panics_is_tried_again_up_to_the_limit() {
+    let hour = Duration::from_secs(3_600);
+    for (panics, ends) in [(3, false), (usize::MAX, true)] {
+        let (system, failures) = one_worker();
+        let mut left = panics;
+        let options = SpawnOptions::new().supervision(at_once().limit(5, hour));
+        let actor = system.spawn_with(options, move || {
+            if left > 0 {
+                left -= 1;
+                panic!("on purpose");
+            }
+            Probe::default()
+        });
+        let actor = actor.expect("valid options");
+        if ends {
+            assert_eq!(ended(&actor).reason, ExitReason::RestartLimit);
+        } else {
+            assert_eq!(actor.ask(1_u64).wait(), Ok(1));
+            assert_eq!(failures.len(), panics);
+            assert_eq!(actor.snapshot().restarts, panics as u64);
         }
+        check_served(&system, 1);
     }
 }
 
-struct After(BadDrop);
+#[test]
+fn a_factory_whose_drop_panics_is_let_go() {
+    let (system, _) = one_worker();
+    let bad = BadDrop;
+    let actor = system.spawn_with(SpawnOptions::new(), move || {
+        let _kept = &bad;
+        Probe::default()
+    });
+    let actor = actor.expect("valid options");
+    actor.stop();
+    ended(&actor);
+    check_served(&system, 1);
+}
 
-impl Handler<After> for Clocked {
-    type Reply = ();
-    fn handle(&mut self, after: After, cx: &mut Context<Self>) {
-        cx.send_after(Duration::from_secs(3_600), after)
-            .expect("a timer");
+#[test]
+fn a_payload_whose_drop_panics_is_let_go() {
+    let (system, failures) = one_worker();
+    let (bomb, _) = probe(&system);
+    act(&bomb, |_| std::panic::panic_any(BadDrop));
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
+    assert_eq!(failures.all()[0].panic, "a panic without text");
+    check_served(&system, 1);
+}
+
+#[test]
+fn a_reply_whose_drop_panics_is_the_handlers_panic() {
+    let (system, _) = one_worker();
+    let (bomb, _) = probe(&system);
+    bomb.tell(BadDrop).expect("alive");
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
+    check_balance(&lane(&bomb, 0));
+    check_served(&system, 1);
+}
+
+#[test]
+fn messages_whose_drop_panics_are_shed() {
+    let (system, _) = one_worker();
+    let config = LaneConfig::bounded(8).overload(Overload::DropOldest);
+    let (bomb, gate, _) = held(&system, SpawnOptions::new().lane(config));
+    for _ in 0..20 {
+        bomb.tell(BadDrop).expect("evicts");
     }
+    bomb.stop();
+    gate.open();
+    assert_eq!(ended(&bomb).reason, ExitReason::Stopped);
+    check_balance(&lane(&bomb, 0));
+    check_served(&system, 1);
+}
+
+#[test]
+fn an_async_handler_that_panics_is_shed_and_not_handled() {
+    let (system, failures) = one_worker();
+    let (bomb, _) = probe(&system);
+    let script: AsyncScript = Box::new(|_| {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            panic!("on purpose");
+        })
+    });
+    assert!(matches!(
+        bomb.ask(Await(script)).wait(),
+        Err(AskError::Shed)
+    ));
+    assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
+    let message_type = failures.all()[0].message_type;
+    assert_eq!(message_type, Some(type_name::<Await>()));
+    assert_eq!(shed(&bomb, "handler_panicked"), 1);
+    assert_eq!(lane(&bomb, 0).handled, 0);
+    check_balance(&lane(&bomb, 0));
+    check_served(&system, 1);
+}
+
+#[test]
+fn a_future_whose_drop_panics_is_let_go() {
+    let (system, _) = one_worker();
+    let (bomb, _) = probe(&system);
+    act_async(&bomb, |_| {
+        Box::pin(async {
+            let _bad = BadDrop;
+            pending::<()>().await;
+        })
+    });
+    suspended(&bomb);
+    bomb.stop();
+    ended(&bomb);
+    check_served(&system, 1);
 }
 
 #[test]
 fn a_clone_that_panics_leaves_the_other_timers() {
     let (system, _) = one_worker();
-    let notes = Notes::default();
-    let clocked = system.spawn(Clocked(notes.clone()));
-    clocked.tell(BadClone).expect("alive");
-    clocked.tell(10_u64).expect("alive");
-    assert!(notes.wait_len(11).into_iter().eq((0..=10).rev()));
-    check_alive(&system);
+    let (clocked, notes) = probe(&system);
+    act(&clocked, |cx| {
+        let period = Duration::from_micros(10);
+        cx.every(period, BadClone).expect("a timer");
+        for number in 0..=10 {
+            let delay = Duration::from_millis(number + 1);
+            cx.send_after(delay, number).expect("a timer");
+        }
+    });
+    assert!(notes.wait_len(11).into_iter().eq(0..=10));
+    check_served(&system, 1);
 }
 
 #[test]
 fn a_timers_message_whose_drop_panics_is_let_go() {
     let (system, _) = one_worker();
-    let clocked = system.spawn(Clocked(Notes::default()));
-    clocked.tell(After(BadDrop)).expect("alive");
+    let (clocked, _) = probe(&system);
+    act(&clocked, |cx| {
+        let delay = Duration::from_secs(3_600);
+        cx.send_after(delay, BadDrop).expect("a timer");
+    });
     clocked.stop_gracefully();
     ended(&clocked);
-    check_alive(&system);
+    check_served(&system, 1);
 }
 
 #[test]
 fn observers_that_panic_are_survived() {
-    let system = System::builder()
-        .workers(1)
-        .on_failure(|_| panic!("an observer, on purpose"))
-        .on_dead_letter(|_| panic!("an observer, on purpose"))
-        .build()
-        .expect("valid settings");
-    let bomb: ActorRef<Bomb> = system.spawn(Bomb(Place::Started));
-    let _ = bomb.tell(Stop);
+    let builder = System::builder().workers(1);
+    let builder = builder.on_failure(|_| panic!("an observer, on purpose"));
+    let system = build(builder.on_dead_letter(|_| panic!("an observer, on purpose")));
+    let bomb = system.spawn(Probe {
+        on_started: bad_script(),
+        ..Probe::default()
+    });
+    let _ = bomb.tell(Ping);
     assert_eq!(ended(&bomb).reason, ExitReason::Panicked);
-    check_alive(&system);
-}
-
-struct BadWake;
-
-impl std::task::Wake for BadWake {
-    fn wake(self: std::sync::Arc<Self>) {
-        panic!("a waker, on purpose");
-    }
+    check_served(&system, 1);
 }
 
 #[test]
-fn a_waker_that_panics_is_survived() {
+fn a_senders_waker_that_panics_is_survived() {
     let system = system_of(1);
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(1));
-    let bomb = system
-        .spawn_with(options, || Bomb(Place::Nowhere))
-        .expect("valid options");
-    let gate = Gate::default();
-    bomb.tell(gate.clone()).expect("alive");
-    gate.wait_arrived(1);
-    while bomb.try_tell(gate.clone()).is_ok() {}
-    let mut send = bomb.send(gate.clone());
-    let waker = std::task::Waker::from(std::sync::Arc::new(BadWake));
-    let mut context = std::task::Context::from_waker(&waker);
-    assert!(std::future::Future::poll(std::pin::Pin::new(&mut send), &mut context).is_pending());
+    let (receiver, gate, _) = full(&system, bounded(1));
+    let mut send = receiver.send(1_u64);
+    let waker = Waker::from(Arc::new(OnWake(|| panic!("a waker, on purpose"))));
+    let polled = Pin::new(&mut send).poll(&mut TaskContext::from_waker(&waker));
+    assert!(polled.is_pending());
     gate.open();
-    crate::common::eventually("it is let go", || bomb.depth() == 0);
+    eventually("it is let go", || receiver.depth() == 0);
     block_on(send).expect("alive");
-    check_alive(&system);
+    check_served(&system, 1);
 }

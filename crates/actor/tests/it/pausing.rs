@@ -1,74 +1,42 @@
 //! Paused lanes: senders see them as full at once, their messages stay queued, and other lanes go on; on pooled
 //! and on pinned actors.
 
-use std::{num::NonZeroU32, thread};
-
-use crate::common::{
-    Act, Driver, LIMIT, Notes, Puppet, act, check_balance, ended, eventually, finish, lane, shed,
-    system,
-};
-use freeboard_actor::{
-    ActorRef, Blocking, Dispatcher, ExitReason, SpawnOptions, Supervision, System, TellError,
-};
-use freeboard_flow::{LaneConfig, Overload};
+use crate::common::*;
 
 /// An actor whose second lane is paused; the first one carries the test's functions.
 struct Paused {
-    system: System,
-    actor: ActorRef<Puppet>,
+    system: TestSystem,
+    actor: ActorRef<Probe>,
     notes: Notes<u64>,
 }
 
-/// Of both kinds of actors: with lanes of linked blocks, and with rings.
+/// On a pooled actor, whose lanes are linked blocks, and on a pinned one, whose lanes are rings.
 fn on_both_kinds(config: LaneConfig, check: impl Fn(Paused)) {
-    for is_pinned in [false, true] {
-        check(paused(config, is_pinned));
+    let pooled = SpawnOptions::new().lanes([LaneConfig::bounded(64), config]);
+    let pinned = pooled.clone();
+    let pinned = pinned.dispatcher(Dispatcher::pinned(Blocking::default()));
+    for options in [pooled, pinned] {
+        let system = system();
+        let options = options.supervision(Supervision::restart());
+        let (actor, notes) = probe_with(&system, options);
+        within(&actor, |cx| cx.pause_lane(1));
+        check(Paused {
+            system,
+            actor,
+            notes,
+        });
     }
-}
-
-fn options(config: LaneConfig, is_pinned: bool) -> SpawnOptions {
-    let options = SpawnOptions::new().lanes([LaneConfig::bounded(64), config]);
-    if is_pinned {
-        options.dispatcher(Dispatcher::pinned(Blocking::default()))
-    } else {
-        options
-    }
-}
-
-fn paused(config: LaneConfig, is_pinned: bool) -> Paused {
-    let (system, notes) = (system(), Notes::default());
-    let made = notes.clone();
-    let options = options(config, is_pinned).supervision(Supervision::restart());
-    let actor = system.spawn_with(options, move || Puppet {
-        notes: made.clone(),
-        ..Puppet::default()
-    });
-    let actor = actor.expect("valid options");
-    let paused = Paused {
-        system,
-        actor,
-        notes,
-    };
-    paused.act(|cx| cx.pause_lane(1));
-    paused
 }
 
 impl Paused {
-    /// Waits until it is done.
-    #[track_caller]
-    fn act(&self, script: impl FnOnce(&mut freeboard_actor::Context<Puppet>) + Send + 'static) {
-        let acted = self.actor.ask(Act(Box::new(script))).timeout(LIMIT).wait();
-        acted.expect("a reply");
-    }
-
     fn resume(&self) {
-        self.act(|cx| cx.resume_lane(1));
+        within(&self.actor, |cx| cx.resume_lane(1));
     }
 
     /// Queues numbers in the lane while it is resumed and the actor is in a handler.
-    fn queue(&self, numbers: std::ops::Range<u64>) {
+    fn queue(&self, numbers: Range<u64>) {
         let actor = self.actor.clone();
-        self.act(move |cx| {
+        within(&self.actor, move |cx| {
             cx.resume_lane(1);
             for number in numbers {
                 actor.try_tell_lane(1, number).expect("capacity");
@@ -120,17 +88,12 @@ fn other_lanes_go_on() {
 #[test]
 fn sends_wait_and_are_let_in_in_order() {
     on_both_kinds(LaneConfig::bounded(64), |it| {
-        let mut driver = Driver::new();
-        for number in 0..50 {
-            driver.start(it.actor.send_lane(1, number));
-        }
-        it.act(|_| ());
-        it.act(|_| ());
+        let mut driver = Driver::of((0..50).map(|number| it.actor.send_lane(1, number)));
+        within(&it.actor, |_| ());
+        within(&it.actor, |_| ());
         assert_eq!(lane(&it.actor, 1).accepted, 0);
         it.resume();
-        for (_, sent) in driver.finish(50) {
-            sent.expect("alive");
-        }
+        driver.all_sent();
         assert_eq!(driver.wakes, 50);
         it.check_handled(0..50);
     });
@@ -141,7 +104,7 @@ fn threads_wait_until_it_is_resumed() {
     on_both_kinds(LaneConfig::bounded(8), |it| {
         let actor = it.actor.clone();
         let thread = thread::spawn(move || actor.tell_lane(1, 7_u64));
-        it.act(|_| ());
+        within(&it.actor, |_| ());
         assert_eq!(lane(&it.actor, 1).accepted, 0);
         it.resume();
         thread.join().expect("no panic").expect("alive");
@@ -152,13 +115,13 @@ fn threads_wait_until_it_is_resumed() {
 #[test]
 fn actors_are_muted_until_it_is_resumed() {
     on_both_kinds(LaneConfig::bounded(8), |it| {
-        let sender = it.system.spawn(Puppet::default());
+        let sender = probe(&it.system).0;
         let to = it.actor.clone();
         act(&sender, move |cx| {
             to.tell_lane(1, 0_u64).expect("accepted");
             cx.send_all_lane(&to, 1, 1..100_u64).expect("accepted");
         });
-        eventually("it is muted", || sender.snapshot().state == "suspended");
+        suspended(&sender);
         assert_eq!(lane(&it.actor, 1).accepted, 0);
         it.resume();
         it.check_handled(0..100);
@@ -166,17 +129,12 @@ fn actors_are_muted_until_it_is_resumed() {
 }
 
 #[test]
-fn what_is_queued_stays_and_goes_first() {
+fn queued_messages_stay_and_go_first() {
     on_both_kinds(LaneConfig::bounded(64), |it| {
         it.queue(0..10);
-        let mut driver = Driver::new();
-        for number in 10..20 {
-            driver.start(it.actor.send_lane(1, number));
-        }
+        let mut driver = Driver::of((10..20).map(|number| it.actor.send_lane(1, number)));
         it.resume();
-        for (_, sent) in driver.finish(10) {
-            sent.expect("alive");
-        }
+        driver.all_sent();
         it.check_handled(0..20);
     });
 }
@@ -186,13 +144,13 @@ fn a_lane_paused_again_before_the_waiting_came_in_keeps_them_waiting() {
     on_both_kinds(LaneConfig::bounded(8), |it| {
         let mut driver = Driver::new();
         driver.start(it.actor.send_lane(1, 7));
-        it.act(|cx| {
+        within(&it.actor, |cx| {
             cx.resume_lane(1);
             cx.pause_lane(1);
             assert!(cx.is_lane_paused(1));
             assert!(!cx.is_lane_paused(0));
         });
-        it.act(|_| ());
+        within(&it.actor, |_| ());
         assert_eq!(lane(&it.actor, 1).accepted, 0);
         it.resume();
         driver.finish(1).remove(0).1.expect("alive");
@@ -225,10 +183,7 @@ fn drop_oldest_keeps_as_many_as_are_queued() {
         LaneConfig::bounded(8).overload(Overload::DropOldest),
         |it| {
             // Nothing can make capacity in an empty lane.
-            assert!(matches!(
-                it.actor.tell_lane(1, 1_u64),
-                Err(TellError::Full(1))
-            ));
+            assert_eq!(it.actor.tell_lane(1, 1_u64), Err(TellError::Full(1)));
             it.queue(0..2);
             for number in 10..20_u64 {
                 it.actor.tell_lane(1, number).expect("accepted");
@@ -242,77 +197,19 @@ fn drop_oldest_keeps_as_many_as_are_queued() {
 
 #[test]
 fn coalesce_replaces_or_refuses() {
-    on_both_kinds(LaneConfig::bounded(8).overload(Overload::Coalesce), |it| {
-        it.queue(0..2);
-        // A puppet's numbers have no keys.
-        assert!(matches!(
-            it.actor.tell_lane(1, 9_u64),
-            Err(TellError::Full(9))
-        ));
-        it.resume();
-        it.check_handled(0..2);
-    });
-}
-
-#[test]
-fn coalesce_replaces_queued_messages_of_a_paused_lane() {
-    let system = system();
-    let config = LaneConfig::bounded(20).overload(Overload::Coalesce);
-    let notes = Notes::default();
-    let pauser = Pauser {
-        notes: notes.clone(),
-    };
-    let actor = system.spawn_once(options(config, false), pauser);
-    let actor = actor.expect("valid options");
-    actor.ask(Queue(0..3)).wait().expect("a reply");
-    // The last digit is the key.
-    for number in 10..15_u64 {
-        let told = actor.tell_lane(1, number);
-        assert_eq!(told.is_ok(), number < 13, "{told:?}");
-    }
-    actor.ask(Resume).wait().expect("a reply");
-    assert_eq!(notes.wait_len(3), [10, 11, 12]);
-    assert_eq!(shed(&actor, "coalesced"), 3);
-    finish(&system);
-}
-
-/// Pauses its second lane with something in it; its numbers have keys.
-struct Pauser {
-    notes: Notes<u64>,
-}
-
-struct Queue(std::ops::Range<u64>);
-struct Resume;
-
-impl freeboard_actor::Actor for Pauser {}
-
-impl freeboard_actor::Handler<Queue> for Pauser {
-    type Reply = ();
-    fn handle(&mut self, queue: Queue, cx: &mut freeboard_actor::Context<Self>) {
-        for number in queue.0 {
-            let told = cx.actor_ref().try_tell_lane(1, number);
-            told.expect("capacity");
+    on_both_kinds(LaneConfig::bounded(20).overload(Overload::Coalesce), |it| {
+        it.queue(0..3);
+        // The last digit is the key.
+        for number in 10..15_u64 {
+            let told = it.actor.tell_lane(1, number);
+            assert_eq!(told.is_ok(), number < 13, "{told:?}");
         }
-        cx.pause_lane(1);
-    }
-}
-
-impl freeboard_actor::Handler<Resume> for Pauser {
-    type Reply = ();
-    fn handle(&mut self, _resume: Resume, cx: &mut freeboard_actor::Context<Self>) {
-        cx.resume_lane(1);
-    }
-}
-
-impl freeboard_actor::Handler<u64> for Pauser {
-    type Reply = ();
-    fn handle(&mut self, number: u64, _cx: &mut freeboard_actor::Context<Self>) {
-        self.notes.push(number);
-    }
-
-    fn coalesce_key(number: &u64) -> Option<u64> {
-        Some(number % 10)
-    }
+        let without_key = it.actor.tell_lane(1, Ping);
+        assert!(matches!(without_key, Err(TellError::Full(Ping))));
+        assert_eq!(shed(&it.actor, "coalesced"), 3);
+        it.resume();
+        it.check_handled(10..13);
+    });
 }
 
 #[test]
@@ -335,17 +232,11 @@ fn sample_sheds_all_that_comes() {
 fn a_restart_resumes_and_lets_the_waiting_in() {
     on_both_kinds(LaneConfig::bounded(64), |it| {
         it.queue(0..3);
-        let mut driver = Driver::new();
-        for number in 3..10 {
-            driver.start(it.actor.send_lane(1, number));
-        }
+        let mut driver = Driver::of((3..10).map(|number| it.actor.send_lane(1, number)));
         act(&it.actor, |_| panic!("on purpose"));
-        for (_, sent) in driver.finish(7) {
-            sent.expect("alive");
-        }
+        driver.all_sent();
         assert_eq!(it.notes.wait_len(10), (0..10).collect::<Vec<_>>());
-        it.act(|cx| assert!(!cx.is_lane_paused(1)));
-        finish(&it.system);
+        within(&it.actor, |cx| assert!(!cx.is_lane_paused(1)));
     });
 }
 
@@ -353,15 +244,10 @@ fn a_restart_resumes_and_lets_the_waiting_in() {
 fn a_stop_sheds_what_is_queued_and_lets_the_waiting_go() {
     on_both_kinds(LaneConfig::bounded(8), |it| {
         it.queue(0..3);
-        let mut driver = Driver::new();
-        for number in 3..10 {
-            driver.start(it.actor.send_lane(1, number));
-        }
+        let mut driver = Driver::of((3..10).map(|number| it.actor.send_lane(1, number)));
         it.actor.stop();
         assert_eq!(ended(&it.actor).reason, ExitReason::Stopped);
-        for (_, sent) in driver.finish(7) {
-            assert!(matches!(sent, Err(TellError::Closed(_))), "{sent:?}");
-        }
+        driver.all_closed();
         assert_eq!(shed(&it.actor, "stopped"), 3);
         it.check_handled([]);
     });
@@ -371,25 +257,17 @@ fn a_stop_sheds_what_is_queued_and_lets_the_waiting_go() {
 fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
     on_both_kinds(LaneConfig::bounded(8), |it| {
         it.queue(0..3);
-        let mut driver = Driver::new();
-        for number in 3..10 {
-            driver.start(it.actor.send_lane(1, number));
-        }
+        let mut driver = Driver::of((3..10).map(|number| it.actor.send_lane(1, number)));
         // Nobody else reaches it once its mailbox is closed.
         let actor = it.actor.clone();
-        let resume = Notes::default();
-        let known = resume.clone();
-        it.act(move |cx| {
-            let notify = cx.waker_fn(|_, cx| cx.resume_lane(1));
-            known.push(std::sync::Arc::new(notify) as std::sync::Arc<dyn Fn() + Send + Sync>);
+        let resume = within(&it.actor, move |cx| {
             actor.stop_gracefully();
+            Box::new(cx.waker_fn(|_, cx| cx.resume_lane(1))) as Box<dyn Fn() + Send>
         });
-        for (_, sent) in driver.finish(7) {
-            assert!(matches!(sent, Err(TellError::Closed(_))), "{sent:?}");
-        }
+        driver.all_closed();
         assert!(it.actor.is_alive());
         assert_eq!(it.notes.len(), 0);
-        resume.all()[0]();
+        resume();
         assert_eq!(ended(&it.actor).reason, ExitReason::Drained);
         it.check_handled(0..3);
     });
@@ -398,42 +276,28 @@ fn a_drain_waits_for_the_resume_and_lets_the_waiting_go() {
 #[test]
 fn an_actor_with_all_lanes_paused_is_resumed_by_a_notice() {
     let system = system();
-    let puppet = Puppet::default();
-    let notes = puppet.notes.clone();
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(4));
-    let actor = system.spawn_once(options, puppet).expect("valid options");
-    let resume = Notes::default();
-    let known = resume.clone();
-    act(&actor, move |cx| {
-        let notify = cx.waker_fn(|_, cx| cx.resume_lane(0));
-        known.push(std::sync::Arc::new(notify) as std::sync::Arc<dyn Fn() + Send + Sync>);
+    let (actor, notes) = probe_with(&system, bounded(4));
+    let resume = within(&actor, |cx| {
         cx.actor_ref().tell(0_u64).expect("capacity");
         cx.pause_lane(0);
+        Box::new(cx.waker_fn(|_, cx| cx.resume_lane(0))) as Box<dyn Fn() + Send>
     });
-    let resume = resume.wait_len(1).remove(0);
-    eventually("it rests", || actor.snapshot().state == "suspended");
-    let mut driver = Driver::new();
-    for number in 1..100 {
-        driver.start(actor.send(number));
-    }
+    suspended(&actor);
+    let mut driver = Driver::of((1..100).map(|number| actor.send(number)));
     assert_eq!(notes.len(), 0);
     resume();
-    for (_, sent) in driver.finish(99) {
-        sent.expect("alive");
-    }
+    driver.all_sent();
     let mut told = notes.wait_len(100);
     told.sort_unstable();
     assert!(told.into_iter().eq(0..100));
-    finish(&system);
 }
 
 #[test]
 fn an_actor_may_not_pause_a_lane_that_is_not_there() {
     let system = system();
-    let actor = system.spawn(Puppet::default());
+    let actor = probe(&system).0;
     act(&actor, |cx| cx.pause_lane(1));
     assert_eq!(ended(&actor).reason, ExitReason::Panicked);
-    finish(&system);
 }
 
 #[test]
@@ -455,7 +319,7 @@ fn a_lane_that_is_paused_and_resumed_under_load_loses_nothing() {
                 .collect();
             while senders.iter().any(|sender| !sender.is_finished()) {
                 it.resume();
-                it.act(|cx| cx.pause_lane(1));
+                within(&it.actor, |cx| cx.pause_lane(1));
             }
         });
         it.resume();
@@ -472,15 +336,8 @@ fn a_lane_that_is_paused_and_resumed_under_load_loses_nothing() {
 #[test]
 fn an_actor_with_all_lanes_paused_and_nothing_queued_drains() {
     let system = system();
-    let actor = system.spawn(Puppet::default());
-    let paused = Notes::default();
-    let noted = paused.clone();
-    act(&actor, move |cx| {
-        cx.pause_lane(0);
-        noted.push(());
-    });
-    paused.wait_len(1);
+    let (actor, _) = probe(&system);
+    within(&actor, |cx| cx.pause_lane(0));
     actor.stop_gracefully();
     assert_eq!(ended(&actor).reason, ExitReason::Drained);
-    finish(&system);
 }

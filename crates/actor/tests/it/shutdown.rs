@@ -1,101 +1,46 @@
-//! Shutting a system down: in order, with a deadline, and with a report of unfinished actors.
+//! Shutting a system down: in order, with a deadline, and with a report. `delivery.rs` has the messages in outboxes.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use crate::common::*;
 
-use crate::common::{
-    Gate, Hold, LIMIT, Ledger, Noter, Notes, Puppet, Token, act, ended, eventually, finish, lane,
-    system, system_of,
-};
-use freeboard_actor::{
-    Actor, ActorRef, AskError, Context, ExitReason, Handler, SpawnError, SpawnOptions,
-};
-use freeboard_flow::LaneConfig;
-
-/// Records the order of terminations.
-struct Member(
-    u64,
-    Notes<u64>,
-    #[expect(dead_code, reason = "only dropped")] Token,
-);
-
-impl Actor for Member {
-    fn stopped(&mut self, _cx: &mut Context<Self>) {
-        self.1.push(self.0);
-    }
-}
-
-impl Handler<Hold> for Member {
-    type Reply = ();
-    fn handle(&mut self, _hold: Hold, _cx: &mut Context<Self>) {}
-}
+const TOLD: u64 = 10;
 
 #[test]
 fn the_last_spawned_ends_first() {
     let (system, notes, ledger) = (system(), Notes::default(), Ledger::default());
     for number in 0..1_000 {
-        system.spawn(Member(number, notes.clone(), ledger.token()));
+        let (notes, token) = (notes.clone(), ledger.token());
+        system.spawn(Probe {
+            on_stopped: Some(Box::new(move |_| notes.push(number))),
+            on_drop: OnDrop::call(move || drop(token)),
+            ..Probe::default()
+        });
     }
     finish(&system);
     assert!(notes.all().into_iter().eq((0..1_000).rev()));
     ledger.settle(1_000);
     let snapshot = system.snapshot();
-    assert_eq!(snapshot.actors_ended, 1_000);
-    assert_eq!(snapshot.actors_alive, 0);
+    assert_eq!((snapshot.actors_ended, snapshot.actors_alive), (1_000, 0));
 }
 
 #[test]
-fn what_is_queued_is_handled_first() {
+fn queued_messages_are_handled_first() {
     let system = system();
-    let noter = Noter::default();
-    let (gate, notes) = (noter.gate.clone(), noter.notes.clone());
-    let noter = system.spawn(noter);
-    noter.tell(Hold).expect("alive");
-    for number in 0..10_000_u64 {
-        noter.tell(number).expect("alive");
-    }
+    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    tell_all(&actor, 0..10_000);
     gate.open();
     finish(&system);
     assert!(notes.all().into_iter().eq(0..10_000));
-    assert_eq!(ended(&noter).reason, ExitReason::Drained);
-}
-
-/// Gives each message to its child.
-struct Parent(ActorRef<Noter>);
-
-impl Actor for Parent {}
-
-impl Handler<u64> for Parent {
-    type Reply = ();
-    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
-        self.0.tell(number).expect("alive");
-    }
-}
-
-struct Root(Gate, Notes<u64>);
-
-impl Actor for Root {
-    fn started(&mut self, cx: &mut Context<Self>) {
-        let noter = cx.spawn(Noter {
-            gate: self.0.clone(),
-            notes: self.1.clone(),
-        });
-        noter.tell(Hold).expect("alive");
-        for number in 0..1_000_u64 {
-            noter.tell(number).expect("alive");
-        }
-    }
+    assert_eq!(ended(&actor).reason, ExitReason::Drained);
 }
 
 #[test]
-fn a_clean_shutdown_handles_what_children_have_queued() {
-    let (system, gate, notes) = (system(), Gate::default(), Notes::default());
-    system.spawn(Root(gate.clone(), notes.clone()));
-    gate.wait_arrived(1);
-    let shutting = system.clone();
-    let report = thread::spawn(move || shutting.shutdown(LIMIT));
+fn queued_messages_of_children_are_handled_first() {
+    let system = system();
+    let (root, _) = probe(&system);
+    let (child, notes) = child_of(&root, SpawnOptions::new());
+    let gate = hold(&child);
+    tell_all(&child, 0..1_000);
+    let report = shut_down(&system, LIMIT);
     eventually("the root is closed", || {
         system
             .snapshot()
@@ -106,20 +51,31 @@ fn a_clean_shutdown_handles_what_children_have_queued() {
     gate.open();
     let report = report.join().expect("no panic");
     assert!(report.is_clean(), "{report:?}");
-    let stopped = crate::common::count_of(&system.dead_letters(), "stopped");
+    let stopped = count_of(&system.dead_letters(), "stopped");
     assert_eq!((notes.len(), stopped), (1_000, 0));
+}
+
+/// Passes its gate, then forwards the number.
+struct Relay(Gate, ActorRef<Probe>);
+
+impl Actor for Relay {}
+
+impl Handler<u64> for Relay {
+    type Reply = ();
+    fn handle(&mut self, number: u64, _: &mut Context<Self>) {
+        self.0.pass();
+        self.1.tell(number).expect("it is ended after this one");
+    }
 }
 
 #[test]
 fn senders_drain_before_their_receivers() {
     let system = system();
-    let noter = Noter::default();
-    let notes = noter.notes.clone();
-    let noter = system.spawn(noter);
-    let parent = system.spawn(Parent(noter));
-    for number in 0..10_000 {
-        parent.tell(number).expect("alive");
-    }
+    let (actor, notes) = probe(&system);
+    let open = Gate::default();
+    open.open();
+    let relay = system.spawn(Relay(open, actor));
+    tell_all(&relay, 0..10_000);
     finish(&system);
     assert_eq!(notes.len(), 10_000);
 }
@@ -127,22 +83,13 @@ fn senders_drain_before_their_receivers() {
 #[test]
 fn an_actor_stuck_in_a_handler_is_reported() {
     let (system, ledger) = (system(), Ledger::default());
-    let gate = Gate::default();
-    let made = gate.clone();
-    let stuck = system
-        .spawn_with(SpawnOptions::new().name("stuck"), move || Noter {
-            gate: made.clone(),
-            ..Noter::default()
-        })
-        .expect("free");
-    stuck.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (stuck, gate, _) = held(&system, SpawnOptions::new().name("stuck"));
     for _ in 0..3 {
         stuck.tell(ledger.token()).expect("alive");
     }
     let asked = stuck.clone();
-    let asker = thread::spawn(move || asked.ask(crate::common::Ping).wait());
-    eventually("the question is queued", || lane(&stuck, 0).accepted == 5);
+    let asker = thread::spawn(move || asked.ask(Ping).wait());
+    eventually("the ask is queued", || lane(&stuck, 0).accepted == 5);
     let report = system.shutdown(Duration::from_millis(20));
     assert!(!report.is_clean());
     assert_eq!(report.stopped_at_deadline, 1);
@@ -165,25 +112,18 @@ fn an_actor_stuck_in_a_handler_is_reported() {
 #[test]
 fn a_slow_actor_is_stopped_at_the_deadline() {
     let system = system();
-    let noter = Noter::default();
-    let (gate, notes) = (noter.gate.clone(), noter.notes.clone());
-    let noter = system.spawn(noter);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..10_u64 {
-        noter.tell(number).expect("alive");
-    }
-    let shutting = system.clone();
+    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    tell_all(&actor, 0..10);
     let started = Instant::now();
-    let report = thread::spawn(move || shutting.shutdown(Duration::from_millis(20)));
+    let report = shut_down(&system, Duration::from_millis(20));
     eventually("the deadline", || {
         started.elapsed() > Duration::from_millis(30)
     });
     gate.open();
     let report = report.join().expect("no panic");
-    assert_eq!(ended(&noter).actor, noter.id());
+    assert_eq!(ended(&actor).actor, actor.id());
     // Either the deadline's stop came in time to shed them, or the drain was quicker than it.
-    let stopped = crate::common::shed(&noter, "stopped");
+    let stopped = shed(&actor, "stopped");
     assert!(
         report.stopped_at_deadline == 1 || stopped == 0,
         "{report:?}"
@@ -192,13 +132,37 @@ fn a_slow_actor_is_stopped_at_the_deadline() {
 }
 
 #[test]
-fn nothing_is_spawned_during_and_after_shutdown() {
+fn a_slow_actor_that_makes_progress_is_waited_for() {
+    let system = system();
+    let (receiver, gate, notes) = held(&system, SpawnOptions::new());
+    let (sender, passed) = (probe(&system).0, Gate::default());
+    let (to, at) = (receiver.clone(), passed.clone());
+    act(&sender, move |_| {
+        at.pass();
+        to.tell(7_u64).expect("it is waited for");
+    });
+    passed.wait_arrived(1);
+    let report = shut_down(&system, LIMIT);
+    eventually("the sender is closed", || sender.try_tell(1_u64).is_err());
+    passed.open();
+    gate.open();
+    let report = report.join().expect("no panic");
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(notes.all(), [7]);
+}
+
+#[test]
+fn nothing_is_spawned_during_and_after_a_shutdown() {
     let (system, ledger) = (system(), Ledger::default());
     finish(&system);
-    let late = system.spawn(Member(1, Notes::default(), ledger.token()));
-    assert!(late.tell(Hold).is_err());
-    assert!(matches!(late.ask(Hold).wait(), Err(AskError::Closed(_))));
-    let spawned = system.spawn_with(SpawnOptions::new(), Noter::default);
+    let token = ledger.token();
+    let late = system.spawn(Probe {
+        on_drop: OnDrop::call(move || drop(token)),
+        ..Probe::default()
+    });
+    assert!(late.tell(Ping).is_err());
+    assert!(matches!(late.ask(Ping).wait(), Err(AskError::Closed(_))));
+    let spawned = system.spawn_with(SpawnOptions::new(), Probe::default);
     assert!(matches!(spawned, Err(SpawnError::ShuttingDown)));
     ended(&late);
     ledger.settle(1);
@@ -217,7 +181,7 @@ impl Actor for Hydra {
 }
 
 #[test]
-fn actors_spawned_during_shutdown_end_with_it() {
+fn actors_spawned_during_a_shutdown_end_with_it() {
     let system = system();
     for _ in 0..20 {
         system.spawn(Hydra(3));
@@ -231,140 +195,55 @@ fn actors_spawned_during_shutdown_end_with_it() {
 fn shutting_down_twice_is_harmless() {
     let system = system();
     for _ in 0..100 {
-        system.spawn(Noter::default());
+        probe(&system);
     }
-    let threads: Vec<_> = (0..2)
-        .map(|_| {
-            let system = system.clone();
-            thread::spawn(move || system.shutdown(LIMIT))
-        })
-        .collect();
-    for thread in threads {
-        let report = thread.join().expect("no panic");
+    for shutting in [(); 2].map(|()| shut_down(&system, LIMIT)) {
+        let report = shutting.join().expect("no panic");
         assert!(report.unfinished.is_empty(), "{report:?}");
     }
     finish(&system);
 }
 
 #[test]
-fn shutdown_races_with_senders_and_loses_nothing() {
+fn a_shutdown_races_with_senders_and_loses_nothing() {
     for _ in 0..20 {
-        let system = system_of(2);
-        let notes = Notes::<u64>::default();
-        let noter = || Noter {
-            notes: notes.clone(),
-            ..Noter::default()
-        };
-        let noters: Vec<_> = (0..10).map(|_| system.spawn(noter())).collect();
+        let system = system();
+        let actors: Vec<_> = (0..10).map(|_| probe(&system)).collect();
         let told: u64 = thread::scope(|scope| {
-            let tellers: Vec<_> = noters
+            let tell = |actor: &ActorRef<Probe>| {
+                let told = (0..100_000).take_while(|it| actor.tell(*it).is_ok());
+                told.count() as u64
+            };
+            let tellers: Vec<_> = actors
                 .iter()
-                .map(|noter| {
-                    scope.spawn(|| {
-                        (0..100_000)
-                            .take_while(|it| noter.tell(*it).is_ok())
-                            .count()
-                    })
-                })
+                .map(|(actor, _)| scope.spawn(move || tell(actor)))
                 .collect();
-            eventually("messages come", || lane(&noters[9], 0).handled > 10);
+            eventually("messages come", || lane(&actors[9].0, 0).handled > 10);
             finish(&system);
             let counts = tellers.into_iter().map(|it| it.join().expect("no panic"));
-            counts.map(|count| count as u64).sum()
+            counts.sum()
         });
-        let handled: u64 = noters.iter().map(|noter| lane(noter, 0).handled).sum();
-        let lanes = || {
-            noters
-                .iter()
-                .map(|noter| lane(noter, 0))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(told, notes.len() as u64, "{:?}", lanes());
-        assert_eq!(told, handled, "{:?}", lanes());
+        let lanes: Vec<_> = actors.iter().map(|(actor, _)| lane(actor, 0)).collect();
+        let noted: u64 = actors.iter().map(|(_, notes)| notes.len() as u64).sum();
+        let handled: u64 = lanes.iter().map(|lane| lane.handled).sum();
+        assert_eq!((told, told), (noted, handled), "{lanes:?}");
     }
 }
 
-const TOLD: u64 = 10;
-
-/// Forwards its messages to another actor, once its gate is open.
-struct Relay {
-    to: ActorRef<Noter>,
-    gate: Gate,
-}
-
-impl Actor for Relay {}
-
-impl Handler<u64> for Relay {
-    type Reply = ();
-    fn handle(&mut self, number: u64, _: &mut Context<Self>) {
-        self.gate.pass();
-        self.to.tell(number).expect("it is ended after this one");
-    }
-}
-
-#[test]
-fn what_a_slow_receiver_sends_to_is_ended_after_it() {
-    let system = system();
-    let last = Noter::default();
-    let notes = last.notes.clone();
-    let last = system.spawn(last);
-    let gate = Gate::default();
-    let (to, passed) = (last.clone(), gate.clone());
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
-    let relay = system
-        .spawn_once(options, Relay { to, gate: passed })
-        .expect("no name");
-    let watcher = system.spawn(Puppet::default());
-    let sender = system.spawn(Puppet::default());
-    act(&sender, move |_| {
-        (0..TOLD).for_each(|number| relay.tell(number).expect("accepted"))
-    });
-    gate.wait_arrived(1);
-    eventually("it is muted", || sender.snapshot().state == "suspended");
-    let shutting = system.clone();
-    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(8)));
+/// A sender that is muted for a stalled actor, and a watcher that the shutdown ends meanwhile.
+#[track_caller]
+fn check_left_open(
+    system: &System,
+    tell: impl FnOnce() + Send + 'static,
+    open: impl FnOnce(),
+    notes: &[Notes<u64>],
+) {
+    let (watcher, sender) = (probe(system).0, probe(system).0);
+    act(&sender, move |_| tell());
+    suspended(&sender);
+    let report = shut_down(system, Duration::from_secs(8));
     ended(&watcher);
-    gate.open();
-    let report = report.join().expect("no panic");
-    assert!(report.is_clean(), "{report:?}");
-    assert!(notes.all().into_iter().eq(0..TOLD));
-}
-
-#[test]
-fn a_receiver_is_left_open_to_a_sender_that_waits_for_another_one() {
-    let system = system();
-    let [first, second] = [Noter::default(), Noter::default()];
-    let notes = [first.notes.clone(), second.notes.clone()];
-    let gate = first.gate.clone();
-    let options = || SpawnOptions::new().lane(LaneConfig::bounded(2));
-    let [first, second] = [first, second].map(|noter| {
-        let noter = system.spawn_once(options(), noter);
-        noter.expect("no name")
-    });
-    let second_gate = Gate::default();
-    let held = second_gate.clone();
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
-    let to = second.clone();
-    let relay = system.spawn_once(options, Relay { to, gate: held });
-    let relay = relay.expect("no name");
-    let watcher = system.spawn(Puppet::default());
-    let sender = system.spawn(Puppet::default());
-    first.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    act(&sender, move |_| {
-        for number in 0..TOLD {
-            first.tell(number).expect("accepted");
-            relay.tell(number).expect("accepted");
-        }
-    });
-    eventually("it is muted", || sender.snapshot().state == "suspended");
-    let shutting = system.clone();
-    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(8)));
-    ended(&watcher);
-    // The relay goes on, and still nobody lets the sender in.
-    second_gate.open();
-    eventually("the relay handles", || notes[1].len() > 0);
-    gate.open();
+    open();
     let report = report.join().expect("no panic");
     assert!(report.is_clean(), "{report:?}");
     for notes in notes {
@@ -372,36 +251,227 @@ fn a_receiver_is_left_open_to_a_sender_that_waits_for_another_one() {
     }
 }
 
+fn relay(system: &System, to: &ActorRef<Probe>) -> (ActorRef<Relay>, Gate) {
+    let gate = Gate::default();
+    let relay = system.spawn_once(bounded(2), Relay(gate.clone(), to.clone()));
+    (relay.expect("valid options"), gate)
+}
+
+#[test]
+fn an_actor_is_left_open_to_a_slow_one_that_sends_to_it() {
+    let system = system();
+    let (last, notes) = probe(&system);
+    let (relay, gate) = relay(&system, &last);
+    let tell = move || (0..TOLD).for_each(|number| relay.tell(number).expect("accepted"));
+    let arrived = gate.clone();
+    let open = move || {
+        arrived.wait_arrived(1);
+        arrived.open();
+    };
+    check_left_open(&system, tell, open, &[notes]);
+}
+
+#[test]
+fn a_receiver_is_left_open_to_a_sender_that_waits_for_another_one() {
+    let system = system();
+    let (second, second_notes) = probe_with(&system, bounded(2));
+    let (relay, second_gate) = relay(&system, &second);
+    let (first, gate, notes) = held(&system, bounded(2));
+    let tell = move || {
+        for number in 0..TOLD {
+            first.tell(number).expect("accepted");
+            relay.tell(number).expect("accepted");
+        }
+    };
+    let relayed = second_notes.clone();
+    let open = move || {
+        // The relay goes on, and still nobody lets the sender in.
+        second_gate.open();
+        eventually("the relay handles", || relayed.len() > 0);
+        gate.open();
+    };
+    check_left_open(&system, tell, open, &[notes, second_notes]);
+}
+
 #[test]
 fn a_stalled_child_is_left_open_to_a_muted_sender() {
     let system = system();
+    let (parent, _) = probe(&system);
+    let (child, notes) = child_of(&parent, bounded(2));
+    let gate = hold(&child);
+    let tell = move || tell_all(&child, 0..TOLD);
+    check_left_open(&system, tell, || gate.open(), &[notes]);
+}
+
+/// Tells itself the next number for each one.
+struct Ticker;
+
+impl Actor for Ticker {}
+
+impl Handler<u64> for Ticker {
+    type Reply = ();
+    fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+        cx.actor_ref().tell(number + 1).unwrap();
+    }
+}
+
+#[test]
+fn actors_that_tell_themselves_do_not_panic_at_shutdown() {
+    // With capacity, and each through its full lane.
+    for options in [SpawnOptions::new(), bounded(1)] {
+        const TICKERS: u64 = 50;
+        let system = system();
+        let spawn = |_| {
+            system
+                .spawn_once(options.clone(), Ticker)
+                .expect("valid options")
+        };
+        let tickers: Vec<_> = (0..TICKERS).map(spawn).collect();
+        for ticker in &tickers {
+            ticker.tell(0).expect("alive");
+        }
+        eventually("all tick", || {
+            tickers.iter().all(|ticker| lane(ticker, 0).handled > 2)
+        });
+        let report = system.shutdown(LIMIT);
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!((report.panics, report.failures.len()), (0, 0), "{report:?}");
+        let dead = system.dead_letters();
+        // The last tick of each.
+        assert_eq!(count_of(&dead, "stopped"), TICKERS, "{dead:?}");
+        for ticker in tickers {
+            assert_eq!(ended(&ticker).reason, ExitReason::Drained);
+        }
+    }
+}
+
+#[test]
+fn others_get_their_message_back_from_an_actor_that_stops() {
+    let system = system();
+    let (closing, gate, _) = held(&system, SpawnOptions::new());
+    closing.stop_gracefully();
+    let told = within(&probe(&system).0, move |_| closing.tell(1_u64));
+    assert_eq!(told, Err(TellError::Closed(1)));
+    gate.open();
+}
+
+#[test]
+fn panics_during_a_shutdown_are_in_its_report() {
+    let system = system();
+    let (early, _) = probe(&system);
+    act(&early, |_| panic!("before the shutdown"));
+    ended(&early);
+    for number in 0..20 {
+        system.spawn(Probe {
+            on_stopped: Some(Box::new(move |_| panic!("in stopped {number}"))),
+            ..Probe::default()
+        });
+    }
+    let report = system.shutdown(LIMIT);
+    assert_eq!(
+        (report.panics, report.actors_failed),
+        (20, 20),
+        "{report:?}"
+    );
+    assert!(!report.is_clean());
+    assert_eq!(report.failures.len(), 16, "the first of them");
+    for failure in &report.failures {
+        assert!(failure.panic.starts_with("in stopped"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_restart_during_a_shutdown_is_a_panic_and_no_failed_actor() {
+    let system = system();
+    let options = SpawnOptions::new().supervision(at_once());
+    let (actor, _) = probe_with(&system, options);
     let gate = Gate::default();
-    let child = Noter {
-        gate: gate.clone(),
-        ..Noter::default()
-    };
-    let notes = child.notes.clone();
-    let parent = system.spawn(Puppet::default());
-    let (tell, child_is) = std::sync::mpsc::channel();
-    let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
-    act(&parent, move |cx| {
-        let child = cx.spawn_once(options, child).expect("no name");
-        child.tell(Hold).expect("alive");
-        tell.send(child).expect("the test waits");
+    let passed = gate.clone();
+    act(&actor, move |_| {
+        passed.pass();
+        panic!("on purpose");
     });
-    let child = child_is.recv().expect("it was spawned");
+    actor.tell(1_u64).expect("alive");
     gate.wait_arrived(1);
-    let watcher = system.spawn(Puppet::default());
-    let sender = system.spawn(Puppet::default());
-    act(&sender, move |_| {
-        (0..TOLD).for_each(|number| child.tell(number).expect("accepted"))
-    });
-    eventually("it is muted", || sender.snapshot().state == "suspended");
-    let shutting = system.clone();
-    let report = thread::spawn(move || shutting.shutdown(Duration::from_secs(4)));
-    ended(&watcher);
+    let report = shut_down(&system, LIMIT);
+    eventually("it is closed", || actor.try_tell(2_u64).is_err());
     gate.open();
     let report = report.join().expect("no panic");
+    assert_eq!((report.panics, report.actors_failed), (1, 0), "{report:?}");
     assert!(report.is_clean(), "{report:?}");
-    assert!(notes.all().into_iter().eq(0..TOLD));
+    assert!(
+        lane(&actor, 0).handled > 0,
+        "its life after that handles what is queued"
+    );
+}
+
+/// Unrelated actors terminate by themselves, long before the deadline that the stuck ones use up.
+#[track_caller]
+fn shut_down_beside(
+    system: &System,
+    unrelated: &[ActorRef<Probe>],
+    stuck: &[ActorRef<Probe>],
+) -> ShutdownReport {
+    let report = shut_down(system, Duration::from_secs(4));
+    for actor in unrelated {
+        assert_eq!(ended(actor).reason, ExitReason::Drained);
+    }
+    assert!(stuck.iter().all(ActorRef::is_alive), "before the deadline");
+    let report = report.join().expect("no panic");
+    assert!(!report.is_clean(), "{report:?}");
+    stuck.iter().for_each(|stuck| drop(ended(stuck)));
+    report
+}
+
+/// Awaits for ever.
+fn stuck(system: &System, options: SpawnOptions) -> ActorRef<Probe> {
+    let (stuck, _) = probe_with(system, options);
+    act_async(&stuck, |_| Box::pin(pending()));
+    suspended(&stuck);
+    stuck
+}
+
+fn check_stuck(stuck_count: usize) -> bool {
+    const UNRELATED: usize = 81;
+    let system = system();
+    let (mut unrelated, mut stuck_ones) = (Vec::new(), Vec::new());
+    for index in 0..UNRELATED {
+        // All but the first half are spawned before a stuck one, and so are to end after it.
+        if index * 2 >= UNRELATED && stuck_ones.len() < stuck_count {
+            stuck_ones.push(stuck(&system, SpawnOptions::new()));
+        }
+        let (actor, _) = probe(&system);
+        tell_all(&actor, 0..10);
+        unrelated.push(actor);
+    }
+    let report = shut_down_beside(&system, &unrelated, &stuck_ones);
+    assert_eq!(report.stopped_at_deadline, stuck_count, "{report:?}");
+    for stuck in stuck_ones {
+        assert_eq!(ended(&stuck).reason, ExitReason::Stopped);
+    }
+    let dead: u64 = system.dead_letters().iter().map(|it| it.count).sum();
+    assert_eq!(dead, stuck_count as u64);
+    report.unfinished.is_empty()
+}
+
+#[test]
+fn actors_that_await_for_ever_do_not_delay_unrelated_ones() {
+    once_in_three("one is stuck", || check_stuck(1));
+    once_in_three("eight are stuck", || check_stuck(8));
+}
+
+#[test]
+fn an_actor_that_is_muted_for_ever_does_not_delay_unrelated_ones() {
+    once_in_three("all have terminated", || {
+        let system = system();
+        let unrelated = probes(&system, 81);
+        let receiver = stuck(&system, bounded(1));
+        while receiver.try_tell(0_u64).is_ok() {}
+        let (muted, _) = probe(&system);
+        act_tell(&muted, &receiver, 1..2);
+        suspended(&muted);
+        let report = shut_down_beside(&system, &unrelated, &[receiver]);
+        ended(&muted);
+        report.unfinished.is_empty()
+    });
 }

@@ -1,56 +1,26 @@
 //! Snapshots: exact values after a known workload, and no effect of reading them.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
-
-use crate::common::{
-    Gate, Hold, Noter, Notes, check_balance, count_of, eventually, finish, lane, system,
-};
-use freeboard_actor::{Actor, ActorRef, SpawnOptions, System};
-use freeboard_flow::{LaneConfig, Overload};
-use freeboard_meter::render;
-
-fn spawn(system: &System, options: SpawnOptions) -> (ActorRef<Noter>, Gate, Notes<u64>) {
-    let (gate, notes) = (Gate::default(), Notes::default());
-    let made = (gate.clone(), notes.clone());
-    let noter = system
-        .spawn_with(options, move || Noter {
-            gate: made.0.clone(),
-            notes: made.1.clone(),
-        })
-        .expect("valid options");
-    (noter, gate, notes)
-}
+use crate::common::*;
 
 #[test]
 fn a_known_workload_is_counted_exactly() {
-    let system = System::builder()
-        .name("counted")
-        .workers(2)
-        .build()
-        .expect("valid settings");
+    let system = build(System::builder().name("counted").workers(2));
     let lanes = [
         LaneConfig::bounded(1_000),
         LaneConfig::bounded(10).overload(Overload::DropNewest),
         LaneConfig::bounded(5),
     ];
-    let options = SpawnOptions::new().name("noter").lanes(lanes);
-    let (noter, gate, _) = spawn(&system, options);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..600_u64 {
-        noter.tell(number).expect("room");
-    }
+    let options = SpawnOptions::new().name("metered").lanes(lanes);
+    let (metered, gate, _) = held(&system, options);
+    tell_all(&metered, 0..600);
     for number in 0..25_u64 {
-        noter.tell_lane(1, number).expect("silently shed");
+        metered.tell_lane(1, number).expect("silently shed");
     }
     let full = system.snapshot();
     let actor = &full.actors[0];
     assert_eq!(full.name, "counted");
     assert_eq!((full.actors_alive, full.actors_spawned), (1, 1));
-    assert_eq!(actor.name.as_deref(), Some("noter"));
+    assert_eq!(actor.name.as_deref(), Some("metered"));
     assert_eq!(actor.state, "running");
     assert!((600..=601).contains(&actor.lanes[0].depth), "{actor:?}");
     assert_eq!(actor.lanes[1].depth, 10);
@@ -58,9 +28,9 @@ fn a_known_workload_is_counted_exactly() {
     assert_eq!(count_of(&actor.lanes[1].shed, "dropped_newest"), 15);
     assert_eq!((actor.lanes[2].bound, actor.lanes[2].accepted), (5, 0));
     gate.open();
-    eventually("all is handled", || noter.depth() == 0);
+    eventually("all is handled", || metered.depth() == 0);
     finish(&system);
-    let [first, second, third] = &noter.snapshot().lanes[..] else {
+    let [first, second, third] = &metered.snapshot().lanes[..] else {
         panic!("three lanes");
     };
     assert_eq!((first.accepted, first.handled, first.depth), (601, 601, 0));
@@ -77,15 +47,11 @@ fn a_known_workload_is_counted_exactly() {
 #[test]
 fn times_are_sampled() {
     let system = system();
-    let (noter, gate, _) = spawn(&system, SpawnOptions::new());
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..10_000_u64 {
-        noter.tell(number).expect("room");
-    }
+    let (metered, gate, _) = held(&system, SpawnOptions::new());
+    tell_all(&metered, 0..10_000);
     gate.open();
     finish(&system);
-    let snapshot = noter.snapshot();
+    let snapshot = metered.snapshot();
     let waited = snapshot.lanes[0].time_in_queue.as_ref().expect("sampled");
     // One in 128 of 10,001; the very first may be spared.
     assert!((78..=79).contains(&waited.count), "{waited:?}");
@@ -98,27 +64,16 @@ fn times_are_sampled() {
 fn the_prometheus_text_has_the_counts() {
     let system = system();
     let options = SpawnOptions::new()
-        .name("noter")
+        .name("metered")
         .lane(LaneConfig::bounded(20).overload(Overload::Reject));
-    let (noter, gate, _) = spawn(&system, options);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
+    let (metered, gate, _) = held(&system, options);
     let refused = (0..30_u64)
-        .filter(|number| noter.try_tell(*number).is_err())
+        .filter(|number| metered.try_tell(*number).is_err())
         .count();
     gate.open();
     let handled = 31 - refused as u64;
-    eventually("all is handled", || lane(&noter, 0).handled == handled);
+    eventually("all is handled", || lane(&metered, 0).handled == handled);
     let text = render(&system.snapshot());
-    let value_of = |name: &str, labels: &[&str]| -> f64 {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(name) && labels.iter().all(|it| line.contains(it)))
-            .unwrap_or_else(|| panic!("no {name} {labels:?} in:\n{text}"));
-        let value = line.rsplit(' ').next().expect("a value");
-        value.parse().expect("a number")
-    };
-    assert_eq!(value_of("freeboard_actors_alive", &[]), 1.0);
     let line_with = |words: &[&str], value: u64| {
         let value = format!(" {value}");
         let has = text
@@ -126,37 +81,37 @@ fn the_prometheus_text_has_the_counts() {
             .any(|line| words.iter().all(|word| line.contains(word)) && line.ends_with(&value));
         assert!(has, "no {words:?}{value} in:\n{text}");
     };
-    line_with(&["handled", "noter", "lane=\"0\""], handled);
-    line_with(&["shed", "noter", "full"], refused as u64);
-    line_with(&["high_water", "noter"], lane(&noter, 0).high_water);
+    line_with(&["freeboard_actors_alive"], 1);
+    line_with(&["handled", "metered", "lane=\"0\""], handled);
+    line_with(&["shed", "metered", "full"], refused as u64);
+    line_with(&["high_water", "metered"], lane(&metered, 0).high_water);
     assert!(!text.contains("time_in_queue_seconds_count{"), "{text}");
     let told = 1_000;
     for number in 0..told {
-        noter.ask(number).wait().expect("a reply");
+        metered.ask(number).wait().expect("a reply");
     }
-    let waited = lane(&noter, 0).time_in_queue.expect("sampled");
+    let waited = lane(&metered, 0).time_in_queue.expect("sampled");
     let text = render(&system.snapshot());
     let count = format!(" {}", waited.count);
     let mut lines = text.lines();
     let has_count =
         |line: &str| line.contains("time_in_queue_seconds_count{") && line.ends_with(&count);
     assert!(lines.any(has_count), "{text}");
-    finish(&system);
 }
 
 #[test]
-fn looking_all_the_time_disturbs_nothing() {
+fn snapshots_all_the_time_disturb_nothing() {
     let system = system();
     let options = || SpawnOptions::new().lanes([LaneConfig::bounded(64); 2]);
-    let noters: Vec<_> = (0..4).map(|_| spawn(&system, options())).collect();
+    let metered: Vec<_> = (0..4).map(|_| probe_with(&system, options())).collect();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let senders: Vec<_> = noters
+        let senders: Vec<_> = metered
             .iter()
-            .map(|(noter, _, _)| {
+            .map(|(metered, _)| {
                 scope.spawn(move || {
                     for number in 0..10_000_u64 {
-                        noter
+                        metered
                             .tell_lane((number % 2) as usize, number)
                             .expect("alive");
                     }
@@ -183,10 +138,10 @@ fn looking_all_the_time_disturbs_nothing() {
         is_done.store(true, Ordering::SeqCst);
     });
     finish(&system);
-    for (noter, _, notes) in &noters {
+    for (metered, notes) in &metered {
         assert_eq!(notes.len(), 10_000);
         for rank in 0..2 {
-            let lane = lane(noter, rank);
+            let lane = lane(metered, rank);
             assert_eq!((lane.accepted, lane.handled), (5_000, 5_000));
             check_balance(&lane);
         }
@@ -197,13 +152,13 @@ fn looking_all_the_time_disturbs_nothing() {
 struct Mayfly;
 
 impl Actor for Mayfly {
-    fn started(&mut self, cx: &mut freeboard_actor::Context<Self>) {
+    fn started(&mut self, cx: &mut Context<Self>) {
         cx.stop();
     }
 }
 
 #[test]
-fn looking_while_actors_come_and_go() {
+fn snapshots_while_actors_come_and_go_are_consistent() {
     let system = system();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -223,5 +178,4 @@ fn looking_while_actors_come_and_go() {
     let snapshot = system.snapshot();
     assert_eq!(snapshot.actors_spawned, 20_000);
     assert_eq!(snapshot.actors_ended, 20_000);
-    finish(&system);
 }

@@ -1,113 +1,82 @@
 //! Supervision of an actor that panicked: stop, restart with its limits, escalate, decide; reports; the mailbox
 //! survives.
 
-use std::time::Duration;
+use crate::common::*;
 
-use crate::common::{
-    Gate, LIMIT, Notes, check_balance, count_of, ended, eventually, finish, lane, shed, system,
-};
-use freeboard_actor::{
-    Actor, ActorRef, AskError, Context, Directive, ExitReason, Failure, Handler, SpawnOptions,
-    Supervision, System,
-};
-use freeboard_flow::ShedReason;
+const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Notes numbers, with the number of its incarnation before them; panics on [`Fail`].
-struct Fragile {
-    incarnation: u64,
-    notes: Notes<(u64, u64)>,
-}
+/// Noted by each incarnation at its start, with the number of the incarnation added.
+const LIFE: u64 = 1_000_000;
 
-struct Fail(&'static str);
-
-impl Actor for Fragile {}
-
-impl Handler<u64> for Fragile {
-    type Reply = u64;
-    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) -> u64 {
-        self.notes.push((self.incarnation, number));
-        self.incarnation
-    }
-}
-
-impl Handler<Fail> for Fragile {
-    type Reply = ();
-    fn handle(&mut self, fail: Fail, _cx: &mut Context<Self>) {
-        panic!("{}", fail.0);
-    }
-}
-
-impl Handler<Gate> for Fragile {
-    type Reply = ();
-    fn handle(&mut self, gate: Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-    }
-}
-
-/// Makes a fragile actor whose incarnations count up from 1.
-fn factory(notes: &Notes<(u64, u64)>) -> impl FnMut() -> Fragile + Send + 'static {
-    let notes = notes.clone();
-    let mut incarnation = 0;
+/// Makes probes that note their incarnation, counted from 1.
+fn factory(notes: &Notes<u64>) -> impl FnMut() -> Probe + Send + 'static {
+    let (notes, mut incarnation) = (notes.clone(), 0);
     move || {
         incarnation += 1;
-        Fragile {
-            incarnation,
+        notes.push(LIFE + incarnation);
+        Probe {
             notes: notes.clone(),
+            ..Probe::default()
         }
     }
 }
 
-fn spawn(system: &System, supervision: Supervision) -> (ActorRef<Fragile>, Notes<(u64, u64)>) {
+fn spawn(system: &System, supervision: Supervision) -> (ActorRef<Probe>, Notes<u64>) {
     let notes = Notes::default();
     let options = SpawnOptions::new().supervision(supervision);
-    let actor = system
-        .spawn_with(options, factory(&notes))
-        .expect("valid options");
-    (actor, notes)
+    let actor = system.spawn_with(options, factory(&notes));
+    (actor.expect("valid options"), notes)
 }
 
-fn at_once() -> Supervision {
-    Supervision::restart()
-        .backoff(Duration::ZERO, Duration::ZERO)
-        .limit(1_000, Duration::from_secs(3_600))
+/// Has the actor panic.
+fn tell_fail(actor: &ActorRef<Probe>, text: &'static str) {
+    act(actor, move |_| panic!("{text}"));
+}
+
+/// The same, and waits until it has panicked.
+#[track_caller]
+fn fail(actor: &ActorRef<Probe>, text: &'static str) {
+    let reply = actor.ask(Act(Box::new(move |_| panic!("{text}")))).wait();
+    assert!(matches!(reply, Err(AskError::Shed)));
+}
+
+/// Without a limit that a test reaches.
+fn restart() -> Supervision {
+    at_once().limit(1_000, HOUR)
 }
 
 #[test]
 fn stop_is_the_default_and_sheds_the_rest() {
     let system = system();
     let (actor, notes) = spawn(&system, Supervision::default());
-    let gate = Gate::default();
-    actor.tell(gate.clone()).expect("alive");
-    gate.wait_arrived(1);
-    actor.tell(Fail("on purpose")).expect("alive");
+    let gate = hold(&actor);
+    tell_fail(&actor, "on purpose");
     actor.tell(1_u64).expect("alive");
     gate.open();
     assert_eq!(ended(&actor).reason, ExitReason::Panicked);
-    assert_eq!(notes.len(), 0);
+    assert_eq!(notes.all(), [LIFE + 1]);
     assert_eq!(shed(&actor, "handler_panicked"), 1);
     assert_eq!(shed(&actor, "stopped"), 1);
     check_balance(&lane(&actor, 0));
-    finish(&system);
 }
 
 #[test]
 fn the_mailbox_survives_a_restart() {
     let system = system();
-    let (actor, notes) = spawn(&system, at_once());
-    let gate = Gate::default();
-    actor.tell(gate.clone()).expect("alive");
-    gate.wait_arrived(1);
-    for number in 0..5_u64 {
-        actor.tell(number).expect("alive");
-    }
-    actor.tell(Fail("on purpose")).expect("alive");
-    for number in 5..10_u64 {
-        actor.tell(number).expect("alive");
-    }
+    let (actor, notes) = spawn(&system, restart());
+    let gate = hold(&actor);
+    tell_all(&actor, 0..5);
+    tell_fail(&actor, "on purpose");
+    tell_all(&actor, 5..10);
     gate.open();
     finish(&system);
-    let expected: Vec<_> = (0..10).map(|it| (if it < 5 { 1 } else { 2 }, it)).collect();
-    assert_eq!(notes.all(), expected);
+    let first = [LIFE + 1].into_iter().chain(0..5);
+    assert!(
+        notes
+            .all()
+            .into_iter()
+            .eq(first.chain([LIFE + 2]).chain(5..10))
+    );
     let snapshot = actor.snapshot();
     assert_eq!(snapshot.restarts, 1);
     assert_eq!(snapshot.lanes[0].handled, 11);
@@ -118,69 +87,76 @@ fn the_mailbox_survives_a_restart() {
 
 #[test]
 fn a_handler_that_panics_on_each_third_message_loses_only_those() {
+    const SENDERS: u64 = 4;
+    const EACH: u64 = 600;
     let system = system();
-    let (actor, notes) = spawn(&system, at_once());
-    for number in 0..900_u64 {
-        if number % 3 == 2 {
-            actor.tell(Fail("each third")).expect("alive");
-        } else {
-            actor.tell(number).expect("alive");
+    let (actor, notes) = spawn(&system, restart());
+    thread::scope(|scope| {
+        for sender in 1..=SENDERS {
+            let actor = &actor;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    match number % 3 {
+                        2 => tell_fail(actor, "each third"),
+                        _ => actor.tell(sender << 32 | number).expect("alive"),
+                    }
+                }
+            });
         }
-    }
+    });
     finish(&system);
-    let numbers: Vec<_> = notes.all().into_iter().map(|(_, number)| number).collect();
-    assert!(numbers.into_iter().eq((0..900).filter(|it| it % 3 != 2)));
+    let numbers = notes.all();
+    for sender in 1..=SENDERS {
+        let told = numbers.iter().filter(|it| **it >> 32 == sender);
+        let told = told.map(|it| it & 0xffff_ffff);
+        assert!(told.eq((0..EACH).filter(|it| it % 3 != 2)));
+    }
+    let (all, failed) = (SENDERS * EACH, SENDERS * EACH / 3);
     let lane = lane(&actor, 0);
-    assert_eq!((lane.accepted, lane.handled), (900, 600));
-    assert_eq!(shed(&actor, "handler_panicked"), 300);
-    assert_eq!(actor.snapshot().restarts, 300);
+    assert_eq!((lane.accepted, lane.handled), (all, all - failed));
+    assert_eq!(shed(&actor, "handler_panicked"), failed);
+    assert_eq!(actor.snapshot().restarts, failed);
+    check_balance(&lane);
 }
 
 #[test]
 fn the_message_that_panicked_is_reported() {
     let (failures, letters) = (Notes::<Failure>::default(), Notes::default());
     let (seen, noted) = (failures.clone(), letters.clone());
-    let system = System::builder()
-        .workers(1)
-        .on_failure(move |failure| seen.push(failure.clone()))
-        .on_dead_letter(move |letter| noted.push((letter.reason, letter.message_type)))
-        .build()
-        .expect("valid settings");
-    let options = SpawnOptions::new().name("fragile").supervision(at_once());
-    let actor = system
-        .spawn_with(options, factory(&Notes::default()))
-        .expect("valid options");
-    let reply = actor.ask(Fail("the text")).wait();
-    assert!(matches!(reply, Err(AskError::Shed)));
-    assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 2);
-    let fail = std::any::type_name::<Fail>();
+    let builder = System::builder().workers(1);
+    let builder = builder.on_failure(move |failure| seen.push(failure.clone()));
+    let builder =
+        builder.on_dead_letter(move |letter| noted.push((letter.reason, letter.message_type)));
+    let system = build(builder);
+    let options = SpawnOptions::new().name("fragile").supervision(restart());
+    let (actor, _) = probe_with(&system, options);
+    fail(&actor, "the text");
+    assert_eq!(actor.ask(1_u64).wait(), Ok(1));
+    let message_type = type_name::<Act>();
     let [failure] = &failures.all()[..] else {
         panic!("{:?}", failures.all());
     };
     assert_eq!(failure.actor, actor.id());
     assert_eq!(failure.name.as_deref(), Some("fragile"));
-    assert_eq!(failure.message_type, Some(fail));
+    assert_eq!(failure.message_type, Some(message_type));
     assert_eq!(failure.panic, "the text");
     assert_eq!(failure.restarts, 0);
     assert!(failure.to_string().contains("the text"));
-    assert_eq!(letters.all(), [(ShedReason::HandlerPanicked, fail)]);
+    assert_eq!(letters.all(), [(ShedReason::HandlerPanicked, message_type)]);
     assert_eq!(count_of(&system.dead_letters(), "handler_panicked"), 1);
-    finish(&system);
 }
 
 #[test]
 fn more_restarts_than_the_limit_stop_the_actor() {
     let system = system();
-    let limit = at_once().limit(2, Duration::from_secs(3_600));
-    let (actor, _) = spawn(&system, limit);
+    let (actor, _) = spawn(&system, at_once().limit(2, HOUR));
     for _ in 0..2 {
-        let _ = actor.ask(Fail("again")).wait();
+        fail(&actor, "again");
         assert!(actor.ask(1_u64).wait().is_ok());
     }
-    let _ = actor.ask(Fail("too often")).wait();
+    fail(&actor, "too often");
     assert_eq!(ended(&actor).reason, ExitReason::RestartLimit);
     assert_eq!(actor.snapshot().restarts, 2);
-    finish(&system);
 }
 
 #[test]
@@ -189,28 +165,25 @@ fn restarts_wait_for_the_back_off() {
     let delay = Duration::from_millis(30);
     let backoff = Supervision::restart().backoff(delay, delay);
     let (actor, notes) = spawn(&system, backoff);
-    let failed = std::time::Instant::now();
-    let _ = actor.ask(Fail("on purpose")).wait();
+    let failed = Instant::now();
+    fail(&actor, "on purpose");
     actor.tell(1_u64).expect("a message waits for the restart");
-    assert_eq!(notes.wait_len(1), [(2, 1)]);
+    assert_eq!(notes.wait_len(3), [LIFE + 1, LIFE + 2, 1]);
     // Not a measurement: a timer never fires early.
     assert!(failed.elapsed() >= delay);
-    finish(&system);
 }
 
 #[test]
 fn an_actor_may_be_stopped_while_it_backs_off() {
     let system = system();
-    let hour = Duration::from_secs(3_600);
-    let (actor, notes) = spawn(&system, Supervision::restart().backoff(hour, hour));
-    let _ = actor.ask(Fail("on purpose")).wait();
+    let (actor, notes) = spawn(&system, Supervision::restart().backoff(HOUR, HOUR));
+    fail(&actor, "on purpose");
     actor.tell(1_u64).expect("a message waits for the restart");
-    eventually("it backs off", || actor.snapshot().state == "suspended");
+    suspended(&actor);
     actor.stop();
     assert_eq!(ended(&actor).reason, ExitReason::Stopped);
-    assert_eq!(notes.len(), 0);
+    assert_eq!(notes.all(), [LIFE + 1]);
     assert_eq!(shed(&actor, "stopped"), 1);
-    finish(&system);
 }
 
 #[test]
@@ -226,123 +199,77 @@ fn a_decision_is_made_per_failure() {
         }
     });
     let decide = decide.backoff(Duration::ZERO, Duration::ZERO);
-    let (actor, _) = spawn(&system, decide);
-    let _ = actor.ask(Fail("restart")).wait();
-    assert_eq!(actor.ask(1_u64).wait().expect("a reply"), 2);
-    let _ = actor.ask(Fail("stop")).wait();
+    let (actor, notes) = spawn(&system, decide);
+    fail(&actor, "restart");
+    assert_eq!(actor.ask(1_u64).wait(), Ok(1));
+    assert_eq!(notes.all(), [LIFE + 1, LIFE + 2, 1]);
+    fail(&actor, "stop");
     assert_eq!(ended(&actor).reason, ExitReason::Panicked);
     let restarts: Vec<_> = asked.all().iter().map(|it| it.restarts).collect();
     assert_eq!(restarts, [0, 1]);
-    finish(&system);
 }
 
 #[test]
 fn a_decision_that_panics_stops_the_actor() {
     let system = system();
     let (actor, _) = spawn(&system, Supervision::decide(|_| panic!("undecided")));
-    let _ = actor.ask(Fail("on purpose")).wait();
+    fail(&actor, "on purpose");
     assert_eq!(ended(&actor).reason, ExitReason::Panicked);
-    finish(&system);
 }
 
-/// Has one named child, which escalates.
-struct Parent {
-    starts: Notes<ActorRef<Fragile>>,
-}
-
-impl Actor for Parent {
-    fn started(&mut self, cx: &mut Context<Self>) {
-        let options = SpawnOptions::new()
-            .name("child")
-            .supervision(Supervision::escalate());
-        let child = cx.spawn_with(options, factory(&Notes::default()));
-        self.starts.push(child.expect("the last child has ended"));
-    }
-}
-
-impl Handler<()> for Parent {
-    type Reply = ();
-    fn handle(&mut self, (): (), _cx: &mut Context<Self>) {}
-}
-
-fn spawn_parent(supervision: Supervision) -> (System, ActorRef<Parent>, Notes<ActorRef<Fragile>>) {
-    let (system, starts) = (system(), Notes::default());
-    let made = starts.clone();
+/// A parent whose incarnations each have one named child, which escalates; and all these children.
+fn spawn_parent(
+    system: &System,
+    supervision: Supervision,
+) -> (ActorRef<Probe>, Notes<ActorRef<Probe>>) {
+    let children = Notes::default();
+    let known = children.clone();
     let options = SpawnOptions::new().supervision(supervision);
-    let parent = system
-        .spawn_with(options, move || Parent {
-            starts: made.clone(),
-        })
-        .expect("valid options");
-    starts.wait_len(1);
-    (system, parent, starts)
+    let parent = system.spawn_with(options, move || {
+        let known = known.clone();
+        Probe {
+            on_started: Some(Box::new(move |cx| {
+                let options = SpawnOptions::new().name("child");
+                let options = options.supervision(Supervision::escalate());
+                let child = cx.spawn_with(options, Probe::default);
+                known.push(child.expect("the last child has ended"));
+            })),
+            ..Probe::default()
+        }
+    });
+    children.wait_len(1);
+    (parent.expect("valid options"), children)
 }
 
 #[test]
 fn an_escalated_failure_stops_the_parent() {
-    let (system, parent, starts) = spawn_parent(Supervision::stop());
-    let child = &starts.all()[0];
-    child.tell(Fail("on purpose")).expect("alive");
+    let system = system();
+    let (parent, children) = spawn_parent(&system, Supervision::stop());
+    let child = &children.all()[0];
+    tell_fail(child, "on purpose");
     assert_eq!(ended(&parent).reason, ExitReason::Panicked);
     assert_eq!(ended(child).reason, ExitReason::Escalated);
-    finish(&system);
 }
 
 #[test]
 fn an_escalated_failure_restarts_the_parent_with_new_children() {
-    let (system, parent, starts) = spawn_parent(at_once());
+    let system = system();
+    let (parent, children) = spawn_parent(&system, restart());
     for round in 1..20 {
-        starts.all()[round - 1]
-            .tell(Fail("on purpose"))
-            .expect("alive");
-        starts.wait_len(round + 1);
+        tell_fail(&children.all()[round - 1], "on purpose");
+        children.wait_len(round + 1);
     }
-    parent.ask(()).wait().expect("a reply");
+    parent.ask(Ping).wait().expect("a reply");
     assert_eq!(parent.snapshot().restarts, 19);
     eventually("the last of the old ones has gone", || {
         system.actors_alive() == 2
     });
-    finish(&system);
 }
 
 #[test]
-fn who_escalates_without_a_parent_ends() {
+fn an_actor_that_escalates_without_a_parent_ends() {
     let system = system();
     let (actor, _) = spawn(&system, Supervision::escalate());
-    let _ = actor.ask(Fail("on purpose")).wait();
+    fail(&actor, "on purpose");
     assert_eq!(ended(&actor).reason, ExitReason::Escalated);
-    finish(&system);
-}
-
-#[test]
-fn restarting_does_not_stop_the_senders() {
-    let system = system();
-    let (actor, notes) = spawn(&system, at_once());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for number in 0..2_000_u64 {
-                    if number % 100 == 0 {
-                        actor.tell(Fail("each hundredth")).expect("alive");
-                    } else {
-                        actor.tell(number).expect("alive");
-                    }
-                }
-            });
-        }
-    });
-    finish(&system);
-    assert_eq!(notes.len(), 4 * 1_980);
-    assert_eq!(shed(&actor, "handler_panicked"), 80);
-    check_balance(&lane(&actor, 0));
-}
-
-#[test]
-fn bad_supervision_is_refused() {
-    let system = system();
-    let backoff = Supervision::restart().backoff(LIMIT, Duration::ZERO);
-    let options = SpawnOptions::new().supervision(backoff);
-    let spawned = system.spawn_with(options, factory(&Notes::default()));
-    assert!(spawned.is_err());
-    finish(&system);
 }

@@ -1,15 +1,7 @@
 //! Telling: from threads, from tokio, from an executor of one's own, and through every kind of
 //! reference; each message arrives once, and those of one sender in their order.
 
-use std::thread;
-
-use crate::common::{
-    Hold, Noter, Notes, Ping, block_on, check_balance, ended, finish, lane, system,
-};
-use freeboard_actor::{
-    Actor, ActorRef, Context, Handler, INLINE_BYTES, Recipient, SpawnOptions, TellError,
-};
-use freeboard_flow::LaneConfig;
+use crate::common::*;
 
 /// One sender's number and its running count.
 fn label(sender: u64, count: u64) -> u64 {
@@ -30,70 +22,39 @@ fn check_each_once_in_order(mut notes: Vec<u64>, senders: u64, per_sender: u64) 
     assert_eq!(notes.len() as u64, senders * per_sender);
 }
 
-#[track_caller]
-fn check_senders(bound: usize, senders: u64, per_sender: u64) {
-    let system = system();
-    let notes = Notes::default();
-    let noter = {
-        let notes = notes.clone();
-        let options = SpawnOptions::new().lane(LaneConfig::bounded(bound));
-        system
-            .spawn_with(options, move || Noter {
-                notes: notes.clone(),
-                ..Noter::default()
-            })
-            .expect("valid options")
-    };
-    thread::scope(|scope| {
-        for sender in 0..senders {
-            let noter = noter.clone();
-            scope.spawn(move || {
-                for count in 0..per_sender {
-                    noter.tell(label(sender, count)).expect("alive");
-                }
-            });
-        }
-    });
-    finish(&system);
-    check_each_once_in_order(notes.all(), senders, per_sender);
-    let lane = lane(&noter, 0);
-    assert_eq!(lane.accepted, senders * per_sender);
-    assert_eq!(lane.handled, lane.accepted);
-    assert!(lane.high_water <= bound as u64, "{lane:?}");
-}
-
 #[test]
 fn many_threads_tell_one_actor() {
-    check_senders(65_536, 8, 5_000);
-}
-
-#[test]
-fn many_threads_tell_through_a_small_mailbox() {
-    check_senders(3, 8, 500);
-}
-
-#[test]
-fn one_place_is_enough() {
-    check_senders(1, 4, 200);
+    // The lane's bound, the threads, the messages of each.
+    for (bound, senders, per_sender) in [(65_536, 8, 5_000), (3, 8, 500), (1, 4, 200)] {
+        let system = system();
+        let (actor, notes) = probe_with(&system, bounded(bound));
+        thread::scope(|scope| {
+            for sender in 0..senders {
+                let actor = &actor;
+                let labels = label(sender, 0)..label(sender, per_sender);
+                scope.spawn(move || tell_all(actor, labels));
+            }
+        });
+        finish(&system);
+        check_each_once_in_order(notes.all(), senders, per_sender);
+        let lane = lane(&actor, 0);
+        assert_eq!(lane.accepted, senders * per_sender);
+        assert_eq!(lane.handled, lane.accepted);
+        assert!(lane.high_water <= bound as u64, "{lane:?}");
+    }
 }
 
 #[test]
 fn tokio_tasks_send() {
     let system = system();
-    let noter = Noter::default();
-    let notes = noter.notes.clone();
-    let noter = system.spawn(noter);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    let (actor, notes) = probe_with(&system, bounded(3));
+    tokio_runtime().block_on(async {
         let tasks: Vec<_> = (0..8)
             .map(|sender| {
-                let noter = noter.clone();
+                let actor = actor.clone();
                 tokio::spawn(async move {
                     for count in 0..500 {
-                        noter.send(label(sender, count)).await.expect("alive");
+                        actor.send(label(sender, count)).await.expect("alive");
                     }
                 })
             })
@@ -109,18 +70,18 @@ fn tokio_tasks_send() {
 #[test]
 fn a_plain_executor_sends_and_asks() {
     let system = system();
-    let noter = system.spawn(Noter::default());
+    let actor = probe(&system).0;
     let answers = block_on(async {
         let mut answers = Vec::new();
         for number in 0..100_u64 {
-            noter.send(Ping).await.expect("alive");
-            answers.push(noter.ask(number).await.expect("an answer"));
+            actor.send(Ping).await.expect("alive");
+            answers.push(actor.ask(number).await.expect("an answer"));
         }
         answers
     });
     assert!(answers.into_iter().eq(0..100));
     finish(&system);
-    assert_eq!(lane(&noter, 0).handled, 200);
+    assert_eq!(lane(&actor, 0).handled, 200);
 }
 
 /// Sums its messages, each type in its own way.
@@ -202,93 +163,70 @@ fn an_actor_takes_many_types_of_any_size() {
     let inline = INLINE_BYTES as u64;
     assert_eq!(total, 1 + 2 + 3 + inline + inline + 1 + 2 * 4_096 + 5 + 7);
     assert_eq!(texts, ["a".repeat(100), String::new()]);
-    finish(&system);
 }
 
 #[test]
 fn a_recipient_stands_for_any_actor_of_a_message_type() {
     let system = system();
-    let noter = system.spawn(Noter::default());
+    let actor = probe(&system).0;
     let many = system.spawn(Many::default());
-    let recipients: Vec<Recipient<u64>> = vec![noter.recipient(), many.recipient()];
+    let recipients: Vec<Recipient<u64>> = vec![actor.recipient(), many.recipient()];
     for recipient in &recipients {
         recipient.tell(1).expect("alive");
         recipient.clone().try_tell(2).expect("alive");
         block_on(recipient.send(3)).expect("alive");
-        assert!(matches!(
-            recipient.tell_lane(1, 4),
-            Err(TellError::NoLane(4))
-        ));
+        assert_eq!(recipient.tell_lane(1, 4), Err(TellError::NoLane(4)));
         assert!(recipient.is_alive());
     }
-    assert_eq!(recipients[0].id(), noter.id());
+    assert_eq!(recipients[0].id(), actor.id());
     finish(&system);
-    assert_eq!(lane(&noter, 0).handled, 3);
+    assert_eq!(lane(&actor, 0).handled, 3);
     assert_eq!(lane(&many, 0).handled, 3);
     for recipient in &recipients {
         assert!(!recipient.is_alive());
-        assert!(matches!(recipient.tell(9), Err(TellError::Closed(9))));
+        assert_eq!(recipient.tell(9), Err(TellError::Closed(9)));
     }
 }
 
 #[test]
 fn a_weak_reference_keeps_no_ended_actor() {
     let system = system();
-    let noter = system.spawn(Noter::default());
-    let weak = noter.downgrade();
+    let actor = probe(&system).0;
+    let weak = actor.downgrade();
     let again = weak.upgrade().expect("it is alive");
-    assert_eq!(again, noter);
+    assert_eq!(again, actor);
     again.tell(1).expect("alive");
-    drop((noter, again));
-    let noter = weak.upgrade().expect("an actor needs no reference to live");
-    noter.stop();
-    ended(&noter);
-    drop(noter);
-    crate::common::eventually("the cell is freed", || weak.upgrade().is_none());
-    finish(&system);
+    drop((actor, again));
+    let actor = weak.upgrade().expect("an actor needs no reference to live");
+    actor.stop();
+    ended(&actor);
+    drop(actor);
+    eventually("the cell is freed", || weak.upgrade().is_none());
 }
 
 #[test]
 fn an_ended_actor_gives_messages_back() {
     let system = system();
-    let noter = system.spawn(Noter::default());
-    noter.stop();
-    ended(&noter);
-    let Err(TellError::Closed(number)) = noter.tell(7_u64) else {
+    let actor = probe(&system).0;
+    actor.stop();
+    ended(&actor);
+    let Err(TellError::Closed(number)) = actor.tell(7_u64) else {
         panic!("an ended actor took a message");
     };
     assert_eq!(number, 7);
-    assert!(matches!(noter.try_tell(8_u64), Err(TellError::Closed(8))));
-    assert!(matches!(
-        block_on(noter.send(9_u64)),
-        Err(TellError::Closed(9))
-    ));
+    assert_eq!(actor.try_tell(8_u64), Err(TellError::Closed(8)));
+    assert_eq!(block_on(actor.send(9_u64)), Err(TellError::Closed(9)));
     assert_eq!(TellError::Closed(9).into_inner(), 9);
-    check_balance(&lane(&noter, 0));
-    finish(&system);
-}
-
-/// Tells a noter from within its own handler.
-struct Relay(ActorRef<Noter>);
-
-impl Actor for Relay {}
-
-impl Handler<u64> for Relay {
-    type Reply = ();
-    fn handle(&mut self, number: u64, _cx: &mut Context<Self>) {
-        self.0.tell(number).expect("alive");
-    }
+    check_balance(&lane(&actor, 0));
 }
 
 #[test]
 fn actors_tell_each_other_in_order() {
     let system = system();
-    let noter = Noter::default();
-    let notes = noter.notes.clone();
-    let noter = system.spawn(noter);
-    let relay = system.spawn(Relay(noter.clone()));
+    let (actor, notes) = probe(&system);
+    let (relay, _) = probe(&system);
     for number in 0..10_000 {
-        relay.tell(number).expect("alive");
+        act_tell(&relay, &actor, number..number + 1);
     }
     finish(&system);
     assert!(notes.all().into_iter().eq(0..10_000));
@@ -297,57 +235,27 @@ fn actors_tell_each_other_in_order() {
 #[test]
 fn depth_is_what_is_queued() {
     let system = system();
-    let noter = Noter::default();
-    let gate = noter.gate.clone();
-    let noter = system.spawn(noter);
-    noter.tell(Hold).expect("alive");
-    gate.wait_arrived(1);
-    let before = noter.depth();
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
+    let before = actor.depth();
     assert!(before <= 1, "at most the message that is being handled");
-    for number in 0..10_u64 {
-        noter.tell(number).expect("alive");
-    }
-    let recipient: Recipient<u64> = noter.recipient();
-    assert_eq!(noter.depth(), before + 10);
+    tell_all(&actor, 0..10);
+    let recipient: Recipient<u64> = actor.recipient();
+    assert_eq!(actor.depth(), before + 10);
     assert_eq!(recipient.depth(), before + 10);
     gate.open();
-    crate::common::eventually("all is handled", || noter.depth() == 0);
-    finish(&system);
-}
-
-/// Notes how many are queued behind each message.
-struct Gauge(Notes<u64>);
-
-impl Actor for Gauge {}
-
-impl Handler<crate::common::Gate> for Gauge {
-    type Reply = ();
-    fn handle(&mut self, gate: crate::common::Gate, _cx: &mut Context<Self>) {
-        gate.pass();
-    }
-}
-
-impl Handler<()> for Gauge {
-    type Reply = ();
-    fn handle(&mut self, (): (), cx: &mut Context<Self>) {
-        self.0.push(cx.depth());
-    }
+    eventually("all is handled", || actor.depth() == 0);
 }
 
 #[test]
 fn an_actor_sees_what_is_queued_behind_the_present_message() {
-    let (system, depths, gate) = (system(), Notes::default(), crate::common::Gate::default());
-    let gauge = system.spawn(Gauge(depths.clone()));
-    gauge.tell(gate.clone()).expect("alive");
-    gate.wait_arrived(1);
+    let (system, depths) = (system(), Notes::default());
+    let (actor, gate, _) = held(&system, SpawnOptions::new());
     for _ in 0..10 {
-        gauge.tell(()).expect("alive");
+        let depths = depths.clone();
+        act(&actor, move |cx| depths.push(cx.depth()));
     }
     gate.open();
     finish(&system);
-    assert!(
-        depths.all().into_iter().eq((0..10).rev()),
-        "{:?}",
-        depths.all()
-    );
+    let depths = depths.all();
+    assert!(depths.iter().copied().eq((0..10).rev()), "{depths:?}");
 }

@@ -1,13 +1,7 @@
 //! The sums that must hold once everything is over.
 
-use std::collections::HashMap;
-
-use freeboard_actor::{ActorId, System};
-use freeboard_flow::ShedReason;
-use freeboard_meter::{LaneSnapshot, ReasonCount};
-
 use crate::{
-    common::count_of,
+    common::*,
     observed::{Counts, Observed},
     record::{Fate, Sent},
     world::World,

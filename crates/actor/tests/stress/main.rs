@@ -1,6 +1,6 @@
 //! Everything at once, from a seed: actors tell, ask, block, stop, panic, restart, pause lanes and set timers at
-//! random through small mailboxes and outboxes, threads outside do the same, and the system ends in order, at a
-//! deadline, or by being dropped. At the end each message has exactly one outcome, and all counters add up.
+//! random through small mailboxes and outboxes, threads outside do the same, workers come and go, and the system ends
+//! in order, at a deadline, or by being dropped. At the end each message has exactly one outcome, and all counters add up.
 //!
 //! The tests run a few seeds each. `FREEBOARD_STRESS_SEEDS` says how many, `FREEBOARD_STRESS_SEED` which one is the first.
 //! A seed fixes all choices, not how the threads interleave.
@@ -17,15 +17,9 @@ mod outside;
 mod record;
 mod world;
 
-use std::{
-    panic,
-    sync::{Arc, Once, atomic::Ordering},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{panic, sync::Once};
 
-use common::{Gate, LIMIT, Random, count_of, eventually};
-use freeboard_actor::{System, SystemBuilder};
+use common::*;
 use member::{Call, Hold};
 use observed::Observed;
 use record::Sent;
@@ -138,7 +132,7 @@ impl Trial {
     }
 }
 
-/// A mesh of actors, and three threads outside.
+/// A mesh of actors, three threads outside that use them, and one that takes workers off-line and back.
 fn run_mesh(seed: u64) {
     let mut random = Random::new(seed);
     let workers = 1 + random.below(3) as usize;
@@ -151,12 +145,19 @@ fn run_mesh(seed: u64) {
     world.may_pause_for_ever = matches!(end, End::CutShort(_) | End::Dropped);
     let roles = [Role::Server; 4].into_iter().chain([Role::Mesh; 8]);
     let mut trial = Trial::new(world, builder, &mut random, end, roles);
-    let world = trial.world.clone();
+    let (world, system) = (trial.world.clone(), trial.inner.clone());
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for driver in 1..=3 {
-            let world = &world;
-            scope.spawn(move || outside::drive(world, Random::new(seed ^ driver << 48)));
-        }
+        let drivers: Vec<_> = (1..=3)
+            .map(|driver| {
+                let (world, random) = (&world, Random::new(seed ^ driver << 48));
+                scope.spawn(move || outside::drive(world, random))
+            })
+            .collect();
+        let (system, is_over) = (&system, &is_over);
+        scope.spawn(move || {
+            outside::move_workers(system, Random::new(seed ^ 4 << 48), is_over);
+        });
         if end != End::InOrder {
             let amidst = outside::STEPS * random.below(3);
             // Threads may be blocked until the end comes.
@@ -166,8 +167,12 @@ fn run_mesh(seed: u64) {
             });
             trial.end();
         }
+        for driver in drivers {
+            driver.join().expect("no panic");
+        }
+        is_over.store(true, Ordering::SeqCst);
     });
-    drop(world);
+    drop((world, system));
     if end == End::InOrder {
         trial.end();
     }
@@ -274,7 +279,7 @@ fn run_seeds(test: &'static str, count: u64, run: fn(u64)) {
 
 #[test]
 fn everything_at_once_is_accounted_for() {
-    run_seeds("everything_at_once", 60, run_mesh);
+    run_seeds("everything_at_once", 100, run_mesh);
 }
 
 #[test]

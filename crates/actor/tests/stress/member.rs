@@ -1,17 +1,7 @@
 //! The actor of the stress test: each message may make it do anything that an actor can do.
 
-use std::{
-    future::{Future, IntoFuture, poll_fn},
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
-
-use freeboard_actor::{Actor, AsyncHandler, Context, Handler, Terminated, TimerKey};
-
+use crate::common::*;
 use crate::{
-    common::{Gate, Random},
     observed,
     record::{Carrier, Sent, Token},
     world::{Role, Target, World},
@@ -38,35 +28,23 @@ pub(crate) struct Hold(pub(crate) Fast, pub(crate) Gate);
 /// Has a member block for a server.
 pub(crate) struct Call(pub(crate) Fast);
 
-impl Carrier for Hold {
-    fn token(&self) -> &Token {
-        &self.0.token
-    }
-}
-
-impl Carrier for Call {
-    fn token(&self) -> &Token {
-        &self.0.token
-    }
-}
-
 impl Carrier for Fast {
     fn token(&self) -> &Token {
         &self.token
     }
 }
 
-impl Carrier for Slow {
-    fn token(&self) -> &Token {
-        &self.0.token
-    }
+macro_rules! carriers {
+    ($($carrier:ty),*) => {$(
+        impl Carrier for $carrier {
+            fn token(&self) -> &Token {
+                &self.0.token
+            }
+        }
+    )*};
 }
 
-impl Carrier for Wide {
-    fn token(&self) -> &Token {
-        &self.0.token
-    }
-}
+carriers!(Slow, Wide, Hold, Call);
 
 impl Clone for Fast {
     fn clone(&self) -> Self {
@@ -270,8 +248,13 @@ impl Member {
             }
             4 => cx.watch(&self.world.any(&mut self.random).actor),
             5 => {
-                let nap = self.micros(200);
-                cx.blocking(|| std::thread::park_timeout(nap));
+                // Seldom without saying so, and long enough to be rescued.
+                if self.random.below(64) == 0 {
+                    thread::park_timeout(self.micros(6_000));
+                } else {
+                    let nap = self.micros(200);
+                    cx.blocking(|| thread::park_timeout(nap));
+                }
             }
             _ => self.try_tell(fuel, cx),
         }

@@ -1,18 +1,11 @@
 //! The records of the observer of dead letters.
 
-use std::{
-    cell::Cell,
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{any::Any, cell::Cell};
 
-use freeboard_actor::{ActorId, DeadLetter};
-use freeboard_flow::ShedReason;
-
+use crate::common::*;
 use crate::{
-    common::lock,
     member::{Call, Fast, Hold, Slow, Wide},
-    record::{Carrier, Records},
+    record::{Carrier, Records, Token},
 };
 
 pub(crate) type Counts = [u64; ShedReason::COUNT];
@@ -44,12 +37,17 @@ impl Observed {
             lock(&self.consumed)[reason.index()] += 1;
             return;
         };
-        let fast = message.downcast_ref::<Fast>().map(Carrier::token);
-        let slow = || message.downcast_ref::<Slow>().map(Carrier::token);
-        let wide = || message.downcast_ref::<Wide>().map(Carrier::token);
-        let hold = || message.downcast_ref::<Hold>().map(Carrier::token);
-        let call = || message.downcast_ref::<Call>().map(Carrier::token);
-        let token = fast.or_else(slow).or_else(wide).or_else(hold).or_else(call);
+        fn carried<M: Carrier + 'static>(message: &dyn Any) -> Option<&Token> {
+            message.downcast_ref::<M>().map(Carrier::token)
+        }
+        let carried = [
+            carried::<Fast>,
+            carried::<Slow>,
+            carried::<Wide>,
+            carried::<Hold>,
+            carried::<Call>,
+        ];
+        let token = carried.iter().find_map(|carried| carried(&**message));
         match token {
             Some(token) => token.bury(reason),
             None => records.report(format!("a strange dead letter: {letter:?}")),

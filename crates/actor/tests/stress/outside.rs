@@ -1,15 +1,7 @@
 //! Threads outside the system that use its actors.
 
-use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
-
-use freeboard_actor::AskError;
-
-use crate::{
-    common::{LIMIT, Random, block_on, poll_once},
-    observed,
-    record::Sent,
-    world::World,
-};
+use crate::common::*;
+use crate::{observed, record::Sent, world::World};
 
 pub(crate) const STEPS: u64 = 400;
 
@@ -17,6 +9,19 @@ pub(crate) fn drive(world: &World, mut random: Random) {
     for _ in 0..STEPS {
         step(world, &mut random);
     }
+}
+
+/// Takes workers off-line and back.
+pub(crate) fn move_workers(system: &System, mut random: Random, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::SeqCst) {
+        let online = 1 + random.below(system.workers() as u64) as usize;
+        system.set_workers_online(online).expect("in range");
+        let seen = system.scheduler_snapshot();
+        assert!(seen.threads <= seen.threads_max, "{seen:?}");
+        thread::park_timeout(Duration::from_micros(random.below(2_000)));
+    }
+    let all = system.workers();
+    system.set_workers_online(all).expect("all");
 }
 
 fn step(world: &World, random: &mut Random) {

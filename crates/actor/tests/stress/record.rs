@@ -1,14 +1,6 @@
 //! One record per message: its receiver, the sender's result, and its outcome.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
-};
-
-use freeboard_actor::{ActorId, AskError, TellError};
-use freeboard_flow::ShedReason;
-
-use crate::common::lock;
+use crate::common::*;
 
 /// The outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

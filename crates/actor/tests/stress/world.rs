@@ -1,19 +1,7 @@
 //! The shared state of all actors of a seed, and how they are spawned.
 
-use std::{
-    num::NonZeroU32,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-
-use freeboard_actor::{ActorRef, Blocking, Dispatcher, SpawnOptions, Supervision};
-use freeboard_flow::{LaneConfig, Overload};
-
+use crate::common::*;
 use crate::{
-    common::{Random, lock},
     member::{Fast, Member, Slow, Wide},
     record::{Record, Records},
 };

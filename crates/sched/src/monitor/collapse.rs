@@ -18,7 +18,7 @@ pub(super) struct CollapseWatch {
     is_counted: bool,
 }
 
-/// What a reading adds to a suspected or present collapse.
+/// The contribution of a reading to a suspected or present collapse.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     /// The sleepers' time since the reading before, for which there was work.

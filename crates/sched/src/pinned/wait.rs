@@ -7,7 +7,7 @@
 
 use std::{fmt, hint, thread};
 
-/// What a thread does after a poll that found nothing.
+/// How a thread continues after a poll that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// It polls again at once.
@@ -16,7 +16,7 @@ pub enum Idle {
     Park,
 }
 
-/// What a pinned thread does while it has nothing to do.
+/// How a pinned thread waits while it has nothing to do.
 pub trait WaitStrategy: fmt::Debug + Send + Sync + 'static {
     /// Called after a poll that found nothing; `polls` is the number of such polls in a row, from 1. It may pause, which
     /// delays the next poll.

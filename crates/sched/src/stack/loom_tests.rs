@@ -18,7 +18,7 @@ fn handle(exchange: &Exchange, thread: u32, run: usize) {
     }
 }
 
-/// Asks once and gives up at the first look: what comes later is a late answer.
+/// Asks once and gives up at the first poll: a later answer is late.
 fn ask(exchange: &Exchange, thread: u32) -> Result<Vec<usize>, StackError> {
     exchange.ask(thread, || {
         thread::yield_now();

@@ -184,7 +184,7 @@ impl<T> Wheel<T> {
         Some(start_ns(tick))
     }
 
-    /// What every timer holds.
+    /// The values of all timers.
     pub(super) fn into_values(self) -> impl Iterator<Item = T> {
         self.entries.into_iter().filter_map(|entry| entry.value)
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "tests/refused_threads.rs uses some of it")]
 
 use std::{
+    ops::Deref,
     ptr::NonNull,
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -63,7 +64,7 @@ pub(crate) fn job(number: u64, work: impl FnOnce() + Send + 'static) -> Task {
     job_in(number, |_| work())
 }
 
-pub(crate) fn scheduler_of(workers: usize, threads_max: usize) -> Scheduler {
+pub(crate) fn scheduler_of(workers: usize, threads_max: usize) -> TestScheduler {
     start(SchedulerSettings {
         workers,
         threads_max: Some(threads_max),
@@ -71,8 +72,33 @@ pub(crate) fn scheduler_of(workers: usize, threads_max: usize) -> Scheduler {
     })
 }
 
-pub(crate) fn start(settings: SchedulerSettings) -> Scheduler {
-    Scheduler::start(settings, || ()).expect("valid settings")
+pub(crate) fn start(settings: SchedulerSettings) -> TestScheduler {
+    start_with(settings, || ())
+}
+
+pub(crate) fn start_with(
+    settings: SchedulerSettings,
+    on_end: impl FnOnce() + Send + 'static,
+) -> TestScheduler {
+    TestScheduler(Scheduler::start(settings, on_end).expect("valid settings"))
+}
+
+/// A scheduler that shuts down with its test: all its threads must terminate.
+pub(crate) struct TestScheduler(Scheduler);
+
+impl Deref for TestScheduler {
+    type Target = Scheduler;
+    fn deref(&self) -> &Scheduler {
+        &self.0
+    }
+}
+
+impl Drop for TestScheduler {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            assert_eq!(self.0.shutdown(LIMIT), Vec::<usize>::new());
+        }
+    }
 }
 
 /// Threads arrive, and wait until the gate opens.
@@ -130,12 +156,6 @@ impl Gate {
     pub(crate) fn wait_passed(&self, count: usize) {
         self.wait("all pass", |state| state.passed >= count);
     }
-}
-
-/// Shuts the scheduler down; all its threads terminate.
-#[track_caller]
-pub(crate) fn finish(scheduler: &Scheduler) {
-    assert_eq!(scheduler.shutdown(LIMIT), Vec::<usize>::new());
 }
 
 /// Schedules a task, and waits until it has run.

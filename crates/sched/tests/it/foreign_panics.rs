@@ -8,11 +8,11 @@ use std::{
     },
 };
 
-use crate::common::{self, Gate, check_served, eventually, finish, job_in, start};
+use crate::common::{Gate, check_served, eventually, job_in, scheduler_of, start, start_with};
 use freeboard_meter::PollerSnapshot;
 use freeboard_sched::{
-    Driver, Idle, PollInterval, PollOrigin, PollOutcome, Scheduler, SchedulerSettings,
-    WaitStrategy, dispatching,
+    Driver, Idle, PollInterval, PollOrigin, PollOutcome, SchedulerSettings, WaitStrategy,
+    dispatching,
 };
 
 /// Counts when it is dropped.
@@ -100,24 +100,16 @@ fn a_driver_that_panics_ends_no_worker() {
         check_served(&scheduler);
     }
     assert!(bomb.drops.load(Ordering::SeqCst) > 0, "it has panicked");
-    finish(&scheduler);
 }
 
 #[test]
 fn a_panic_at_the_end_is_caught() {
     let ended = Arc::new(AtomicUsize::new(0));
-    let scheduler = {
-        let ended = ended.clone();
-        let settings = SchedulerSettings {
-            workers: 2,
-            ..SchedulerSettings::default()
-        };
-        Scheduler::start(settings, move || {
-            ended.fetch_add(1, Ordering::SeqCst);
-            panic::resume_unwind(Box::new("on purpose"));
-        })
-    };
-    finish(&scheduler.expect("valid settings"));
+    let counted = ended.clone();
+    drop(start_with(SchedulerSettings::default(), move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        panic::resume_unwind(Box::new("on purpose"));
+    }));
     assert_eq!(ended.load(Ordering::SeqCst), 1);
 }
 
@@ -135,7 +127,7 @@ impl WaitStrategy for Bomb {
 
 #[test]
 fn the_payload_of_a_wait_strategy_is_dropped() {
-    let scheduler = common::scheduler_of(1, 1);
+    let scheduler = scheduler_of(1, 1);
     let bomb = Bomb::new();
     let pinned = scheduler
         .start_pinned(bomb.clone(), None)
@@ -150,6 +142,6 @@ fn the_payload_of_a_wait_strategy_is_dropped() {
     gate.wait_passed(1);
     assert_eq!(bomb.drops.load(Ordering::SeqCst), 1);
     drop(pinned);
-    finish(&scheduler);
+    drop(scheduler);
     eventually("nobody holds it", || Arc::strong_count(&bomb) == 1);
 }

@@ -9,7 +9,9 @@ use std::{
     },
 };
 
-use crate::common::{Gate, LIMIT, check_served, eventually, finish, job, scheduler_of, start};
+use crate::common::{
+    Gate, LIMIT, TestScheduler, check_served, eventually, job, scheduler_of, start,
+};
 use freeboard_meter::{CurrentRun, LongRunSnapshot};
 use freeboard_sched::{
     Collapse, NoThread, Observer, Scheduler, SchedulerSettings, THREADS_DEFAULT, enter_blocking,
@@ -67,7 +69,7 @@ fn ten_thousand_threads_block_at_once_and_none_is_left_behind() {
     eventually("spares that nobody needs end", || {
         scheduler.snapshot().threads < BLOCKED as u64 / 2
     });
-    finish(&scheduler);
+    drop(scheduler);
     eventually("no thread is left", || threads_named("many") == 0);
 }
 
@@ -79,7 +81,6 @@ fn the_default_limit_needs_no_setting() {
     });
     let seen = scheduler.snapshot();
     assert_eq!(seen.threads_max, threads_max_default(2) as u64);
-    finish(&scheduler);
 }
 
 /// The result of `enter_blocking` in a task that runs now.
@@ -103,14 +104,12 @@ fn the_last_thread_of_a_worker_is_refused() {
     assert_eq!(seen.blocking_calls, 0);
     // One more for each time that the only worker lost its processor in a run.
     assert!(seen.spares_exhausted >= 100, "{seen:?}");
-    finish(&scheduler);
 }
 
 #[test]
 fn a_thread_that_is_no_worker_is_never_refused() {
-    let scheduler = scheduler_of(1, 1);
+    let _scheduler = scheduler_of(1, 1);
     assert!(enter_blocking().is_ok());
-    finish(&scheduler);
 }
 
 #[test]
@@ -131,7 +130,6 @@ fn sections_can_be_nested() {
     assert_eq!(entered(&scheduler), Err(NoThread));
     gate.open();
     gate.wait_passed(1);
-    finish(&scheduler);
 }
 
 /// Two workers, one thread more: of two tasks that enter a section at once one is refused.
@@ -169,7 +167,6 @@ fn of_two_at_once_one_is_refused() {
             (seen.threads_spare, seen.threads_displaced) == (1, 0)
         });
     }
-    finish(&scheduler);
 }
 
 /// Records its calls.
@@ -214,7 +211,7 @@ impl Observer for Notes {
     }
 }
 
-fn observed(notes: &Arc<Notes>, workers: usize, threads_max: usize) -> Scheduler {
+fn observed(notes: &Arc<Notes>, workers: usize, threads_max: usize) -> TestScheduler {
     start(SchedulerSettings {
         workers,
         threads_max: Some(threads_max),
@@ -240,17 +237,15 @@ fn growth_is_told_at_powers_of_two() {
     assert!(powers.is_sorted_by(|one, next| one < next), "{powers:?}");
     gate.open();
     gate.wait_passed(100);
-    finish(&scheduler);
 }
 
 #[test]
 fn seconds_are_told_while_all_sleep() {
     let notes = Arc::new(Notes::default());
-    let scheduler = observed(&notes, 1, 2);
+    let _scheduler = observed(&notes, 1, 2);
     eventually("two seconds pass", || {
         notes.seconds.load(Ordering::SeqCst) >= 2
     });
-    finish(&scheduler);
 }
 
 /// All threads block without a section, and a task waits.
@@ -283,7 +278,6 @@ fn check_standstill(notes: &Arc<Notes>) {
     gate.open();
     late.wait_passed(1);
     eventually("it is over", || scheduler.snapshot().all_blocked.is_empty());
-    finish(&scheduler);
 }
 
 #[test]
@@ -322,5 +316,4 @@ fn each_long_run_is_counted_however_many_block() {
         assert_eq!((run.worker, run.run.actor_type.as_str()), (None, "Job"));
     }
     assert!(seen.iter().any(|run| run.is_blocked), "{seen:?}");
-    finish(&scheduler);
 }

@@ -2,6 +2,7 @@
 
 use std::{
     mem,
+    ops::Deref,
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex,
@@ -49,6 +50,28 @@ fn waker(sender: &Sender<u64>, number: u64) -> Waker {
     Arc::new(Notify(sender.clone(), number)).into()
 }
 
+/// Timers that end with their test.
+#[derive(Debug)]
+struct TestTimers(Timers);
+
+impl Deref for TestTimers {
+    type Target = Timers;
+    fn deref(&self) -> &Timers {
+        &self.0
+    }
+}
+
+impl Drop for TestTimers {
+    fn drop(&mut self) {
+        self.0.shutdown();
+    }
+}
+
+fn timers<T>() -> (TestTimers, Sender<T>, Receiver<T>) {
+    let (sender, receiver) = mpsc::channel();
+    (TestTimers(Timers::new()), sender, receiver)
+}
+
 /// Sends `number` after `delay`.
 fn send_after(timers: &Timers, delay: Duration, sender: &Sender<u64>, number: u64) -> TimerKey {
     let sender = sender.clone();
@@ -67,7 +90,7 @@ fn next<T>(receiver: &Receiver<T>) -> T {
 #[test]
 fn timers_of_all_threads_fire_in_the_order_of_their_deadlines() {
     loop {
-        let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+        let (timers, sender, receiver) = timers();
         let start_ns = clock::now_ns() + 100_000_000;
         thread::scope(|scope| {
             for first in 0..4_usize {
@@ -94,7 +117,7 @@ fn timers_of_all_threads_fire_in_the_order_of_their_deadlines() {
 
 #[test]
 fn no_timer_is_early() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     for number in 0..2_000 {
         let delay_ns = number * 7_919 % 3_000_000;
         let due_ns = clock::now_ns() + delay_ns;
@@ -109,12 +132,11 @@ fn no_timer_is_early() {
         assert!(next(&receiver).is_some(), "a timer was early");
     }
     assert!(timers.is_empty() || timers.len() == 1, "{timers:?}");
-    timers.shutdown();
 }
 
 #[test]
 fn an_earlier_timer_does_not_wait_for_a_later_one() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     send_after(&timers, HOUR, &sender, 1);
     send_after(&timers, MS, &sender, 2);
     assert_eq!(next(&receiver), 2);
@@ -123,12 +145,11 @@ fn an_earlier_timer_does_not_wait_for_a_later_one() {
     timers.cancel(cancelled);
     send_after(&timers, 3 * MS, &sender, 4);
     assert!(next(&receiver) >= 3);
-    timers.shutdown();
 }
 
 #[test]
 fn a_repeating_timer_keeps_its_key_and_does_not_drift() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let start_ns = clock::now_ns();
     let key = timers.after(MS, move |key| {
         let _ = sender.send((key, clock::now_ns()));
@@ -145,22 +166,20 @@ fn a_repeating_timer_keeps_its_key_and_does_not_drift() {
     eventually("its call is dropped", || {
         matches!(receiver.try_recv(), Err(mpsc::TryRecvError::Disconnected))
     });
-    timers.shutdown();
 }
 
 #[test]
 fn a_timer_that_cannot_keep_its_pace_leaves_others_their_turn() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let busy = timers.after(Duration::ZERO, |_| Some(Duration::ZERO));
     send_after(&timers, 2 * MS, &sender, 1);
     assert_eq!(next(&receiver), 1);
     assert!(timers.cancel(busy.expect("a thread")));
-    timers.shutdown();
 }
 
 #[test]
 fn a_cancelled_timer_is_dropped_at_once_and_not_called() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let token = Token(sender.clone(), 1, false);
     let key = timers.after(HOUR, move |_| panic!("called with {}", token.number()));
     let key = key.expect("a thread");
@@ -172,12 +191,11 @@ fn a_cancelled_timer_is_dropped_at_once_and_not_called() {
     assert!(timers.cancel(wake));
     assert!(receiver.try_recv().is_err());
     assert!(timers.is_empty());
-    timers.shutdown();
 }
 
 #[test]
 fn a_timer_that_is_being_called_can_be_cancelled() {
-    let timers = Timers::new();
+    let timers = TestTimers(Timers::new());
     let (called, has_called) = mpsc::channel();
     let (resume, resumed) = mpsc::channel();
     let (dropped, is_dropped) = mpsc::channel();
@@ -196,12 +214,11 @@ fn a_timer_that_is_being_called_can_be_cancelled() {
     // It is dropped after this call, and the channel with it, so there was no other call.
     assert_eq!(next(&is_dropped), 1);
     assert!(has_called.recv().is_err());
-    timers.shutdown();
 }
 
 #[test]
 fn a_timer_that_was_called_for_the_last_time_cannot_be_cancelled() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let key = send_after(&timers, Duration::ZERO, &sender, 1);
     next(&receiver);
     eventually("the call returns", || timers.is_empty());
@@ -209,12 +226,11 @@ fn a_timer_that_was_called_for_the_last_time_cannot_be_cancelled() {
     let wake = timers.wake_at(0, waker(&sender, 2)).expect("a thread");
     assert_eq!(next(&receiver), 2);
     assert!(!timers.cancel(wake));
-    timers.shutdown();
 }
 
 #[test]
 fn a_call_may_cancel_its_own_timer_and_set_others() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let inner = timers.clone();
     let set = timers.after(Duration::ZERO, move |key| {
         assert!(inner.cancel(key));
@@ -224,12 +240,11 @@ fn a_call_may_cancel_its_own_timer_and_set_others() {
     });
     set.expect("a thread");
     assert_eq!((next(&receiver), next(&receiver)), (1, 2));
-    timers.shutdown();
 }
 
 #[test]
 fn a_key_does_not_name_the_timer_that_took_its_slot() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let mut old = Vec::new();
     for number in 0..1_000 {
         let key = send_after(&timers, HOUR, &sender, number);
@@ -241,12 +256,11 @@ fn a_key_does_not_name_the_timer_that_took_its_slot() {
     send_after(&timers, MS, &sender, 7);
     assert!(old.iter().all(|old| !timers.cancel(*old)));
     assert_eq!(next(&receiver), 7);
-    timers.shutdown();
 }
 
 #[test]
 fn a_shutdown_drops_what_waits_wakes_wakers_and_refuses_new_timers() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let (called, has_called) = mpsc::channel();
     for number in 0..10 {
         let token = Token(sender.clone(), number, number % 2 == 0);
@@ -276,12 +290,11 @@ fn a_shutdown_drops_what_waits_wakes_wakers_and_refuses_new_timers() {
     assert_eq!(receiver.try_recv(), Ok(11));
     assert!(timers.wake_at(0, waker(&sender, 12)).is_err());
     assert!(receiver.try_recv().is_err());
-    timers.shutdown();
 }
 
 #[test]
 fn a_shutdown_ends_the_thread() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     thread_local! {
         static AT_END: Mutex<Option<Token>> = const { Mutex::new(None) };
     }
@@ -309,7 +322,7 @@ impl Drop for Payload {
 
 #[test]
 fn a_call_that_panics_is_dropped_with_its_payload() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let token = Token(sender.clone(), 1, true);
     let bad = timers.after(Duration::ZERO, move |_| {
         let _ = &token;
@@ -333,12 +346,11 @@ fn a_call_that_panics_is_dropped_with_its_payload() {
     set.expect("a thread");
     send_after(&timers, MS, &sender, 5);
     assert_eq!(next(&receiver), 5);
-    timers.shutdown();
 }
 
 #[test]
 fn a_drop_that_panics_in_cancel_leaves_the_timers_whole() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let token = Token(sender.clone(), 1, true);
     let key = timers.after(HOUR, move |_| {
         let _ = &token;
@@ -351,12 +363,11 @@ fn a_drop_that_panics_in_cancel_leaves_the_timers_whole() {
     assert!(!timers.cancel(key));
     send_after(&timers, MS, &sender, 2);
     assert_eq!(next(&receiver), 2);
-    timers.shutdown();
 }
 
 #[test]
 fn a_million_timers_are_set_cancelled_and_called() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let soon_ns = clock::now_ns() + 50_000_000;
     let mut keys: Vec<_> = (0..1_000_000)
         .map(|number| {
@@ -380,12 +391,11 @@ fn a_million_timers_are_set_cancelled_and_called() {
         .count();
     assert_eq!(cancelled, 500_000);
     assert!(timers.is_empty());
-    timers.shutdown();
 }
 
 #[test]
 fn threads_set_and_cancel_at_once_and_nothing_is_lost() {
-    let (timers, (sender, receiver)) = (Timers::new(), mpsc::channel());
+    let (timers, sender, receiver) = timers();
     let cancelled: Vec<u64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4_u64)
             .map(|first| {
@@ -417,5 +427,4 @@ fn threads_set_and_cancel_at_once_and_nothing_is_lost() {
     all.sort_unstable();
     assert!(all.into_iter().eq(0..40_000));
     assert!(receiver.try_recv().is_err());
-    timers.shutdown();
 }
