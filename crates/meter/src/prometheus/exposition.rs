@@ -163,20 +163,6 @@ impl Exposition {
         self.sum_and_count(name, labels, summary.sum(), summary.count)
     }
 
-    /// As [`Exposition::summary`].
-    ///
-    /// # Panics
-    ///
-    /// As [`Exposition::sample`].
-    pub fn unscaled_summary(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        summary: &HistogramSummary,
-    ) -> &mut Self {
-        self.summary(name, labels, summary)
-    }
-
     /// The quantiles of a summary, whose sum and count may be those of more than it.
     pub(super) fn quantiles(
         &mut self,

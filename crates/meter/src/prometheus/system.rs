@@ -87,7 +87,7 @@ metrics! {
         "Runs that were longer than the threshold.";
     counter "freeboard_long_runs_unreported_total" = |it| it.long_runs_unreported,
         "Long runs that were counted but not reported.";
-    summary "freeboard_rescue_delay_seconds" = |it| it.rescue_delay.as_ref(),
+    summary "freeboard_rescue_delay_seconds" = |it| &it.rescue_delay,
         "From the start of a blocked run until a spare thread worked in its slot.";
 }
 
@@ -156,7 +156,7 @@ metrics! {
     gauge "freeboard_actor_info" by "actor_type" = |it| [(&it.actor_type, 1_u64)],
         "The actor's type; always 1.";
     counter "freeboard_actor_restarts_total" = |it| it.restarts, "Restarts of the actor.";
-    summary "freeboard_actor_handling_seconds" = |it| it.handling.as_ref(),
+    summary "freeboard_actor_handling_seconds" = |it| &it.handling,
         "Time that handlers took, of one message in 128.";
 }
 
@@ -172,7 +172,7 @@ metrics! {
         "Messages of the lane that were handled.";
     counter "freeboard_actor_messages_shed_total" by "reason" = |it| reasons(&it.shed),
         "Messages of the lane that were not handled, by reason.";
-    summary "freeboard_actor_time_in_queue_seconds" = |it| it.time_in_queue.as_ref(),
+    summary "freeboard_actor_time_in_queue_seconds" = |it| &it.time_in_queue,
         "Time that messages waited in the lane, of one in 128.";
 }
 
@@ -289,7 +289,7 @@ fn add_named_actors(text: &mut Exposition, actors: &[ActorSnapshot]) {
 fn add_groups(text: &mut Exposition, groups: &[GroupSnapshot]) {
     metrics! {
         const GROUPS: [GroupSnapshot];
-        gauge "freeboard_groups" = |it| it.len() as u64, "Groups of actors.";
+        gauge "freeboard_groups" = |it| it.len(), "Groups of actors.";
     }
     text.metrics(GROUPS, &[], groups);
     // The id distinguishes groups without a name, which are shown under the type of their members.
