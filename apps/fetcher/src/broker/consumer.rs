@@ -42,12 +42,6 @@ impl Drop for Consumer {
     }
 }
 
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Consumer")
-    }
-}
-
 /// Accepts deliveries, or returns them when it is full: they are then offered again, in order, after a growing
 /// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full.
 pub struct Inbox {
@@ -65,12 +59,6 @@ impl Inbox {
 
     pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {
         (self.offer)(delivery)
-    }
-}
-
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Inbox")
     }
 }
 

@@ -6,11 +6,14 @@ use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
 
 use super::{
     OriginalParts,
-    pending::{Loss, Pending, Which},
+    pending::{Loss, Pending},
     redis_actor::{LookUp, RedisActor},
     snapshot::OriginalCounters,
 };
-use crate::{broker::Delivery, message::Notification};
+use crate::{
+    broker::Delivery,
+    message::{KeyOf, Notification},
+};
 
 /// A notification that was delivered.
 #[derive(Debug)]
@@ -78,10 +81,7 @@ impl Handler<Arrived> for OriginalMain {
             counters.failed.add(1);
             return;
         };
-        let keys = [
-            (Which::User, format!("user:{}", notification.user)),
-            (Which::App, format!("app:{}", notification.app)),
-        ];
+        let keys = KeyOf::ALL.map(|which| (which, notification.key(which)));
         let pending = Pending::new(
             self.parts.clone(),
             counters.clone(),

@@ -180,7 +180,7 @@ impl OriginalFetcher {
             consumers: Mutex::default(),
             counters,
         };
-        for (priority, queue) in [Queue::Priority0, Queue::Priority1].into_iter().enumerate() {
+        for (priority, queue) in Queue::NOTIFICATIONS.into_iter().enumerate() {
             let mains = fetcher.mains.clone();
             let inbox = Inbox::call(move |delivery| {
                 let main = mains.any().member();
@@ -230,14 +230,5 @@ impl Drop for OriginalFetcher {
         self.consumers.lock().clear();
         self.mains.stop();
         self.redis.stop();
-    }
-}
-
-impl std::fmt::Debug for OriginalParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("OriginalParts")
-            .field("redis", &self.redis)
-            .finish_non_exhaustive()
     }
 }

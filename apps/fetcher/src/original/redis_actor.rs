@@ -14,19 +14,20 @@ use freeboard::{
 
 use bytes::Bytes;
 
-use super::pending::{Loss, Pending, Which};
+use super::pending::{Loss, Pending};
+use crate::message::KeyOf;
 
 /// A key to look up.
 #[derive(Debug)]
 pub(super) struct LookUp {
     key: String,
-    which: Which,
+    which: KeyOf,
     pending: Arc<Pending>,
     told_ns: u64,
 }
 
 impl LookUp {
-    pub(super) fn new(key: String, which: Which, pending: Arc<Pending>) -> Self {
+    pub(super) fn new(key: String, which: KeyOf, pending: Arc<Pending>) -> Self {
         Self {
             key,
             which,

@@ -10,7 +10,7 @@ use freeboard::{cache::CacheError, redis::RedisError};
 
 use crate::{
     broker::{Delivery, PublishError},
-    message::{Notification, Reply},
+    message::{KeyOf, Notification, Reply},
     store::StoreError,
 };
 
@@ -49,30 +49,6 @@ impl JobId {
     }
 }
 
-/// One of a job's two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
-    User,
-    App,
-}
-
-impl Which {
-    /// The key in the cache and in the slow store.
-    pub(super) fn key(self, notification: &Notification) -> String {
-        match self {
-            Self::User => format!("user:{}", notification.user),
-            Self::App => format!("app:{}", notification.app),
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::App => "app",
-        }
-    }
-}
-
 /// Why a job failed. Greater values say more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
@@ -95,11 +71,6 @@ pub(super) enum Passing {
     Broker,
     /// The deadline passed.
     Deadline,
-}
-
-impl Passing {
-    /// The number of variants.
-    pub(super) const COUNT: usize = Self::Deadline as usize + 1;
 }
 
 impl Failure {
@@ -187,7 +158,7 @@ impl Job {
     }
 
     /// Stores a key, or fails the job if there is none. Whether all look-ups are answered.
-    pub(super) fn found(&mut self, which: Which, value: Option<&Bytes>) -> bool {
+    pub(super) fn found(&mut self, which: KeyOf, value: Option<&Bytes>) -> bool {
         match value.map(|value| std::str::from_utf8(value)) {
             Some(Ok(key)) => self.keys[which as usize] = Some(key.to_owned()),
             Some(Err(_)) => self.fail(Failure::Lasting(format!(

@@ -41,7 +41,7 @@ use crate::broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue};
 use job::UnderWay;
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
 pub use options::{FetcherOptions, OptionsError, Parts};
-use snapshot::MainCounters;
+use snapshot::FetcherCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
 
 /// The polling interval of [`Fetcher::stop`].
@@ -59,7 +59,7 @@ pub struct Fetcher {
     broker: Arc<dyn Broker>,
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
-    counters: Arc<[MainCounters]>,
+    counters: Arc<FetcherCounters>,
     under_way: UnderWay,
     options: FetcherOptions,
 }
@@ -90,9 +90,7 @@ impl Fetcher {
         options: FetcherOptions,
     ) -> Result<Self, StartError> {
         options.validate()?;
-        let counters: Arc<[MainCounters]> = (0..options.mains)
-            .map(|_| MainCounters::default())
-            .collect();
+        let counters = Arc::<FetcherCounters>::default();
         let broker = parts.broker.clone();
         let (shared, of_members) = (Arc::new(parts), counters.clone());
         let mut lanes = vec![LaneConfig::bounded(options.mailbox); lane_of(1) + 1];
@@ -106,8 +104,8 @@ impl Fetcher {
             .router(Router::LeastLoaded)
             .member(member);
         let settings = options.clone();
-        let mains = system.spawn_group(group, move |index| {
-            Main::new(shared.clone(), settings.clone(), of_members.clone(), index)
+        let mains = system.spawn_group(group, move |_| {
+            Main::new(shared.clone(), settings.clone(), of_members.clone())
         })?;
         // If a consumer cannot be started, dropping this stops the actors.
         let fetcher = Self {
@@ -118,7 +116,7 @@ impl Fetcher {
             under_way: UnderWay::default(),
             options,
         };
-        for (priority, queue) in [Queue::Priority0, Queue::Priority1].into_iter().enumerate() {
+        for (priority, queue) in Queue::NOTIFICATIONS.into_iter().enumerate() {
             let mains = fetcher.mains.clone();
             let under_way = fetcher.under_way.clone();
             let inbox = Inbox::call(move |delivery| {
@@ -138,7 +136,7 @@ impl Fetcher {
         // The lanes of the priorities.
         let lanes = |main: &ActorRef<Main>| main.snapshot().lanes.split_off(lane_of(0));
         let lanes: Vec<_> = self.mains.members().iter().map(lanes).collect();
-        FetcherSnapshot::of(&self.counters, &lanes, self.under_way.get())
+        self.counters.snapshot_with(&lanes, self.under_way.get())
     }
 
     /// Whether all main actors are alive.
@@ -149,7 +147,7 @@ impl Fetcher {
 
     /// Deliveries to this process that the broker has not seen settled.
     fn unacked(&self) -> u64 {
-        let queues = [Queue::Priority0, Queue::Priority1].into_iter();
+        let queues = Queue::NOTIFICATIONS.into_iter();
         queues.map(|queue| self.broker.ledger(queue).unacked).sum()
     }
 
@@ -197,14 +195,5 @@ impl Drop for Fetcher {
         // First, so that nothing is offered to terminated actors.
         self.consumers.lock().clear();
         self.mains.stop();
-    }
-}
-
-impl std::fmt::Debug for Fetcher {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Fetcher")
-            .field("mains", &self.mains)
-            .finish_non_exhaustive()
     }
 }

@@ -212,32 +212,6 @@ pub(crate) fn devices(numbers: Range<u64>) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Users a second, looked up in queries of this size, `under_way` at once.
-pub(crate) fn rate(directory: &dyn Directory, users: u64, size: u64, under_way: u64) -> f64 {
-    let mut random = fastrand::Rng::with_seed(size);
-    let (sender, outcomes) = mpsc::channel();
-    let queries = 40_000 / size;
-    let begun = Instant::now();
-    let mut answered = 0;
-    for query in 0..queries {
-        if query >= under_way {
-            outcomes.recv_timeout(LONG).expect("an outcome");
-            answered += 1;
-        }
-        let number = |_| format!("user-{}", random.u64(..users));
-        let sender = sender.clone();
-        let on_outcome = Box::new(move |answers: Result<Vec<Option<String>>, StoreError>| {
-            assert!(answers.expect("an answer").iter().all(Option::is_some));
-            sender.send(()).expect("it is waited for");
-        });
-        directory.look_up((0..size).map(number).collect(), on_outcome);
-    }
-    for _ in answered..queries {
-        outcomes.recv_timeout(LONG).expect("an outcome");
-    }
-    (queries * size) as f64 / begun.elapsed().as_secs_f64()
-}
-
 #[cfg(all(unix, feature = "mariadb"))]
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";
 
@@ -245,7 +219,7 @@ const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";
 fn the_directory_in_memory_keeps_it() {
     for (name, clause) in CLAUSES {
         say(name);
-        let directory = MemoryDirectory::new(Default::default()).expect("the readers start");
+        let directory = MemoryDirectory::default();
         clause(&Subject {
             directory: &directory,
             insert: &|user, device| directory.insert(user, device),

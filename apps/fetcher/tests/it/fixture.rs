@@ -24,7 +24,7 @@ use freeboard_fetcher::{
 use parking_lot::Mutex;
 
 use crate::{
-    common::{LONG, eventually, prefetch},
+    common::{self, LONG, eventually, prefetch},
     gate::Gate,
 };
 
@@ -80,8 +80,7 @@ impl Ground {
 
     /// With these bounds of the slow store.
     pub(crate) fn with_store(running_max: usize, waiting_max: usize) -> Self {
-        let devices = MemoryDirectory::new(Default::default()).expect("a directory");
-        let directory = Arc::new(Gate::new(Arc::new(devices)));
+        let directory = Arc::new(Gate::new(Arc::new(MemoryDirectory::default())));
         directory.provision(USERS).expect("it is filled");
         let mock = MockOptions {
             delay: Duration::from_millis(1),
@@ -172,8 +171,7 @@ impl Ground {
 
     /// Publishes a body.
     pub(crate) fn publish(&self, queue: Queue, body: impl Into<Vec<u8>>) {
-        let confirm = self.broker.publish(queue, body.into().into());
-        drop(confirm.expect("there is room"));
+        common::publish(&*self.broker, queue, body.into());
     }
 
     /// Consumes and acknowledges everything from a queue.

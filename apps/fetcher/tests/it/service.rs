@@ -410,45 +410,17 @@ fn the_wait_is_counted_from_when_it_was_due() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    let wrong = [
-        (
-            "mains",
-            FetcherOptions {
-                mains: 0,
-                ..options()
-            },
-        ),
-        (
-            "mailbox",
-            FetcherOptions {
-                mailbox: 0,
-                ..options()
-            },
-        ),
-        (
-            "query_users",
-            FetcherOptions {
-                query_users: 1_025,
-                ..options()
-            },
-        ),
-        (
-            "attempts",
-            FetcherOptions {
-                attempts: 0,
-                ..options()
-            },
-        ),
-        (
-            "deadline in ms",
-            FetcherOptions {
-                deadline: Duration::ZERO,
-                ..options()
-            },
-        ),
+    let wrong: [(&str, fn(&mut FetcherOptions)); 5] = [
+        ("mains", |it| it.mains = 0),
+        ("mailbox", |it| it.mailbox = 0),
+        ("query_users", |it| it.query_users = 1_025),
+        ("attempts", |it| it.attempts = 0),
+        ("deadline in ms", |it| it.deadline = Duration::ZERO),
     ];
     let ground = Ground::new();
-    for (name, options) in wrong {
+    for (name, change) in wrong {
+        let mut options = options();
+        change(&mut options);
         let Err(StartError::Options(error)) = ground.try_fetcher(1, options, |_| {}) else {
             panic!("{name} is not refused");
         };

@@ -74,23 +74,6 @@ fn the_mock_takes_its_time_so_many_at_once() {
 }
 
 #[test]
-fn a_mock_that_is_dropped_tells_so() {
-    let store = mock(2, LONG);
-    let outcomes = Outcomes::default();
-    for key in 0..10 {
-        outcomes.fetch(&store, &key.to_string());
-    }
-    drop(store);
-    outcomes.wait_for(10);
-    for key in 0..10 {
-        assert!(matches!(
-            outcomes.of(&key.to_string()),
-            Err(StoreError::Unavailable(_))
-        ));
-    }
-}
-
-#[test]
 fn the_line_before_the_mock_is_bounded() {
     let options = MockOptions {
         delay: LONG,

@@ -74,7 +74,7 @@ impl Ground {
         })?;
         Ok(Self {
             redis: redis.options(),
-            directory: Arc::new(MemoryDirectory::new(Default::default())?),
+            directory: Arc::new(MemoryDirectory::default()),
             amqp: None,
             _servers: Servers::Embedded { _redis: redis },
         })

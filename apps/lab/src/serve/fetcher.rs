@@ -148,7 +148,7 @@ impl FetcherArgs {
 
     fn directory(&self) -> Result<Arc<dyn Directory>> {
         let directory: Arc<dyn Directory> = if self.mysql == EMBEDDED {
-            Arc::new(MemoryDirectory::new(Default::default())?)
+            Arc::new(MemoryDirectory::default())
         } else {
             real_backends::directory(&self.mysql)
                 .map_err(|error| Usage::new(format!("--mysql: {error}")))?
