@@ -1,10 +1,10 @@
 //! A consumer of a queue, and the inbox that gets its deliveries.
 
-use std::time::Duration;
+use std::{num::NonZeroU16, time::Duration};
 
 use freeboard::flow::Backoff;
 
-use super::delivery::Delivery;
+use super::{Broker, ConsumeError, Queue, delivery::Delivery};
 
 /// Consumes a queue until it is dropped. Then nothing more is offered, except a delivery that is being offered at
 /// that moment, and unsettled deliveries go to other consumers.
@@ -60,6 +60,21 @@ impl Inbox {
     pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {
         (self.offer)(delivery)
     }
+}
+
+/// Consumes the notifications of both priorities. `offer` gets the priority and returns what has no capacity.
+pub(crate) fn consume_notifications(
+    broker: &dyn Broker,
+    prefetch: [NonZeroU16; 2],
+    offer: impl Fn(usize, Delivery) -> Result<(), Delivery> + Clone + Send + 'static,
+) -> Result<Vec<Consumer>, ConsumeError> {
+    let queues = Queue::NOTIFICATIONS.into_iter().zip(prefetch).enumerate();
+    let consumers = queues.map(|(priority, (queue, prefetch))| {
+        let offer = offer.clone();
+        let inbox = Inbox::call(move |delivery| offer(priority, delivery));
+        broker.consume(queue, prefetch, inbox)
+    });
+    consumers.collect()
 }
 
 /// From half a millisecond to 20 ms: a full mailbox is retried often enough to stay busy.

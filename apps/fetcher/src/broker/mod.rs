@@ -20,6 +20,7 @@ use std::{io, num::NonZeroU16};
 use bytes::Bytes;
 
 use crate::report::{self, Lost};
+pub(crate) use consumer::consume_notifications;
 pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
 pub use ledger::Ledger;

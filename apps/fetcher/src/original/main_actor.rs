@@ -34,23 +34,9 @@ impl Arrived {
 /// One of the main actors.
 #[derive(Debug)]
 pub(super) struct OriginalMain {
-    parts: Arc<OriginalParts>,
-    redis: Group<RedisActor>,
-    counters: Arc<OriginalCounters>,
-}
-
-impl OriginalMain {
-    pub(super) fn new(
-        parts: Arc<OriginalParts>,
-        redis: Group<RedisActor>,
-        counters: Arc<OriginalCounters>,
-    ) -> Self {
-        Self {
-            parts,
-            redis,
-            counters,
-        }
-    }
+    pub(super) parts: Arc<OriginalParts>,
+    pub(super) redis: Group<RedisActor>,
+    pub(super) counters: Arc<OriginalCounters>,
 }
 
 impl Actor for OriginalMain {}

@@ -44,19 +44,9 @@ impl LookUp {
 /// One of the redis actors.
 #[derive(Debug)]
 pub(super) struct RedisActor {
-    client: Redis,
-    cache: Cache,
-    prefix: String,
-}
-
-impl RedisActor {
-    pub(super) fn new(client: Redis, cache: Cache, prefix: String) -> Self {
-        Self {
-            client,
-            cache,
-            prefix,
-        }
-    }
+    pub(super) client: Redis,
+    pub(super) cache: Cache,
+    pub(super) prefix: String,
 }
 
 impl Actor for RedisActor {}

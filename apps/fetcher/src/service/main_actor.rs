@@ -15,7 +15,7 @@ use freeboard::{
 
 use super::{
     FetcherOptions, Parts,
-    job::{Failure, Interest, Job, JobId, JobIds, Passing, Ticket},
+    job::{Failure, Interest, Job, JobId, Passing, Ticket},
     queries::{Queries, QueryId},
     snapshot::FetcherCounters,
 };
@@ -72,7 +72,7 @@ struct Asker {
 
 impl Asker {
     fn tell(self, answer: impl FnOnce() -> Answer) {
-        if self.interest.is_alive() {
+        if self.interest.strong_count() > 0 {
             // Refused only if the actor has terminated: the lane has capacity for three answers of each job.
             let _ = self.answers.try_tell(answer());
         }
@@ -89,7 +89,6 @@ pub(super) struct Main {
     jobs: BTreeMap<JobId, Job>,
     /// Whether a timer is set for the oldest job.
     is_timed: bool,
-    ids: JobIds,
     queries: Queries,
     answers: Option<Recipient<Answer>>,
 }
@@ -100,8 +99,6 @@ impl Main {
         options: FetcherOptions,
         counters: Arc<FetcherCounters>,
     ) -> Self {
-        // Ordering: Relaxed: only the number matters.
-        let life = counters.lives.fetch_add(1, Ordering::Relaxed);
         Self {
             queries: Queries::new(options.query_users, options.queries),
             parts,
@@ -109,7 +106,6 @@ impl Main {
             counters,
             jobs: BTreeMap::new(),
             is_timed: false,
-            ids: JobIds::of_life(life),
             answers: None,
         }
     }
@@ -123,7 +119,7 @@ impl Main {
     }
 
     fn look_up(&self, id: JobId, job: &Job, which: KeyOf) {
-        let asker = self.asker(job.answers.interest());
+        let asker = self.asker(Arc::downgrade(&job.answers));
         let key = job.notification.key(which);
         let call = self.parts.cache.get_or_lease(key);
         // A lease that is dropped goes to the next caller.
@@ -137,7 +133,7 @@ impl Main {
             return;
         };
         self.counters.misses.add(1);
-        let asker = self.asker(job.answers.interest());
+        let asker = self.asker(Arc::downgrade(&job.answers));
         let key = Bytes::copy_from_slice(lease.key());
         self.parts.store.fetch(
             &key,
@@ -180,7 +176,7 @@ impl Main {
             Ok(reply) => reply,
             Err(failure) => return self.give_up(id, failure),
         };
-        let interest = job.answers.interest();
+        let interest = Arc::downgrade(&job.answers);
         let asker = self.asker(interest);
         let published = self.parts.broker.publish_with(
             Queue::Replies,
@@ -326,7 +322,8 @@ impl Handler<Arrived> for Main {
         if let Some(waited) = notification.waited(delivery.published_at()) {
             counters.wait.record_shared(nanos(waited));
         }
-        let id = self.ids.next();
+        // Ordering: Relaxed: only the number matters.
+        let id = counters.ids.fetch_add(1, Ordering::Relaxed);
         self.queries.add(id, notification.user.clone());
         let job = Job::new(delivery, ticket, notification, begun_ns);
         for which in KeyOf::ALL {

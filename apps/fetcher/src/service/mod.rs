@@ -37,15 +37,15 @@ use freeboard::{
 };
 use parking_lot::Mutex;
 
-use crate::broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue};
-use job::UnderWay;
+use crate::broker::{self, Broker, ConsumeError, Consumer, Delivery, Queue};
+use job::Ticket;
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
 pub use options::{FetcherOptions, OptionsError, Parts};
 use snapshot::FetcherCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
 
 /// The polling interval of [`Fetcher::stop`].
-const LOOK: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(2);
 
 /// The restart delays of a main actor that panicked.
 const RESTART_MIN: Duration = Duration::from_millis(10);
@@ -60,7 +60,8 @@ pub struct Fetcher {
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
     counters: Arc<FetcherCounters>,
-    under_way: UnderWay,
+    /// Its clones are the notifications in flight.
+    under_way: Ticket,
     options: FetcherOptions,
 }
 
@@ -113,20 +114,20 @@ impl Fetcher {
             mains,
             consumers: Mutex::default(),
             counters,
-            under_way: UnderWay::default(),
+            under_way: Ticket::default(),
             options,
         };
-        for (priority, queue) in Queue::NOTIFICATIONS.into_iter().enumerate() {
-            let mains = fetcher.mains.clone();
-            let under_way = fetcher.under_way.clone();
-            let inbox = Inbox::call(move |delivery| {
-                let arrived = Arrived::now(delivery, under_way.ticket());
-                offer(&mains, priority, arrived)
-            });
-            let prefetch = fetcher.options.prefetch[priority];
-            let consumer = broker.consume(queue, prefetch, inbox)?;
-            fetcher.consumers.lock().push(consumer);
-        }
+        let (mains, ticket) = (fetcher.mains.clone(), Arc::downgrade(&fetcher.under_way));
+        *fetcher.consumers.lock() = broker::consume_notifications(
+            &*broker,
+            fetcher.options.prefetch,
+            move |priority, it| {
+                let Some(ticket) = ticket.upgrade() else {
+                    return Err(it);
+                };
+                offer(&mains, priority, Arrived::now(it, ticket))
+            },
+        )?;
         Ok(fetcher)
     }
 
@@ -136,13 +137,17 @@ impl Fetcher {
         // The lanes of the priorities.
         let lanes = |main: &ActorRef<Main>| main.snapshot().lanes.split_off(lane_of(0));
         let lanes: Vec<_> = self.mains.members().iter().map(lanes).collect();
-        self.counters.snapshot_with(&lanes, self.under_way.get())
+        self.counters.snapshot_with(&lanes, self.under_way())
     }
 
     /// Whether all main actors are alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.mains.members().iter().all(ActorRef::is_alive)
+    }
+
+    fn under_way(&self) -> u64 {
+        Arc::strong_count(&self.under_way) as u64 - 1
     }
 
     /// Deliveries to this process that the broker has not seen settled.
@@ -165,9 +170,9 @@ impl Fetcher {
         let until = Instant::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);
         // The broker learns of it a little later.
-        let left = || self.under_way.get().max(self.unacked());
+        let left = || self.under_way().max(self.unacked());
         while left() > 0 && Instant::now() < until {
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
         left()
     }

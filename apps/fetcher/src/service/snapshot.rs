@@ -1,6 +1,6 @@
 //! The counters of main actors, and a snapshot of them.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 
 use freeboard::{
     meter::{Counter, Exposition, Histogram, LaneSnapshot, metrics},
@@ -76,8 +76,8 @@ metrics! {
             "In the mailbox of a main actor.";
     }
     with {
-        /// Incarnations of main actors.
-        pub(super) lives: AtomicU32,
+        /// The id of the next job.
+        pub(super) ids: AtomicU64,
     }
 }
 

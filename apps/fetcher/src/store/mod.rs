@@ -73,17 +73,6 @@ pub enum StoreError {
     Refused(String),
 }
 
-impl StoreError {
-    /// Whether a retry may succeed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Full | Self::Unavailable(_) => true,
-            Self::Refused(_) => false,
-        }
-    }
-}
-
 /// A callback for the value of a key, called once, on any thread. It must not block.
 pub type OnFetched = OnOutcome<Option<Bytes>, StoreError>;
 

@@ -51,6 +51,9 @@ use topology::Topology;
 
 const RABBITMQ: &str = "RabbitMQ";
 
+/// The most unconfirmed messages.
+const UNCONFIRMED_MAX: usize = 4_096;
+
 /// Connections to RabbitMQ that reconnect by themselves. Dropping it closes them: unconfirmed messages are reported
 /// as unknown, unsettled ones are delivered to others.
 pub struct RabbitBroker {
@@ -76,7 +79,7 @@ impl RabbitBroker {
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(options: RabbitOptions) -> Result<Self, ConnectError> {
-        let (connector, unconfirmed_max) = check(options)?;
+        let connector = check(options)?;
         let runtime = OneThread::new(RABBITMQ, "rabbit")?;
         let connect = async || connector.connect().await.map(Arc::new);
         let connections = runtime.block_on(async { Ok([connect().await?, connect().await?]) });
@@ -100,7 +103,7 @@ impl RabbitBroker {
         runtime.spawn(connector.keep(connection, session));
         Ok(Self {
             shared,
-            unconfirmed: Arc::new(Semaphore::new(unconfirmed_max.get().into())),
+            unconfirmed: Arc::new(Semaphore::new(UNCONFIRMED_MAX)),
             runtime,
         })
     }
@@ -112,7 +115,7 @@ impl RabbitBroker {
     }
 }
 
-fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError> {
+fn check(options: RabbitOptions) -> Result<Connector, ConnectError> {
     let url_error = |reason| ConnectError::Url {
         form: "amqp://USER:PASSWORD@HOST:PORT/VHOST",
         reason,
@@ -130,7 +133,7 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
     if options.backoff.validate().is_err() {
         return Err(ConnectError::Options("back-off must grow to its maximum"));
     }
-    let connector = Connector {
+    Ok(Connector {
         server: Server {
             kind: RABBITMQ,
             host: uri.authority.host.clone(),
@@ -140,8 +143,7 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
         uri,
         topology: Arc::new(Topology::new(options.name, options.retry_delays)),
         backoff: options.backoff,
-    };
-    Ok((connector, options.unconfirmed_max))
+    })
 }
 
 impl ConsumerControl for watch::Sender<Phase> {

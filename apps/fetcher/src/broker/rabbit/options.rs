@@ -1,6 +1,6 @@
 //! The settings of a RabbitMQ broker, and the errors of connecting.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::time::Duration;
 
 use freeboard::flow::Backoff;
 use lapin::ErrorKind;
@@ -22,8 +22,6 @@ pub struct RabbitOptions {
     /// The supported delays, ascending. A message gets the first that is at least as long as requested, or else the
     /// last. 100 ms, 1 s, 10 s and 60 s unless set.
     pub retry_delays: Vec<Duration>,
-    /// The most unconfirmed messages; 4,096 unless set.
-    pub unconfirmed_max: NonZeroU16,
     /// The timeout of connecting; 10 s unless set.
     pub connect_timeout: Duration,
     /// The back-off of reconnecting, of reopening a channel, and of delaying or dead-lettering a message again:
@@ -41,7 +39,6 @@ impl RabbitOptions {
             retry_delays: [100, 1_000, 10_000, 60_000]
                 .map(Duration::from_millis)
                 .to_vec(),
-            unconfirmed_max: const { NonZeroU16::new(4_096).unwrap() },
             connect_timeout: Duration::from_secs(10),
             backoff: Backoff {
                 min_ns: 50_000_000,
