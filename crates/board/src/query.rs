@@ -88,53 +88,38 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// All columns.
-    pub const ALL: [Self; 16] = [
-        Self::Id,
-        Self::Name,
-        Self::Type,
-        Self::State,
-        Self::Depth,
-        Self::Bound,
-        Self::HighWater,
-        Self::In,
-        Self::Out,
-        Self::Accepted,
-        Self::Handled,
-        Self::Shed,
-        Self::Restarts,
-        Self::QueueP50,
-        Self::QueueP99,
-        Self::HandlingP99,
+    /// All columns with their names in a query, in the order of their declaration.
+    pub const ALL: [(Self, &'static str); 16] = [
+        (Self::Id, "id"),
+        (Self::Name, "name"),
+        (Self::Type, "type"),
+        (Self::State, "state"),
+        (Self::Depth, "depth"),
+        (Self::Bound, "bound"),
+        (Self::HighWater, "high_water"),
+        (Self::In, "in"),
+        (Self::Out, "out"),
+        (Self::Accepted, "accepted"),
+        (Self::Handled, "handled"),
+        (Self::Shed, "shed"),
+        (Self::Restarts, "restarts"),
+        (Self::QueueP50, "queue_p50"),
+        (Self::QueueP99, "queue_p99"),
+        (Self::HandlingP99, "handling_p99"),
     ];
 
     /// The column's name, as in a query.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Name => "name",
-            Self::Type => "type",
-            Self::State => "state",
-            Self::Depth => "depth",
-            Self::Bound => "bound",
-            Self::HighWater => "high_water",
-            Self::In => "in",
-            Self::Out => "out",
-            Self::Accepted => "accepted",
-            Self::Handled => "handled",
-            Self::Shed => "shed",
-            Self::Restarts => "restarts",
-            Self::QueueP50 => "queue_p50",
-            Self::QueueP99 => "queue_p99",
-            Self::HandlingP99 => "handling_p99",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The column of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|key| key.name() == name)
+        Self::ALL
+            .into_iter()
+            .find_map(|(key, of)| (of == name).then_some(key))
     }
 
     /// Whether it needs histograms.

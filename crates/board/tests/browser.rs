@@ -18,7 +18,7 @@ use freeboard_flow::BOUND_DEFAULT;
 use freeboard_meter::FamilyKind;
 
 #[test]
-fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
+fn a_mailbox_rises_and_falls_and_keys_and_themes_work() {
     let system = quiet_system("flooded");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
@@ -140,7 +140,7 @@ fn a_hundred_thousand_actors_are_sorted_and_filtered() {
 }
 
 #[test]
-fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
+fn the_page_reports_a_lost_server_and_reconnects() {
     let system = quiet_system("lasting");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
@@ -163,7 +163,7 @@ fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
 }
 
 #[test]
-fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
+fn shed_messages_are_shown_by_reason_and_ended_systems_have_no_rates() {
     let system = quiet_system("shedding");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
@@ -199,7 +199,7 @@ fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
     board.watch(&system);
     let garage = |doors: f64| {
         board.show("garage", "north", move |text| {
-            text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+            text.family("doors_open", FamilyKind::Gauge, "Open doors.");
             text.sample("doors_open", &[], doors);
         })
     };
@@ -225,7 +225,7 @@ fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
 }
 
 #[test]
-fn a_frame_that_the_page_does_not_understand_is_not_taken_for_a_lost_connection() {
+fn an_invalid_frame_is_not_reported_as_a_lost_connection() {
     let system = quiet_system("odd");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);

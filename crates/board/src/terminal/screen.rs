@@ -11,7 +11,7 @@ use ratatui::{
     layout::Rect,
 };
 
-use crate::terminal::{draw, history::History, palette::Palette, pane::Pane, reading::Reading};
+use crate::terminal::{draw, history::History, palette::Palette, pane::Pane, watch::Reading};
 
 /// Rows that a page key moves.
 const PAGE_ROWS: i64 = 10;

@@ -25,7 +25,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_page_comes_whole_with_types_and_a_policy_and_names_no_other_host() {
+fn the_page_is_served_with_types_and_a_policy_and_names_no_other_host() {
     let (_board, address) = serve(BoardOptions::new());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
     for file in files(&root) {
@@ -61,7 +61,7 @@ fn the_page_comes_whole_with_types_and_a_policy_and_names_no_other_host() {
 }
 
 #[test]
-fn one_frame_is_had_as_json() {
+fn one_frame_is_served_as_json() {
     let system = quiet_system("json");
     let (board, address) = serve(BoardOptions::new());
     let frame = |query: &str| -> Frame {
@@ -119,7 +119,7 @@ fn a_viewer_follows_a_mailbox_that_grows_and_shrinks() {
 }
 
 #[test]
-fn a_viewer_is_told_no_more_often_than_it_wants() {
+fn frames_are_throttled_to_the_rate_of_the_viewer() {
     let (_board, address) = serve(BoardOptions::new());
     let begun = Instant::now();
     let mut viewer = Viewer::open(address, "hz=4").unwrap();
@@ -155,7 +155,7 @@ fn head_is_answered_as_get_is_without_a_body() {
 }
 
 #[test]
-fn what_would_change_something_is_refused() {
+fn other_methods_are_refused() {
     let (_board, address) = serve(BoardOptions::new());
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
         for path in ["/", "/events", "/api/frame", "/metrics", "/healthz", "/no"] {
@@ -173,7 +173,7 @@ fn what_would_change_something_is_refused() {
 }
 
 #[test]
-fn what_makes_no_sense_is_answered_with_one_clear_line() {
+fn invalid_parameters_are_answered_with_one_line() {
     let (_board, address) = serve(BoardOptions::new());
     let long = format!("filter={}", "x".repeat(257));
     for (query, wanted) in [
@@ -217,7 +217,7 @@ fn what_makes_no_sense_is_answered_with_one_clear_line() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_paths_are_not_found() {
     let (_board, address) = serve(BoardOptions::new());
     for path in [
         "/no",
@@ -240,14 +240,14 @@ fn what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn a_parser_reads_the_gauges_as_they_were_meant() {
+fn a_prometheus_parser_reads_the_text() {
     let system = quiet_system("scraped \"twice\"\\");
     let (board, address) = serve(BoardOptions::new());
     board.watch(&system);
     spawn_idle(&system, 3);
     let doors = |count: f64| {
         move |text: &mut freeboard_meter::Exposition| {
-            text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+            text.family("doors_open", FamilyKind::Gauge, "Open doors.");
             text.sample("doors_open", &[("house", &format!("{count}"))], count);
         }
     };

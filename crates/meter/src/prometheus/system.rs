@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use super::Exposition;
 use crate::{
     by_type::{TypeLaneSnapshot, TypeSnapshot, by_type},
-    group::{GroupSnapshot, MemberSnapshot},
     metrics,
-    poller::{PollerSnapshot, PollsSnapshot},
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
-    snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot},
+    snapshot::{
+        ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
+        ReasonCount, SystemSnapshot,
+    },
 };
 
 /// The most actors that have series of their own: of those with a name, the oldest.
@@ -248,7 +249,7 @@ fn add_poller(text: &mut Exposition, poller: &PollerSnapshot) {
         ("dedicated".to_owned(), &poller.dedicated),
     ];
     let all = workers.chain(others);
-    text.series(POLLS, all.map(|(of, polls)| ([("looker", of)], polls)));
+    text.series(POLLS, all.map(|(of, polls)| ([("origin", of)], polls)));
     text.metrics(POLLER, &[], poller);
 }
 

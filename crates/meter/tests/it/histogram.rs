@@ -144,7 +144,7 @@ fn both_sides_of_every_bucket_edge_are_within_the_error() {
 }
 
 #[test]
-fn absurd_quantiles_count_as_the_nearer_end() {
+fn quantiles_out_of_range_are_clamped() {
     let snapshot = filled(&[1, 2, 3]).snapshot();
     assert_eq!(snapshot.value_at(-1.0), 1);
     assert_eq!(snapshot.value_at(f64::NAN), 1);

@@ -229,7 +229,7 @@ impl Viewer {
             if holds(&frame) {
                 return frame;
             }
-            assert!(Instant::now() < deadline, "in vain: {what}: {frame:?}");
+            assert!(Instant::now() < deadline, "not in time: {what}: {frame:?}");
         }
     }
 }
