@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_come_while_a_query_is_under_way_go_together() {
+    fn users_that_arrive_during_a_query_share_the_next() {
         let mut queries = Queries::new(2, 1);
         queries.add(1, "a".to_owned());
         let first = queries.next().unwrap();

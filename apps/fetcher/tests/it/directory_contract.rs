@@ -220,7 +220,7 @@ pub(crate) fn devices(numbers: Range<u64>) -> Vec<Option<String>> {
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";
 
 #[test]
-fn the_directory_in_memory_keeps_it() {
+fn the_memory_directory_keeps_the_contract() {
     for (name, clause) in CLAUSES {
         say(name);
         let directory = MemoryDirectory::default();
@@ -233,7 +233,7 @@ fn the_directory_in_memory_keeps_it() {
 
 #[cfg(all(unix, feature = "mariadb"))]
 #[test]
-fn mariadb_keeps_it() {
+fn mariadb_keeps_the_contract() {
     let Some(server) = installed(mariadb()) else {
         return;
     };

@@ -128,7 +128,7 @@ fn impossible_notifications_are_dead_lettered_with_the_reason() {
 }
 
 #[test]
-fn while_the_directory_is_away_notifications_are_put_off() {
+fn notifications_are_retried_while_the_directory_is_unavailable() {
     let ground = Ground::new();
     let service = ground.fetcher(options());
     ground.directory.set_failing(true);
@@ -340,7 +340,7 @@ fn a_stopping_fetcher_finishes_its_notifications_and_leaves_the_rest() {
 }
 
 #[test]
-fn three_share_the_load_and_one_that_goes_leaves_its_share_to_the_others() {
+fn three_fetchers_share_the_load_and_take_over_from_a_dropped_one() {
     let ground = Ground::new();
     let few = FetcherOptions {
         prefetch: [prefetch(16); 2],
@@ -364,7 +364,7 @@ fn three_share_the_load_and_one_that_goes_leaves_its_share_to_the_others() {
 }
 
 #[test]
-fn an_urgent_one_is_not_stuck_behind_the_others() {
+fn urgent_notifications_overtake_others() {
     let ground = Ground::new();
     let service = ground.fetcher(FetcherOptions {
         prefetch: [prefetch(16); 2],
@@ -386,7 +386,7 @@ fn an_urgent_one_is_not_stuck_behind_the_others() {
 }
 
 #[test]
-fn the_wait_is_counted_from_when_it_was_due() {
+fn the_wait_is_counted_from_the_due_time() {
     let ground = Ground::new();
     let service = ground.fetcher(options());
     let replies = ground.take(Queue::Replies, reply);

@@ -51,7 +51,7 @@ fn a_value_is_a_function_of_its_key() {
 }
 
 #[test]
-fn the_mock_takes_its_time_so_many_at_once() {
+fn the_mock_delays_each_fetch_and_limits_concurrency() {
     let delay = Duration::from_millis(100);
     let store = mock(4, delay);
     let outcomes = Outcomes::default();
@@ -74,7 +74,7 @@ fn the_mock_takes_its_time_so_many_at_once() {
 }
 
 #[test]
-fn the_line_before_the_mock_is_bounded() {
+fn the_queue_of_the_mock_is_bounded() {
     let options = MockOptions {
         delay: LONG,
         concurrent: ONE,

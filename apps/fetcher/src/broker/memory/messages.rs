@@ -71,7 +71,7 @@ impl QueuedMessages {
         };
         let ready_before = self.ready.len();
         for message in window.unacked.into_values().rev() {
-            self.ready.push_front(message.again());
+            self.ready.push_front(message);
         }
         let returned = self.ready.len() - ready_before;
         self.ledger.give_back(returned as u64);
@@ -79,7 +79,7 @@ impl QueuedMessages {
 
     /// Makes a released message ready again, before all others.
     pub(super) fn give_back(&mut self, message: Message) {
-        self.ready.push_front(message.again());
+        self.ready.push_front(message);
         self.ledger.give_back(1);
     }
 
