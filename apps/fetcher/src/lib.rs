@@ -43,13 +43,13 @@ pub use server::ConnectError;
 
 opaque_debug!(
     broker::Consumer,
-    broker::Inbox,
     embedded::EmbeddedRedis,
     original::OriginalParts,
     service::Fetcher,
     service::Parts,
     store::Bulkhead,
     store::DistantDirectory,
+    store::MockStore,
 );
 #[cfg(feature = "rabbitmq")]
 opaque_debug!(broker::RabbitBroker, broker::RabbitOptions);

@@ -43,24 +43,8 @@ impl Drop for Consumer {
 }
 
 /// Accepts deliveries, or returns them when it is full: they are then offered again, in order, after a growing
-/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full.
-pub struct Inbox {
-    offer: Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>,
-}
-
-impl Inbox {
-    /// An inbox that calls a function, which must not block.
-    #[must_use]
-    pub fn call(offer: impl FnMut(Delivery) -> Result<(), Delivery> + Send + 'static) -> Self {
-        Self {
-            offer: Box::new(offer),
-        }
-    }
-
-    pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {
-        (self.offer)(delivery)
-    }
-}
+/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full. It must not block.
+pub type Inbox = Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>;
 
 /// Consumes the notifications of both priorities. `offer` gets the priority and returns what has no capacity.
 pub(crate) fn consume_notifications(
@@ -71,7 +55,7 @@ pub(crate) fn consume_notifications(
     let queues = Queue::NOTIFICATIONS.into_iter().zip(prefetch).enumerate();
     let consumers = queues.map(|(priority, (queue, prefetch))| {
         let offer = offer.clone();
-        let inbox = Inbox::call(move |delivery| offer(priority, delivery));
+        let inbox = Box::new(move |delivery| offer(priority, delivery));
         broker.consume(queue, prefetch, inbox)
     });
     consumers.collect()

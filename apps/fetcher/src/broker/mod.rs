@@ -24,7 +24,7 @@ pub(crate) use consumer::consume_notifications;
 pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
 pub use ledger::Ledger;
-pub use memory::{MemoryBroker, MemoryOptions};
+pub use memory::MemoryBroker;
 #[cfg(feature = "rabbitmq")]
 pub use rabbit::{RabbitBroker, RabbitOptions};
 

@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    num::NonZeroUsize,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
@@ -10,14 +9,10 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{
-    Bulkhead, BulkheadOptions, Directory, Occupancy, OnDevices, OnFetched, Report, SlowStore,
-    StoreError,
-};
+use super::{Directory, OnDevices, OnFetched, Report, SlowStore, StoreError};
 
 /// Completes requests in order, each a fixed time after it was sent. Requests are completed also after this is
 /// dropped. The senders bound their number.
-#[derive(Debug)]
 struct DelayLine<T> {
     time: Duration,
     requests: mpsc::Sender<(Instant, T)>,
@@ -49,68 +44,30 @@ impl<T: Send + 'static> DelayLine<T> {
 /// Keys whose last part, after a colon, begins with this have no value.
 const NOBODY: &[u8] = b"nobody";
 
-/// How slow a [`MockStore`] is.
-#[derive(Clone, Copy, Debug)]
-pub struct MockOptions {
-    /// The time of a fetch; 100 ms unless set.
-    pub delay: Duration,
-    /// Concurrent fetches; 64 unless set.
-    pub concurrent: NonZeroUsize,
-    /// Queued fetches before more are refused with [`StoreError::Full`]; 1,000,000 unless set.
-    pub waiting_max: usize,
-}
-
-impl Default for MockOptions {
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_millis(100),
-            concurrent: const { NonZeroUsize::new(64).unwrap() },
-            waiting_max: 1_000_000,
-        }
-    }
-}
-
-/// A store in memory that delays each fetch. The value of a key is `value-of-` and the key.
-#[derive(Debug)]
-pub struct MockStore(Bulkhead);
-
-type Fetch = (Box<[u8]>, OnFetched);
-
-/// Completes any number of fetches at once.
-struct DelayedFetches(DelayLine<Fetch>);
-
-impl SlowStore for DelayedFetches {
-    fn fetch(&self, key: &[u8], on_outcome: OnFetched) {
-        self.0.send((key.into(), on_outcome));
-    }
-}
+/// A store in memory that delays each fetch. The value of a key is `value-of-` and the key. Any number of fetches
+/// run at once: put a [`Bulkhead`](super::Bulkhead) in front.
+pub struct MockStore(DelayLine<(Box<[u8]>, Report<Option<Bytes>>)>);
 
 impl MockStore {
-    /// Starts the store.
+    /// Starts a store whose fetches take this time.
     ///
     /// # Errors
     /// If no thread can be created.
-    pub fn new(options: MockOptions) -> io::Result<Self> {
-        let complete = |(key, on_outcome): Fetch| on_outcome(Ok(value_of(&key)));
-        let fetches = DelayLine::new("mock store", options.delay, complete)?;
-        let limits = BulkheadOptions {
-            running_max: options.concurrent,
-            waiting_max: options.waiting_max,
-        };
-        let fetches = Arc::new(DelayedFetches(fetches));
-        Ok(Self(Bulkhead::new(fetches, limits)))
-    }
-
-    /// The current occupancy.
-    #[must_use]
-    pub fn occupancy(&self) -> Occupancy {
-        self.0.occupancy()
+    pub fn new(time: Duration) -> io::Result<Self> {
+        let line = DelayLine::new(
+            "mock store",
+            time,
+            |(key, report): (Box<[u8]>, Report<_>)| {
+                report.tell(Ok(value_of(&key)));
+            },
+        );
+        Ok(Self(line?))
     }
 }
 
 impl SlowStore for MockStore {
     fn fetch(&self, key: &[u8], on_outcome: OnFetched) {
-        self.0.fetch(key, on_outcome);
+        self.0.send((key.into(), Report::new(on_outcome)));
     }
 }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 use crate::report::{self, Lost, OnOutcome};
 pub use bulkhead::{Bulkhead, BulkheadOptions, Occupancy};
-pub use delay::{DistantDirectory, MockOptions, MockStore};
+pub use delay::{DistantDirectory, MockStore};
 #[cfg(feature = "mariadb")]
 pub use mariadb::{DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
 pub use memory::MemoryDirectory;

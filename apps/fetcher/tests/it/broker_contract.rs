@@ -274,7 +274,7 @@ fn priorities(broker: &dyn Broker) {
 fn refusals(broker: &dyn Broker) {
     let (sender, received) = mpsc::channel();
     let mut offers = 0;
-    let inbox = Inbox::call(move |delivery| {
+    let inbox: Inbox = Box::new(move |delivery| {
         offers += 1;
         if offers % 3 != 0 {
             return Err(delivery);
@@ -296,7 +296,7 @@ fn refusals(broker: &dyn Broker) {
 }
 
 fn parked(broker: &dyn Broker) {
-    let inbox = Inbox::call(Err);
+    let inbox: Inbox = Box::new(Err);
     let consumer = broker
         .consume(Queue::Priority0, crate::common::prefetch(10), inbox)
         .expect("a consumer");
@@ -326,7 +326,8 @@ impl ManualConsumer {
     /// Starts consuming.
     pub(crate) fn new(broker: &dyn Broker, queue: Queue, prefetch: u16) -> Self {
         let (sender, deliveries) = mpsc::channel();
-        let inbox = Inbox::call(move |delivery| sender.send(delivery).map_err(|refused| refused.0));
+        let inbox: Inbox =
+            Box::new(move |delivery| sender.send(delivery).map_err(|refused| refused.0));
         Self {
             handle: broker
                 .consume(queue, crate::common::prefetch(prefetch), inbox)

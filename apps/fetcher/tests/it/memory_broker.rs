@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use bytes::Bytes;
-use freeboard_fetcher::broker::{Broker, Inbox, MemoryBroker, MemoryOptions, PublishError, Queue};
+use freeboard_fetcher::broker::{Broker, Inbox, MemoryBroker, PublishError, Queue};
 
 use crate::common::publish;
 
@@ -11,7 +11,7 @@ const MANY: NonZeroU16 = NonZeroU16::new(1_000).expect("not zero");
 
 #[test]
 fn a_full_queue_gives_the_body_back_until_one_is_settled() {
-    let broker = MemoryBroker::new(MemoryOptions { queue_bound: 2 });
+    let broker = MemoryBroker::new(2);
     let publish = |body| {
         let body = Bytes::from_static(body);
         broker.publish_with(Queue::Priority0, body, Box::new(|_| {}))
@@ -19,7 +19,7 @@ fn a_full_queue_gives_the_body_back_until_one_is_settled() {
     assert!(publish(b"0").is_ok() && publish(b"1").is_ok());
     assert!(matches!(publish(b"2"), Err(PublishError::Full(body)) if &*body == b"2"));
     let (sender, deliveries) = std::sync::mpsc::channel();
-    let inbox = Inbox::call(move |delivery| {
+    let inbox: Inbox = Box::new(move |delivery| {
         sender.send(delivery).expect("it is waited for");
         Ok(())
     });
@@ -35,10 +35,10 @@ fn a_full_queue_gives_the_body_back_until_one_is_settled() {
 
 #[test]
 fn refused_dead_letters_are_deferred_and_nothing_is_lost() {
-    let broker = MemoryBroker::new(MemoryOptions { queue_bound: 1 });
+    let broker = MemoryBroker::new(1);
     publish(&broker, Queue::DeadLetters, "");
     publish(&broker, Queue::Priority0, "");
-    let inbox = Inbox::call(|delivery| {
+    let inbox: Inbox = Box::new(|delivery| {
         delivery.dead_letter("no room for it");
         Ok(())
     });
@@ -60,7 +60,7 @@ fn two_consumers_on_two_threads_share_the_work() {
         publish(&broker, Queue::Priority0, "x");
     }
     let _consumers = [(); 2].map(|()| {
-        let inbox = Inbox::call(|delivery| {
+        let inbox: Inbox = Box::new(|delivery| {
             delivery.ack();
             Ok(())
         });

@@ -73,7 +73,7 @@ fn publish_all(broker: &RabbitBroker) -> HashSet<u64> {
 /// Answers each delivery, and acknowledges it once the answer is confirmed.
 fn answering(broker: &Arc<RabbitBroker>) -> Inbox {
     let broker = Arc::downgrade(broker);
-    Inbox::call(move |delivery| {
+    Box::new(move |delivery| {
         let Some(broker) = broker.upgrade() else {
             return Ok(());
         };
@@ -112,7 +112,7 @@ fn killed_under_load_it_loses_nothing_that_was_confirmed() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     let replies = {
         let seen = seen.clone();
-        let inbox = Inbox::call(move |delivery| {
+        let inbox: Inbox = Box::new(move |delivery| {
             let number: u64 = text(&delivery).parse().expect("a number");
             seen.lock().expect("nobody panics").insert(number);
             delivery.ack();

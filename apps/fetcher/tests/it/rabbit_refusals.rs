@@ -114,7 +114,7 @@ fn start() -> Option<(Server, String)> {
 }
 
 fn consume(broker: &RabbitBroker, settle: impl Fn(Delivery) + Send + 'static) -> Consumer {
-    let inbox = Inbox::call(move |delivery| {
+    let inbox: Inbox = Box::new(move |delivery| {
         settle(delivery);
         Ok(())
     });

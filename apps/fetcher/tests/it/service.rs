@@ -205,7 +205,7 @@ fn a_cold_cache_asks_the_slow_store_once_for_each_key_and_never_too_much_at_once
     let service = ground.fetcher(options());
     ground.load(3 * USERS).assert_replied();
     ground.assert_balanced();
-    let occupancy = ground.mock.occupancy();
+    let occupancy = ground.behind.occupancy();
     assert!(occupancy.running_high_water <= 16, "{occupancy:?}");
     // At most each user, and the app.
     assert!(occupancy.served <= USERS + 1, "{occupancy:?}");

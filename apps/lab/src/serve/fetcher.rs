@@ -27,7 +27,7 @@ use freeboard_fetcher::{
     choices::{Route, Wait},
     embedded::EmbeddedRedis,
     service::{Fetcher, FetcherOptions, Parts},
-    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockOptions, MockStore},
+    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockStore},
 };
 
 use super::{HostArgs, announce, bound, metrics};
@@ -216,11 +216,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         ..CacheOptions::default()
     };
     let cache = Cache::new(&host.system, &redis, cache)?;
-    let mock = MockStore::new(MockOptions {
-        delay: Duration::from_millis(args.store_ms.into()),
-        concurrent: args.store_at_once,
-        ..MockOptions::default()
-    })?;
+    let mock = MockStore::new(Duration::from_millis(args.store_ms.into()))?;
     let bulkhead = BulkheadOptions {
         running_max: args.store_at_once,
         ..BulkheadOptions::default()

@@ -33,21 +33,6 @@ use messages::QueuedMessages;
 /// The longest delay of a message.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// The bounds of a [`MemoryBroker`].
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryOptions {
-    /// The bound of a queue, in messages: ready, waiting and unacknowledged together; 1,000,000 unless set.
-    pub queue_bound: usize,
-}
-
-impl Default for MemoryOptions {
-    fn default() -> Self {
-        Self {
-            queue_bound: 1_000_000,
-        }
-    }
-}
-
 /// A broker in memory. It confirms accepted messages at once.
 #[derive(Debug)]
 pub struct MemoryBroker {
@@ -70,11 +55,11 @@ struct MemoryConsumer {
 }
 
 impl MemoryBroker {
-    /// A broker with empty queues.
+    /// A broker with empty queues. `queue_bound` limits the messages of each: ready, waiting and unacknowledged.
     #[must_use]
-    pub fn new(options: MemoryOptions) -> Self {
+    pub fn new(queue_bound: usize) -> Self {
         let queue = |_| MemoryQueue {
-            messages: Mutex::new(QueuedMessages::new(options.queue_bound)),
+            messages: Mutex::new(QueuedMessages::new(queue_bound)),
             changed: Condvar::new(),
         };
         Self {
@@ -95,8 +80,9 @@ impl MemoryBroker {
 }
 
 impl Default for MemoryBroker {
+    /// With queues of 1,000,000 messages.
     fn default() -> Self {
-        Self::new(MemoryOptions::default())
+        Self::new(1_000_000)
     }
 }
 
@@ -201,7 +187,7 @@ impl MemoryConsumer {
                             .for_each(Delivery::give_back);
                         return next.give_back();
                     }
-                    match inbox.offer(next) {
+                    match inbox(next) {
                         Ok(()) => break,
                         Err(refused) => next = refused,
                     }
