@@ -52,9 +52,7 @@ impl Default for Query {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
-    /// The actor's id.
-    Id,
-    /// Its name; those without come last.
+    /// Its name; actors without a name come last.
     Name,
     /// Its type.
     Type,
@@ -71,26 +69,27 @@ pub enum SortKey {
     In,
     /// Messages handled a second.
     Out,
-    /// Messages accepted.
-    Accepted,
-    /// Messages handled.
-    Handled,
     /// Messages not handled.
     Shed,
-    /// Restarts.
-    Restarts,
     /// Median time in queue.
     QueueP50,
     /// 99th percentile of the time in queue.
     QueueP99,
     /// 99th percentile of the handling time.
     HandlingP99,
+    /// Restarts.
+    Restarts,
+    /// The actor's id.
+    Id,
+    /// Messages accepted.
+    Accepted,
+    /// Messages handled.
+    Handled,
 }
 
 impl SortKey {
-    /// All columns with their names in a query, in the order of their declaration.
+    /// All columns with their names in a query, in the order of their declaration and of a table.
     pub const ALL: [(Self, &'static str); 16] = [
-        (Self::Id, "id"),
         (Self::Name, "name"),
         (Self::Type, "type"),
         (Self::State, "state"),
@@ -99,13 +98,14 @@ impl SortKey {
         (Self::HighWater, "high_water"),
         (Self::In, "in"),
         (Self::Out, "out"),
-        (Self::Accepted, "accepted"),
-        (Self::Handled, "handled"),
         (Self::Shed, "shed"),
-        (Self::Restarts, "restarts"),
         (Self::QueueP50, "queue_p50"),
         (Self::QueueP99, "queue_p99"),
         (Self::HandlingP99, "handling_p99"),
+        (Self::Restarts, "restarts"),
+        (Self::Id, "id"),
+        (Self::Accepted, "accepted"),
+        (Self::Handled, "handled"),
     ];
 
     /// The column's name, as in a query.

@@ -99,7 +99,8 @@ impl StateTimes {
     /// Time in all states together.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        WorkerState::ALL.iter().map(|&state| self.of(state)).sum()
+        let times = WorkerState::ALL.iter().map(|&state| self.of(state));
+        times.fold(0, u64::saturating_add)
     }
 
     /// The time since `earlier`, of the same worker.
@@ -115,7 +116,7 @@ impl StateTimes {
     /// Share of the on-line time in which the worker ran actors, 0 to 1; 0 if it never was on-line.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        let online_ns = self.total_ns() - self.offline_ns;
+        let online_ns = self.total_ns().saturating_sub(self.offline_ns);
         if online_ns == 0 {
             return 0.0;
         }

@@ -118,6 +118,14 @@ pub struct GroupSnapshot {
     pub skew: f64,
 }
 
+impl GroupSnapshot {
+    /// The sum of a count over all members.
+    #[must_use]
+    pub fn sum(&self, count: impl Fn(&MemberSnapshot) -> u64) -> u64 {
+        self.members.iter().map(count).fold(0, u64::saturating_add)
+    }
+}
+
 /// One member of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{
     LIMIT, eventually,
-    http::{Peer, Viewer, ask, get, serve},
+    http::{Peer, Viewer, ask, get, serve, watched},
     quiet_system,
 };
 use freeboard_board::BoardOptions;
@@ -85,9 +85,7 @@ fn a_client_that_never_reads_is_closed() {
 
 #[test]
 fn viewers_are_bounded_and_release_their_permits() {
-    let system = quiet_system("viewed");
-    let (board, address) = serve(BoardOptions::new().viewers_max(2));
-    board.watch(&system);
+    let (_system, _board, address) = watched("viewed", BoardOptions::new().viewers_max(2));
     let mut first = Viewer::open(address, "").unwrap();
     let second = Viewer::open(address, "sort=name").unwrap();
     let refused = Viewer::open(address, "").unwrap_err();

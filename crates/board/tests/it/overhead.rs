@@ -12,7 +12,7 @@ use std::{
 
 use crate::common::{
     LIMIT, eventually,
-    http::{Viewer, get, serve},
+    http::{Viewer, get, serve, watched},
     quiet_system, spawn_idle,
 };
 use freeboard_board::{Board, BoardOptions, Query, SystemFrame};
@@ -83,9 +83,7 @@ fn more_actors_make_surveys_rarer() {
 
 #[test]
 fn slow_and_panicking_sources_do_not_block_frames() {
-    let system = quiet_system("beside");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+    let (_system, board, address) = watched("beside", BoardOptions::new());
     let _slow = board.show("test", "slow", |text| {
         // Blocks for about this long.
         let (_sender, receiver) = mpsc::channel::<()>();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::common::{
-    http::{Peer, Viewer, ask, get, serve},
+    http::{Peer, Viewer, ask, get, serve, watched},
     quiet_system, spawn_idle, told,
 };
 use freeboard_board::{BoardError, BoardOptions, Frame, ServeBoard};
@@ -94,9 +94,7 @@ fn one_frame_is_served_as_json() {
 
 #[test]
 fn a_viewer_follows_a_mailbox_that_grows_and_shrinks() {
-    let system = quiet_system("live");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+    let (system, _board, address) = watched("live", BoardOptions::new());
     let (actors, gate) = told(&system, &[1]);
     let mut viewer = Viewer::open(address, "filter=held-0").unwrap();
     let is_deep = |frame: &Frame, depth: u64| {
@@ -132,9 +130,7 @@ fn frames_are_throttled_to_the_rate_of_the_viewer() {
 
 #[test]
 fn head_is_answered_as_get_is_without_a_body() {
-    let system = quiet_system("head");
-    let (board, address) = serve(BoardOptions::new().viewers_max(1));
-    board.watch(&system);
+    let (_system, _board, address) = watched("head", BoardOptions::new().viewers_max(1));
     for path in [
         "/",
         "/board.js",

@@ -17,26 +17,6 @@ use crate::terminal::{
     screen::Screen,
 };
 
-/// The columns that the table can be sorted by, from left to right.
-pub(crate) const SORTS: [SortKey; 16] = [
-    SortKey::Name,
-    SortKey::Type,
-    SortKey::State,
-    SortKey::Depth,
-    SortKey::Bound,
-    SortKey::HighWater,
-    SortKey::In,
-    SortKey::Out,
-    SortKey::Shed,
-    SortKey::QueueP50,
-    SortKey::QueueP99,
-    SortKey::HandlingP99,
-    SortKey::Restarts,
-    SortKey::Id,
-    SortKey::Accepted,
-    SortKey::Handled,
-];
-
 /// Draws the table; `cursor` is a row among all that match.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Option<u64>) {
     let Some(system) = screen.system() else {
@@ -49,7 +29,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Opt
         .and_then(|cursor| cursor.checked_sub(actors.offset))
         .and_then(|row| usize::try_from(row).ok())
         .filter(|row| *row < actors.rows.len());
-    let columns = SORTS.map(|sort| column(screen, sort));
+    let columns = SortKey::ALL.map(|(sort, _)| column(screen, sort));
     grid::draw(
         &actors.rows,
         &columns,

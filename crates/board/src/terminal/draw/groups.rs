@@ -68,11 +68,6 @@ fn before<'a>(span: Option<Span<'a>>, group: &GroupSnapshot) -> Option<&'a Group
     groups.find(|other| other.id == group.id)
 }
 
-fn sum(group: &GroupSnapshot, field: impl Fn(&MemberSnapshot) -> u64) -> u64 {
-    let members = group.members.iter();
-    members.fold(0, |sum, member| sum.saturating_add(field(member)))
-}
-
 fn draw_groups(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let span = screen.history.span();
     let groups = groups(screen).iter().map(|now| Change {
@@ -86,17 +81,17 @@ fn draw_groups(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         Col::text("GROUP", 16, 0, |it| name(it.now)),
         Col::text("ROUTER", 14, 6, |it| it.now.router.clone()),
         Col::figure("ALIVE", 9, 3, |it| {
-            let alive = sum(it.now, |member| u64::from(member.is_alive));
+            let alive = it.now.sum(|member| u64::from(member.is_alive));
             format!("{alive}/{}", it.now.members.len())
         }),
         Col::figure("SKEW", 6, 1, |it| format!("{:.2}", it.now.skew)),
         Col::figure("ROUTED", 9, 2, |it| {
-            it.rate(|group| sum(group, |it| it.routed))
+            it.rate(|group| group.sum(|it| it.routed))
         }),
-        Col::figure("DEPTH", 7, 4, |it| short(sum(it.now, |it| it.depth))),
-        Col::figure("REFUSED", 8, 5, |it| short(sum(it.now, |it| it.refused))),
+        Col::figure("DEPTH", 7, 4, |it| short(it.now.sum(|it| it.depth))),
+        Col::figure("REFUSED", 8, 5, |it| short(it.now.sum(|it| it.refused))),
         Col::figure("REDIRECTED", 10, 7, |it| {
-            short(sum(it.now, |it| it.redirected))
+            short(it.now.sum(|it| it.redirected))
         }),
     ];
     let selected = usize::try_from(screen.cursor()).ok();
@@ -106,7 +101,7 @@ fn draw_groups(screen: &Screen, area: Rect, buffer: &mut Buffer) {
 fn draw_members(screen: &Screen, group: &GroupSnapshot, area: Rect, buffer: &mut Buffer) {
     let span = screen.history.span();
     let earlier = before(span, group);
-    let all = sum(group, |member| member.routed).max(1) as f64;
+    let all = group.sum(|member| member.routed).max(1) as f64;
     let members = group.members.iter().enumerate().map(|(index, now)| Change {
         now,
         before: earlier.and_then(|group| group.members.get(index)),

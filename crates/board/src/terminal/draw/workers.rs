@@ -113,7 +113,7 @@ fn draw_bars(screen: &Screen, system: &SystemFrame, first: usize, area: Rect, bu
         let times = times(worker, span);
         let mut words = vec![Words::raw(format!("{:>3} ", worker.index))];
         words.extend(bar(&times, bar_columns, screen.palette));
-        words.push(Words::raw(format!(" {:>5}", percent(utilisation(&times)))));
+        words.push(Words::raw(format!(" {:>5}", percent(times.utilisation()))));
         let lengths = screen.history.queue(worker.index, queue_columns);
         let line = sparkline(lengths, longest.unwrap_or_default());
         words.push(Words::raw(format!(
@@ -142,28 +142,13 @@ fn current(worker: &WorkerSnapshot) -> String {
 fn times(worker: &WorkerSnapshot, span: Option<Span<'_>>) -> StateTimes {
     let since = before(span, worker).map(|earlier| worker.times.since(&earlier.times));
     match since {
-        Some(times) if total(&times) > 0.0 => times,
+        Some(times) if times.total_ns() > 0 => times,
         _ => worker.times,
     }
 }
 
-fn total(times: &StateTimes) -> f64 {
-    let states = STATES.iter();
-    states.map(|(state, _)| times.of(*state) as f64).sum()
-}
-
-/// The share of online time in which it ran actors.
-fn utilisation(times: &StateTimes) -> f64 {
-    let online = total(times) - times.offline_ns as f64;
-    if online > 0.0 {
-        times.run_ns as f64 / online
-    } else {
-        0.0
-    }
-}
-
 fn bar(times: &StateTimes, columns: usize, palette: Palette) -> Vec<Words<'static>> {
-    let total = total(times);
+    let total = times.total_ns() as f64;
     let mut until = 0.0;
     let mut drawn = 0;
     let mut words = vec![Words::raw("[")];
