@@ -46,7 +46,9 @@ const NOBODY: &[u8] = b"nobody";
 
 /// A store in memory that delays each fetch. The value of a key is `value-of-` and the key. Any number of fetches
 /// run at once: put a [`Bulkhead`](super::Bulkhead) in front.
-pub struct MockStore(DelayLine<(Box<[u8]>, Report<Option<Bytes>>)>);
+pub struct MockStore(DelayLine<Fetch>);
+
+type Fetch = (Box<[u8]>, Report<Option<Bytes>>);
 
 impl MockStore {
     /// Starts a store whose fetches take this time.
@@ -54,13 +56,9 @@ impl MockStore {
     /// # Errors
     /// If no thread can be created.
     pub fn new(time: Duration) -> io::Result<Self> {
-        let line = DelayLine::new(
-            "mock store",
-            time,
-            |(key, report): (Box<[u8]>, Report<_>)| {
-                report.tell(Ok(value_of(&key)));
-            },
-        );
+        let line = DelayLine::new("mock store", time, |(key, report): Fetch| {
+            report.tell(Ok(value_of(&key)));
+        });
         Ok(Self(line?))
     }
 }
@@ -82,8 +80,10 @@ fn value_of(key: &[u8]) -> Option<Bytes> {
 /// A directory with an added delay.
 pub struct DistantDirectory {
     directory: Arc<dyn Directory>,
-    queries: DelayLine<(Vec<String>, Report<Vec<Option<String>>>)>,
+    queries: DelayLine<Query>,
 }
+
+type Query = (Vec<String>, Report<Vec<Option<String>>>);
 
 impl DistantDirectory {
     /// Adds `time` to each query of `directory`.
@@ -92,7 +92,7 @@ impl DistantDirectory {
     /// If no thread can be created.
     pub fn new(directory: Arc<dyn Directory>, time: Duration) -> io::Result<Self> {
         let destination = directory.clone();
-        let queries = DelayLine::new("distance", time, move |(users, report): (_, Report<_>)| {
+        let queries = DelayLine::new("distance", time, move |(users, report): Query| {
             destination.look_up(users, Box::new(move |devices| report.tell(devices)));
         })?;
         Ok(Self { directory, queries })

@@ -410,7 +410,8 @@ fn the_wait_is_counted_from_the_due_time() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    let wrong: [(&str, fn(&mut FetcherOptions)); 5] = [
+    type Wrong = (&'static str, fn(&mut FetcherOptions));
+    let wrong: [Wrong; 5] = [
         ("mains", |it| it.mains = 0),
         ("mailbox", |it| it.mailbox = 0),
         ("query_users", |it| it.query_users = 1_025),

@@ -209,7 +209,8 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
     let earlier = screen.history.span();
     let earlier = earlier.and_then(|span| span.earlier.system.as_ref());
     let earlier = earlier.map(|system| &system.scheduler);
-    let counters: [(&str, fn(&SchedulerSnapshot) -> u64); 5] = [
+    type Counter = (&'static str, fn(&SchedulerSnapshot) -> u64);
+    let counters: [Counter; 5] = [
         ("rescues", |it| it.rescues),
         ("collapses", |it| it.collapses),
         ("long runs", |it| it.long_runs),
