@@ -226,17 +226,6 @@ fn the_checker_itself_finds_what_is_wrong() {
 }
 
 #[test]
-fn counters_and_only_counters_end_in_total() {
-    for sample in check(&render(&two_lane_system())) {
-        assert_eq!(
-            sample.kind == "counter",
-            sample.name.ends_with("_total"),
-            "{sample:?}"
-        );
-    }
-}
-
-#[test]
 fn an_empty_system_is_valid_text() {
     let samples = check(&render(&SystemSnapshot::default()));
     assert_eq!(find(&samples, "freeboard_actors_alive", &[]).value, 0.0);
