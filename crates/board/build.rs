@@ -1,4 +1,4 @@
-//! Has the crate built anew when the page has changed: what `include_dir` reads, cargo does not know of.
+//! Rebuilds the crate when the page changes, because cargo does not know the files that `include_dir` reads.
 
 fn main() {
     println!("cargo::rerun-if-changed=page");

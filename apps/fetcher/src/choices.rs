@@ -1,61 +1,19 @@
 //! Settings with names: how a look-up is routed, and how a thread waits.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
+use clap::ValueEnum;
 use freeboard::{Blocking, BusySpin, Dispatcher, Router, Sleeping, Yielding, redis::Routing};
 
-/// An enum whose variants have names, to be parsed and shown.
-macro_rules! named {
-    (
-        $(#[$meta:meta])*
-        $choice:ident, $unknown:ident, $what:literal, $names:literal;
-        $( $(#[$doc:meta])* $variant:ident = $name:literal, )+
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $choice {
-            $( $(#[$doc])* $variant, )+
-        }
-
-        impl $choice {
-            const fn name(self) -> &'static str {
-                match self {
-                    $( Self::$variant => $name, )+
-                }
-            }
-        }
-
-        impl fmt::Display for $choice {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(self.name())
-            }
-        }
-
-        #[doc = concat!("An unknown name of a ", $what, ".")]
-        #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-        #[error("no {what} is called \"{0}\": {names} are", what = $what, names = $names)]
-        pub struct $unknown(String);
-
-        impl FromStr for $choice {
-            type Err = $unknown;
-
-            fn from_str(name: &str) -> Result<Self, $unknown> {
-                let found = [$( Self::$variant ),+].into_iter().find(|choice| choice.name() == name);
-                found.ok_or_else(|| $unknown(name.to_owned()))
-            }
-        }
-    };
-}
-
-named! {
-    /// How a look-up finds its connection.
-    Route, UnknownRoute, "route", "hash, random and p2c";
+/// How a look-up finds its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Route {
     /// By a hash of the key: a hot key is hot for one connection.
-    Hash = "hash",
+    Hash,
     /// At random.
-    Random = "random",
+    Random,
     /// Of two random connections, the less busy one.
-    P2c = "p2c",
+    P2c,
 }
 
 impl Route {
@@ -80,17 +38,17 @@ impl Route {
     }
 }
 
-named! {
-    /// How the thread of a pinned actor waits for messages.
-    Wait, UnknownWait, "wait strategy", "blocking, sleeping, yielding and busy-spin";
+/// How the thread of a pinned actor waits for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Wait {
     /// On a lock and a condition.
-    Blocking = "blocking",
+    Blocking,
     /// Spins, then yields, then parks.
-    Sleeping = "sleeping",
+    Sleeping,
     /// Spins, then yields.
-    Yielding = "yielding",
+    Yielding,
     /// Spins.
-    BusySpin = "busy-spin",
+    BusySpin,
 }
 
 impl Wait {
@@ -103,5 +61,22 @@ impl Wait {
             Self::Yielding => Dispatcher::pinned(Yielding::default()),
             Self::BusySpin => Dispatcher::pinned(BusySpin),
         }
+    }
+}
+
+fn show(choice: &impl ValueEnum, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let value = choice.to_possible_value().expect("no value is skipped");
+    formatter.write_str(value.get_name())
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, formatter)
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, formatter)
     }
 }

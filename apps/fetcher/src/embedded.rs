@@ -60,12 +60,3 @@ impl Drop for EmbeddedRedis {
         self.system.shutdown(END);
     }
 }
-
-impl std::fmt::Debug for EmbeddedRedis {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("EmbeddedRedis")
-            .field("address", &self.server.address())
-            .finish_non_exhaustive()
-    }
-}

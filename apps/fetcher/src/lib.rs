@@ -14,6 +14,17 @@
 
 #![forbid(unsafe_code)]
 
+/// Implements `Debug` as the name of the type, whose fields cannot or must not be shown.
+macro_rules! opaque_debug {
+    ($($type:ty),+ $(,)?) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(stringify!($type))
+            }
+        }
+    )+};
+}
+
 pub mod broker;
 pub mod choices;
 pub mod embedded;
@@ -22,5 +33,25 @@ pub mod message;
 pub mod names;
 pub mod original;
 mod report;
+#[cfg(any(feature = "rabbitmq", feature = "mariadb"))]
+mod server;
 pub mod service;
 pub mod store;
+
+#[cfg(any(feature = "rabbitmq", feature = "mariadb"))]
+pub use server::ConnectError;
+
+opaque_debug!(
+    broker::Consumer,
+    embedded::EmbeddedRedis,
+    original::OriginalParts,
+    service::Fetcher,
+    service::Parts,
+    store::Bulkhead,
+    store::DistantDirectory,
+    store::MockStore,
+);
+#[cfg(feature = "rabbitmq")]
+opaque_debug!(broker::RabbitBroker, broker::RabbitOptions);
+#[cfg(feature = "mariadb")]
+opaque_debug!(store::MariaDbDirectory, store::MariaDbOptions);

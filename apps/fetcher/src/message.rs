@@ -63,7 +63,34 @@ pub struct Notification {
     pub payload: String,
 }
 
+/// One of a notification's two keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOf {
+    User,
+    App,
+}
+
+impl KeyOf {
+    pub(crate) const ALL: [Self; 2] = [Self::User, Self::App];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::App => "app",
+        }
+    }
+}
+
 impl Notification {
+    /// A key in the cache and in the slow store.
+    pub(crate) fn key(&self, of: KeyOf) -> String {
+        let name = match of {
+            KeyOf::User => &self.user,
+            KeyOf::App => &self.app,
+        };
+        format!("{}:{name}", of.name())
+    }
+
     /// Parses a body.
     ///
     /// # Errors

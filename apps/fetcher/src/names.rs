@@ -3,7 +3,7 @@
 use freeboard::meter::HistogramSummary;
 
 /// Four percentiles of a histogram, in milliseconds.
-pub(crate) fn percentiles<'a>(
+fn percentiles<'a>(
     name: &'a str,
     summary: &HistogramSummary,
 ) -> impl Iterator<Item = (String, f64)> + use<'a> {
@@ -18,42 +18,62 @@ pub(crate) fn percentiles<'a>(
         .map(move |(part, ns)| (format!("{name}.HIST-{part}-percentile"), ns as f64 / 1e6))
 }
 
-/// The messages told to each actor of a kind, by priority.
-pub(crate) fn told(kind: &str, counts: &[Vec<u64>]) -> Vec<(String, f64)> {
-    let counts = counts.iter().enumerate();
-    let counted = counts.flat_map(|(index, lanes)| {
-        let lanes = lanes.iter().enumerate();
-        lanes.map(move |(lane, count)| {
-            let name = format!("mampa~tell~actor~{kind}~{index}.P{lane}.COUNTER");
-            (name, *count as f64)
-        })
-    });
-    counted.collect()
+/// The figures of a fetcher that have names in the original. Lanes are ordered by priority.
+pub(crate) struct Figures<'a> {
+    /// Commands shed because the queue of a connection was full.
+    pub(crate) queue_full: u64,
+    /// Notifications handled by each main actor, by lane.
+    pub(crate) mains: &'a [Vec<u64>],
+    /// Commands sent by each connection to Redis.
+    pub(crate) redis: Vec<u64>,
+    /// The high-water marks of the main actors' mailboxes, by lane.
+    pub(crate) mailboxes: &'a [Vec<u64>],
+    pub(crate) wait: &'a HistogramSummary,
+    pub(crate) lifetime: &'a HistogramSummary,
+    pub(crate) in_queue: &'a HistogramSummary,
+    pub(crate) from_tell: &'a HistogramSummary,
+    pub(crate) from_send: &'a HistogramSummary,
 }
 
-/// The counts of actors with one priority.
-pub(crate) fn one_priority(counts: &[u64]) -> Vec<Vec<u64>> {
-    counts.iter().map(|count| vec![*count]).collect()
+impl Figures<'_> {
+    /// Counters, percentiles in milliseconds and gauges under their original names.
+    pub(crate) fn named(&self) -> Vec<(String, f64)> {
+        let queue_full = "redis~mampa~fail~queue~full.COUNTER".to_owned();
+        let mut named = vec![(queue_full, self.queue_full as f64)];
+        let told = |kind, actor, lane| format!("mampa~tell~actor~{kind}~{actor}.P{lane}.COUNTER");
+        each(&mut named, self.mains, |actor, lane| {
+            told("Fetcher", actor, lane)
+        });
+        let redis: Vec<_> = self.redis.iter().map(|count| vec![*count]).collect();
+        each(&mut named, &redis, |actor, lane| {
+            told("RedisMampa", actor, lane)
+        });
+        each(&mut named, self.mailboxes, |actor, lane| {
+            format!("mailbox~occupied~size~Fetcher~{actor}.p{lane}.GAUGE")
+        });
+        for (name, summary) in [
+            ("wait~before~process", self.wait),
+            ("Request.lifetime", self.lifetime),
+            ("mampa~event~inqueue~time", self.in_queue),
+            ("redis~mampa~from~tell", self.from_tell),
+            ("redis~mampa~from~send", self.from_send),
+        ] {
+            named.extend(percentiles(name, summary));
+        }
+        named
+    }
 }
 
-/// Commands shed because the queue of a connection was full.
-pub(crate) const QUEUE_FULL: &str = "redis~mampa~fail~queue~full.COUNTER";
-pub(crate) const WAIT: &str = "wait~before~process";
-pub(crate) const LIFETIME: &str = "Request.lifetime";
-pub(crate) const IN_QUEUE: &str = "mampa~event~inqueue~time";
-pub(crate) const FROM_TELL: &str = "redis~mampa~from~tell";
-pub(crate) const FROM_SEND: &str = "redis~mampa~from~send";
-
-/// The high-water marks of mailboxes.
-pub(crate) fn mailboxes(mailboxes: &[Vec<u64>]) -> impl Iterator<Item = (String, f64)> + use<'_> {
-    let mailboxes = mailboxes.iter().enumerate();
-    mailboxes.flat_map(|(index, lanes)| {
+/// Adds the figure of each actor and lane.
+fn each(
+    named: &mut Vec<(String, f64)>,
+    figures: &[Vec<u64>],
+    name: impl Fn(usize, usize) -> String,
+) {
+    for (actor, lanes) in figures.iter().enumerate() {
         let lanes = lanes.iter().enumerate();
-        lanes.map(move |(lane, size)| {
-            let name = format!("mailbox~occupied~size~Fetcher~{index}.p{lane}.GAUGE");
-            (name, *size as f64)
-        })
-    })
+        named.extend(lanes.map(|(lane, figure)| (name(actor, lane), *figure as f64)));
+    }
 }
 
 /// The slowest of several summaries at each quantile.

@@ -58,7 +58,7 @@ pub(crate) struct TopArgs {
 
 fn sort_key(text: &str) -> Result<SortKey, String> {
     SortKey::from_name(text).ok_or_else(|| {
-        let names = SortKey::ALL.map(SortKey::name).join(", ");
+        let names = SortKey::ALL.map(|(_, name)| name).join(", ");
         format!("the columns are {names}")
     })
 }

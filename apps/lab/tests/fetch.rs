@@ -127,11 +127,8 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--qps many", "--qps"),
         ("--main 0", "--main"),
         ("--redis-threads 257", "--redis-threads"),
-        ("--route nowhere", "hash, random and p2c"),
-        (
-            "--wait forever",
-            "blocking, sleeping, yielding and busy-spin",
-        ),
+        ("--route nowhere", "hash, random, p2c"),
+        ("--wait forever", "blocking, sleeping, yielding, busy-spin"),
         ("--queue-bound 0", "a bound is a number above 0, or none"),
         ("--link 0", "--link"),
         ("--sql-us 1000001", "--sql-us"),

@@ -171,11 +171,8 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
     for (knobs, says) in [
         ("--main 0", "--main"),
         ("--redis-threads 257", "--redis-threads"),
-        ("--route nowhere", "hash, random and p2c"),
-        (
-            "--wait forever",
-            "blocking, sleeping, yielding and busy-spin",
-        ),
+        ("--route nowhere", "hash, random, p2c"),
+        ("--wait forever", "blocking, sleeping, yielding, busy-spin"),
         ("--prefetch 10", "two numbers"),
         ("--prefetch 0,1", "two numbers"),
         ("--attempts 0", "--attempts"),

@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
 use freeboard_flow::{ConfigError, Overload, ReservoirBound, ShedReason};
-use freeboard_meter::{Counter, Exposition, FamilyKind, Peak};
+use freeboard_meter::{Counter, Exposition, Peak, metrics};
 
 use crate::{
     actor::{Actor, Handler, Message},
@@ -140,6 +140,17 @@ impl fmt::Debug for DamGauge {
     }
 }
 
+metrics! {
+    const DAM: DamGauge;
+    gauge "freeboard_dam_depth" = |it| it.depth(), "Messages in the dam's reservoir now.";
+    gauge "freeboard_dam_high_water" = |it| it.high_water(),
+        "The most messages that its reservoir has held.";
+    counter "freeboard_dam_messages_forwarded_total" = |it| it.forwarded(),
+        "Messages that the dam has let through.";
+    counter "freeboard_dam_messages_shed_total" = |it| it.shed(),
+        "Messages that its reservoir had no capacity for.";
+}
+
 impl DamGauge {
     /// Messages in the reservoir.
     pub fn depth(&self) -> u64 {
@@ -164,35 +175,7 @@ impl DamGauge {
 
     /// Adds these metrics to `text`, labelled with the dam's name.
     pub fn render(&self, dam: &str, text: &mut Exposition) {
-        for (name, kind, help, value) in [
-            (
-                "freeboard_dam_depth",
-                FamilyKind::Gauge,
-                "Messages in the dam's reservoir now.",
-                self.depth(),
-            ),
-            (
-                "freeboard_dam_high_water",
-                FamilyKind::Gauge,
-                "The most messages that its reservoir has held.",
-                self.high_water(),
-            ),
-            (
-                "freeboard_dam_messages_forwarded_total",
-                FamilyKind::Counter,
-                "Messages that the dam has let through.",
-                self.forwarded(),
-            ),
-            (
-                "freeboard_dam_messages_shed_total",
-                FamilyKind::Counter,
-                "Messages that its reservoir had no capacity for.",
-                self.shed(),
-            ),
-        ] {
-            text.family(name, kind, help);
-            text.sample(name, &[("dam", dam)], value as f64);
-        }
+        text.metrics(DAM, &[("dam", dam)], self);
     }
 }
 

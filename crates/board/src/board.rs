@@ -220,12 +220,17 @@ impl BoardOptions {
 /// assert_eq!(frame.system.expect("one is watched").name, "orders");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Board {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+impl std::fmt::Debug for Board {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Board({:?})", self.address())
+    }
+}
+
 struct Inner {
     server: Option<Server>,
     thread: SamplerThread,
@@ -246,7 +251,7 @@ impl Board {
     /// # let board = freeboard_board::BoardOptions::new().start()?;
     /// use freeboard_meter::FamilyKind::Gauge;
     /// let _shown = board.show("garage", "north", |text| {
-    ///     text.family("doors_open", Gauge, "Doors that stand open.");
+    ///     text.family("doors_open", Gauge, "Open doors.");
     ///     text.sample("doors_open", &[], 2.0);
     /// });
     /// # Ok::<(), freeboard_board::BoardError>(())
@@ -284,17 +289,11 @@ impl Board {
 }
 
 /// Shared by the board, its server and its thread.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct BoardState {
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) systems: Arc<Systems>,
     pub(crate) sources: Arc<Sources>,
-}
-
-impl std::fmt::Debug for BoardState {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("BoardState")
-    }
 }
 
 /// The sampler's thread. Dropping it stops the thread and closes all subscriptions.
@@ -324,38 +323,20 @@ impl SamplerThread {
     }
 }
 
-impl std::fmt::Debug for SamplerThread {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SamplerThread")
-    }
-}
-
 impl BoardState {
     fn start(share: f64) -> Result<(Self, SamplerThread), BoardError> {
         if !(share > 0.0 && share <= 1.0) {
             return Err(BoardError::Share(share));
         }
-        let subscriptions = Arc::<Subscriptions>::default();
-        let systems = Arc::<Systems>::default();
-        let sources = Arc::<Sources>::default();
-        let sampler = Sampler::new(
-            subscriptions.clone(),
-            systems.clone(),
-            sources.clone(),
-            share,
-        );
+        let state = Self::default();
+        let sampler = Sampler::new(state.clone(), share);
         let handle = thread::Builder::new()
             .name("freeboard-board".to_owned())
             .spawn(move || sampler.run())
             .map_err(BoardError::Thread)?;
         let thread = SamplerThread {
-            subscriptions: subscriptions.clone(),
+            subscriptions: state.subscriptions.clone(),
             handle: Some(handle),
-        };
-        let state = Self {
-            subscriptions,
-            systems,
-            sources,
         };
         Ok((state, thread))
     }

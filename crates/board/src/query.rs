@@ -52,9 +52,7 @@ impl Default for Query {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
-    /// The actor's id.
-    Id,
-    /// Its name; those without come last.
+    /// Its name; actors without a name come last.
     Name,
     /// Its type.
     Type,
@@ -71,70 +69,57 @@ pub enum SortKey {
     In,
     /// Messages handled a second.
     Out,
-    /// Messages accepted.
-    Accepted,
-    /// Messages handled.
-    Handled,
     /// Messages not handled.
     Shed,
-    /// Restarts.
-    Restarts,
     /// Median time in queue.
     QueueP50,
     /// 99th percentile of the time in queue.
     QueueP99,
     /// 99th percentile of the handling time.
     HandlingP99,
+    /// Restarts.
+    Restarts,
+    /// The actor's id.
+    Id,
+    /// Messages accepted.
+    Accepted,
+    /// Messages handled.
+    Handled,
 }
 
 impl SortKey {
-    /// All columns.
-    pub const ALL: [Self; 16] = [
-        Self::Id,
-        Self::Name,
-        Self::Type,
-        Self::State,
-        Self::Depth,
-        Self::Bound,
-        Self::HighWater,
-        Self::In,
-        Self::Out,
-        Self::Accepted,
-        Self::Handled,
-        Self::Shed,
-        Self::Restarts,
-        Self::QueueP50,
-        Self::QueueP99,
-        Self::HandlingP99,
+    /// All columns with their names in a query, in the order of their declaration and of a table.
+    pub const ALL: [(Self, &'static str); 16] = [
+        (Self::Name, "name"),
+        (Self::Type, "type"),
+        (Self::State, "state"),
+        (Self::Depth, "depth"),
+        (Self::Bound, "bound"),
+        (Self::HighWater, "high_water"),
+        (Self::In, "in"),
+        (Self::Out, "out"),
+        (Self::Shed, "shed"),
+        (Self::QueueP50, "queue_p50"),
+        (Self::QueueP99, "queue_p99"),
+        (Self::HandlingP99, "handling_p99"),
+        (Self::Restarts, "restarts"),
+        (Self::Id, "id"),
+        (Self::Accepted, "accepted"),
+        (Self::Handled, "handled"),
     ];
 
     /// The column's name, as in a query.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Name => "name",
-            Self::Type => "type",
-            Self::State => "state",
-            Self::Depth => "depth",
-            Self::Bound => "bound",
-            Self::HighWater => "high_water",
-            Self::In => "in",
-            Self::Out => "out",
-            Self::Accepted => "accepted",
-            Self::Handled => "handled",
-            Self::Shed => "shed",
-            Self::Restarts => "restarts",
-            Self::QueueP50 => "queue_p50",
-            Self::QueueP99 => "queue_p99",
-            Self::HandlingP99 => "handling_p99",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The column of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|key| key.name() == name)
+        Self::ALL
+            .into_iter()
+            .find_map(|(key, of)| (of == name).then_some(key))
     }
 
     /// Whether it needs histograms.

@@ -21,15 +21,14 @@ use freeboard_meter::now_ns;
 
 use crate::{
     actor_table::{ActorTable, Selection},
-    budget::Budget,
-    budget::ProcessorTime,
+    board::BoardState,
+    budget::{Budget, ProcessorTime},
     filter::Filter,
     frame::{Frame, SourceFrame, SystemFrame},
     query::Query,
     rows::{actor_frame, actors_frame},
-    source::Sources,
     subscriptions::{LINGER, Subscriptions, Work},
-    systems::{Systems, WatchedSystem},
+    systems::WatchedSystem,
 };
 
 /// The least time between two frames.
@@ -56,9 +55,7 @@ impl Drop for StopOnDrop {
 
 /// Reads systems and makes frames.
 pub(crate) struct Sampler {
-    subscriptions: Arc<Subscriptions>,
-    systems: Arc<Systems>,
-    sources: Arc<Sources>,
+    state: BoardState,
     board: u64,
     sequence: u64,
     frames: Budget,
@@ -100,17 +97,10 @@ struct Round {
 
 impl Sampler {
     /// `share` is the part of one processor that it may use.
-    pub(crate) fn new(
-        subscriptions: Arc<Subscriptions>,
-        systems: Arc<Systems>,
-        sources: Arc<Sources>,
-        share: f64,
-    ) -> Self {
+    pub(crate) fn new(state: BoardState, share: f64) -> Self {
         let now = Instant::now();
         Self {
-            subscriptions,
-            systems,
-            sources,
+            state,
             board: wall_ms(),
             sequence: 0,
             frames: Budget::new(share / 2.0, FRAME_WAIT_MAX, now),
@@ -123,10 +113,10 @@ impl Sampler {
     /// Makes frames until the subscriptions are closed.
     pub(crate) fn run(mut self) {
         // Also after a panic: nobody may wait for frames that never come.
-        let _stop = StopOnDrop(self.subscriptions.clone());
+        let _stop = StopOnDrop(self.state.subscriptions.clone());
         let mut due = Instant::now();
         let mut urgent_due = due;
-        while let Some(work) = self.subscriptions.next(due, urgent_due) {
+        while let Some(work) = self.state.subscriptions.next(due, urgent_due) {
             let begun = Instant::now();
             let time = ProcessorTime::now();
             let surveys = self.answer(work);
@@ -142,10 +132,10 @@ impl Sampler {
     /// Runs one round. Returns the cost of surveys.
     fn answer(&mut self, work: Work) -> Duration {
         self.sequence += 1;
-        let (sources, sources_more) = self.sources.frames();
+        let (sources, sources_more) = self.state.sources.frames();
         let mut round = Round {
             at_ms: wall_ms(),
-            systems: self.systems.all(),
+            systems: self.state.systems.all(),
             found: HashMap::new(),
             sources,
             sources_more,
@@ -181,7 +171,7 @@ impl Sampler {
         // The system, and whether a query needs times.
         let mut wanted: HashMap<u64, (WatchedSystem, bool)> = HashMap::new();
         for (query, filter) in asked {
-            if let Some(watched) = self.systems.find(query.system.as_deref()) {
+            if let Some(watched) = self.state.systems.find(query.system.as_deref()) {
                 round.found.insert((*query).clone(), watched.clone());
                 let entry = wanted.entry(watched.number).or_insert((watched, false));
                 entry.1 |= needs_times(query, filter);

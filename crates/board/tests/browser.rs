@@ -9,19 +9,17 @@ mod common;
 
 use common::{
     LIMIT, Note, eventually,
-    http::serve,
+    http::watched,
     page::{ENTER, ESCAPE, Page},
-    quiet_system, spawn_idle, told,
+    spawn_idle, told,
 };
 use freeboard_board::BoardOptions;
 use freeboard_flow::BOUND_DEFAULT;
 use freeboard_meter::FamilyKind;
 
 #[test]
-fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
-    let system = quiet_system("flooded");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+fn a_mailbox_rises_and_falls_and_keys_and_themes_work() {
+    let (system, _board, address) = watched("flooded", BoardOptions::new());
     spawn_idle(&system, 100);
     let (actors, gate) = told(&system, &[1]);
     let id = actors[0].id().get();
@@ -85,9 +83,7 @@ fn a_flood_is_seen_to_rise_and_fall_and_keys_and_themes_do_what_they_should() {
 
 #[test]
 fn a_hundred_thousand_actors_are_sorted_and_filtered() {
-    let system = quiet_system("many");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+    let (system, _board, address) = watched("many", BoardOptions::new());
     spawn_idle(&system, 100_000);
     let (_actors, _gate) = told(&system, &[3, 7, 5]);
     let page = Page::open(address);
@@ -140,10 +136,8 @@ fn a_hundred_thousand_actors_are_sorted_and_filtered() {
 }
 
 #[test]
-fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
-    let system = quiet_system("lasting");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+fn the_page_reports_a_lost_server_and_reconnects() {
+    let (system, board, address) = watched("lasting", BoardOptions::new());
     let page = Page::open(address);
     page.is_silent();
     drop(board);
@@ -163,10 +157,8 @@ fn it_says_that_the_server_has_gone_and_comes_back_with_it() {
 }
 
 #[test]
-fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
-    let system = quiet_system("shedding");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+fn shed_messages_are_shown_by_reason_and_ended_systems_have_no_rates() {
+    let (system, _board, address) = watched("shedding", BoardOptions::new());
     let (actors, gate) = told(&system, &[1]);
     let is_full = |_| actors[0].try_tell(Note).is_err();
     assert!((0..=BOUND_DEFAULT).any(is_full));
@@ -194,12 +186,10 @@ fn what_was_shed_is_told_by_reason_and_what_has_ended_has_no_rates() {
 
 #[test]
 fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
-    let system = quiet_system("twins");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+    let (system, board, address) = watched("twins", BoardOptions::new());
     let garage = |doors: f64| {
         board.show("garage", "north", move |text| {
-            text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+            text.family("doors_open", FamilyKind::Gauge, "Open doors.");
             text.sample("doors_open", &[], doors);
         })
     };
@@ -225,10 +215,8 @@ fn sources_of_one_name_have_a_panel_each_and_the_skip_link_keeps_the_query() {
 }
 
 #[test]
-fn a_frame_that_the_page_does_not_understand_is_not_taken_for_a_lost_connection() {
-    let system = quiet_system("odd");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+fn an_invalid_frame_is_not_reported_as_a_lost_connection() {
+    let (_system, _board, address) = watched("odd", BoardOptions::new());
     let page = Page::open(address);
     page.is_silent();
     page.value("window.fetch = async () => new Response('data: {\"system\": {}}\\n\\n')");

@@ -112,8 +112,7 @@ impl Histogram {
         summary(span.counts(), span.extent, sum_ns)
     }
 
-    /// How many values there are, and their sum in nanoseconds: what the summary says of them, without looking
-    /// for quantiles.
+    /// The number of values and their sum in nanoseconds, as in the summary, without its quantiles.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         let Some(span) = self.span() else {

@@ -20,11 +20,9 @@ mod by_type;
 pub mod clock;
 mod counter;
 pub mod figures;
-mod group;
 mod histogram;
 #[cfg(feature = "opentelemetry")]
 pub mod opentelemetry;
-mod poller;
 mod prometheus;
 mod scheduler;
 mod snapshot;
@@ -34,9 +32,7 @@ pub use balance::{Balance, BalanceClass};
 pub use by_type::{TypeLaneSnapshot, TypeSnapshot, TypeTimes, by_type};
 pub use clock::now_ns;
 pub use counter::{Counter, OwnedCounter, Peak};
-pub use group::{GroupSnapshot, MemberSnapshot, skew};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramSummary};
-pub use poller::{PollerSnapshot, PollsSnapshot};
 pub use prometheus::{
     ACTOR_SERIES_MAX, Exposition, Family, FamilyKind, GROUP_SERIES_MAX, MEMBER_SERIES_MAX,
     Measured, Metric, Sample, Series, Unit, families, render,
@@ -44,4 +40,7 @@ pub use prometheus::{
 pub use scheduler::{
     CurrentRun, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
-pub use snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot};
+pub use snapshot::{
+    ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
+    ReasonCount, SystemSnapshot, skew,
+};

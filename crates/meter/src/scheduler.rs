@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tally::HistogramSummary;
 
-/// What a worker is doing.
+/// The current activity of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerState {
@@ -79,15 +79,8 @@ impl StateTimes {
     /// The time spent in `state`.
     #[must_use]
     pub const fn of(&self, state: WorkerState) -> u64 {
-        match state {
-            WorkerState::Run => self.run_ns,
-            WorkerState::Search => self.search_ns,
-            WorkerState::Spin => self.spin_ns,
-            WorkerState::Poll => self.poll_ns,
-            WorkerState::Park => self.park_ns,
-            WorkerState::Blocked => self.blocked_ns,
-            WorkerState::Offline => self.offline_ns,
-        }
+        let mut times = *self;
+        *times.of_mut(state)
     }
 
     /// The time spent in `state`, to be changed.
@@ -106,10 +99,11 @@ impl StateTimes {
     /// Time in all states together.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        WorkerState::ALL.iter().map(|&state| self.of(state)).sum()
+        let times = WorkerState::ALL.iter().map(|&state| self.of(state));
+        times.fold(0, u64::saturating_add)
     }
 
-    /// What was added since `earlier`, of the same worker.
+    /// The time since `earlier`, of the same worker.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut times = Self::default();
@@ -122,7 +116,7 @@ impl StateTimes {
     /// Share of the on-line time in which the worker ran actors, 0 to 1; 0 if it never was on-line.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        let online_ns = self.total_ns() - self.offline_ns;
+        let online_ns = self.total_ns().saturating_sub(self.offline_ns);
         if online_ns == 0 {
             return 0.0;
         }
@@ -136,7 +130,7 @@ impl StateTimes {
 pub struct WorkerSnapshot {
     /// The worker's index.
     pub index: usize,
-    /// What it is doing.
+    /// Its current activity.
     pub state: WorkerState,
     /// How many runnable actors wait in its own queue.
     pub queue_depth: u64,
@@ -150,7 +144,7 @@ pub struct WorkerSnapshot {
     pub parks: u64,
     /// How many runs ended because the budget was spent.
     pub budget_expiries: u64,
-    /// Where its time went.
+    /// Its time by state.
     pub times: StateTimes,
     /// The actor it runs now.
     pub current: Option<CurrentRun>,
@@ -198,8 +192,8 @@ pub struct SchedulerSnapshot {
     pub threads_displaced: u64,
     /// The maximum number of worker threads.
     pub threads_max: u64,
-    /// Times the monitor woke a worker that a producer should have woken, or moved what was stuck
-    /// behind a long run.
+    /// Times the monitor woke a worker that a producer should have woken, or moved actors that were
+    /// stuck behind a long run.
     pub forced_wakes: u64,
     /// Times the monitor gave a worker's slot to a spare thread because a call blocked it.
     pub rescues: u64,

@@ -1,4 +1,4 @@
-//! The state of a system as plain data.
+//! The state of a system as plain data: actors, groups and the poller.
 //!
 //! `system.snapshot()` returns it; the JSON and the metrics are made of it. It does not depend on the runtime, so
 //! it can be stored and sent. Missing fields take their defaults, so that versions can be mixed.
@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     by_type::TypeSnapshot,
-    group::GroupSnapshot,
-    poller::PollerSnapshot,
     scheduler::{LongRunSnapshot, SchedulerSnapshot, WorkerSnapshot},
     tally::HistogramSummary,
 };
@@ -97,4 +95,159 @@ pub struct ReasonCount {
     pub reason: String,
     /// How often.
     pub count: u64,
+}
+
+/// One group and its members.
+///
+/// At rest, a member's mailbox has accepted or shed `routed - redirected + taken_over - refused` messages of the
+/// group. Over all members the sums of `redirected` and `taken_over` are equal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupSnapshot {
+    /// The id of its first member, which identifies the group.
+    pub id: u64,
+    /// The name it was spawned with.
+    pub name: Option<String>,
+    /// The type of its members.
+    pub actor_type: String,
+    /// Its router, in snake case.
+    pub router: String,
+    /// The members, by index.
+    pub members: Vec<MemberSnapshot>,
+    /// The [`skew`] of routed messages: 1 is even; the number of members means all to one.
+    pub skew: f64,
+}
+
+impl GroupSnapshot {
+    /// The sum of a count over all members.
+    #[must_use]
+    pub fn sum(&self, count: impl Fn(&MemberSnapshot) -> u64) -> u64 {
+        self.members.iter().map(count).fold(0, u64::saturating_add)
+    }
+}
+
+/// One member of a group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemberSnapshot {
+    /// The actor's id.
+    pub id: u64,
+    /// The name it is registered under.
+    pub name: Option<String>,
+    /// Messages that the router chose this member for.
+    pub routed: u64,
+    /// Of these, messages that another member got because this one had terminated.
+    pub redirected: u64,
+    /// Messages that it got instead of terminated members.
+    pub taken_over: u64,
+    /// Messages that were returned to the sender, also because it stopped waiting.
+    pub refused: u64,
+    /// Messages queued in its mailbox now.
+    pub depth: u64,
+    /// Whether it is alive.
+    pub is_alive: bool,
+}
+
+/// The greatest count over the mean: 1 if all are equal or 0, and the number of counts if only one is not 0.
+#[must_use]
+pub fn skew(counts: impl IntoIterator<Item = u64>) -> f64 {
+    let (mut most, mut sum, mut number) = (0, 0, 0);
+    for count in counts {
+        most = count.max(most);
+        sum += count;
+        number += 1_u64;
+    }
+    if sum == 0 {
+        return 1.0;
+    }
+    most as f64 * number as f64 / sum as f64
+}
+
+/// Polls of one worker, of the monitor, or of the dedicated thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PollsSnapshot {
+    /// Attempts to poll; another thread may have had the turn.
+    pub attempts: u64,
+    /// Polls without waiting.
+    pub nonwait: u64,
+    /// Polls that waited.
+    pub wait: u64,
+    /// Polls by idle threads that found events, while busy workers poll only after handling the last events.
+    pub won_idle_lazy: u64,
+    /// Polls by busy threads that found events, under the same rule.
+    pub won_busy_lazy: u64,
+    /// Polls by idle threads that found events, while busy workers poll at any time.
+    pub won_idle_eager: u64,
+    /// Polls by busy threads that found events, under the same rule.
+    pub won_busy_eager: u64,
+    /// Events of all polls.
+    pub events: u64,
+}
+
+impl PollsSnapshot {
+    /// Polls that found events.
+    #[must_use]
+    pub fn won(&self) -> u64 {
+        self.won_idle_lazy + self.won_busy_lazy + self.won_idle_eager + self.won_busy_eager
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            attempts: self.attempts + other.attempts,
+            nonwait: self.nonwait + other.nonwait,
+            wait: self.wait + other.wait,
+            won_idle_lazy: self.won_idle_lazy + other.won_idle_lazy,
+            won_busy_lazy: self.won_busy_lazy + other.won_busy_lazy,
+            won_idle_eager: self.won_idle_eager + other.won_idle_eager,
+            won_busy_eager: self.won_busy_eager + other.won_busy_eager,
+            events: self.events + other.events,
+        }
+    }
+}
+
+/// One poller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PollerSnapshot {
+    /// When busy workers poll: `eager`, `drain` or `dedicated`.
+    pub policy: String,
+    /// Registered sockets.
+    pub sources: u64,
+    /// The polls of the workers, by index.
+    pub workers: Vec<PollsSnapshot>,
+    /// The monitor's polls, made when no other thread has polled for too long.
+    pub monitor: PollsSnapshot,
+    /// The polls of the thread of the policy `dedicated`.
+    pub dedicated: PollsSnapshot,
+    /// Events per poll that found any.
+    #[serde(rename = "events_per_look")]
+    pub events_per_poll: HistogramSummary,
+    /// Called owners of sockets that have not run yet.
+    pub outstanding: u64,
+    /// Owners that have run.
+    pub runs: u64,
+    /// From the poll that found a socket ready to the run of its owner, in nanoseconds.
+    pub readiness_to_run: HistogramSummary,
+    /// The longest time between two polls while sockets were registered, in nanoseconds.
+    pub gap_max_ns: u64,
+    /// Waits that were ended because there was work.
+    pub wakes: u64,
+    /// Accepted connections.
+    pub accepts: u64,
+    /// Reads and writes that would have blocked.
+    pub agains: u64,
+}
+
+impl PollerSnapshot {
+    /// The sum of all polls.
+    #[must_use]
+    pub fn polls(&self) -> PollsSnapshot {
+        let others = self.monitor.plus(&self.dedicated);
+        self.workers
+            .iter()
+            .fold(others, |sum, polls| sum.plus(polls))
+    }
 }

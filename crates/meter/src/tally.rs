@@ -47,30 +47,6 @@ impl HistogramSnapshot {
         }
     }
 
-    /// The number of recorded values.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.extent.count
-    }
-
-    /// The least value in nanoseconds, 0 if there is none.
-    #[must_use]
-    pub const fn min(&self) -> u64 {
-        self.extent.min_ns
-    }
-
-    /// The greatest value in nanoseconds, 0 if there is none.
-    #[must_use]
-    pub const fn max(&self) -> u64 {
-        self.extent.max_ns
-    }
-
-    /// The arithmetic mean in nanoseconds, 0 if there is no value.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        self.extent.mean(self.sum_ns)
-    }
-
     /// The value in nanoseconds that a share `quantile` of all values does not exceed, within 1/32 of
     /// the true one; 0 if there is no value.
     ///

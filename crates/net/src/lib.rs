@@ -25,7 +25,6 @@ mod deadline;
 pub mod http;
 #[cfg(all(loom, test))]
 mod loom_tests;
-mod metrics;
 pub mod poller;
 pub mod proxy;
 pub mod tcp;

@@ -214,7 +214,7 @@ impl SubmitQueue {
     pub(crate) fn snapshot(&self) -> ConnectionSnapshot {
         let load = self.load();
         let under_way = (load != DOWN).then_some(load);
-        self.gauges.snapshot(under_way, self.load_bytes())
+        self.gauges.snapshot_with(under_way, self.load_bytes())
     }
 }
 

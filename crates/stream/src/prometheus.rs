@@ -27,7 +27,7 @@ impl StreamSnapshot {
         }
         let name = "freeboard_stream_flush_bytes";
         text.family(name, FamilyKind::Summary, "The bytes of each write.");
-        text.unscaled_summary(name, &[label], &self.flush_bytes);
+        text.summary(name, &[label], &self.flush_bytes);
         for (name, help, summary) in TIMES {
             text.family(name, FamilyKind::Summary, help);
             text.summary(name, &[label], summary(self));

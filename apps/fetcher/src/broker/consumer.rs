@@ -1,10 +1,10 @@
 //! A consumer of a queue, and the inbox that gets its deliveries.
 
-use std::time::Duration;
+use std::{num::NonZeroU16, time::Duration};
 
 use freeboard::flow::Backoff;
 
-use super::delivery::Delivery;
+use super::{Broker, ConsumeError, Queue, delivery::Delivery};
 
 /// Consumes a queue until it is dropped. Then nothing more is offered, except a delivery that is being offered at
 /// that moment, and unsettled deliveries go to other consumers.
@@ -42,36 +42,23 @@ impl Drop for Consumer {
     }
 }
 
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Consumer")
-    }
-}
-
 /// Accepts deliveries, or returns them when it is full: they are then offered again, in order, after a growing
-/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full.
-pub struct Inbox {
-    offer: Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>,
-}
+/// delay, until the consumer pauses. A mailbox with a bound of at least the prefetch is never full. It must not block.
+pub type Inbox = Box<dyn FnMut(Delivery) -> Result<(), Delivery> + Send>;
 
-impl Inbox {
-    /// An inbox that calls a function, which must not block.
-    #[must_use]
-    pub fn call(offer: impl FnMut(Delivery) -> Result<(), Delivery> + Send + 'static) -> Self {
-        Self {
-            offer: Box::new(offer),
-        }
-    }
-
-    pub(super) fn offer(&mut self, delivery: Delivery) -> Result<(), Delivery> {
-        (self.offer)(delivery)
-    }
-}
-
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Inbox")
-    }
+/// Consumes the notifications of both priorities. `offer` gets the priority and returns what has no capacity.
+pub(crate) fn consume_notifications(
+    broker: &dyn Broker,
+    prefetch: [NonZeroU16; 2],
+    offer: impl Fn(usize, Delivery) -> Result<(), Delivery> + Clone + Send + 'static,
+) -> Result<Vec<Consumer>, ConsumeError> {
+    let queues = Queue::NOTIFICATIONS.into_iter().zip(prefetch).enumerate();
+    let consumers = queues.map(|(priority, (queue, prefetch))| {
+        let offer = offer.clone();
+        let inbox = Box::new(move |delivery| offer(priority, delivery));
+        broker.consume(queue, prefetch, inbox)
+    });
+    consumers.collect()
 }
 
 /// From half a millisecond to 20 ms: a full mailbox is retried often enough to stay busy.

@@ -68,12 +68,6 @@ impl Delivery {
         self.message.deferrals
     }
 
-    /// Whether it may have been delivered before to a consumer that did not settle it.
-    #[must_use]
-    pub fn is_redelivered(&self) -> bool {
-        self.message.redelivered
-    }
-
     /// The reason, if it is a dead letter.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
@@ -137,7 +131,6 @@ impl fmt::Debug for Delivery {
             .field("bytes", &self.message.body.len())
             .field("attempts", &self.message.attempts)
             .field("deferrals", &self.message.deferrals)
-            .field("redelivered", &self.message.redelivered)
             .field("reason", &self.message.reason)
             .finish_non_exhaustive()
     }
@@ -151,7 +144,6 @@ pub(super) struct Message {
     pub(super) attempts: u32,
     /// The number of deferrals.
     pub(super) deferrals: u32,
-    pub(super) redelivered: bool,
     /// The reason, if it is a dead letter.
     pub(super) reason: Option<Arc<str>>,
     /// Microseconds since the Unix epoch, if the publisher gave it.
@@ -165,7 +157,6 @@ impl Message {
             body,
             attempts: 0,
             deferrals: 0,
-            redelivered: false,
             reason: None,
             published_us: since
                 .ok()
@@ -176,27 +167,18 @@ impl Message {
     /// The message with one more attempt.
     pub(super) fn put_off(mut self) -> Self {
         self.attempts = self.attempts.saturating_add(1);
-        self.redelivered = false;
         self
     }
 
     /// The message with one more deferral.
     pub(super) fn deferred(mut self) -> Self {
         self.deferrals = self.deferrals.saturating_add(1);
-        self.redelivered = false;
         self
     }
 
     /// The message as a dead letter.
     pub(super) fn dead(mut self, reason: Arc<str>) -> Self {
-        self.redelivered = false;
         self.reason = Some(reason);
-        self
-    }
-
-    /// The message after its consumer is gone.
-    pub(super) fn again(mut self) -> Self {
-        self.redelivered = true;
         self
     }
 

@@ -1,6 +1,8 @@
 //! Counts of all messages of a queue.
 
-use super::Unconfirmed;
+use freeboard::meter::{Exposition, metrics};
+
+use super::{Queue, Unconfirmed};
 
 /// Counts what this process published to a queue and consumed from it.
 ///
@@ -33,7 +35,30 @@ pub struct Ledger {
     pub moves_failed: u64,
 }
 
+metrics! {
+    const LEDGER: Ledger;
+    counter "fetcher_broker_delivered_total" = |it| it.delivered, "Deliveries of the broker.";
+    counter "fetcher_broker_acked_total" = |it| it.acked, "Deliveries that were acknowledged.";
+    counter "fetcher_broker_retried_total" = |it| it.retried,
+        "Deliveries that were delayed, to be delivered again.";
+    counter "fetcher_broker_dead_lettered_total" = |it| it.dead_lettered,
+        "Deliveries that were dead-lettered.";
+    counter "fetcher_broker_returned_total" = |it| it.returned,
+        "Deliveries that were returned unsettled with a connection.";
+    counter "fetcher_broker_moves_failed_total" = |it| it.moves_failed,
+        "Retries and dead letters that the broker refused; they are tried again.";
+    gauge "fetcher_broker_unacked" = |it| it.unacked, "Deliveries that are not settled yet.";
+    counter "fetcher_broker_published_total" = |it| it.published, "Messages published.";
+    counter "fetcher_broker_confirmed_total" = |it| it.confirmed,
+        "Published messages that are confirmed.";
+}
+
 impl Ledger {
+    /// Adds the metrics of a queue to `text`.
+    pub fn render(&self, queue: Queue, text: &mut Exposition) {
+        text.metrics(LEDGER, &[("queue", queue.name())], self);
+    }
+
     /// Whether every message is accounted for.
     #[must_use]
     pub fn is_balanced(&self) -> bool {

@@ -15,23 +15,18 @@ mod memory;
 #[cfg(feature = "rabbitmq")]
 mod rabbit;
 
-use std::{
-    io,
-    num::NonZeroU16,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{io, num::NonZeroU16};
 
 use bytes::Bytes;
-use futures_channel::oneshot;
 
 use crate::report::{self, Lost};
+pub(crate) use consumer::consume_notifications;
 pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
 pub use ledger::Ledger;
-pub use memory::{MemoryBroker, MemoryOptions};
+pub use memory::MemoryBroker;
 #[cfg(feature = "rabbitmq")]
-pub use rabbit::{ConnectError, RabbitBroker, RabbitOptions};
+pub use rabbit::{RabbitBroker, RabbitOptions};
 
 /// The contract of both brokers.
 pub trait Broker: Send + Sync {
@@ -59,23 +54,6 @@ pub trait Broker: Send + Sync {
         on_outcome: OnOutcome,
     ) -> Result<(), PublishError>;
 
-    /// As [`Broker::publish_with`], with a future instead of a callback.
-    ///
-    /// # Errors
-    /// As there.
-    fn publish(&self, queue: Queue, body: Bytes) -> Result<Confirm, PublishError> {
-        let (sender, confirm) = Confirm::channel();
-        self.publish_with(
-            queue,
-            body,
-            Box::new(move |outcome| {
-                // The caller may have dropped the future.
-                let _ = sender.send(outcome);
-            }),
-        )?;
-        Ok(confirm)
-    }
-
     /// The ledger of a queue, for this process, consistent in itself.
     fn ledger(&self, queue: Queue) -> Ledger;
 }
@@ -101,6 +79,9 @@ impl Queue {
         Self::Replies,
         Self::DeadLetters,
     ];
+
+    /// The queues of notifications, by priority.
+    pub const NOTIFICATIONS: [Self; 2] = [Self::Priority0, Self::Priority1];
 
     pub(crate) const fn index(self) -> usize {
         self as usize
@@ -128,32 +109,6 @@ pub(super) type Report = report::Report<(), Unconfirmed>;
 impl Lost for Unconfirmed {
     fn lost() -> Self {
         Self::Unknown
-    }
-}
-
-type Outcome = Result<(), Unconfirmed>;
-
-/// A future of the broker's confirm, or of the error that no confirm will arrive.
-#[derive(Debug)]
-#[must_use = "a message is not published before it is confirmed"]
-pub struct Confirm {
-    receiver: oneshot::Receiver<Outcome>,
-}
-
-impl Confirm {
-    pub(super) fn channel() -> (oneshot::Sender<Outcome>, Self) {
-        let (sender, receiver) = oneshot::channel();
-        (sender, Self { receiver })
-    }
-}
-
-impl Future for Confirm {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        Pin::new(&mut self.receiver)
-            .poll(context)
-            .map(|outcome| outcome.unwrap_or(Err(Unconfirmed::Unknown)))
     }
 }
 

@@ -50,7 +50,7 @@ fn consume(
     id: fn(&Delivery) -> Option<MessageId>,
 ) -> Result<Consumer, ConsumeError> {
     let account = account.clone();
-    let inbox = Inbox::call(move |delivery| {
+    let inbox: Inbox = Box::new(move |delivery| {
         if let Some(MessageId::Number(id)) = id(&delivery) {
             account.saw(id, fate);
         }

@@ -6,11 +6,14 @@ use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
 
 use super::{
     OriginalParts,
-    pending::{Loss, Pending, Which},
+    pending::{Loss, Pending},
     redis_actor::{LookUp, RedisActor},
     snapshot::OriginalCounters,
 };
-use crate::{broker::Delivery, message::Notification};
+use crate::{
+    broker::Delivery,
+    message::{KeyOf, Notification},
+};
 
 /// A notification that was delivered.
 #[derive(Debug)]
@@ -31,23 +34,9 @@ impl Arrived {
 /// One of the main actors.
 #[derive(Debug)]
 pub(super) struct OriginalMain {
-    parts: Arc<OriginalParts>,
-    redis: Group<RedisActor>,
-    counters: Arc<OriginalCounters>,
-}
-
-impl OriginalMain {
-    pub(super) fn new(
-        parts: Arc<OriginalParts>,
-        redis: Group<RedisActor>,
-        counters: Arc<OriginalCounters>,
-    ) -> Self {
-        Self {
-            parts,
-            redis,
-            counters,
-        }
-    }
+    pub(super) parts: Arc<OriginalParts>,
+    pub(super) redis: Group<RedisActor>,
+    pub(super) counters: Arc<OriginalCounters>,
 }
 
 impl Actor for OriginalMain {}
@@ -78,10 +67,7 @@ impl Handler<Arrived> for OriginalMain {
             counters.failed.add(1);
             return;
         };
-        let keys = [
-            (Which::User, format!("user:{}", notification.user)),
-            (Which::App, format!("app:{}", notification.app)),
-        ];
+        let keys = KeyOf::ALL.map(|which| (which, notification.key(which)));
         let pending = Pending::new(
             self.parts.clone(),
             counters.clone(),

@@ -30,7 +30,7 @@ use freeboard::{
 use parking_lot::Mutex;
 
 use crate::{
-    broker::{Broker, ConsumeError, Consumer, Inbox, Queue},
+    broker::{self, Broker, ConsumeError, Consumer},
     choices::{Route, Wait},
     store::{Directory, SlowStore},
 };
@@ -161,7 +161,11 @@ impl OriginalFetcher {
             .member(mailbox.clone());
         let redis = system.spawn_group(group, move |index| {
             let (client, cache) = members[index].clone();
-            RedisActor::new(client, cache, prefix.clone())
+            RedisActor {
+                client,
+                cache,
+                prefix: prefix.clone(),
+            }
         })?;
         let broker = parts.broker.clone();
         let (to_redis, counted) = (redis.clone(), counters.clone());
@@ -170,8 +174,10 @@ impl OriginalFetcher {
             .name("fetcher")
             .member(mailbox);
         let parts = Arc::new(parts);
-        let mains = system.spawn_group(group, move |_| {
-            OriginalMain::new(parts.clone(), to_redis.clone(), counted.clone())
+        let mains = system.spawn_group(group, move |_| OriginalMain {
+            parts: parts.clone(),
+            redis: to_redis.clone(),
+            counters: counted.clone(),
         })?;
         let fetcher = Self {
             mains,
@@ -180,16 +186,13 @@ impl OriginalFetcher {
             consumers: Mutex::default(),
             counters,
         };
-        for (priority, queue) in [Queue::Priority0, Queue::Priority1].into_iter().enumerate() {
-            let mains = fetcher.mains.clone();
-            let inbox = Inbox::call(move |delivery| {
+        let mains = fetcher.mains.clone();
+        *fetcher.consumers.lock() =
+            broker::consume_notifications(&*broker, [NO_PREFETCH; 2], move |priority, it| {
                 let main = mains.any().member();
-                main.try_tell_lane(priority, Arrived::now(delivery))
+                main.try_tell_lane(priority, Arrived::now(it))
                     .map_err(|refused| refused.into_inner().delivery)
-            });
-            let consumer = broker.consume(queue, NO_PREFETCH, inbox)?;
-            fetcher.consumers.lock().push(consumer);
-        }
+            })?;
         Ok(fetcher)
     }
 
@@ -230,14 +233,5 @@ impl Drop for OriginalFetcher {
         self.consumers.lock().clear();
         self.mains.stop();
         self.redis.stop();
-    }
-}
-
-impl std::fmt::Debug for OriginalParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("OriginalParts")
-            .field("redis", &self.redis)
-            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::{OriginalParts, snapshot::OriginalCounters};
 use crate::{
     broker::Queue,
-    message::{Notification, Reply},
+    message::{KeyOf, Notification, Reply},
 };
 
 /// Shared by both look-ups; the later one publishes.
@@ -32,13 +32,6 @@ struct Found {
     user_key: String,
     app_key: String,
     failure: Option<Loss>,
-}
-
-/// The key that a look-up is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Which {
-    User,
-    App,
 }
 
 /// Why a notification was lost.
@@ -88,15 +81,15 @@ impl Pending {
     }
 
     /// Records the result of a look-up.
-    pub(super) fn found(&self, which: Which, value: Result<Option<Bytes>, Loss>) {
+    pub(super) fn found(&self, which: KeyOf, value: Result<Option<Bytes>, Loss>) {
         {
             let mut found = self.found.lock();
             match value {
                 Ok(Some(value)) => {
                     let key = String::from_utf8_lossy(&value).into_owned();
                     match which {
-                        Which::User => found.user_key = key,
-                        Which::App => found.app_key = key,
+                        KeyOf::User => found.user_key = key,
+                        KeyOf::App => found.app_key = key,
                     }
                 }
                 Ok(None) => found.failure = found.failure.or(Some(Loss::Failed)),

@@ -14,19 +14,20 @@ use freeboard::{
 
 use bytes::Bytes;
 
-use super::pending::{Loss, Pending, Which};
+use super::pending::{Loss, Pending};
+use crate::message::KeyOf;
 
 /// A key to look up.
 #[derive(Debug)]
 pub(super) struct LookUp {
     key: String,
-    which: Which,
+    which: KeyOf,
     pending: Arc<Pending>,
     told_ns: u64,
 }
 
 impl LookUp {
-    pub(super) fn new(key: String, which: Which, pending: Arc<Pending>) -> Self {
+    pub(super) fn new(key: String, which: KeyOf, pending: Arc<Pending>) -> Self {
         Self {
             key,
             which,
@@ -43,19 +44,9 @@ impl LookUp {
 /// One of the redis actors.
 #[derive(Debug)]
 pub(super) struct RedisActor {
-    client: Redis,
-    cache: Cache,
-    prefix: String,
-}
-
-impl RedisActor {
-    pub(super) fn new(client: Redis, cache: Cache, prefix: String) -> Self {
-        Self {
-            client,
-            cache,
-            prefix,
-        }
-    }
+    pub(super) client: Redis,
+    pub(super) cache: Cache,
+    pub(super) prefix: String,
 }
 
 impl Actor for RedisActor {}

@@ -8,7 +8,7 @@ use freeboard::{
 use serde::Serialize;
 
 use super::{main_actor::OriginalMain, redis_actor::RedisActor, sample::Sample};
-use crate::names;
+use crate::names::{self, Figures};
 
 /// The counters of all actors of the original.
 #[derive(Debug, Default)]
@@ -94,21 +94,18 @@ impl OriginalSnapshot {
     /// Counters, percentiles in milliseconds and gauges under their original names.
     #[must_use]
     pub fn counters(&self) -> Vec<(String, f64)> {
-        let slowest = names::slowest(self.from_send.iter());
-        let mut counters = vec![(names::QUEUE_FULL.to_owned(), self.shed as f64)];
-        counters.extend(names::told("Fetcher", &self.mains));
-        counters.extend(names::told("RedisMampa", &names::one_priority(&self.redis)));
-        counters.extend(names::mailboxes(&self.mailboxes));
-        for (name, summary) in [
-            (names::WAIT, &self.wait),
-            (names::LIFETIME, &self.lifetime),
-            (names::IN_QUEUE, &self.in_queue),
-            (names::FROM_TELL, &self.from_tell),
-            (names::FROM_SEND, &slowest),
-        ] {
-            counters.extend(names::percentiles(name, summary));
-        }
-        counters
+        let figures = Figures {
+            queue_full: self.shed,
+            mains: &self.mains,
+            redis: self.redis.clone(),
+            mailboxes: &self.mailboxes,
+            wait: &self.wait,
+            lifetime: &self.lifetime,
+            in_queue: &self.in_queue,
+            from_tell: &self.from_tell,
+            from_send: &names::slowest(self.from_send.iter()),
+        };
+        figures.named()
     }
 }
 

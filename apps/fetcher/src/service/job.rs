@@ -1,77 +1,18 @@
 //! The state of one notification in flight.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use freeboard::{cache::CacheError, redis::RedisError};
 
 use crate::{
     broker::{Delivery, PublishError},
-    message::{Notification, Reply},
+    message::{KeyOf, Notification, Reply},
     store::StoreError,
 };
 
-/// The id of a job of one main actor, greater than all before it. Ids are never reused, so a late answer matches no
-/// job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct JobId(u64);
-
-/// The bits for the jobs of one incarnation: more than a process can use.
-const LIFE_BITS: u32 = 40;
-
-/// Generates job ids.
-#[derive(Debug)]
-pub(super) struct JobIds {
-    next: u64,
-}
-
-impl JobIds {
-    /// The ids of one incarnation of a main actor. Each incarnation has a range of its own.
-    pub(super) const fn of_life(life: u32) -> Self {
-        Self {
-            next: (life as u64) << LIFE_BITS,
-        }
-    }
-
-    pub(super) fn next(&mut self) -> JobId {
-        self.next += 1;
-        JobId(self.next)
-    }
-}
-
-#[cfg(test)]
-impl JobId {
-    pub(super) const fn of_test(number: u64) -> Self {
-        Self(number)
-    }
-}
-
-/// One of a job's two keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
-    User,
-    App,
-}
-
-impl Which {
-    /// The key in the cache and in the slow store.
-    pub(super) fn key(self, notification: &Notification) -> String {
-        match self {
-            Self::User => format!("user:{}", notification.user),
-            Self::App => format!("app:{}", notification.app),
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::App => "app",
-        }
-    }
-}
+/// The id of a job, greater than all before it. Ids are never reused, so a late answer matches no job.
+pub(super) type JobId = u64;
 
 /// Why a job failed. Greater values say more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,11 +36,6 @@ pub(super) enum Passing {
     Broker,
     /// The deadline passed.
     Deadline,
-}
-
-impl Passing {
-    /// The number of variants.
-    pub(super) const COUNT: usize = Self::Deadline as usize + 1;
 }
 
 impl Failure {
@@ -129,23 +65,10 @@ impl Failure {
 }
 
 /// Something that is awaited until this is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Wanted(Arc<()>);
+pub(super) type Wanted = Arc<()>;
 
 /// Tells whether the result is still awaited.
-pub(super) struct Interest(Weak<()>);
-
-impl Wanted {
-    pub(super) fn interest(&self) -> Interest {
-        Interest(Arc::downgrade(&self.0))
-    }
-}
-
-impl Interest {
-    pub(super) fn is_alive(&self) -> bool {
-        self.0.strong_count() > 0
-    }
-}
+pub(super) type Interest = Weak<()>;
 
 /// A notification in flight and the results so far.
 #[derive(Debug)]
@@ -187,7 +110,7 @@ impl Job {
     }
 
     /// Stores a key, or fails the job if there is none. Whether all look-ups are answered.
-    pub(super) fn found(&mut self, which: Which, value: Option<&Bytes>) -> bool {
+    pub(super) fn found(&mut self, which: KeyOf, value: Option<&Bytes>) -> bool {
         match value.map(|value| std::str::from_utf8(value)) {
             Some(Ok(key)) => self.keys[which as usize] = Some(key.to_owned()),
             Some(Err(_)) => self.fail(Failure::Lasting(format!(
@@ -239,28 +162,5 @@ impl Job {
     }
 }
 
-/// Counts the notifications in flight.
-#[derive(Clone, Debug, Default)]
-pub(super) struct UnderWay(Arc<AtomicU64>);
-
-/// Counts a notification as in flight until it is dropped.
-#[derive(Debug)]
-pub(super) struct Ticket(UnderWay);
-
-impl UnderWay {
-    pub(super) fn ticket(&self) -> Ticket {
-        // Ordering: Relaxed here and below: only the number matters.
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Ticket(self.clone())
-    }
-
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+/// Counts a notification as in flight until it is dropped. The number in flight is one less than the handles.
+pub(super) type Ticket = Arc<()>;

@@ -1,6 +1,10 @@
 //! The main actor. It holds a job for each notification and combines the results of its look-ups.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use freeboard::{
@@ -11,13 +15,13 @@ use freeboard::{
 
 use super::{
     FetcherOptions, Parts,
-    job::{Failure, Interest, Job, JobId, JobIds, Passing, Ticket, Which},
+    job::{Failure, Interest, Job, JobId, Passing, Ticket},
     queries::{Queries, QueryId},
-    snapshot::MainCounters,
+    snapshot::FetcherCounters,
 };
 use crate::{
     broker::{Delivery, Queue, Unconfirmed},
-    message::Notification,
+    message::{KeyOf, Notification},
     store::StoreError,
 };
 
@@ -50,9 +54,9 @@ impl Arrived {
 /// An answer for a job.
 pub(super) enum Answer {
     /// The result of the cache.
-    Found(JobId, Which, Result<Found, CacheError>),
+    Found(JobId, KeyOf, Result<Found, CacheError>),
     /// The result of the slow store, or the stale value if the store failed.
-    Fetched(JobId, Which, Result<Option<Bytes>, StoreError>),
+    Fetched(JobId, KeyOf, Result<Option<Bytes>, StoreError>),
     /// The result of a directory query.
     Devices(QueryId, Vec<JobId>, Result<Vec<Option<String>>, StoreError>),
     /// Whether the broker confirmed the reply.
@@ -68,7 +72,7 @@ struct Asker {
 
 impl Asker {
     fn tell(self, answer: impl FnOnce() -> Answer) {
-        if self.interest.is_alive() {
+        if self.interest.strong_count() > 0 {
             // Refused only if the actor has terminated: the lane has capacity for three answers of each job.
             let _ = self.answers.try_tell(answer());
         }
@@ -80,13 +84,11 @@ impl Asker {
 pub(super) struct Main {
     parts: Arc<Parts>,
     options: FetcherOptions,
-    counters: Arc<[MainCounters]>,
-    index: usize,
+    counters: Arc<FetcherCounters>,
     /// The oldest first, so in order of deadlines.
     jobs: BTreeMap<JobId, Job>,
     /// Whether a timer is set for the oldest job.
     is_timed: bool,
-    ids: JobIds,
     queries: Queries,
     answers: Option<Recipient<Answer>>,
 }
@@ -95,25 +97,17 @@ impl Main {
     pub(super) fn new(
         parts: Arc<Parts>,
         options: FetcherOptions,
-        counters: Arc<[MainCounters]>,
-        index: usize,
+        counters: Arc<FetcherCounters>,
     ) -> Self {
-        let life = counters[index].begin_life();
         Self {
             queries: Queries::new(options.query_users, options.queries),
             parts,
             options,
             counters,
-            index,
             jobs: BTreeMap::new(),
             is_timed: false,
-            ids: JobIds::of_life(life),
             answers: None,
         }
-    }
-
-    fn counters(&self) -> &MainCounters {
-        &self.counters[self.index]
     }
 
     fn asker(&self, interest: Interest) -> Asker {
@@ -124,22 +118,22 @@ impl Main {
         }
     }
 
-    fn look_up(&self, id: JobId, job: &Job, which: Which) {
-        let asker = self.asker(job.answers.interest());
-        let key = which.key(&job.notification);
+    fn look_up(&self, id: JobId, job: &Job, which: KeyOf) {
+        let asker = self.asker(Arc::downgrade(&job.answers));
+        let key = job.notification.key(which);
         let call = self.parts.cache.get_or_lease(key);
         // A lease that is dropped goes to the next caller.
         call.then(move |found| asker.tell(|| Answer::Found(id, which, found)));
     }
 
     /// A miss: this job fetches the key for all callers.
-    fn fetch(&self, id: JobId, which: Which, lease: Lease) {
+    fn fetch(&self, id: JobId, which: KeyOf, lease: Lease) {
         // If the job is gone, the lease is dropped and goes to the next caller.
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
-        self.counters().misses.add(1);
-        let asker = self.asker(job.answers.interest());
+        self.counters.misses.add(1);
+        let asker = self.asker(Arc::downgrade(&job.answers));
         let key = Bytes::copy_from_slice(lease.key());
         self.parts.store.fetch(
             &key,
@@ -182,7 +176,7 @@ impl Main {
             Ok(reply) => reply,
             Err(failure) => return self.give_up(id, failure),
         };
-        let interest = job.answers.interest();
+        let interest = Arc::downgrade(&job.answers);
         let asker = self.asker(interest);
         let published = self.parts.broker.publish_with(
             Queue::Replies,
@@ -200,10 +194,10 @@ impl Main {
                 let Some(job) = self.jobs.remove(&id) else {
                     return;
                 };
-                let counters = self.counters();
+                let counters = &self.counters;
                 counters
                     .lifetime
-                    .record(now_ns().saturating_sub(job.begun_ns));
+                    .record_shared(now_ns().saturating_sub(job.begun_ns));
                 counters.completed.add(1);
                 job.delivery.ack();
             }
@@ -222,7 +216,7 @@ impl Main {
     }
 
     fn settle(&self, delivery: Delivery, failure: Failure) {
-        let counters = self.counters();
+        let counters = &self.counters;
         let attempts = delivery.attempts().saturating_add(1);
         match failure {
             Failure::NoRoom(by) => {
@@ -277,7 +271,7 @@ impl Main {
             && now_ns.saturating_sub(oldest.begun_ns) >= nanos(deadline)
         {
             let id = *id;
-            self.counters().expired.add(1);
+            self.counters.expired.add(1);
             self.queries.expire(id);
             let reason = format!("not done within {deadline:?}");
             self.give_up(id, Failure::Passing(Passing::Deadline, reason));
@@ -303,9 +297,11 @@ impl Handler<Arrived> for Main {
             ticket,
             at_ns,
         } = arrived;
-        let counters = self.counters();
+        let counters = &self.counters;
         counters.received.add(1);
-        counters.in_queue.record(begun_ns.saturating_sub(at_ns));
+        counters
+            .in_queue
+            .record_shared(begun_ns.saturating_sub(at_ns));
         if self.jobs.len() >= self.options.jobs_max() {
             // A reconnected broker has forgotten earlier deliveries, whose answers are still outstanding.
             return self.settle(delivery, Failure::NoRoom(Passing::Broker));
@@ -324,12 +320,13 @@ impl Handler<Arrived> for Main {
             }
         };
         if let Some(waited) = notification.waited(delivery.published_at()) {
-            counters.wait.record(nanos(waited));
+            counters.wait.record_shared(nanos(waited));
         }
-        let id = self.ids.next();
+        // Ordering: Relaxed: only the number matters.
+        let id = counters.ids.fetch_add(1, Ordering::Relaxed);
         self.queries.add(id, notification.user.clone());
         let job = Job::new(delivery, ticket, notification, begun_ns);
-        for which in [Which::User, Which::App] {
+        for which in KeyOf::ALL {
             self.look_up(id, &job, which);
         }
         self.jobs.insert(id, job);

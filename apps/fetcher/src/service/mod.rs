@@ -37,15 +37,15 @@ use freeboard::{
 };
 use parking_lot::Mutex;
 
-use crate::broker::{Broker, ConsumeError, Consumer, Delivery, Inbox, Queue};
-use job::UnderWay;
+use crate::broker::{self, Broker, ConsumeError, Consumer, Delivery, Queue};
+use job::Ticket;
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
 pub use options::{FetcherOptions, OptionsError, Parts};
-use snapshot::MainCounters;
+use snapshot::FetcherCounters;
 pub use snapshot::{FetcherSnapshot, RetrySnapshot};
 
 /// The polling interval of [`Fetcher::stop`].
-const LOOK: Duration = Duration::from_millis(2);
+const POLL: Duration = Duration::from_millis(2);
 
 /// The restart delays of a main actor that panicked.
 const RESTART_MIN: Duration = Duration::from_millis(10);
@@ -59,8 +59,9 @@ pub struct Fetcher {
     broker: Arc<dyn Broker>,
     mains: Group<Main>,
     consumers: Mutex<Vec<Consumer>>,
-    counters: Arc<[MainCounters]>,
-    under_way: UnderWay,
+    counters: Arc<FetcherCounters>,
+    /// Its clones are the notifications in flight.
+    under_way: Ticket,
     options: FetcherOptions,
 }
 
@@ -90,9 +91,7 @@ impl Fetcher {
         options: FetcherOptions,
     ) -> Result<Self, StartError> {
         options.validate()?;
-        let counters: Arc<[MainCounters]> = (0..options.mains)
-            .map(|_| MainCounters::default())
-            .collect();
+        let counters = Arc::<FetcherCounters>::default();
         let broker = parts.broker.clone();
         let (shared, of_members) = (Arc::new(parts), counters.clone());
         let mut lanes = vec![LaneConfig::bounded(options.mailbox); lane_of(1) + 1];
@@ -106,8 +105,8 @@ impl Fetcher {
             .router(Router::LeastLoaded)
             .member(member);
         let settings = options.clone();
-        let mains = system.spawn_group(group, move |index| {
-            Main::new(shared.clone(), settings.clone(), of_members.clone(), index)
+        let mains = system.spawn_group(group, move |_| {
+            Main::new(shared.clone(), settings.clone(), of_members.clone())
         })?;
         // If a consumer cannot be started, dropping this stops the actors.
         let fetcher = Self {
@@ -115,20 +114,20 @@ impl Fetcher {
             mains,
             consumers: Mutex::default(),
             counters,
-            under_way: UnderWay::default(),
+            under_way: Ticket::default(),
             options,
         };
-        for (priority, queue) in [Queue::Priority0, Queue::Priority1].into_iter().enumerate() {
-            let mains = fetcher.mains.clone();
-            let under_way = fetcher.under_way.clone();
-            let inbox = Inbox::call(move |delivery| {
-                let arrived = Arrived::now(delivery, under_way.ticket());
-                offer(&mains, priority, arrived)
-            });
-            let prefetch = fetcher.options.prefetch[priority];
-            let consumer = broker.consume(queue, prefetch, inbox)?;
-            fetcher.consumers.lock().push(consumer);
-        }
+        let (mains, ticket) = (fetcher.mains.clone(), Arc::downgrade(&fetcher.under_way));
+        *fetcher.consumers.lock() = broker::consume_notifications(
+            &*broker,
+            fetcher.options.prefetch,
+            move |priority, it| {
+                let Some(ticket) = ticket.upgrade() else {
+                    return Err(it);
+                };
+                offer(&mains, priority, Arrived::now(it, ticket))
+            },
+        )?;
         Ok(fetcher)
     }
 
@@ -138,7 +137,7 @@ impl Fetcher {
         // The lanes of the priorities.
         let lanes = |main: &ActorRef<Main>| main.snapshot().lanes.split_off(lane_of(0));
         let lanes: Vec<_> = self.mains.members().iter().map(lanes).collect();
-        FetcherSnapshot::of(&self.counters, &lanes, self.under_way.get())
+        self.counters.snapshot_with(&lanes, self.under_way())
     }
 
     /// Whether all main actors are alive.
@@ -147,9 +146,13 @@ impl Fetcher {
         self.mains.members().iter().all(ActorRef::is_alive)
     }
 
+    fn under_way(&self) -> u64 {
+        Arc::strong_count(&self.under_way) as u64 - 1
+    }
+
     /// Deliveries to this process that the broker has not seen settled.
     fn unacked(&self) -> u64 {
-        let queues = [Queue::Priority0, Queue::Priority1].into_iter();
+        let queues = Queue::NOTIFICATIONS.into_iter();
         queues.map(|queue| self.broker.ledger(queue).unacked).sum()
     }
 
@@ -167,9 +170,9 @@ impl Fetcher {
         let until = Instant::now() + timeout;
         self.consumers.lock().iter().for_each(Consumer::pause);
         // The broker learns of it a little later.
-        let left = || self.under_way.get().max(self.unacked());
+        let left = || self.under_way().max(self.unacked());
         while left() > 0 && Instant::now() < until {
-            thread::sleep(LOOK);
+            thread::sleep(POLL);
         }
         left()
     }
@@ -197,14 +200,5 @@ impl Drop for Fetcher {
         // First, so that nothing is offered to terminated actors.
         self.consumers.lock().clear();
         self.mains.stop();
-    }
-}
-
-impl std::fmt::Debug for Fetcher {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Fetcher")
-            .field("mains", &self.mains)
-            .finish_non_exhaustive()
     }
 }

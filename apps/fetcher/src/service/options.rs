@@ -27,15 +27,6 @@ pub struct Parts {
     pub directory: Arc<dyn Directory>,
 }
 
-impl std::fmt::Debug for Parts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Parts")
-            .field("cache", &self.cache)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The highest bound of a main actor's lane.
 const MAILBOX_MAX: usize = 1 << 24;
 /// The longest deadline of a notification, in milliseconds: an hour.

@@ -3,6 +3,8 @@
 //! A user that arrives while a query may start is looked up at once. Users that arrive while all queries are in
 //! flight share the next one. So a query is as small as the load allows, and no timer is needed.
 
+use std::sync::Arc;
+
 use super::job::{Interest, JobId, Wanted};
 
 /// The directory queries of one main actor.
@@ -50,7 +52,7 @@ impl Queries {
         let (jobs, users): (Vec<_>, Vec<_>) = self.waiting.drain(..count).unzip();
         let id = QueryId(*jobs.last()?);
         let answer = Wanted::default();
-        let interest = answer.interest();
+        let interest = Arc::downgrade(&answer);
         self.under_way.push((id, answer));
         Some(Query {
             id,
@@ -81,19 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_come_while_a_query_is_under_way_go_together() {
+    fn users_that_arrive_during_a_query_share_the_next() {
         let mut queries = Queries::new(2, 1);
-        let id = JobId::of_test;
-        queries.add(id(1), "a".to_owned());
+        queries.add(1, "a".to_owned());
         let first = queries.next().unwrap();
-        assert_eq!(first.jobs, [id(1)]);
+        assert_eq!(first.jobs, [1]);
         for (number, user) in [(2, "b"), (3, "c"), (4, "d")] {
-            queries.add(id(number), user.to_owned());
+            queries.add(number, user.to_owned());
         }
         assert!(queries.next().is_none());
         assert!(queries.answered(first.id));
         let second = queries.next().unwrap();
-        assert_eq!(second.jobs, [id(2), id(3)]);
+        assert_eq!(second.jobs, [2, 3]);
         assert_eq!(second.users, ["b", "c"]);
         assert!(queries.next().is_none());
         assert!(queries.answered(second.id));
@@ -106,17 +107,16 @@ mod tests {
     #[test]
     fn a_query_is_given_up_with_the_last_of_its_jobs() {
         let mut queries = Queries::new(2, 1);
-        let id = JobId::of_test;
         for (number, user) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-            queries.add(id(number), user.to_owned());
+            queries.add(number, user.to_owned());
         }
         let first = queries.next().unwrap();
-        queries.expire(id(1));
+        queries.expire(1);
         assert!(queries.next().is_none());
-        queries.expire(id(3));
+        queries.expire(3);
         let second = queries.next().unwrap();
         assert_eq!(second.users, ["d"]);
-        assert!(!first.interest.is_alive() && second.interest.is_alive());
+        assert!(first.interest.strong_count() == 0 && second.interest.strong_count() > 0);
         assert!(!queries.answered(first.id), "its answer is too late");
         assert!(queries.next().is_none());
         assert!(queries.answered(second.id));

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use freeboard::meter::{Exposition, metrics};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{OnFetched, Report, SlowStore, StoreError};
@@ -41,11 +42,14 @@ pub struct Bulkhead {
 
 struct Shared {
     store: Arc<dyn SlowStore>,
+    options: BulkheadOptions,
     state: Mutex<State>,
 }
 
 struct State {
-    admission: AdmissionQueue<Fetch>,
+    queued: VecDeque<Fetch>,
+    /// Without `waiting`, which is the length of `queued`.
+    occupancy: Occupancy,
     /// Whether a thread is starting queued fetches. Other threads leave it to that one: a store that answers on the
     /// caller's thread would otherwise nest one start in another, as deep as the queue is long.
     is_starting: bool,
@@ -64,12 +68,14 @@ impl Bulkhead {
     #[must_use]
     pub fn new(store: Arc<dyn SlowStore>, options: BulkheadOptions) -> Self {
         let state = State {
-            admission: AdmissionQueue::new(options.running_max.get(), options.waiting_max),
+            queued: VecDeque::new(),
+            occupancy: Occupancy::default(),
             is_starting: false,
         };
         Self {
             shared: Arc::new(Shared {
                 store,
+                options,
                 state: Mutex::new(state),
             }),
         }
@@ -78,7 +84,11 @@ impl Bulkhead {
     /// The current occupancy.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.shared.state.lock().admission.occupancy()
+        let state = self.shared.state.lock();
+        Occupancy {
+            waiting: state.queued.len(),
+            ..state.occupancy
+        }
     }
 }
 
@@ -88,11 +98,22 @@ impl SlowStore for Bulkhead {
             key: key.into(),
             on_outcome,
         };
-        let entry = self.shared.state.lock().admission.enter(fetch);
-        match entry {
-            Admission::Runs(fetch) => self.shared.start(fetch),
-            Admission::Waits => {}
-            Admission::Refused(fetch) => (fetch.on_outcome)(Err(StoreError::Full)),
+        let mut state = self.shared.state.lock();
+        let State {
+            queued, occupancy, ..
+        } = &mut *state;
+        // A free permit is for the first in the queue.
+        if occupancy.running < self.shared.options.running_max.get() && queued.is_empty() {
+            occupancy.begin();
+            drop(state);
+            self.shared.start(fetch);
+        } else if queued.len() < self.shared.options.waiting_max {
+            queued.push_back(fetch);
+            occupancy.waiting_high_water = occupancy.waiting_high_water.max(queued.len());
+        } else {
+            occupancy.refused += 1;
+            drop(state);
+            (fetch.on_outcome)(Err(StoreError::Full));
         }
     }
 }
@@ -114,12 +135,16 @@ impl Shared {
 
     fn leave(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.admission.leave();
+        state.occupancy.running -= 1;
+        state.occupancy.served += 1;
         if state.is_starting {
             return;
         }
         state.is_starting = true;
-        while let Some(next) = state.admission.next() {
+        while state.occupancy.running < self.options.running_max.get()
+            && let Some(next) = state.queued.pop_front()
+        {
+            state.occupancy.begin();
             MutexGuard::unlocked(&mut state, || self.start(next));
         }
         state.is_starting = false;
@@ -129,15 +154,6 @@ impl Shared {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.0.leave();
-    }
-}
-
-impl std::fmt::Debug for Bulkhead {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Bulkhead")
-            .field("occupancy", &self.occupancy())
-            .finish_non_exhaustive()
     }
 }
 
@@ -160,82 +176,25 @@ pub struct Occupancy {
     pub refused: u64,
 }
 
-/// A bounded number of permits, and a bounded queue for them. Plain data, without a lock, a clock or a thread.
-#[derive(Debug)]
-pub(super) struct AdmissionQueue<T> {
-    running_max: usize,
-    waiting_max: usize,
-    queued: VecDeque<T>,
-    occupancy: Occupancy,
+metrics! {
+    const STORE: Occupancy;
+    gauge "fetcher_store_running" = |it| it.running,
+        "Keys that are being fetched from the slow store.";
+    gauge "fetcher_store_waiting" = |it| it.waiting, "Keys that wait for the slow store.";
+    counter "fetcher_store_served_total" = |it| it.served,
+        "Keys that the slow store has answered.";
+    counter "fetcher_store_refused_total" = |it| it.refused,
+        "Keys that were refused because too many waited for the slow store.";
 }
 
-/// The result of [`AdmissionQueue::enter`].
-#[must_use]
-pub(super) enum Admission<T> {
-    /// It runs, and must [`AdmissionQueue::leave`].
-    Runs(T),
-    /// It is queued for [`AdmissionQueue::next`].
-    Waits,
-    /// The queue is full.
-    Refused(T),
-}
-
-impl<T> AdmissionQueue<T> {
-    pub(super) fn new(running_max: usize, waiting_max: usize) -> Self {
-        Self {
-            running_max,
-            waiting_max,
-            queued: VecDeque::new(),
-            occupancy: Occupancy::default(),
-        }
-    }
-
-    pub(super) fn enter(&mut self, item: T) -> Admission<T> {
-        let occupancy = &mut self.occupancy;
-        // A free permit is for the first in the queue.
-        if occupancy.running < self.running_max && self.queued.is_empty() {
-            self.begin();
-            return Admission::Runs(item);
-        }
-        if self.queued.len() == self.waiting_max {
-            occupancy.refused += 1;
-            return Admission::Refused(item);
-        }
-        self.queued.push_back(item);
-        occupancy.waiting_high_water = occupancy.waiting_high_water.max(self.queued.len());
-        Admission::Waits
-    }
-
-    pub(super) fn leave(&mut self) {
-        self.occupancy.running -= 1;
-        self.occupancy.served += 1;
-    }
-
-    /// The first in the queue, if a permit is free. It runs, and must [`AdmissionQueue::leave`].
-    #[must_use]
-    pub(super) fn next(&mut self) -> Option<T> {
-        if self.occupancy.running == self.running_max {
-            return None;
-        }
-        let next = self.queued.pop_front()?;
-        self.begin();
-        Some(next)
-    }
-
-    pub(super) fn occupancy(&self) -> Occupancy {
-        Occupancy {
-            waiting: self.queued.len(),
-            ..self.occupancy
-        }
-    }
-
-    pub(super) fn take_queued(&mut self) -> VecDeque<T> {
-        std::mem::take(&mut self.queued)
-    }
-
+impl Occupancy {
     fn begin(&mut self) {
-        let occupancy = &mut self.occupancy;
-        occupancy.running += 1;
-        occupancy.running_high_water = occupancy.running_high_water.max(occupancy.running);
+        self.running += 1;
+        self.running_high_water = self.running_high_water.max(self.running);
+    }
+
+    /// Adds the metrics to `text`.
+    pub fn render(&self, text: &mut Exposition) {
+        text.metrics(STORE, &[], self);
     }
 }

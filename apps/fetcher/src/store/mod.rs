@@ -4,29 +4,27 @@
 //!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore (MockStore)
 //!               └── waiting_max queued, the rest refused
 //!
-//!   users ──queries_max──▶ Directory ─┬─ MemoryDirectory: a table in this process
-//!                                     └─ MariaDbDirectory: connections to a server
+//!   users ──▶ Directory ─┬─ MemoryDirectory: a table in this process
+//!                        └─ MariaDbDirectory: at most queries_max on connections to a server
 //! ```
 //!
 //! Only functions that say so block. Every request has one outcome, also when its store is dropped or loses the
 //! request.
 
 mod bulkhead;
-mod distant;
+mod delay;
 #[cfg(feature = "mariadb")]
 mod mariadb;
 mod memory;
-mod mock;
 
 use bytes::Bytes;
 
 use crate::report::{self, Lost, OnOutcome};
 pub use bulkhead::{Bulkhead, BulkheadOptions, Occupancy};
-pub use distant::DistantDirectory;
+pub use delay::{DistantDirectory, MockStore};
 #[cfg(feature = "mariadb")]
-pub use mariadb::{ConnectError, DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
-pub use memory::{MemoryDirectory, MemoryDirectoryOptions};
-pub use mock::{MockOptions, MockStore};
+pub use mariadb::{DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
+pub use memory::MemoryDirectory;
 
 /// The slow store behind the cache (HBase in the original).
 pub trait SlowStore: Send + Sync {
@@ -73,17 +71,6 @@ pub enum StoreError {
     /// The store refuses the request, and would refuse it again.
     #[error("the store refuses the query: {0}")]
     Refused(String),
-}
-
-impl StoreError {
-    /// Whether a retry may succeed.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Full | Self::Unavailable(_) => true,
-            Self::Refused(_) => false,
-        }
-    }
 }
 
 /// A callback for the value of a key, called once, on any thread. It must not block.

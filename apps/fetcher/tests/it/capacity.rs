@@ -1,7 +1,7 @@
 //! Full components, and stores that never answer.
 
 use std::{
-    num::{NonZeroU16, NonZeroUsize},
+    num::NonZeroU16,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     common::{LONG, eventually, prefetch},
-    fixture::{Ground, notification, options},
+    fixture::{Ground, bulkhead, notification, options},
     held_store::HeldStore,
 };
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use freeboard_fetcher::{
     },
     message::Reply,
     service::{FetcherOptions, FetcherSnapshot, Parts},
-    store::{Bulkhead, BulkheadOptions, OnFetched, SlowStore, StoreError},
+    store::{OnFetched, SlowStore, StoreError},
 };
 
 /// A broker that delivers more than the prefetch, as after lost connections.
@@ -133,11 +133,7 @@ fn a_store_that_never_answers_holds_no_job_beyond_its_deadline() {
     let (running_max, waiting_max) = (4, 8);
     let ground = Ground::new();
     let held = Arc::new(HeldStore::default());
-    let bulkhead = BulkheadOptions {
-        running_max: NonZeroUsize::new(running_max).expect("four"),
-        waiting_max,
-    };
-    let bulkhead = Arc::new(Bulkhead::new(held.clone(), bulkhead));
+    let bulkhead = Arc::new(bulkhead(held.clone(), running_max, waiting_max));
     let options = FetcherOptions {
         prefetch: [prefetch(8); 2],
         deadline: Duration::from_millis(50),

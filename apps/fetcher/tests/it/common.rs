@@ -6,8 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
+use freeboard_fetcher::broker::{Broker, Queue};
 #[cfg(all(unix, any(feature = "mariadb", feature = "rabbitmq")))]
-use freeboard_test_servers::{Server, ServerError};
+use {
+    freeboard_fetcher::ConnectError,
+    freeboard_test_servers::{Server, ServerError},
+    std::net::TcpListener,
+};
 
 /// The deadline of a test's waits, far beyond their usual time.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
@@ -41,4 +47,49 @@ pub(crate) fn installed(started: Result<Server, ServerError>) -> Option<Server> 
 
 pub(crate) fn prefetch(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).expect("not zero")
+}
+
+/// Publishes a body without waiting for the confirm.
+pub(crate) fn publish(broker: &dyn Broker, queue: Queue, body: impl Into<Bytes>) {
+    let published = broker.publish_with(queue, body.into(), Box::new(|_| {}));
+    published.expect("capacity");
+}
+
+/// Checks the errors of connecting to a server of this scheme. `connect` returns the error for a URL.
+#[cfg(all(unix, any(feature = "mariadb", feature = "rabbitmq")))]
+pub(crate) fn check_refusals(
+    scheme: &str,
+    user: &str,
+    wrong_urls: &[&str],
+    server: Option<Server>,
+    connect: impl Fn(&str) -> ConnectError,
+) {
+    let refused = |url: &str| {
+        let error = connect(url);
+        say(&format!("{url}: {error}"));
+        assert!(!error.to_string().contains('\n'));
+        error
+    };
+    for url in wrong_urls {
+        assert!(matches!(refused(url), ConnectError::Url { .. }), "{url}");
+    }
+    let unknown = refused(&format!("{scheme}://{user}@no-such-host.invalid/x"));
+    let is_named =
+        matches!(unknown, ConnectError::UnknownHost { host, .. } if host == "no-such-host.invalid");
+    assert!(is_named);
+
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let url = format!("{scheme}://{user}@{address}");
+    assert!(matches!(refused(&url), ConnectError::TimedOut(_)));
+    drop(silent);
+    assert!(matches!(refused(&url), ConnectError::Unreachable { .. }));
+
+    let Some(server) = server else { return };
+    let address = server.address();
+    let (name, _) = user.split_once(':').unwrap_or((user, ""));
+    let password = refused(&format!("{scheme}://{name}:wrong@{address}"));
+    assert!(matches!(password, ConnectError::Credentials(_)));
+    let database = refused(&format!("{scheme}://{user}@{address}/nowhere"));
+    assert!(matches!(database, ConnectError::Database { .. }));
 }

@@ -154,7 +154,6 @@ fn provision(subject: &Subject<'_>) {
 fn refused(subject: &Subject<'_>) {
     let error = ask(subject.directory, names(0..1)).expect_err("there is no table");
     assert!(matches!(error, StoreError::Refused(_)), "{error}");
-    assert!(!error.is_retryable());
     let error = subject.directory.look_up_blocking("user-0");
     assert!(matches!(error, Err(StoreError::Refused(_))), "{error:?}");
     subject.directory.provision(1).expect("it is filled");
@@ -194,10 +193,15 @@ pub(crate) fn ask_until_answered(
     loop {
         match ask(directory, users.to_vec()) {
             Ok(answers) => return answers,
-            Err(error) => assert!(error.is_retryable() && begun.elapsed() < LONG, "{error}"),
+            Err(error) => assert!(is_retryable(&error) && begun.elapsed() < LONG, "{error}"),
         }
         std::thread::yield_now();
     }
+}
+
+/// Whether a retry may succeed.
+pub(crate) fn is_retryable(error: &StoreError) -> bool {
+    matches!(error, StoreError::Full | StoreError::Unavailable(_))
 }
 
 /// The names of these users.
@@ -212,40 +216,14 @@ pub(crate) fn devices(numbers: Range<u64>) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Users a second, looked up in queries of this size, `under_way` at once.
-pub(crate) fn rate(directory: &dyn Directory, users: u64, size: u64, under_way: u64) -> f64 {
-    let mut random = fastrand::Rng::with_seed(size);
-    let (sender, outcomes) = mpsc::channel();
-    let queries = 40_000 / size;
-    let begun = Instant::now();
-    let mut answered = 0;
-    for query in 0..queries {
-        if query >= under_way {
-            outcomes.recv_timeout(LONG).expect("an outcome");
-            answered += 1;
-        }
-        let number = |_| format!("user-{}", random.u64(..users));
-        let sender = sender.clone();
-        let on_outcome = Box::new(move |answers: Result<Vec<Option<String>>, StoreError>| {
-            assert!(answers.expect("an answer").iter().all(Option::is_some));
-            sender.send(()).expect("it is waited for");
-        });
-        directory.look_up((0..size).map(number).collect(), on_outcome);
-    }
-    for _ in answered..queries {
-        outcomes.recv_timeout(LONG).expect("an outcome");
-    }
-    (queries * size) as f64 / begun.elapsed().as_secs_f64()
-}
-
 #[cfg(all(unix, feature = "mariadb"))]
 const INSERT: &str = "INSERT INTO devices (user, device) VALUES (?, ?)";
 
 #[test]
-fn the_directory_in_memory_keeps_it() {
+fn the_memory_directory_keeps_the_contract() {
     for (name, clause) in CLAUSES {
         say(name);
-        let directory = MemoryDirectory::new(Default::default()).expect("the readers start");
+        let directory = MemoryDirectory::default();
         clause(&Subject {
             directory: &directory,
             insert: &|user, device| directory.insert(user, device),
@@ -255,7 +233,7 @@ fn the_directory_in_memory_keeps_it() {
 
 #[cfg(all(unix, feature = "mariadb"))]
 #[test]
-fn mariadb_keeps_it() {
+fn mariadb_keeps_the_contract() {
     let Some(server) = installed(mariadb()) else {
         return;
     };

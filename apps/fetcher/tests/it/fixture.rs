@@ -19,12 +19,12 @@ use freeboard_fetcher::{
     load::{self, Account, Collector, Fate, LoadOptions},
     message::{MessageId, Notification},
     service::{Fetcher, FetcherOptions, Parts, StartError},
-    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockOptions, MockStore},
+    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockStore, SlowStore},
 };
 use parking_lot::Mutex;
 
 use crate::{
-    common::{LONG, eventually, prefetch},
+    common::{self, LONG, eventually, prefetch},
     gate::Gate,
 };
 
@@ -37,7 +37,8 @@ const AT_ONCE: f64 = 1e6;
 pub(crate) struct Ground {
     pub(crate) broker: Arc<MemoryBroker>,
     pub(crate) directory: Arc<Gate>,
-    pub(crate) mock: Arc<MockStore>,
+    /// The store behind the bulkhead, which counts the fetches that reach it.
+    pub(crate) behind: Arc<Bulkhead>,
     pub(crate) bulkhead: Arc<Bulkhead>,
     redis: EmbeddedRedis,
 }
@@ -80,23 +81,15 @@ impl Ground {
 
     /// With these bounds of the slow store.
     pub(crate) fn with_store(running_max: usize, waiting_max: usize) -> Self {
-        let devices = MemoryDirectory::new(Default::default()).expect("a directory");
-        let directory = Arc::new(Gate::new(Arc::new(devices)));
+        let directory = Arc::new(Gate::new(Arc::new(MemoryDirectory::default())));
         directory.provision(USERS).expect("it is filled");
-        let mock = MockOptions {
-            delay: Duration::from_millis(1),
-            ..MockOptions::default()
-        };
-        let mock = Arc::new(MockStore::new(mock).expect("a thread"));
-        let options = BulkheadOptions {
-            running_max: NonZeroUsize::new(running_max).expect("not zero"),
-            waiting_max,
-        };
+        let mock = Arc::new(MockStore::new(Duration::from_millis(1)).expect("a thread"));
+        let behind = Arc::new(bulkhead(mock, 64, usize::MAX));
         Self {
             broker: Arc::default(),
             directory,
-            bulkhead: Arc::new(Bulkhead::new(mock.clone(), options)),
-            mock,
+            bulkhead: Arc::new(bulkhead(behind.clone(), running_max, waiting_max)),
+            behind,
             redis: EmbeddedRedis::start(Default::default()).expect("a port"),
         }
     }
@@ -172,8 +165,7 @@ impl Ground {
 
     /// Publishes a body.
     pub(crate) fn publish(&self, queue: Queue, body: impl Into<Vec<u8>>) {
-        let confirm = self.broker.publish(queue, body.into().into());
-        drop(confirm.expect("there is room"));
+        common::publish(&*self.broker, queue, body.into());
     }
 
     /// Consumes and acknowledges everything from a queue.
@@ -184,7 +176,7 @@ impl Ground {
     ) -> Taken<T> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = seen.clone();
-        let inbox = Inbox::call(move |delivery| {
+        let inbox: Inbox = Box::new(move |delivery| {
             kept.lock().push(look(&delivery));
             delivery.ack();
             Ok(())
@@ -238,6 +230,19 @@ impl<T: Clone> Taken<T> {
         eventually(|| self.seen.lock().len() >= count);
         self.seen.lock().clone()
     }
+}
+
+pub(crate) fn bulkhead(
+    store: Arc<dyn SlowStore>,
+    running_max: usize,
+    waiting_max: usize,
+) -> Bulkhead {
+    let running_max = NonZeroUsize::new(running_max).expect("not zero");
+    let options = BulkheadOptions {
+        running_max,
+        waiting_max,
+    };
+    Bulkhead::new(store, options)
 }
 
 /// Options with short delays and many attempts.

@@ -11,7 +11,6 @@ mod held_store;
 #[cfg(all(unix, feature = "mariadb"))]
 mod mariadb;
 mod memory_broker;
-mod memory_directory;
 mod messages;
 mod original;
 #[cfg(all(unix, feature = "rabbitmq"))]

@@ -1,7 +1,6 @@
 //! A MariaDB that refuses, does not answer, or is killed.
 
 use std::{
-    net::TcpListener,
     num::NonZeroU16,
     sync::{
         Arc,
@@ -9,18 +8,16 @@ use std::{
         mpsc,
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use freeboard_fetcher::store::{
-    ConnectError, Directory, MariaDbDirectory, MariaDbOptions, StoreError,
-};
+use freeboard_fetcher::store::{Directory, MariaDbDirectory, MariaDbOptions, StoreError};
 use freeboard_test_servers::{Server, mariadb};
 use mysql_async::{Conn, prelude::Queryable};
 
 use crate::{
-    common::{LONG, eventually, installed, say},
-    directory_contract::{ask, ask_until_answered, devices, names, rate},
+    common::{LONG, check_refusals, eventually, installed, say},
+    directory_contract::{ask, ask_until_answered, devices, is_retryable, names},
 };
 
 const USERS: u64 = 1_000;
@@ -61,38 +58,18 @@ impl Admin {
 
 #[test]
 fn failed_connects_explain_themselves() {
-    let Some(server) = installed(mariadb()) else {
-        return;
-    };
-    let address = server.address();
-    let refused = |url: &str| {
-        let mut options = MariaDbOptions::new(url);
-        options.connect_timeout = Duration::from_secs(10);
-        let error = MariaDbDirectory::connect(options).expect_err("it is refused");
-        say(&error.to_string());
-        error
-    };
-    for url in [
+    let wrong = [
         "",
         "root@127.0.0.1",
         "amqp://127.0.0.1",
         "mysql://127.0.0.1/x?what=1",
-    ] {
-        assert!(matches!(refused(url), ConnectError::Url(_)), "{url}");
-    }
-    let unknown = refused("mysql://root@no-such-host.invalid/x");
-    assert!(matches!(unknown, ConnectError::UnknownHost(host) if host == "no-such-host.invalid"));
-    let password = refused(&format!("mysql://root:wrong@{address}"));
-    assert!(matches!(password, ConnectError::Credentials(_)));
-    let database = refused(&format!("mysql://root@{address}/nowhere"));
-    assert!(matches!(database, ConnectError::Database { .. }));
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let silent_address = silent.local_addr().expect("an address");
-    let timed_out = refused(&format!("mysql://root@{silent_address}"));
-    assert!(matches!(timed_out, ConnectError::TimedOut(_)));
-    drop(silent);
-    let nobody = refused(&format!("mysql://root@{silent_address}"));
-    assert!(matches!(nobody, ConnectError::Unreachable { .. }));
+    ];
+    let server = installed(mariadb());
+    check_refusals("mysql", "root", &wrong, server, |url| {
+        let mut options = MariaDbOptions::new(url);
+        options.connect_timeout = Duration::from_secs(10);
+        MariaDbDirectory::connect(options).expect_err("it is refused")
+    });
 }
 
 #[test]
@@ -176,7 +153,7 @@ fn queries_under_way_end_with_their_directory() {
     assert!(
         ended
             .iter()
-            .all(|outcome| matches!(outcome, Err(error) if error.is_retryable()))
+            .all(|outcome| matches!(outcome, Err(error) if is_retryable(error)))
     );
 }
 
@@ -263,20 +240,4 @@ fn killed_under_load_each_query_has_one_outcome_and_later_ones_succeed() {
     assert_eq!(load.wrong.load(Ordering::SeqCst), 0);
     let all = directory.look_up_blocking("user-999");
     assert_eq!(all, Ok(Some("device-999".to_owned())));
-}
-
-/// Rates are not asserted, because machines differ; `--nocapture` shows them.
-#[test]
-fn answers_at_the_rate_of_the_machine() {
-    let Some(server) = installed(mariadb()) else {
-        return;
-    };
-    let directory = MariaDbDirectory::connect(options(&server)).expect("a connection");
-    let begun = Instant::now();
-    directory.provision(100_000).expect("it is filled");
-    say(&format!("100,000 users put in in {:?}", begun.elapsed()));
-    for size in [1, 16, 64] {
-        let rate = rate(&directory, 100_000, size, 64);
-        say(&format!("{rate:.0} users a second, {size} to a query"));
-    }
 }

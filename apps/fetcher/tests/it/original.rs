@@ -109,7 +109,7 @@ fn without_a_bound_it_sheds_nothing() {
 }
 
 #[test]
-fn ours_counts_under_the_same_names() {
+fn freeboard_mode_counts_under_the_same_names() {
     let ground = Ground::new();
     let service = ground.fetcher_with(3, fixture::options());
     ground.load(100).assert_replied();

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    net::TcpListener,
     num::NonZeroU16,
     sync::{Arc, Mutex},
     thread,
@@ -10,14 +9,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use freeboard_fetcher::broker::{
-    Broker, ConnectError, Inbox, PublishError, Queue, RabbitBroker, RabbitOptions,
-};
+use freeboard_fetcher::broker::{Broker, Inbox, PublishError, Queue, RabbitBroker, RabbitOptions};
 use freeboard_test_servers::{Server, rabbitmq};
 
 use crate::{
     broker_contract::{ManualConsumer, text},
-    common::{eventually, installed, say},
+    common::{check_refusals, eventually, installed, publish, say},
 };
 
 /// So many messages are published while the server is killed.
@@ -30,42 +27,20 @@ fn options(server: &Server) -> RabbitOptions {
     RabbitOptions::new(format!("amqp://guest:guest@{}", server.address()))
 }
 
-fn refused(url: &str) -> ConnectError {
-    say(url);
-    let mut options = RabbitOptions::new(url);
-    options.connect_timeout = Duration::from_secs(10);
-    RabbitBroker::connect(options).expect_err("it cannot be connected to")
-}
-
 #[test]
 fn failed_connects_explain_themselves_in_one_line() {
-    for url in [
+    let wrong = [
         "",
         "http://localhost",
         "amqps://localhost",
         "amqp://localhost:port",
-    ] {
-        let error = refused(url);
-        assert!(matches!(error, ConnectError::Url(_)), "{url}: {error}");
-    }
-    let error = refused("amqp://no-such-host.invalid");
-    assert!(matches!(error, ConnectError::UnknownHost(_)), "{error}");
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = silent.local_addr().expect("an address");
-    let error = refused(&format!("amqp://{address}"));
-    assert!(matches!(error, ConnectError::TimedOut(_)), "{error}");
-    drop(silent);
-    let error = refused(&format!("amqp://{address}"));
-    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
-    let Some(server) = installed(rabbitmq()) else {
-        return;
-    };
-    let address = server.address();
-    let error = refused(&format!("amqp://guest:wrong@{address}"));
-    assert!(matches!(error, ConnectError::Credentials(_)), "{error}");
-    let error = refused(&format!("amqp://guest:guest@{address}/nowhere"));
-    assert!(matches!(error, ConnectError::VirtualHost { .. }), "{error}");
-    assert!(!error.to_string().contains('\n'));
+    ];
+    let server = installed(rabbitmq());
+    check_refusals("amqp", "guest:guest", &wrong, server, |url| {
+        let mut options = RabbitOptions::new(url);
+        options.connect_timeout = Duration::from_secs(10);
+        RabbitBroker::connect(options).expect_err("it cannot be connected to")
+    });
 }
 
 /// Publishes all numbers and returns the confirmed ones.
@@ -98,7 +73,7 @@ fn publish_all(broker: &RabbitBroker) -> HashSet<u64> {
 /// Answers each delivery, and acknowledges it once the answer is confirmed.
 fn answering(broker: &Arc<RabbitBroker>) -> Inbox {
     let broker = Arc::downgrade(broker);
-    Inbox::call(move |delivery| {
+    Box::new(move |delivery| {
         let Some(broker) = broker.upgrade() else {
             return Ok(());
         };
@@ -137,7 +112,7 @@ fn killed_under_load_it_loses_nothing_that_was_confirmed() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     let replies = {
         let seen = seen.clone();
-        let inbox = Inbox::call(move |delivery| {
+        let inbox: Inbox = Box::new(move |delivery| {
             let number: u64 = text(&delivery).parse().expect("a number");
             seen.lock().expect("nobody panics").insert(number);
             delivery.ack();
@@ -166,8 +141,7 @@ fn unacknowledged_messages_are_redelivered_after_a_kill() {
     };
     let broker = RabbitBroker::connect(options(&server)).expect("a connection");
     for number in 0..20 {
-        let body = Bytes::from(number.to_string());
-        drop(broker.publish(Queue::Priority1, body).expect("room"));
+        publish(&broker, Queue::Priority1, number.to_string());
     }
     eventually(|| broker.ledger(Queue::Priority1).confirmed == 20);
     let hands = ManualConsumer::new(&broker, Queue::Priority1, 20);
@@ -183,7 +157,7 @@ fn unacknowledged_messages_are_redelivered_after_a_kill() {
     eventually(|| broker.ledger(Queue::Priority1).acked == 10);
     server.kill();
     eventually(|| !broker.is_connected());
-    let refused = broker.publish(Queue::Priority1, Bytes::new());
+    let refused = broker.publish_with(Queue::Priority1, Bytes::new(), Box::new(|_| {}));
     assert!(matches!(refused, Err(PublishError::Disconnected(_))));
     server.restart().expect("it comes up again");
     // A classic queue may have forgotten the last acknowledgements, so the others may be delivered again too.
@@ -196,28 +170,4 @@ fn unacknowledged_messages_are_redelivered_after_a_kill() {
     eventually(|| broker.ledger(Queue::Priority1).unacked == 0);
     assert!(broker.ledger(Queue::Priority1).is_balanced());
     drop(kept);
-}
-
-/// The rate is not asserted, because machines differ; `--nocapture` shows it.
-#[test]
-fn answers_at_the_rate_of_the_machine() {
-    let Some(server) = installed(rabbitmq()) else {
-        return;
-    };
-    let broker = Arc::new(RabbitBroker::connect(options(&server)).expect("a connection"));
-    let publisher = {
-        let broker = broker.clone();
-        thread::spawn(move || publish_all(&broker))
-    };
-    assert_eq!(
-        publisher.join().expect("it publishes").len() as u64,
-        MESSAGES
-    );
-    let begun = std::time::Instant::now();
-    let _consumer = broker.consume(Queue::Priority0, PREFETCH, answering(&broker));
-    eventually(|| broker.ledger(Queue::Priority0).acked == MESSAGES);
-    let rate = MESSAGES as f64 / begun.elapsed().as_secs_f64();
-    say(&format!(
-        "{rate:.0} messages a second, answered and acknowledged"
-    ));
 }

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use freeboard_fetcher::broker::{
     Broker, Consumer, Delivery, Inbox, Queue, RabbitBroker, RabbitOptions,
 };
@@ -24,7 +23,7 @@ use lapin::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{eventually, installed, say};
+use crate::common::{eventually, installed, publish, say};
 
 const PREFETCH: NonZeroU16 = NonZeroU16::new(100).expect("not zero");
 const MESSAGES: u64 = 50;
@@ -114,16 +113,8 @@ fn start() -> Option<(Server, String)> {
     Some((server, url))
 }
 
-fn publish(broker: &RabbitBroker, queue: Queue) {
-    drop(
-        broker
-            .publish(queue, Bytes::from_static(b"x"))
-            .expect("room"),
-    );
-}
-
 fn consume(broker: &RabbitBroker, settle: impl Fn(Delivery) + Send + 'static) -> Consumer {
-    let inbox = Inbox::call(move |delivery| {
+    let inbox: Inbox = Box::new(move |delivery| {
         settle(delivery);
         Ok(())
     });
@@ -160,7 +151,7 @@ fn refused_moves_are_kept_or_deferred_and_done_once_there_is_capacity() {
             .collect();
         let broker = RabbitBroker::connect(options).expect("a connection");
         full.iter().for_each(|queue| admin.refuse(queue));
-        (0..MESSAGES).for_each(|_| publish(&broker, Queue::Priority0));
+        (0..MESSAGES).for_each(|_| publish(&broker, Queue::Priority0, "x"));
         let ledger = || broker.ledger(Queue::Priority0);
         eventually(|| ledger().confirmed == MESSAGES);
         let begun = Instant::now();
@@ -214,7 +205,7 @@ fn a_retry_exchange_that_is_deleted_is_declared_again_and_replies_stay_known() {
             }
         })
     };
-    (0..MESSAGES).for_each(|_| publish(&broker, Queue::Priority0));
+    (0..MESSAGES).for_each(|_| publish(&broker, Queue::Priority0, "x"));
     let replies = || broker.ledger(Queue::Replies);
     let ledger = || broker.ledger(Queue::Priority0);
     for round in 1..=3 {
@@ -222,7 +213,7 @@ fn a_retry_exchange_that_is_deleted_is_declared_again_and_replies_stay_known() {
         admin.delete_exchange("fetcher.retry.100");
         eventually(|| {
             if replies().unconfirmed < 100 {
-                publish(&broker, Queue::Replies);
+                publish(&broker, Queue::Replies, "x");
             }
             // More than may have been in flight to it.
             ledger().retried > before.retried + MESSAGES

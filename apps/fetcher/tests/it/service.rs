@@ -128,7 +128,7 @@ fn impossible_notifications_are_dead_lettered_with_the_reason() {
 }
 
 #[test]
-fn while_the_directory_is_away_notifications_are_put_off() {
+fn notifications_are_retried_while_the_directory_is_unavailable() {
     let ground = Ground::new();
     let service = ground.fetcher(options());
     ground.directory.set_failing(true);
@@ -205,7 +205,7 @@ fn a_cold_cache_asks_the_slow_store_once_for_each_key_and_never_too_much_at_once
     let service = ground.fetcher(options());
     ground.load(3 * USERS).assert_replied();
     ground.assert_balanced();
-    let occupancy = ground.mock.occupancy();
+    let occupancy = ground.behind.occupancy();
     assert!(occupancy.running_high_water <= 16, "{occupancy:?}");
     // At most each user, and the app.
     assert!(occupancy.served <= USERS + 1, "{occupancy:?}");
@@ -340,7 +340,7 @@ fn a_stopping_fetcher_finishes_its_notifications_and_leaves_the_rest() {
 }
 
 #[test]
-fn three_share_the_load_and_one_that_goes_leaves_its_share_to_the_others() {
+fn three_fetchers_share_the_load_and_take_over_from_a_dropped_one() {
     let ground = Ground::new();
     let few = FetcherOptions {
         prefetch: [prefetch(16); 2],
@@ -364,7 +364,7 @@ fn three_share_the_load_and_one_that_goes_leaves_its_share_to_the_others() {
 }
 
 #[test]
-fn an_urgent_one_is_not_stuck_behind_the_others() {
+fn urgent_notifications_overtake_others() {
     let ground = Ground::new();
     let service = ground.fetcher(FetcherOptions {
         prefetch: [prefetch(16); 2],
@@ -386,7 +386,7 @@ fn an_urgent_one_is_not_stuck_behind_the_others() {
 }
 
 #[test]
-fn the_wait_is_counted_from_when_it_was_due() {
+fn the_wait_is_counted_from_the_due_time() {
     let ground = Ground::new();
     let service = ground.fetcher(options());
     let replies = ground.take(Queue::Replies, reply);
@@ -410,45 +410,18 @@ fn the_wait_is_counted_from_when_it_was_due() {
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    let wrong = [
-        (
-            "mains",
-            FetcherOptions {
-                mains: 0,
-                ..options()
-            },
-        ),
-        (
-            "mailbox",
-            FetcherOptions {
-                mailbox: 0,
-                ..options()
-            },
-        ),
-        (
-            "query_users",
-            FetcherOptions {
-                query_users: 1_025,
-                ..options()
-            },
-        ),
-        (
-            "attempts",
-            FetcherOptions {
-                attempts: 0,
-                ..options()
-            },
-        ),
-        (
-            "deadline in ms",
-            FetcherOptions {
-                deadline: Duration::ZERO,
-                ..options()
-            },
-        ),
+    type Wrong = (&'static str, fn(&mut FetcherOptions));
+    let wrong: [Wrong; 5] = [
+        ("mains", |it| it.mains = 0),
+        ("mailbox", |it| it.mailbox = 0),
+        ("query_users", |it| it.query_users = 1_025),
+        ("attempts", |it| it.attempts = 0),
+        ("deadline in ms", |it| it.deadline = Duration::ZERO),
     ];
     let ground = Ground::new();
-    for (name, options) in wrong {
+    for (name, change) in wrong {
+        let mut options = options();
+        change(&mut options);
         let Err(StartError::Options(error)) = ground.try_fetcher(1, options, |_| {}) else {
             panic!("{name} is not refused");
         };

@@ -1,39 +1,24 @@
 //! The mock of a slow store, and the bulkhead in front of any store.
 
 use std::{
-    num::NonZeroUsize,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    common::{LONG, eventually},
+    common::eventually,
+    fixture::bulkhead,
     held_store::{HeldStore, Outcomes, value_of},
 };
-use freeboard_fetcher::store::{
-    Bulkhead, BulkheadOptions, MockOptions, MockStore, SlowStore, StoreError,
-};
+use freeboard_fetcher::store::{Bulkhead, MockStore, SlowStore, StoreError};
 
-const ONE: NonZeroUsize = NonZeroUsize::MIN;
 const TINY: Duration = Duration::from_millis(1);
 
-fn mock(concurrent: usize, delay: Duration) -> MockStore {
-    let options = MockOptions {
-        delay,
-        concurrent: NonZeroUsize::new(concurrent).expect("not zero"),
-        ..MockOptions::default()
-    };
-    MockStore::new(options).expect("a thread")
-}
-
-fn bulkhead(store: Arc<dyn SlowStore>, running_max: usize, waiting_max: usize) -> Bulkhead {
-    let running_max = NonZeroUsize::new(running_max).expect("not zero");
-    let options = BulkheadOptions {
-        running_max,
-        waiting_max,
-    };
-    Bulkhead::new(store, options)
+/// A mock that runs so many fetches at once.
+fn mock(concurrent: usize, delay: Duration) -> Bulkhead {
+    let mock = MockStore::new(delay).expect("a thread");
+    bulkhead(Arc::new(mock), concurrent, usize::MAX)
 }
 
 #[test]
@@ -51,7 +36,7 @@ fn a_value_is_a_function_of_its_key() {
 }
 
 #[test]
-fn the_mock_takes_its_time_so_many_at_once() {
+fn the_mock_delays_each_fetch_and_limits_concurrency() {
     let delay = Duration::from_millis(100);
     let store = mock(4, delay);
     let outcomes = Outcomes::default();
@@ -71,40 +56,6 @@ fn the_mock_takes_its_time_so_many_at_once() {
         (0, 0, 12)
     );
     assert_eq!(occupancy.running_high_water, 4);
-}
-
-#[test]
-fn a_mock_that_is_dropped_tells_so() {
-    let store = mock(2, LONG);
-    let outcomes = Outcomes::default();
-    for key in 0..10 {
-        outcomes.fetch(&store, &key.to_string());
-    }
-    drop(store);
-    outcomes.wait_for(10);
-    for key in 0..10 {
-        assert!(matches!(
-            outcomes.of(&key.to_string()),
-            Err(StoreError::Unavailable(_))
-        ));
-    }
-}
-
-#[test]
-fn the_line_before_the_mock_is_bounded() {
-    let options = MockOptions {
-        delay: LONG,
-        concurrent: ONE,
-        waiting_max: 2,
-    };
-    let store = MockStore::new(options).expect("a thread");
-    let outcomes = Outcomes::default();
-    for key in 0..5 {
-        outcomes.fetch(&store, &key.to_string());
-    }
-    assert_eq!(outcomes.order(), ["3", "4"]);
-    assert_eq!(outcomes.of("3"), Err(StoreError::Full));
-    assert_eq!(store.occupancy().refused, 2);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use freeboard_fetcher::{
     broker::{Broker, MemoryBroker},
     embedded::EmbeddedRedis,
     store::{
-        Bulkhead, BulkheadOptions, Directory, DistantDirectory, MemoryDirectory, MockOptions,
-        MockStore, SlowStore,
+        Bulkhead, BulkheadOptions, Directory, DistantDirectory, MemoryDirectory, MockStore,
+        SlowStore,
     },
 };
 
@@ -21,6 +21,9 @@ use super::{args::BackendChoice, fill, plan::Plan};
 use crate::{console::Console, figures::count, real_backends, usage::Usage};
 
 /// What an entry takes in the embedded Redis, generously: none is to make way.
+/// The time of a fetch from the slow store.
+const STORE_TIME: Duration = Duration::from_millis(100);
+
 const ENTRY_BYTES: u64 = 512;
 
 /// Everything but the broker's queues, which each run has anew.
@@ -77,7 +80,7 @@ impl Backends {
         })?;
         Ok(Self {
             redis: redis.options(),
-            directory: Arc::new(MemoryDirectory::new(Default::default())?),
+            directory: Arc::new(MemoryDirectory::default()),
             amqp: None,
             _servers: Servers::Embedded { _redis: redis },
         })
@@ -137,7 +140,7 @@ impl Backends {
     }
 
     pub(super) fn store(&self) -> Result<Arc<dyn SlowStore>> {
-        let mock = MockStore::new(MockOptions::default()).context("the slow store")?;
+        let mock = MockStore::new(STORE_TIME).context("the slow store")?;
         Ok(Arc::new(Bulkhead::new(
             Arc::new(mock),
             BulkheadOptions::default(),

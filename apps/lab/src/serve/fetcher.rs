@@ -27,7 +27,7 @@ use freeboard_fetcher::{
     choices::{Route, Wait},
     embedded::EmbeddedRedis,
     service::{Fetcher, FetcherOptions, Parts},
-    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockOptions, MockStore},
+    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockStore},
 };
 
 use super::{HostArgs, announce, bound, metrics};
@@ -148,7 +148,7 @@ impl FetcherArgs {
 
     fn directory(&self) -> Result<Arc<dyn Directory>> {
         let directory: Arc<dyn Directory> = if self.mysql == EMBEDDED {
-            Arc::new(MemoryDirectory::new(Default::default())?)
+            Arc::new(MemoryDirectory::default())
         } else {
             real_backends::directory(&self.mysql)
                 .map_err(|error| Usage::new(format!("--mysql: {error}")))?
@@ -216,11 +216,7 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         ..CacheOptions::default()
     };
     let cache = Cache::new(&host.system, &redis, cache)?;
-    let mock = MockStore::new(MockOptions {
-        delay: Duration::from_millis(args.store_ms.into()),
-        concurrent: args.store_at_once,
-        ..MockOptions::default()
-    })?;
+    let mock = MockStore::new(Duration::from_millis(args.store_ms.into()))?;
     let bulkhead = BulkheadOptions {
         running_max: args.store_at_once,
         ..BulkheadOptions::default()

@@ -12,7 +12,7 @@ const ORIGINS_SHOWN_MAX = 64;
 
 /** All origins of polls: the workers, and the monitor and the dedicated thread if they have polled. */
 function origins({ workers, monitor, dedicated }) {
-  const all = workers.map((looks, index) => [`w${index}`, looks]);
+  const all = workers.map((polls, index) => [`w${index}`, polls]);
   if (dedicated.attempts > 0) all.unshift(["dedicated", dedicated]);
   if (monitor.attempts > 0) all.unshift(["monitor", monitor]);
   return all;
@@ -25,7 +25,7 @@ export class Io {
     this.node = panel("io", "I/O", "");
     this.summary = this.node.querySelector(".summary");
     this.facts = new Facts();
-    const looks = [
+    const polls = [
       { track: "io.nonwait", name: "without waiting", colour: "in" },
       { track: "io.wait", name: "waiting", colour: "neutral" },
       { track: "io.won", name: "found something", colour: "out" },
@@ -36,7 +36,7 @@ export class Io {
       { track: "io.ready_mean", name: "mean of now", colour: "p50" },
     ];
     this.charts = [
-      new Chart(view, { title: "Polls", lines: looks, format: rate, isFilled: false }),
+      new Chart(view, { title: "Polls", lines: polls, format: rate, isFilled: false }),
       new Chart(view, { title: "Events", lines: events, format: rate }),
       new Chart(view, { title: "Readiness to run", lines: ready, format: duration, isFilled: false }),
     ];
@@ -49,10 +49,10 @@ export class Io {
     const poller = system?.poller ?? null;
     if (poller === null || !system.is_alive) return;
     const sums = Object.fromEntries(FIELDS.map((name) => [name, 0]));
-    for (const [at, [name, looks]] of origins(poller).entries()) {
+    for (const [at, [name, polls]] of origins(poller).entries()) {
       for (const field of FIELDS) {
-        sums[field] += looks[field];
-        if (at < ORIGINS_SHOWN_MAX) counters.take(`io.${name}.${field}`, looks[field]);
+        sums[field] += polls[field];
+        if (at < ORIGINS_SHOWN_MAX) counters.take(`io.${name}.${field}`, polls[field]);
       }
     }
     for (const name of SIMPLE) counters.take(`io.${name}`, poller[name]);
@@ -86,8 +86,8 @@ export class Io {
       ["accepts", per("accepts")],
       ["would block", per("agains")],
     ]);
-    const [looks, found, readiness] = this.charts;
-    looks.draw(history, (track) => counters.rate(track));
+    const [polls, found, readiness] = this.charts;
+    polls.draw(history, (track) => counters.rate(track));
     found.draw(history, (track) => counters.rate(track));
     const mean = meanOf(counters.rate("io.ready_ns"), counters.rate("io.ready"));
     readiness.draw(history, (track) => (track === "io.ready_mean" ? mean : ready.count > 0 ? ready.p99 : null));

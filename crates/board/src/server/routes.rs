@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     board::{BoardOptions, BoardState, FrameError, check},
+    frame::Frame,
     query::Query,
 };
 
@@ -156,24 +157,34 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Response {
     (status, format!("{line}\n")).into_response()
 }
 
-fn refused_frame(error: &FrameError) -> Response {
-    let status = match error {
-        FrameError::Filter(_) | FrameError::Rows => StatusCode::BAD_REQUEST,
-        FrameError::TooMany(_) | FrameError::Within | FrameError::Ended => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-    };
-    refused(status, &error.to_string())
+/// An error becomes its status and its text.
+struct Refusal(StatusCode, String);
+
+impl From<FrameError> for Refusal {
+    fn from(error: FrameError) -> Self {
+        let status = match error {
+            FrameError::Filter(_) | FrameError::Rows => StatusCode::BAD_REQUEST,
+            FrameError::TooMany(_) | FrameError::Within | FrameError::Ended => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        Self(StatusCode::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        refused(self.0, &self.1)
+    }
 }
 
 type QueryParams = Result<Params<Query>, QueryRejection>;
-
-fn asked(params: QueryParams) -> Result<Query, String> {
-    match params {
-        Ok(Params(query)) => Ok(query),
-        Err(rejection) => Err(rejection.body_text()),
-    }
-}
 
 /// The update rate of a viewer.
 #[derive(Debug, Deserialize)]
@@ -193,25 +204,22 @@ async fn events(
     State(site): State<Site>,
     pace: Result<Params<Pace>, QueryRejection>,
     params: QueryParams,
-) -> Response {
-    let query = match asked(params) {
-        Ok(query) => query,
-        Err(text) => return refused(StatusCode::BAD_REQUEST, &text),
-    };
+) -> Result<Response, Refusal> {
+    let Params(query) = params?;
     let hz = match pace {
         Ok(Params(pace)) if pace.hz > 0.0 => pace.hz.clamp(0.1, 10.0),
-        _ => return refused(StatusCode::BAD_REQUEST, "hz is a number above 0"),
+        _ => {
+            let text = "hz is a number above 0".to_owned();
+            return Err(Refusal(StatusCode::BAD_REQUEST, text));
+        }
     };
-    let filter = match check(&query) {
-        Ok(filter) => filter,
-        Err(error) => return refused_frame(&error),
-    };
+    let filter = check(&query)?;
     let Some(viewer) = site.enter() else {
         let text = format!(
             "{} pages are kept up to date, which is as many as may be; close one, or raise viewers_max",
             site.viewers_max
         );
-        return refused(StatusCode::SERVICE_UNAVAILABLE, &text);
+        return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, text));
     };
     let answers = WatchStream::new(site.state.subscriptions.subscribe(query, filter));
     let events = answers
@@ -223,7 +231,7 @@ async fn events(
         Ok::<_, Infallible>(event)
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream")];
-    (headers, Body::from_stream(events)).into_response()
+    Ok((headers, Body::from_stream(events)).into_response())
 }
 
 fn unknown(site: &Site, name: &str) -> String {
@@ -237,25 +245,16 @@ fn unknown(site: &Site, name: &str) -> String {
 }
 
 /// One frame.
-async fn frame(State(site): State<Site>, params: QueryParams) -> Response {
-    let query = match asked(params) {
-        Ok(query) => query,
-        Err(text) => return refused(StatusCode::BAD_REQUEST, &text),
-    };
+async fn frame(State(site): State<Site>, params: QueryParams) -> Result<Json<Frame>, Refusal> {
+    let Params(query) = params?;
     if let Some(name) = &query.system
         && site.state.systems.find(Some(name)).is_none()
     {
-        return refused(StatusCode::NOT_FOUND, &unknown(&site, name));
+        return Err(Refusal(StatusCode::NOT_FOUND, unknown(&site, name)));
     }
     let (sender, receiver) = oneshot::channel();
-    let asked = site.state.request(query, Box::new(sender));
-    if let Err(error) = asked {
-        return refused_frame(&error);
-    }
-    match receiver.await {
-        Ok(frame) => Json(frame).into_response(),
-        Err(_) => refused_frame(&FrameError::Ended),
-    }
+    site.state.request(query, Box::new(sender))?;
+    Ok(Json(receiver.await.map_err(|_| FrameError::Ended)?))
 }
 
 /// The files of the page, which are part of the binary.

@@ -54,10 +54,11 @@ impl Address {
         self.token.as_deref()
     }
 
-    /// The URL of `path`.
-    pub(crate) fn url(&self, path: &str) -> String {
+    /// The URL of `path` with encoded parameters.
+    pub(crate) fn url(&self, path: &str, parameters: &str) -> String {
         let mut url = self.root.clone();
         url.set_path(path);
+        url.set_query(Some(parameters));
         url.into()
     }
 }

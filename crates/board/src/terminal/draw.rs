@@ -25,8 +25,6 @@ use ratatui::{
 
 use crate::terminal::{pane::Pane, screen::Screen};
 
-pub(crate) use actors::SORTS;
-
 /// The smallest screen.
 const COLUMNS_MIN: u16 = 80;
 const ROWS_MIN: u16 = 24;
@@ -149,15 +147,7 @@ fn pane(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         return;
     };
     if !has_data(Some(frame), screen.pane) {
-        let text = match screen.pane {
-            Pane::Actors | Pane::Workers => "no system is watched yet",
-            Pane::Io => "this system has no poller",
-            Pane::Groups => "this system has no groups",
-            Pane::Streams => "no stream was given to this board",
-            Pane::Redis => "no Redis client was given to this board",
-            Pane::Cache => "no cache was given to this board",
-            Pane::Other => "nothing else was given to this board",
-        };
+        let text = screen.pane.without_data();
         Line::styled(format!(" {text}"), screen.palette.dim()).render(area, buffer);
         return;
     }

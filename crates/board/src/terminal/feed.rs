@@ -5,7 +5,7 @@ use std::time::Duration;
 use ureq::{Agent, Body, http::Response};
 
 use super::{address::Address, names};
-use crate::{Board, Frame, FrameError, Order, Query};
+use crate::{Board, Frame, FrameError, Query};
 
 /// The longest time of a request, from the connection to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -127,10 +127,9 @@ impl HttpFeed {
 
 impl Feed for HttpFeed {
     fn frame(&mut self, query: &Query) -> Result<Frame, FeedError> {
-        let mut request = self.agent.get(self.address.url("/api/frame"));
-        for (name, value) in parameters(query) {
-            request = request.query(name, value);
-        }
+        let parameters = serde_urlencoded::to_string(query).expect("a query has no nested fields");
+        let url = self.address.url("/api/frame", &parameters);
+        let mut request = self.agent.get(url);
         if let Some(token) = self.address.token() {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
@@ -167,30 +166,4 @@ fn refusal(response: &mut Response<Body>) -> FeedError {
         status: status.as_u16(),
         text,
     }
-}
-
-/// The query as parameters, not yet encoded, without defaults.
-fn parameters(query: &Query) -> Vec<(&'static str, String)> {
-    let order = match query.order {
-        Order::Asc => "asc",
-        Order::Desc => "desc",
-    };
-    let mut parameters = vec![
-        ("sort", query.sort.name().to_owned()),
-        ("order", order.to_owned()),
-        ("limit", query.limit.to_string()),
-    ];
-    if query.offset > 0 {
-        parameters.push(("offset", query.offset.to_string()));
-    }
-    if let Some(system) = &query.system {
-        parameters.push(("system", system.clone()));
-    }
-    if !query.filter.is_empty() {
-        parameters.push(("filter", query.filter.clone()));
-    }
-    if let Some(actor) = query.actor {
-        parameters.push(("actor", actor.to_string()));
-    }
-    parameters
 }

@@ -1,4 +1,4 @@
-//! Colours, or none: a colour only repeats what a sign, a word or a number says.
+//! Colours, or none. A colour repeats the information of a sign, a word or a number.
 
 use freeboard_meter::{BalanceClass, WorkerState};
 use ratatui::style::{Color, Modifier, Style};

@@ -26,17 +26,26 @@ impl Pane {
         Self::Other,
     ];
 
-    pub(crate) const fn title(self) -> &'static str {
+    /// Its title, and the text that it shows without data.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Actors => "Actors",
-            Self::Workers => "Workers",
-            Self::Streams => "Streams",
-            Self::Io => "I/O",
-            Self::Redis => "Redis",
-            Self::Cache => "Cache",
-            Self::Groups => "Groups",
-            Self::Other => "Other",
+            Self::Actors => ("Actors", "no system is watched yet"),
+            Self::Workers => ("Workers", "no system is watched yet"),
+            Self::Streams => ("Streams", "no stream was given to this board"),
+            Self::Io => ("I/O", "this system has no poller"),
+            Self::Redis => ("Redis", "no Redis client was given to this board"),
+            Self::Cache => ("Cache", "no cache was given to this board"),
+            Self::Groups => ("Groups", "this system has no groups"),
+            Self::Other => ("Other", "nothing else was given to this board"),
         }
+    }
+
+    pub(crate) const fn title(self) -> &'static str {
+        self.texts().0
+    }
+
+    pub(crate) const fn without_data(self) -> &'static str {
+        self.texts().1
     }
 
     pub(crate) const fn index(self) -> usize {

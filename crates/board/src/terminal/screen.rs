@@ -11,7 +11,7 @@ use ratatui::{
     layout::Rect,
 };
 
-use crate::terminal::{draw, history::History, palette::Palette, pane::Pane, reading::Reading};
+use crate::terminal::{draw, history::History, palette::Palette, pane::Pane, watch::Reading};
 
 /// Rows that a page key moves.
 const PAGE_ROWS: i64 = 10;
@@ -285,12 +285,9 @@ impl Screen {
     }
 
     fn sort_by_next(&mut self, by: isize) {
-        let columns = draw::SORTS;
-        let current = columns.iter().position(|&sort| sort == self.query.sort);
-        let next = current.map_or(0, |index| {
-            (index as isize + by).rem_euclid(columns.len() as isize) as usize
-        });
-        self.sort_by(columns[next]);
+        let columns = SortKey::ALL.len() as isize;
+        let next = (self.query.sort as isize + by).rem_euclid(columns);
+        self.sort_by(SortKey::ALL[next as usize].0);
     }
 
     fn sort_by(&mut self, sort: SortKey) {

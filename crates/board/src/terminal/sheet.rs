@@ -11,8 +11,8 @@ use crate::terminal::{
     draw,
     feed::{Feed, FeedError},
     palette::Palette,
-    reading::Reading,
     screen::Screen,
+    watch::Reading,
 };
 
 /// The width of text that is not for a terminal.

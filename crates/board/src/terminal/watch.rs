@@ -1,4 +1,4 @@
-//! The thread that queries the feed, so that keys work although a board is slow.
+//! The thread that queries the feed, so that keys work although a board is slow, and its latest result.
 //!
 //! ```text
 //!   screen ──ask──▶ query ──▶ thread ──▶ feed
@@ -9,15 +9,20 @@
 //! One query runs at a time, and at most one starts per period; after a failure the pause grows. A new query ends
 //! a pause.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-use std::{fmt, io};
+use std::{
+    fmt, io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
-use crate::Query;
 use freeboard_flow::Backoff;
 
-use crate::terminal::{feed::Feed, reading::Reading};
+use super::feed::{Feed, FeedError};
+use crate::{Frame, Query};
 
 /// The pause before the next attempt after a failure.
 const BACKOFF: Backoff = Backoff {
@@ -26,28 +31,77 @@ const BACKOFF: Backoff = Backoff {
     factor: 2,
 };
 
-struct State {
-    query: Arc<Query>,
-    /// Increases with each query.
-    asked: u64,
-    is_over: bool,
-    reading: Reading,
+/// The state of the link to a board.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Link {
+    /// There is no result yet.
+    Waiting,
+    /// The last query was answered.
+    Live,
+    /// The last query failed.
+    Lost {
+        /// The reason.
+        error: FeedError,
+        /// The time of the next attempt.
+        again_at: Instant,
+    },
 }
 
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
+/// The latest result of a feed.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Increases with each frame and failure.
+    pub serial: u64,
+    /// The latest frame; kept when the link is lost.
+    pub frame: Option<Arc<Frame>>,
+    /// The query of this frame.
+    pub query: Arc<Query>,
+    /// When it arrived.
+    pub came_at: Option<Instant>,
+    /// The state of the link.
+    pub link: Link,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Reading {
+    /// Without a result.
+    #[must_use]
+    pub fn new(query: Query) -> Self {
+        Self {
+            serial: 0,
+            frame: None,
+            query: Arc::new(query),
+            came_at: None,
+            link: Link::Waiting,
+        }
+    }
+
+    /// Stores a frame.
+    pub fn come(&mut self, frame: Frame, query: Arc<Query>, now: Instant) {
+        self.serial += 1;
+        self.frame = Some(Arc::new(frame));
+        self.query = query;
+        self.came_at = Some(now);
+        self.link = Link::Live;
+    }
+
+    /// Stores a failure; the next attempt is at `again_at`.
+    pub fn fail(&mut self, error: FeedError, again_at: Instant) {
+        self.serial += 1;
+        self.link = Link::Lost { error, again_at };
+    }
+
+    /// The time since the frame arrived.
+    #[must_use]
+    pub fn age(&self, now: Instant) -> Option<Duration> {
+        self.came_at.map(|at| now.saturating_duration_since(at))
     }
 }
 
-/// Queries a feed on a thread of its own until it is dropped.
+/// Queries a feed on a thread of its own until it is dropped. Dropping it does not wait for the thread, which ends
+/// after the feed's current call.
 pub struct Watch {
-    shared: Arc<Shared>,
+    queries: Sender<Query>,
+    reading: Arc<Mutex<Reading>>,
 }
 
 impl Watch {
@@ -56,88 +110,66 @@ impl Watch {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(feed: impl Feed, query: Query, every: Duration) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                query: Arc::new(query.clone()),
-                asked: 0,
-                is_over: false,
-                reading: Reading::new(query),
-            }),
-            changed: Condvar::new(),
-        });
-        let of_thread = shared.clone();
+        let (queries, asked) = mpsc::channel();
+        let reading = Arc::new(Mutex::new(Reading::new(query)));
+        let shared = reading.clone();
         thread::Builder::new()
             .name("freeboard-top".to_owned())
-            .spawn(move || query_loop(feed, &of_thread, every))?;
-        Ok(Self { shared })
+            .spawn(move || query_loop(feed, &asked, &shared, every))?;
+        Ok(Self { queries, reading })
     }
 
     /// Changes the query and sends it at once.
     pub fn ask(&self, query: Query) {
-        let mut state = self.shared.lock();
-        state.query = Arc::new(query);
-        state.asked += 1;
-        drop(state);
-        self.shared.changed.notify_one();
+        // Fails if the feed has panicked: its thread has printed the message.
+        let _ = self.queries.send(query);
     }
 
     /// The latest result, unless it has this serial number.
     #[must_use]
     pub fn later_than(&self, serial: u64) -> Option<Reading> {
-        let state = self.shared.lock();
-        (state.reading.serial != serial).then(|| state.reading.clone())
-    }
-}
-
-impl Drop for Watch {
-    /// Does not wait for the thread, which ends after the feed's current call.
-    fn drop(&mut self) {
-        self.shared.lock().is_over = true;
-        self.shared.changed.notify_one();
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        (reading.serial != serial).then(|| reading.clone())
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Watch").finish_non_exhaustive()
+        formatter.write_str("Watch")
     }
 }
 
-fn query_loop(mut feed: impl Feed, shared: &Shared, every: Duration) {
+fn query_loop(
+    mut feed: impl Feed,
+    asked: &Receiver<Query>,
+    shared: &Mutex<Reading>,
+    every: Duration,
+) {
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut query = lock().query.clone();
     let mut failures = 0_u32;
     loop {
-        let (query, asked) = {
-            let state = shared.lock();
-            if state.is_over {
-                return;
-            }
-            (state.query.clone(), state.asked)
-        };
         let began_at = Instant::now();
         let outcome = feed.frame(&query);
         let now = Instant::now();
-        let again_at = match &outcome {
-            Ok(_) => {
+        let again_at = match outcome {
+            Ok(frame) => {
                 failures = 0;
+                lock().come(frame, query.clone(), now);
                 began_at + every
             }
-            Err(_) => {
-                let pause = Duration::from_nanos(BACKOFF.delay_ns(failures));
+            Err(error) => {
+                let again_at = now + Duration::from_nanos(BACKOFF.delay_ns(failures));
                 failures = failures.saturating_add(1);
-                now + pause
+                lock().fail(error, again_at);
+                again_at
             }
         };
-        let mut state = shared.lock();
-        match outcome {
-            Ok(frame) => state.reading.come(frame, query, now),
-            Err(error) => state.reading.fail(error, again_at),
-        }
-        while !state.is_over && state.asked == asked {
-            let Some(rest) = again_at.checked_duration_since(Instant::now()) else {
-                break;
-            };
-            let waited = shared.changed.wait_timeout(state, rest);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match asked.recv_timeout(again_at.saturating_duration_since(Instant::now())) {
+            // Of several, only the last is sent.
+            Ok(next) => query = Arc::new(asked.try_iter().last().unwrap_or(next)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }

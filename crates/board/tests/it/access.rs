@@ -15,7 +15,7 @@ const PATHS: [&str; 7] = [
 ];
 
 #[test]
-fn an_address_that_others_can_reach_needs_a_token() {
+fn a_remote_address_needs_a_token() {
     for address in [
         "0.0.0.0:0",
         "[::]:0",
@@ -34,7 +34,7 @@ fn an_address_that_others_can_reach_needs_a_token() {
 }
 
 #[test]
-fn a_token_that_is_short_or_no_cookie_could_carry_is_refused() {
+fn short_tokens_and_invalid_characters_are_refused() {
     let short = "x".repeat(TOKEN_CHARACTERS_MIN - 1);
     for token in [
         "",
@@ -51,7 +51,7 @@ fn a_token_that_is_short_or_no_cookie_could_carry_is_refused() {
 }
 
 #[test]
-fn without_the_token_nothing_is_told() {
+fn without_the_token_every_path_is_refused() {
     let (_board, address) = serve(BoardOptions::new().token(TOKEN));
     let shorter = format!("Authorization: Bearer {}", &TOKEN[1..]);
     let longer = format!("Authorization: Bearer {TOKEN}x");
@@ -100,7 +100,7 @@ fn the_token_opens_as_a_header_in_an_address_and_as_a_cookie() {
     let listening = Viewer::open(address, &format!("token={TOKEN}&limit=1"));
     listening.unwrap().next().unwrap();
 
-    let visit = format!("GET /?token={TOKEN}");
+    let visit = format!("GET /?a=b&token={TOKEN}");
     let first = ask(address, &visit, &[]);
     assert_eq!(first.head.status, 303);
     assert_eq!(first.head.field("location"), Some("/"));
@@ -115,33 +115,15 @@ fn the_token_opens_as_a_header_in_an_address_and_as_a_cookie() {
     assert_eq!(ask(address, &visit, &[&cookie]).head.status, 303);
 }
 
+/// The names are in the table of attacks.
 #[test]
-fn a_page_of_somebody_else_cannot_read_it_under_its_own_name() {
+fn a_foreign_host_name_is_refused_on_every_path() {
     let (_board, address) = serve(BoardOptions::new());
-    let port = address.port();
     for path in PATHS {
-        for host in [
-            "evil.example".to_owned(),
-            format!("evil.example:{port}"),
-            format!("127.0.0.1.evil.example:{port}"),
-            format!("localhost.evil.example:{port}"),
-            String::new(),
-        ] {
-            let host = format!("Host: {host}");
-            let answer = ask(address, &format!("GET {path}"), &[&host]);
-            assert_eq!(answer.head.status, 403, "{path} {host}");
-            assert!(answer.line().contains("localhost"));
-            // Its scripts may not read the answer either.
-            assert_eq!(answer.head.field("access-control-allow-origin"), None);
-        }
-    }
-    for host in [
-        format!("127.0.0.1:{port}"),
-        format!("localhost:{port}"),
-        "LOCALHOST".to_owned(),
-        format!("[::1]:{port}"),
-    ] {
-        let host = format!("Host: {host}");
-        assert_eq!(ask(address, "GET /", &[&host]).head.status, 200, "{host}");
+        let answer = ask(address, &format!("GET {path}"), &["Host: evil.example"]);
+        assert_eq!(answer.head.status, 403, "{path}");
+        assert!(answer.line().contains("localhost"));
+        // Its scripts may not read the answer either.
+        assert_eq!(answer.head.field("access-control-allow-origin"), None);
     }
 }

@@ -28,6 +28,8 @@ const CASES: &[(&[u8], &str, &str)] = &[
     (b"GET /healthz HTTP/1.0\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost:\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n", HOST, TOKEN),
+    (b"GET /healthz HTTP/1.0\r\nHost: evil.example:7700\r\n\r\n", HOST, TOKEN),
+    (b"GET /healthz HTTP/1.0\r\nHost: localhost.evil.example:7700\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1.evil.example:7700\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: evil.example/.localhost\r\n\r\n", HOST, TOKEN),
     (b"GET /healthz HTTP/1.0\r\nHost: evil.example:80.localhost\r\n\r\n", HOST, TOKEN),
@@ -88,7 +90,7 @@ fn shown(answers: &[u8]) -> String {
 }
 
 #[test]
-fn each_is_answered_as_the_table_says() {
+fn each_request_is_answered_as_the_table_says() {
     let (_open, open) = serve(BoardOptions::new());
     let (_closed, closed) = serve(BoardOptions::new().token("Kxq4-81_vYpLwm0Z"));
     let mut wrong = Vec::new();

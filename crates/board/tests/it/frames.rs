@@ -49,7 +49,8 @@ fn every_column_sorts_both_ways_and_pages_fit_together() {
     let (system, board) = (quiet_system("sorted"), board());
     board.watch(&system);
     let (_actors, _gate) = told(&system, &[3, 1, 7, 5, 2]);
-    for sort in SortKey::ALL {
+    for (sort, name) in SortKey::ALL {
+        assert_eq!((sort.name(), SortKey::from_name(name)), (name, Some(sort)));
         for order in [Order::Asc, Order::Desc] {
             let query = Query {
                 sort,
@@ -156,7 +157,7 @@ fn one_actor_is_shown_in_full_while_it_lives() {
 }
 
 #[test]
-fn a_system_that_has_ended_is_shown_as_it_was_and_a_newer_one_takes_its_place() {
+fn an_ended_system_keeps_its_last_frame_and_a_newer_one_replaces_it() {
     let board = board();
     assert_eq!(board.frame(Query::default()).unwrap().system, None);
     let first = quiet_system("run");
@@ -213,7 +214,7 @@ fn rates_are_those_between_two_surveys() {
 fn sources_are_shown_for_as_long_as_they_are_kept_and_one_that_panics_alone_is_not() {
     let board = board();
     let garage = board.show("garage", "north", |text| {
-        text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+        text.family("doors_open", FamilyKind::Gauge, "Open doors.");
         text.sample("doors_open", &[], 2.0);
     });
     let _broken = board.show("garage", "south", |_| panic!("on purpose"));
@@ -232,7 +233,7 @@ fn sources_are_shown_for_as_long_as_they_are_kept_and_one_that_panics_alone_is_n
 }
 
 #[test]
-fn a_filter_by_times_finds_them_as_soon_as_they_are_read_and_says_until_then_that_they_are_not() {
+fn a_filter_by_times_reports_whether_times_were_read() {
     let system = quiet_system("timed");
     let board = BoardOptions::new().share(0.05).start().unwrap();
     board.watch(&system);
@@ -250,7 +251,7 @@ fn a_filter_by_times_finds_them_as_soon_as_they_are_read_and_says_until_then_tha
 }
 
 #[test]
-fn a_source_that_asks_the_board_is_refused_and_what_it_holds_ends_outside_of_locks() {
+fn a_source_cannot_query_its_board_and_is_dropped_outside_of_locks() {
     let board = board();
     let inner = board.show("inner", "inner", |_| {});
     let (asked, answers) = std::sync::mpsc::channel();

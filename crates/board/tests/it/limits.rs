@@ -7,7 +7,7 @@ use std::{
 
 use crate::common::{
     LIMIT, eventually,
-    http::{Peer, Viewer, ask, get, serve},
+    http::{Peer, Viewer, ask, get, serve, watched},
     quiet_system,
 };
 use freeboard_board::BoardOptions;
@@ -42,7 +42,7 @@ fn a_head_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn whoever_asks_too_slowly_or_not_at_all_is_let_go() {
+fn slow_and_silent_clients_are_closed() {
     let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
     let mut silent = Peer::connect(address);
     let mut idle = Peer::connect(address);
@@ -61,7 +61,7 @@ fn whoever_asks_too_slowly_or_not_at_all_is_let_go() {
 }
 
 #[test]
-fn whoever_listens_is_not_let_go() {
+fn a_reading_viewer_is_not_closed() {
     let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
     let mut viewer = Viewer::open(address, "").unwrap();
     let begun = Instant::now();
@@ -71,7 +71,7 @@ fn whoever_listens_is_not_let_go() {
 }
 
 #[test]
-fn whoever_asks_on_and_on_and_never_reads_is_let_go() {
+fn a_client_that_never_reads_is_closed() {
     let (_board, address) = serve(BoardOptions::new().patience(PATIENCE));
     let mut peer = Peer::connect(address);
     let many = format!("GET /board.js HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(100);
@@ -84,10 +84,8 @@ fn whoever_asks_on_and_on_and_never_reads_is_let_go() {
 }
 
 #[test]
-fn viewers_are_bounded_and_leave_their_places() {
-    let system = quiet_system("viewed");
-    let (board, address) = serve(BoardOptions::new().viewers_max(2));
-    board.watch(&system);
+fn viewers_are_bounded_and_release_their_permits() {
+    let (_system, _board, address) = watched("viewed", BoardOptions::new().viewers_max(2));
     let mut first = Viewer::open(address, "").unwrap();
     let second = Viewer::open(address, "sort=name").unwrap();
     let refused = Viewer::open(address, "").unwrap_err();
@@ -101,7 +99,7 @@ fn viewers_are_bounded_and_leave_their_places() {
 }
 
 #[test]
-fn connections_without_a_request_make_way_for_others() {
+fn idle_connections_are_replaced_by_new_ones() {
     const TOKEN: &str = "Kxq4-81_vYpLwm0Z";
     let bearer = format!("Authorization: Bearer {TOKEN}");
     let (board, address) = serve(BoardOptions::new().token(TOKEN));
@@ -128,7 +126,7 @@ fn connections_without_a_request_make_way_for_others() {
 }
 
 #[test]
-fn a_stranger_holds_no_place() {
+fn refused_connections_release_their_permit() {
     let (_board, address) = serve(BoardOptions::new().token("Kxq4-81_vYpLwm0Z"));
     for what in ["GET /healthz", "POST /healthz"] {
         let mut stranger = Peer::connect(address);
@@ -140,7 +138,7 @@ fn a_stranger_holds_no_place() {
 }
 
 #[test]
-fn connections_are_bounded_and_leave_their_places() {
+fn connections_are_bounded_and_release_their_permits() {
     let (_board, address) = serve(BoardOptions::new().connections_max(2));
     let mut peers: Vec<Peer> = (0..2).map(|_| Peer::connect(address)).collect();
     for peer in &mut peers {

@@ -12,7 +12,7 @@ use std::{
 
 use crate::common::{
     LIMIT, eventually,
-    http::{Viewer, get, serve},
+    http::{Viewer, get, serve, watched},
     quiet_system, spawn_idle,
 };
 use freeboard_board::{Board, BoardOptions, Query, SystemFrame};
@@ -33,7 +33,7 @@ fn wait_for_surveys(clock: &Board, number: u64) {
 }
 
 #[test]
-fn nobody_looks_and_nothing_is_read() {
+fn nothing_is_read_without_a_viewer() {
     let system = quiet_system("unseen");
     let clock = BoardOptions::new().share(1.0).start().unwrap();
     clock.watch(&system);
@@ -65,7 +65,7 @@ fn nobody_looks_and_nothing_is_read() {
 }
 
 #[test]
-fn the_more_there_is_to_see_the_rarer_it_is_looked_at() {
+fn more_actors_make_surveys_rarer() {
     let system = quiet_system("many");
     spawn_idle(&system, 100_000);
     let clock = BoardOptions::new().share(1.0).start().unwrap();
@@ -82,10 +82,8 @@ fn the_more_there_is_to_see_the_rarer_it_is_looked_at() {
 }
 
 #[test]
-fn a_source_that_is_slow_or_panics_holds_nobody_up() {
-    let system = quiet_system("beside");
-    let (board, address) = serve(BoardOptions::new());
-    board.watch(&system);
+fn slow_and_panicking_sources_do_not_block_frames() {
+    let (_system, board, address) = watched("beside", BoardOptions::new());
     let _slow = board.show("test", "slow", |text| {
         // Blocks for about this long.
         let (_sender, receiver) = mpsc::channel::<()>();
@@ -122,7 +120,7 @@ fn a_source_that_is_slow_or_panics_holds_nobody_up() {
 }
 
 #[test]
-fn whoever_asks_for_gauges_and_leaves_has_no_second_text_made_beside_the_first() {
+fn disconnected_scrapers_do_not_cause_concurrent_renders() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -113,7 +113,7 @@ fn crowd(address: SocketAddr) -> (usize, usize) {
 }
 
 #[test]
-fn of_a_thousand_clients_as_many_are_served_as_may_be_and_the_others_are_told() {
+fn of_a_thousand_clients_the_limit_is_served_and_the_others_get_503() {
     let _alone = alone();
     let options = BoardOptions::new()
         .connections_max(CONNECTIONS)
@@ -132,7 +132,7 @@ fn of_a_thousand_clients_as_many_are_served_as_may_be_and_the_others_are_told() 
 }
 
 #[test]
-fn viewers_that_never_read_are_let_go_and_disturb_nobody() {
+fn viewers_that_never_read_are_closed_and_do_not_block_others() {
     let _alone = alone();
     let patience = Duration::from_secs(5);
     let (system, board, address) = watched(BoardOptions::new().patience(patience).viewers_max(33));

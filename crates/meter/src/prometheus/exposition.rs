@@ -17,11 +17,11 @@ use crate::tally::HistogramSummary;
 /// use freeboard_meter::{Exposition, FamilyKind};
 ///
 /// let mut text = Exposition::new();
-/// text.family("doors_open", FamilyKind::Gauge, "Doors that stand open.");
+/// text.family("doors_open", FamilyKind::Gauge, "Open doors.");
 /// text.sample("doors_open", &[("house", "the \"old\" one")], 2.0);
 /// assert_eq!(text.families()[0].samples[0].value, 2.0);
 /// let lines = [
-///     "# HELP doors_open Doors that stand open.",
+///     "# HELP doors_open Open doors.",
 ///     "# TYPE doors_open gauge",
 ///     r#"doors_open{house="the \"old\" one"} 2"#,
 /// ];
@@ -161,20 +161,6 @@ impl Exposition {
     ) -> &mut Self {
         self.quantiles(name, labels, Some(summary));
         self.sum_and_count(name, labels, summary.sum(), summary.count)
-    }
-
-    /// As [`Exposition::summary`].
-    ///
-    /// # Panics
-    ///
-    /// As [`Exposition::sample`].
-    pub fn unscaled_summary(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        summary: &HistogramSummary,
-    ) -> &mut Self {
-        self.summary(name, labels, summary)
     }
 
     /// The quantiles of a summary, whose sum and count may be those of more than it.

@@ -1,8 +1,8 @@
-//! Families of samples as plain data: what the text, the JSON and other exporters are made of.
+//! Families of samples as plain data, the source of the text, the JSON and other exporters.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a family of samples is.
+/// The kind of a family of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FamilyKind {
@@ -18,7 +18,7 @@ pub enum FamilyKind {
 }
 
 impl FamilyKind {
-    /// The word that stands for it on a TYPE line.
+    /// Its word on a TYPE line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,15 +30,15 @@ impl FamilyKind {
     }
 }
 
-/// One metric: what it is, and its samples.
+/// One metric and its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Family {
     /// The metric's name, which ends in its unit.
     pub name: String,
-    /// What its samples are.
+    /// The kind of its samples.
     pub kind: FamilyKind,
-    /// What it says, in a sentence.
+    /// Its help text, one sentence.
     pub help: String,
     /// Its samples, in the order in which they were added.
     pub samples: Vec<Sample>,
@@ -70,12 +70,12 @@ pub enum Unit {
     Bytes,
     /// The name ends in `_ratio`.
     Ratio,
-    /// The name ends in nothing of these: things are counted.
+    /// Any other name: a count.
     Count,
 }
 
 impl Unit {
-    /// The unit as UCUM writes it, which is what OpenTelemetry wants; empty for a count of things.
+    /// The unit in UCUM, as OpenTelemetry requires; empty for counts.
     #[must_use]
     pub const fn ucum(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl Sample {
     }
 }
 
-/// JSON writes what is no finite number as null.
+/// JSON writes numbers that are not finite as null.
 fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use super::Exposition;
 use crate::{
     by_type::{TypeLaneSnapshot, TypeSnapshot, by_type},
-    group::{GroupSnapshot, MemberSnapshot},
     metrics,
-    poller::{PollerSnapshot, PollsSnapshot},
     scheduler::{SchedulerSnapshot, WorkerSnapshot, WorkerState},
-    snapshot::{ActorSnapshot, LaneSnapshot, ReasonCount, SystemSnapshot},
+    snapshot::{
+        ActorSnapshot, GroupSnapshot, LaneSnapshot, MemberSnapshot, PollerSnapshot, PollsSnapshot,
+        ReasonCount, SystemSnapshot,
+    },
 };
 
 /// The most actors that have series of their own: of those with a name, the oldest.
@@ -87,7 +88,7 @@ metrics! {
         "Runs that were longer than the threshold.";
     counter "freeboard_long_runs_unreported_total" = |it| it.long_runs_unreported,
         "Long runs that were counted but not reported.";
-    summary "freeboard_rescue_delay_seconds" = |it| it.rescue_delay.as_ref(),
+    summary "freeboard_rescue_delay_seconds" = |it| &it.rescue_delay,
         "From the start of a blocked run until a spare thread worked in its slot.";
 }
 
@@ -156,7 +157,7 @@ metrics! {
     gauge "freeboard_actor_info" by "actor_type" = |it| [(&it.actor_type, 1_u64)],
         "The actor's type; always 1.";
     counter "freeboard_actor_restarts_total" = |it| it.restarts, "Restarts of the actor.";
-    summary "freeboard_actor_handling_seconds" = |it| it.handling.as_ref(),
+    summary "freeboard_actor_handling_seconds" = |it| &it.handling,
         "Time that handlers took, of one message in 128.";
 }
 
@@ -172,7 +173,7 @@ metrics! {
         "Messages of the lane that were handled.";
     counter "freeboard_actor_messages_shed_total" by "reason" = |it| reasons(&it.shed),
         "Messages of the lane that were not handled, by reason.";
-    summary "freeboard_actor_time_in_queue_seconds" = |it| it.time_in_queue.as_ref(),
+    summary "freeboard_actor_time_in_queue_seconds" = |it| &it.time_in_queue,
         "Time that messages waited in the lane, of one in 128.";
 }
 
@@ -182,13 +183,13 @@ metrics! {
         "The group's router; always 1.";
     gauge "freeboard_group_skew_ratio" = |it| it.skew,
         "The most messages routed to one member over the mean of all members.";
-    counter "freeboard_group_messages_routed_total" = |it| sum(it, |member| member.routed),
+    counter "freeboard_group_messages_routed_total" = |it| it.sum(|member| member.routed),
         "Messages that the router chose a member for.";
-    counter "freeboard_group_messages_redirected_total" = |it| sum(it, |member| member.redirected),
+    counter "freeboard_group_messages_redirected_total" = |it| it.sum(|member| member.redirected),
         "Messages that another member got than was chosen, because that one had terminated.";
-    counter "freeboard_group_messages_taken_over_total" = |it| sum(it, |member| member.taken_over),
+    counter "freeboard_group_messages_taken_over_total" = |it| it.sum(|member| member.taken_over),
         "Messages that members got instead of terminated ones.";
-    counter "freeboard_group_messages_refused_total" = |it| sum(it, |member| member.refused),
+    counter "freeboard_group_messages_refused_total" = |it| it.sum(|member| member.refused),
         "Messages that came back from members.";
 }
 
@@ -248,7 +249,7 @@ fn add_poller(text: &mut Exposition, poller: &PollerSnapshot) {
         ("dedicated".to_owned(), &poller.dedicated),
     ];
     let all = workers.chain(others);
-    text.series(POLLS, all.map(|(of, polls)| ([("looker", of)], polls)));
+    text.series(POLLS, all.map(|(of, polls)| ([("origin", of)], polls)));
     text.metrics(POLLER, &[], poller);
 }
 
@@ -289,7 +290,7 @@ fn add_named_actors(text: &mut Exposition, actors: &[ActorSnapshot]) {
 fn add_groups(text: &mut Exposition, groups: &[GroupSnapshot]) {
     metrics! {
         const GROUPS: [GroupSnapshot];
-        gauge "freeboard_groups" = |it| it.len() as u64, "Groups of actors.";
+        gauge "freeboard_groups" = |it| it.len(), "Groups of actors.";
     }
     text.metrics(GROUPS, &[], groups);
     // The id distinguishes groups without a name, which are shown under the type of their members.
@@ -311,9 +312,4 @@ fn add_groups(text: &mut Exposition, groups: &[GroupSnapshot]) {
 
 fn reasons(counts: &[ReasonCount]) -> impl Iterator<Item = (&String, u64)> {
     counts.iter().map(|it| (&it.reason, it.count))
-}
-
-fn sum(group: &GroupSnapshot, count: fn(&MemberSnapshot) -> u64) -> u64 {
-    let counts = group.members.iter().map(count);
-    counts.fold(0, u64::saturating_add)
 }

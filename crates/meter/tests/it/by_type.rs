@@ -71,7 +71,7 @@ fn lanes_of_a_rank_go_together() {
 }
 
 #[test]
-fn the_ended_count_but_say_nothing_of_the_present() {
+fn terminated_actors_count_in_totals_and_not_in_levels() {
     let ended = TypeSnapshot {
         actor_type: "A".to_owned(),
         ended: 4,

@@ -9,7 +9,6 @@ use std::collections::HashSet;
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) name: String,
-    pub(crate) kind: String,
     pub(crate) help: String,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) value: f64,
@@ -70,7 +69,6 @@ pub(crate) fn check(text: &str) -> Vec<Sample> {
             );
             samples.push(Sample {
                 name,
-                kind: kind.to_owned(),
                 help: help.clone(),
                 labels,
                 value,

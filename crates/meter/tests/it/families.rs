@@ -45,7 +45,7 @@ fn a_summary_has_quantiles_a_sum_and_a_count_in_its_unit() {
     text.family("waited_seconds", FamilyKind::Summary, "Waited.")
         .summary("waited_seconds", &[("queue", "a")], &summary)
         .family("written_bytes", FamilyKind::Summary, "Written.")
-        .unscaled_summary("written_bytes", &[("queue", "a")], &summary);
+        .summary("written_bytes", &[("queue", "a")], &summary);
     for (family, value) in text.families().iter().zip([2.0, 2e9]) {
         let median = family
             .samples

@@ -229,7 +229,7 @@ struct Idle;
 impl Actor for Idle {}
 
 #[test]
-fn a_system_is_seen_as_long_as_it_lives_and_not_kept() {
+fn a_source_does_not_keep_its_system_alive() {
     let bench = Bench::new();
     let system = System::builder().name("seen").workers(1).build().unwrap();
     let weak = system.downgrade();

@@ -4,34 +4,41 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
+use freeboard_meter::{Counter, Exposition, metrics};
 
 use super::{connection::HttpConnection, handler::HttpHandler};
 use crate::{
-    metrics::declare_counters,
     poller::Poller,
     tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot},
 };
 
-declare_counters! {
-    counters: HttpCounters;
+metrics! {
     /// The counters of an HTTP server at one time.
-    snapshot: HttpSnapshot labelled "server";
-    /// Requests received completely.
-    requests: "freeboard_http_requests_total",
-    /// Responses begun.
-    answers: "freeboard_http_answers_total",
-    /// Requests refused: malformed, too large, too late.
-    refused: "freeboard_http_refused_total",
-    /// Connections closed because the peer took too long.
-    timed_out: "freeboard_http_timed_out_total",
-    /// Connections that broke, or that the peer closed in the middle of a request.
-    broken: "freeboard_http_broken_total",
-    /// Handlers that panicked; the client got 500.
-    panics: "freeboard_http_panics_total",
-    /// Bytes received.
-    bytes_read: "freeboard_http_read_bytes_total",
-    /// Bytes queued on connections to be written.
-    bytes_queued: "freeboard_http_queued_bytes_total",
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct HttpSnapshot: HTTP {}
+    #[derive(Debug, Default)]
+    counted by pub(super) struct HttpCounters {
+        counter requests: Counter = "freeboard_http_requests_total", "Requests received completely.";
+        counter answers: Counter = "freeboard_http_answers_total", "Responses begun.";
+        counter refused: Counter = "freeboard_http_refused_total",
+            "Requests refused: malformed, too large, too late.";
+        counter timed_out: Counter = "freeboard_http_timed_out_total",
+            "Connections closed because the peer took too long.";
+        counter broken: Counter = "freeboard_http_broken_total",
+            "Connections that broke, or that the peer closed in the middle of a request.";
+        counter panics: Counter = "freeboard_http_panics_total",
+            "Handlers that panicked; the client got 500.";
+        counter bytes_read: Counter = "freeboard_http_read_bytes_total", "Bytes received.";
+        counter bytes_queued: Counter = "freeboard_http_queued_bytes_total",
+            "Bytes queued on connections to be written.";
+    }
+}
+
+impl HttpSnapshot {
+    /// Adds the metrics to `text`, labelled with `server`.
+    pub fn render(&self, name: &str, text: &mut Exposition) {
+        text.metrics(HTTP, &[("server", name)], self);
+    }
 }
 
 /// Bounds of one connection of a server.

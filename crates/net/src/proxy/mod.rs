@@ -14,28 +14,38 @@ use std::{
 
 use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
+use freeboard_meter::{Counter, Exposition, metrics};
 
 use crate::{
-    metrics::declare_counters,
     poller::Poller,
     tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot},
 };
 use link::Link;
 
-declare_counters! {
-    counters: ProxyCounters;
+metrics! {
     /// The counters of a proxy at one time.
-    snapshot: ProxySnapshot labelled "proxy";
-    /// Bytes forwarded from clients to the backend.
-    to_backend_bytes: "freeboard_proxy_to_backend_bytes_total",
-    /// Bytes forwarded from the backend to clients.
-    to_client_bytes: "freeboard_proxy_to_client_bytes_total",
-    /// Connections closed because the backend could not be reached.
-    backend_failures: "freeboard_proxy_backend_failures_total",
-    /// Connections closed because no bytes moved for too long.
-    idle_timeouts: "freeboard_proxy_idle_timeouts_total",
-    /// Connections that broke; the other side was reset.
-    broken: "freeboard_proxy_broken_total",
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ProxySnapshot: PROXY {}
+    #[derive(Debug, Default)]
+    counted by pub(super) struct ProxyCounters {
+        counter to_backend_bytes: Counter = "freeboard_proxy_to_backend_bytes_total",
+            "Bytes forwarded from clients to the backend.";
+        counter to_client_bytes: Counter = "freeboard_proxy_to_client_bytes_total",
+            "Bytes forwarded from the backend to clients.";
+        counter backend_failures: Counter = "freeboard_proxy_backend_failures_total",
+            "Connections closed because the backend could not be reached.";
+        counter idle_timeouts: Counter = "freeboard_proxy_idle_timeouts_total",
+            "Connections closed because no bytes moved for too long.";
+        counter broken: Counter = "freeboard_proxy_broken_total",
+            "Connections that broke; the other side was reset.";
+    }
+}
+
+impl ProxySnapshot {
+    /// Adds the metrics to `text`, labelled with `proxy`.
+    pub fn render(&self, name: &str, text: &mut Exposition) {
+        text.metrics(PROXY, &[("proxy", name)], self);
+    }
 }
 
 /// Limits of a proxy and its connections.

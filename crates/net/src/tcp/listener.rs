@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::metrics::declare_counters;
 use crate::poller::{
     Poller, Registration,
     mio::{
@@ -17,6 +16,7 @@ use crate::poller::{
 };
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnError, SpawnOptions, System};
 use freeboard_flow::LaneConfig;
+use freeboard_meter::{Counter, Exposition, metrics};
 
 /// The most connections accepted in one turn, so that other actors run too.
 const ACCEPTS_MAX: usize = 64;
@@ -68,19 +68,27 @@ pub struct Accepted {
 #[derive(Clone, Copy, Debug)]
 pub struct Drain;
 
-declare_counters! {
-    counters: ListenerCounters;
+metrics! {
     /// The counters of a listener at one time.
-    snapshot: ListenerSnapshot labelled "listener";
-    /// Connections accepted.
-    accepted: "freeboard_connections_accepted_total",
-    /// Connections lost before they could be served.
-    failed: "freeboard_connections_failed_total",
-    /// Times that accepting paused because file descriptors or memory had run out.
-    exhausted: "freeboard_accepts_exhausted_total",
-    gauges:
-    /// Connections open now.
-    open: "freeboard_connections_open",
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ListenerSnapshot: LISTENER {
+        gauge open: u64 = "freeboard_connections_open", "Connections open now.";
+    }
+    #[derive(Debug, Default)]
+    counted by pub(super) struct ListenerCounters {
+        counter accepted: Counter = "freeboard_connections_accepted_total", "Connections accepted.";
+        counter failed: Counter = "freeboard_connections_failed_total",
+            "Connections lost before they could be served.";
+        counter exhausted: Counter = "freeboard_accepts_exhausted_total",
+            "Times that accepting paused because file descriptors or memory had run out.";
+    }
+}
+
+impl ListenerSnapshot {
+    /// Adds the metrics to `text`, labelled with `listener`.
+    pub fn render(&self, name: &str, text: &mut Exposition) {
+        text.metrics(LISTENER, &[("listener", name)], self);
+    }
 }
 
 type Serve = dyn FnMut(Accepted, &mut Context<ListenerActor>) -> Result<(), SpawnError> + Send;

@@ -58,7 +58,9 @@ impl QueuedMessages {
 
     pub(super) fn enter(&mut self, prefetch: usize) -> u64 {
         let consumer = self.next_number();
-        self.consumers.insert(consumer, Window::new(prefetch));
+        let unacked = BTreeMap::new();
+        self.consumers
+            .insert(consumer, Window { prefetch, unacked });
         consumer
     }
 
@@ -68,8 +70,8 @@ impl QueuedMessages {
             return;
         };
         let ready_before = self.ready.len();
-        for message in window.into_messages().rev() {
-            self.ready.push_front(message.again());
+        for message in window.unacked.into_values().rev() {
+            self.ready.push_front(message);
         }
         let returned = self.ready.len() - ready_before;
         self.ledger.give_back(returned as u64);
@@ -77,20 +79,22 @@ impl QueuedMessages {
 
     /// Makes a released message ready again, before all others.
     pub(super) fn give_back(&mut self, message: Message) {
-        self.ready.push_front(message.again());
+        self.ready.push_front(message);
         self.ledger.give_back(1);
     }
 
     /// Delivers nothing more to the consumer, which may still settle.
     pub(super) fn pause(&mut self, consumer: u64) {
         if let Some(window) = self.consumers.get_mut(&consumer) {
-            window.close();
+            window.prefetch = 0;
         }
     }
 
     /// Whether the consumer is registered and not paused.
     pub(super) fn is_open(&self, consumer: u64) -> bool {
-        self.consumers.get(&consumer).is_some_and(Window::is_open)
+        self.consumers
+            .get(&consumer)
+            .is_some_and(|it| it.prefetch > 0)
     }
 
     /// Takes ready messages for a consumer, within its prefetch. `None` once it has left.
@@ -107,10 +111,10 @@ impl QueuedMessages {
             self.ready.push_back(entry.remove());
         }
         let window = self.consumers.get_mut(&consumer)?;
-        let count = window.room().min(TAKEN_MAX).min(self.ready.len());
+        let count = window.capacity().min(TAKEN_MAX).min(self.ready.len());
         for message in self.ready.drain(..count) {
             self.number += 1;
-            window.insert(self.number, message.clone());
+            window.unacked.insert(self.number, message.clone());
             taken.push_back((self.number, message));
         }
         self.ledger.deliver(count as u64);
@@ -121,8 +125,8 @@ impl QueuedMessages {
     /// Also returns whether the window was full, so that the consumer may be waiting.
     pub(super) fn release(&mut self, consumer: u64, tag: u64) -> Option<(Message, bool)> {
         let window = self.consumers.get_mut(&consumer)?;
-        let was_full = window.room() == 0;
-        Some((window.remove(tag)?, was_full))
+        let was_full = window.capacity() == 0;
+        Some((window.unacked.remove(&tag)?, was_full))
     }
 
     pub(super) fn acked(&mut self) {
@@ -150,41 +154,14 @@ impl QueuedMessages {
 
 /// A consumer's unsettled messages, at most its prefetch, by tag. Tags grow, so returned messages keep their order.
 #[derive(Debug)]
-pub(super) struct Window {
+struct Window {
+    /// 0 once the consumer pauses.
     prefetch: usize,
     unacked: BTreeMap<u64, Message>,
 }
 
 impl Window {
-    pub(super) fn new(prefetch: usize) -> Self {
-        Self {
-            prefetch,
-            unacked: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.prefetch.saturating_sub(self.unacked.len())
-    }
-
-    /// Closes the window.
-    pub(super) fn close(&mut self) {
-        self.prefetch = 0;
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.prefetch > 0
-    }
-
-    pub(super) fn insert(&mut self, tag: u64, message: Message) {
-        self.unacked.insert(tag, message);
-    }
-
-    pub(super) fn remove(&mut self, tag: u64) -> Option<Message> {
-        self.unacked.remove(&tag)
-    }
-
-    pub(super) fn into_messages(self) -> impl DoubleEndedIterator<Item = Message> {
-        self.unacked.into_values()
     }
 }

@@ -1,9 +1,9 @@
 //! The broker in memory: four bounded queues in this process.
 //!
 //! ```text
-//!   publish ──▶ ready ──take, at most prefetch──▶ unacked, by consumer ──ack──▶ gone
+//!   publish ──▶ ready ──take, at most prefetch──▶ unacked, by consumer ──ack──▶ removed
 //!                 ▲ ▲                                │      │
-//!                 │ └──── its consumer has gone ─────┘      ├─ retry ──▶ waiting, by due time ──┐
+//!                 │ └──── its consumer was dropped ──┘      ├─ retry ──▶ waiting, by due time ──┐
 //!                 └─────────────────────────────────────────┼─────────────────────────────────┘
 //!                                                           └─ dead letter ──▶ the other queue
 //! ```
@@ -11,33 +11,27 @@
 //! A consumer is a thread that offers its deliveries to its inbox.
 
 mod messages;
-mod queue;
 
-use std::{collections::VecDeque, num::NonZeroU16, sync::Arc, thread};
+use std::{
+    collections::VecDeque,
+    num::NonZeroU16,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 
 use super::{
     Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue,
     consumer::{ConsumerControl, pause},
-    delivery::{Delivery, Message, Settle, Settlement},
+    delivery::{DEAD_LETTER_REFUSED_DELAY, Delivery, Message, Settle, Settlement},
 };
-use queue::MemoryQueue;
+use messages::QueuedMessages;
 
-/// The bounds of a [`MemoryBroker`].
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryOptions {
-    /// The bound of a queue, in messages: ready, waiting and unacknowledged together; 1,000,000 unless set.
-    pub queue_bound: usize,
-}
-
-impl Default for MemoryOptions {
-    fn default() -> Self {
-        Self {
-            queue_bound: 1_000_000,
-        }
-    }
-}
+/// The longest delay of a message.
+const DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A broker in memory. It confirms accepted messages at once.
 #[derive(Debug)]
@@ -45,12 +39,31 @@ pub struct MemoryBroker {
     queues: [Arc<MemoryQueue>; Queue::ALL.len()],
 }
 
+/// One queue. Its consumers wait on one condition for messages, for capacity in their prefetch, and for the end.
+#[derive(Debug)]
+struct MemoryQueue {
+    messages: Mutex<QueuedMessages>,
+    changed: Condvar,
+}
+
+/// One consumer of a queue. It settles its deliveries.
+#[derive(Debug)]
+struct MemoryConsumer {
+    queue: Arc<MemoryQueue>,
+    dead_letters: Arc<MemoryQueue>,
+    consumer: u64,
+}
+
 impl MemoryBroker {
-    /// A broker with empty queues.
+    /// A broker with empty queues. `queue_bound` limits the messages of each: ready, waiting and unacknowledged.
     #[must_use]
-    pub fn new(options: MemoryOptions) -> Self {
+    pub fn new(queue_bound: usize) -> Self {
+        let queue = |_| MemoryQueue {
+            messages: Mutex::new(QueuedMessages::new(queue_bound)),
+            changed: Condvar::new(),
+        };
         Self {
-            queues: Queue::ALL.map(|_| Arc::new(MemoryQueue::new(options.queue_bound))),
+            queues: Queue::ALL.map(queue).map(Arc::new),
         }
     }
 
@@ -58,7 +71,7 @@ impl MemoryBroker {
     /// confirmed = queued + unacked + acked + dead-lettered at rest.
     #[must_use]
     pub fn queued(&self, queue: Queue) -> usize {
-        self.queue(queue).queued()
+        self.queue(queue).messages.lock().queued()
     }
 
     fn queue(&self, queue: Queue) -> &Arc<MemoryQueue> {
@@ -66,25 +79,10 @@ impl MemoryBroker {
     }
 }
 
-/// The control of a consumer.
-struct MemoryConsumer {
-    queue: Arc<MemoryQueue>,
-    consumer: u64,
-}
-
-impl ConsumerControl for MemoryConsumer {
-    fn pause(&self) {
-        self.queue.pause_consumer(self.consumer);
-    }
-
-    fn stop(&self) {
-        self.queue.leave(self.consumer);
-    }
-}
-
 impl Default for MemoryBroker {
+    /// With queues of 1,000,000 messages.
     fn default() -> Self {
-        Self::new(MemoryOptions::default())
+        Self::new(1_000_000)
     }
 }
 
@@ -96,19 +94,16 @@ impl Broker for MemoryBroker {
         inbox: Inbox,
     ) -> Result<Consumer, ConsumeError> {
         let own = self.queue(queue).clone();
-        let consumer = own.enter(prefetch.get().into());
-        let consumer_thread = ConsumerThread::new(
-            own.clone(),
-            self.queue(Queue::DeadLetters).clone(),
-            consumer,
-        );
-        let held = Consumer::new(MemoryConsumer {
+        let consumer = own.messages.lock().enter(prefetch.get().into());
+        let consumer = Arc::new(MemoryConsumer {
             queue: own,
+            dead_letters: self.queue(Queue::DeadLetters).clone(),
             consumer,
         });
+        let held = Consumer::new(consumer.clone());
         thread::Builder::new()
             .name(format!("broker {}", queue.name()))
-            .spawn(move || consumer_thread.run(inbox))?;
+            .spawn(move || consumer.run(inbox))?;
         Ok(held)
     }
 
@@ -118,65 +113,85 @@ impl Broker for MemoryBroker {
         body: Bytes,
         on_outcome: OnOutcome,
     ) -> Result<(), PublishError> {
-        self.queue(queue)
-            .publish(Message::now(body))
-            .map_err(|refused| PublishError::Full(refused.body))?;
+        let accepted = self.queue(queue).accept(Message::now(body), |ledger| {
+            ledger.publish();
+            ledger.conclude(Ok(()));
+        });
+        accepted.map_err(|refused| PublishError::Full(refused.body))?;
         on_outcome(Ok(()));
         Ok(())
     }
 
     fn ledger(&self, queue: Queue) -> Ledger {
-        self.queue(queue).ledger()
+        self.queue(queue).messages.lock().ledger
     }
 }
 
-/// Takes messages for one consumer and offers them to its inbox until it pauses or leaves.
-#[derive(Debug)]
-struct ConsumerThread {
-    slot: Arc<ConsumerSlot>,
-}
+impl MemoryQueue {
+    /// Adds a message and counts it; the message itself if the queue is full.
+    fn accept(&self, message: Message, count: impl FnOnce(&mut Ledger)) -> Result<(), Message> {
+        let mut messages = self.messages.lock();
+        let was_empty = messages.accept(message)?;
+        count(&mut messages.ledger);
+        drop(messages);
+        if was_empty {
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
 
-/// Settles the deliveries of one consumer.
-#[derive(Debug)]
-struct ConsumerSlot {
-    queue: Arc<MemoryQueue>,
-    dead_letters: Arc<MemoryQueue>,
-    consumer: u64,
-}
-
-impl ConsumerThread {
-    fn new(queue: Arc<MemoryQueue>, dead_letters: Arc<MemoryQueue>, consumer: u64) -> Self {
-        Self {
-            slot: Arc::new(ConsumerSlot {
-                queue,
-                dead_letters,
-                consumer,
-            }),
+    /// Waits for messages for the consumer. `None` once it has left.
+    fn take(&self, consumer: u64, taken: &mut VecDeque<(u64, Message)>) -> Option<()> {
+        let mut messages = self.messages.lock();
+        loop {
+            messages.take(consumer, Instant::now(), taken)?;
+            if !taken.is_empty() {
+                return Some(());
+            }
+            match messages.next_due() {
+                Some(due) => {
+                    self.changed.wait_until(&mut messages, due);
+                }
+                None => self.changed.wait(&mut messages),
+            }
         }
     }
 
-    fn run(self, mut inbox: Inbox) {
-        let ConsumerSlot {
-            queue, consumer, ..
-        } = &*self.slot;
+    /// Waits so long, unless the consumer pauses or leaves first.
+    fn pause(&self, consumer: u64, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut messages = self.messages.lock();
+        while messages.is_open(consumer)
+            && !self.changed.wait_until(&mut messages, until).timed_out()
+        {}
+    }
+}
+
+impl MemoryConsumer {
+    /// Takes messages and offers them to the inbox until the consumer pauses or leaves.
+    fn run(self: Arc<Self>, mut inbox: Inbox) {
+        let (queue, consumer) = (&self.queue, self.consumer);
+        let delivery = |(tag, message)| Delivery::new(message, tag, self.clone());
         let mut taken = VecDeque::new();
-        while queue.take(*consumer, &mut taken).is_some() {
-            while let Some((tag, message)) = taken.pop_front() {
-                let mut delivery = Delivery::new(message, tag, self.slot.clone());
+        while queue.take(consumer, &mut taken).is_some() {
+            while let Some(next) = taken.pop_front() {
+                let mut next = delivery(next);
                 let mut refusals = 0;
                 loop {
-                    if !queue.is_open(*consumer) {
+                    if !queue.messages.lock().is_open(consumer) {
                         // The last first, which restores their order.
-                        for (tag, message) in taken.drain(..).rev() {
-                            Delivery::new(message, tag, self.slot.clone()).give_back();
-                        }
-                        return delivery.give_back();
+                        taken
+                            .drain(..)
+                            .rev()
+                            .map(delivery)
+                            .for_each(Delivery::give_back);
+                        return next.give_back();
                     }
-                    match inbox.offer(delivery) {
+                    match inbox(next) {
                         Ok(()) => break,
-                        Err(refused) => delivery = refused,
+                        Err(refused) => next = refused,
                     }
-                    queue.pause(*consumer, pause(refusals));
+                    queue.pause(consumer, pause(refusals));
                     refusals = refusals.saturating_add(1);
                 }
             }
@@ -184,9 +199,52 @@ impl ConsumerThread {
     }
 }
 
-impl Settle for ConsumerSlot {
+impl ConsumerControl for Arc<MemoryConsumer> {
+    fn pause(&self) {
+        self.queue.messages.lock().pause(self.consumer);
+        self.queue.changed.notify_all();
+    }
+
+    fn stop(&self) {
+        self.queue.messages.lock().leave(self.consumer);
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Settle for MemoryConsumer {
     fn settle(&self, tag: u64, settlement: Settlement) {
-        self.queue
-            .settle(self.consumer, tag, settlement, &self.dead_letters);
+        let mut messages = self.queue.messages.lock();
+        let Some((message, was_full)) = messages.release(self.consumer, tag) else {
+            return;
+        };
+        let due = |delay: Duration| Instant::now() + delay.min(DELAY_MAX);
+        // Consumers may wait for capacity in their prefetch, or for a message that is due later.
+        let mut wakes = true;
+        match settlement {
+            Settlement::Ack => {
+                messages.acked();
+                wakes = was_full;
+            }
+            Settlement::Retry(delay) => messages.put_off(message.put_off(), due(delay)),
+            Settlement::Defer(delay) => messages.put_off(message.deferred(), due(delay)),
+            Settlement::GiveBack => messages.give_back(message),
+            Settlement::DeadLetter(reason) => {
+                // Between the two locks it counts as unacknowledged here.
+                drop(messages);
+                let dead = message.clone().dead(reason);
+                let accepted = self.dead_letters.accept(dead, |_| {});
+                messages = self.queue.messages.lock();
+                if accepted.is_ok() {
+                    messages.dead_lettered();
+                } else {
+                    messages.ledger.moves_failed += 1;
+                    messages.put_off(message.deferred(), due(DEAD_LETTER_REFUSED_DELAY));
+                }
+            }
+        }
+        drop(messages);
+        if wakes {
+            self.queue.changed.notify_all();
+        }
     }
 }

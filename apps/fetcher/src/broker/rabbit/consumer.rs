@@ -187,7 +187,7 @@ impl ConsumerTask {
     }
 
     fn offer(&mut self, delivery: Delivery, refusals: u32) -> Option<Refused> {
-        let delivery = self.inbox.offer(delivery).err()?;
+        let delivery = (self.inbox)(delivery).err()?;
         Some(Refused {
             delivery,
             refusals: refusals.saturating_add(1),

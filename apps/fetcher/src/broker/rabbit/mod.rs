@@ -33,27 +33,33 @@ use lapin::{
     uri::{AMQPScheme, AMQPUri},
 };
 use parking_lot::Mutex;
-use tokio::{
-    runtime::{self, Runtime},
-    sync::{Semaphore, mpsc, watch},
-};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::{
     Broker, ConsumeError, Consumer, Inbox, Ledger, OnOutcome, PublishError, Queue, Report,
     consumer::ConsumerControl, delivery::Message,
 };
+use crate::{
+    ConnectError,
+    server::{OneThread, Server},
+};
 use consumer::{ConsumerTask, Phase};
-pub use options::{ConnectError, RabbitOptions};
+pub use options::RabbitOptions;
 use publisher::Outgoing;
 use session::{ChannelRecovery, Connector, Sessions};
 use topology::Topology;
+
+const RABBITMQ: &str = "RabbitMQ";
+
+/// The most unconfirmed messages.
+const UNCONFIRMED_MAX: usize = 4_096;
 
 /// Connections to RabbitMQ that reconnect by themselves. Dropping it closes them: unconfirmed messages are reported
 /// as unknown, unsettled ones are delivered to others.
 pub struct RabbitBroker {
     shared: Arc<Shared>,
     unconfirmed: Arc<Semaphore>,
-    runtime: Option<Runtime>,
+    runtime: OneThread,
 }
 
 /// The state that all tasks share.
@@ -73,23 +79,11 @@ impl RabbitBroker {
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(options: RabbitOptions) -> Result<Self, ConnectError> {
-        let (connector, unconfirmed_max) = check(options)?;
-        let runtime = runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("rabbit")
-            .enable_all()
-            .build()
-            .map_err(ConnectError::Runtime)?;
+        let connector = check(options)?;
+        let runtime = OneThread::new(RABBITMQ, "rabbit")?;
         let connect = async || connector.connect().await.map(Arc::new);
         let connections = runtime.block_on(async { Ok([connect().await?, connect().await?]) });
-        let [connection, moving] = match connections {
-            Ok(connections) => connections,
-            Err(error) => {
-                // A graceful shutdown would wait for a resolver that does not answer.
-                runtime.shutdown_background();
-                return Err(error);
-            }
-        };
+        let [connection, moving] = connections?;
         let (session, sessions) = watch::channel(Some(connection.clone()));
         let (moving_session, moving_sessions) = watch::channel(Some(moving.clone()));
         let (outgoing, to_publish) = mpsc::unbounded_channel();
@@ -109,8 +103,8 @@ impl RabbitBroker {
         runtime.spawn(connector.keep(connection, session));
         Ok(Self {
             shared,
-            unconfirmed: Arc::new(Semaphore::new(unconfirmed_max.get().into())),
-            runtime: Some(runtime),
+            unconfirmed: Arc::new(Semaphore::new(UNCONFIRMED_MAX)),
+            runtime,
         })
     }
 
@@ -119,16 +113,16 @@ impl RabbitBroker {
     pub fn is_connected(&self) -> bool {
         self.shared.sessions.borrow().is_some()
     }
-
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is there until the drop")
-    }
 }
 
-fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError> {
-    let uri = AMQPUri::from_str(&options.url).map_err(ConnectError::Url)?;
+fn check(options: RabbitOptions) -> Result<Connector, ConnectError> {
+    let url_error = |reason| ConnectError::Url {
+        form: "amqp://USER:PASSWORD@HOST:PORT/VHOST",
+        reason,
+    };
+    let uri = AMQPUri::from_str(&options.url).map_err(url_error)?;
     if uri.scheme != AMQPScheme::AMQP {
-        return Err(ConnectError::Url("TLS is not spoken".to_owned()));
+        return Err(url_error("TLS is not spoken".to_owned()));
     }
     if options.name.len() > options::NAME_BYTES_MAX {
         return Err(ConnectError::Options("the name is too long"));
@@ -139,13 +133,17 @@ fn check(options: RabbitOptions) -> Result<(Connector, NonZeroU16), ConnectError
     if options.backoff.validate().is_err() {
         return Err(ConnectError::Options("back-off must grow to its maximum"));
     }
-    let connector = Connector {
+    Ok(Connector {
+        server: Server {
+            kind: RABBITMQ,
+            host: uri.authority.host.clone(),
+            port: uri.authority.port,
+            timeout: options.connect_timeout,
+        },
         uri,
         topology: Arc::new(Topology::new(options.name, options.retry_delays)),
-        timeout: options.connect_timeout,
         backoff: options.backoff,
-    };
-    Ok((connector, options.unconfirmed_max))
+    })
 }
 
 impl ConsumerControl for watch::Sender<Phase> {
@@ -174,7 +172,7 @@ impl Broker for RabbitBroker {
     ) -> Result<Consumer, ConsumeError> {
         let (phase, phases) = watch::channel(Phase::Consuming);
         let task = ConsumerTask::new(self.shared.clone(), queue, prefetch.get(), inbox);
-        self.runtime().spawn(task.run(phases));
+        self.runtime.spawn(task.run(phases));
         Ok(Consumer::new(phase))
     }
 
@@ -210,23 +208,5 @@ impl Broker for RabbitBroker {
 
     fn ledger(&self, queue: Queue) -> Ledger {
         *self.shared.ledgers[queue.index()].lock()
-    }
-}
-
-impl Drop for RabbitBroker {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A blocking shutdown would panic inside another runtime.
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl std::fmt::Debug for RabbitBroker {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("RabbitBroker")
-            .field("connected", &self.is_connected())
-            .finish_non_exhaustive()
     }
 }

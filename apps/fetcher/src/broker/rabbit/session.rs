@@ -7,10 +7,11 @@ use futures_util::StreamExt;
 use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
-use super::{options::ConnectError, topology::Topology};
+use super::{options::explain, topology::Topology};
+use crate::{ConnectError, server::Server};
 
 /// The current connection, if any.
 pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
@@ -18,25 +19,15 @@ pub(super) type Sessions = watch::Receiver<Option<Arc<Connection>>>;
 /// Connects to one server.
 #[derive(Clone)]
 pub(super) struct Connector {
+    pub(super) server: Server,
     pub(super) uri: AMQPUri,
     pub(super) topology: Arc<Topology>,
-    pub(super) timeout: Duration,
     pub(super) backoff: Backoff,
 }
 
 impl Connector {
-    fn address(&self) -> String {
-        format!("{}:{}", self.uri.authority.host, self.uri.authority.port)
-    }
-
     /// Connects and declares all queues.
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
-        let authority = &self.uri.authority;
-        let lookup = tokio::net::lookup_host((authority.host.as_str(), authority.port));
-        // An unreachable resolver is silent for a long time.
-        if !matches!(timeout(self.timeout, lookup).await, Ok(Ok(_))) {
-            return Err(ConnectError::UnknownHost(authority.host.clone()));
-        }
         let attempt = async {
             let properties =
                 ConnectionProperties::default().with_connection_name("freeboard-fetcher".into());
@@ -44,11 +35,7 @@ impl Connector {
             self.topology.declare(&connection).await?;
             Ok(connection)
         };
-        match timeout(self.timeout, attempt).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(ConnectError::of(&self.address(), &error)),
-            Err(_) => Err(ConnectError::TimedOut(self.address())),
-        }
+        self.server.connect(attempt, explain).await
     }
 
     /// Provides the connection to all tasks, and reconnects whenever it is lost. Ends when no task uses it any

@@ -46,7 +46,6 @@ pub(super) fn message(delivery: Delivery) -> Message {
         attempts: count(ATTEMPTS).unwrap_or(0),
         deferrals: count(DEFERRALS).unwrap_or(0),
         published_us,
-        redelivered: delivery.redelivered,
         reason,
         body: delivery.data.into(),
     }

@@ -9,7 +9,7 @@ use mysql_async::{Conn, DriverError, Error, Opts};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{super::StoreError, address, table::Table};
+use super::{super::StoreError, table::Table};
 
 /// The users inserted by one transaction.
 const CHUNK_USERS: u64 = 250_000;
@@ -20,7 +20,7 @@ const PROVISION_TIMEOUT: Duration = Duration::from_secs(60);
 /// A bounded number of connections.
 pub(super) struct Connections {
     opts: Opts,
-    address: String,
+    server: String,
     table: Table,
     query_timeout: Duration,
     permits: Semaphore,
@@ -31,22 +31,19 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(
         opts: Opts,
+        server: String,
         first: Conn,
         connections_max: u16,
         query_timeout: Duration,
     ) -> Self {
         Self {
-            address: address(&opts),
             opts,
+            server,
             table: Table::new(),
             query_timeout,
             permits: Semaphore::new(connections_max.into()),
             idle: Mutex::new(vec![first]),
         }
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     /// The devices of these users, in their order.
@@ -102,10 +99,10 @@ impl Connections {
         work: impl Future<Output = mysql_async::Result<T>>,
     ) -> Result<T, StoreError> {
         match timeout(limit, work).await {
-            Ok(outcome) => outcome.map_err(|error| StoreError::from_mysql(&self.address, &error)),
+            Ok(outcome) => outcome.map_err(|error| StoreError::from_mysql(&self.server, &error)),
             Err(_) => Err(StoreError::Unavailable(format!(
-                "MariaDB at {} does not answer in time",
-                self.address
+                "{} does not answer in time",
+                self.server
             ))),
         }
     }

@@ -11,25 +11,28 @@ mod connections;
 mod options;
 mod table;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
-use tokio::{
-    runtime::{self, Runtime},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Directory, OnDevices, Report, StoreError};
+use crate::{
+    ConnectError,
+    server::{OneThread, Server},
+};
 use connections::Connections;
-pub use options::{ConnectError, DATABASE_DEFAULT, MariaDbOptions};
+use options::explain;
+pub use options::{DATABASE_DEFAULT, MariaDbOptions};
+
+const MARIADB: &str = "MariaDB";
 
 /// A directory in a MariaDB database. Dropping it closes it: queries in flight end with
 /// [`StoreError::Unavailable`].
 pub struct MariaDbDirectory {
     connections: Arc<Connections>,
     queries: Arc<Semaphore>,
-    runtime: Option<Runtime>,
+    runtime: OneThread,
 }
 
 impl MariaDbDirectory {
@@ -39,22 +42,17 @@ impl MariaDbDirectory {
     /// [`ConnectError`].
     pub fn connect(options: MariaDbOptions) -> Result<Self, ConnectError> {
         let opts = check(&options.url)?;
-        let runtime = runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("mariadb")
-            .enable_all()
-            .build()
-            .map_err(ConnectError::Runtime)?;
-        let (opts, first) = match runtime.block_on(connect(opts, options.connect_timeout)) {
-            Ok(connected) => connected,
-            Err(error) => {
-                // A graceful shutdown would wait for a resolver that does not answer.
-                runtime.shutdown_background();
-                return Err(error);
-            }
+        let server = Server {
+            kind: MARIADB,
+            host: opts.ip_or_hostname().to_owned(),
+            port: opts.tcp_port(),
+            timeout: options.connect_timeout,
         };
+        let runtime = OneThread::new(MARIADB, "mariadb")?;
+        let (opts, first) = runtime.block_on(server.connect(connect(opts), explain))?;
         let connections = Connections::new(
             opts,
+            server.name(),
             first,
             options.connections_max.get(),
             options.query_timeout,
@@ -62,12 +60,8 @@ impl MariaDbDirectory {
         Ok(Self {
             connections: Arc::new(connections),
             queries: Arc::new(Semaphore::new(options.queries_max.get().into())),
-            runtime: Some(runtime),
+            runtime,
         })
-    }
-
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is there until the drop")
     }
 
     fn begin(&self) -> Result<OwnedSemaphorePermit, StoreError> {
@@ -77,7 +71,10 @@ impl MariaDbDirectory {
 }
 
 fn check(url: &str) -> Result<Opts, ConnectError> {
-    let opts = Opts::from_url(url).map_err(|error| ConnectError::Url(error.to_string()))?;
+    let opts = Opts::from_url(url).map_err(|error| ConnectError::Url {
+        form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+        reason: error.to_string(),
+    })?;
     // In a URL an IPv6 address is in brackets, which resolvers do not accept.
     let host = opts.ip_or_hostname().trim_matches(['[', ']']).to_owned();
     let builder = OptsBuilder::from_opts(opts)
@@ -89,37 +86,18 @@ fn check(url: &str) -> Result<Opts, ConnectError> {
 }
 
 /// The first connection, and the options for others.
-async fn connect(opts: Opts, patience: Duration) -> Result<(Opts, Conn), ConnectError> {
-    let host = opts.ip_or_hostname();
-    let lookup = tokio::net::lookup_host((host, opts.tcp_port()));
-    // An unreachable resolver is silent for a long time.
-    if !matches!(timeout(patience, lookup).await, Ok(Ok(_))) {
-        return Err(ConnectError::UnknownHost(host.to_owned()));
-    }
-    let address = address(&opts);
-    let attempt = async {
-        if opts.db_name().is_some() {
-            let first = Conn::new(opts.clone()).await?;
-            return Ok((opts, first));
-        }
-        let mut maker = Conn::new(opts.clone()).await?;
-        let make = format!("CREATE DATABASE IF NOT EXISTS {DATABASE_DEFAULT}");
-        maker.query_drop(make).await?;
-        maker.disconnect().await?;
-        let opts = OptsBuilder::from_opts(opts).db_name(Some(DATABASE_DEFAULT));
-        let opts = Opts::from(opts);
+async fn connect(opts: Opts) -> mysql_async::Result<(Opts, Conn)> {
+    if opts.db_name().is_some() {
         let first = Conn::new(opts.clone()).await?;
-        Ok((opts, first))
-    };
-    match timeout(patience, attempt).await {
-        Ok(Ok(connected)) => Ok(connected),
-        Ok(Err(error)) => Err(ConnectError::of(address, &error)),
-        Err(_) => Err(ConnectError::TimedOut(address)),
+        return Ok((opts, first));
     }
-}
-
-fn address(opts: &Opts) -> String {
-    format!("{}:{}", opts.ip_or_hostname(), opts.tcp_port())
+    let mut maker = Conn::new(opts.clone()).await?;
+    let make = format!("CREATE DATABASE IF NOT EXISTS {DATABASE_DEFAULT}");
+    maker.query_drop(make).await?;
+    maker.disconnect().await?;
+    let opts = Opts::from(OptsBuilder::from_opts(opts).db_name(Some(DATABASE_DEFAULT)));
+    let first = Conn::new(opts.clone()).await?;
+    Ok((opts, first))
 }
 
 impl Directory for MariaDbDirectory {
@@ -130,7 +108,7 @@ impl Directory for MariaDbDirectory {
             Err(full) => return report.tell(Err(full)),
         };
         let connections = self.connections.clone();
-        self.runtime().spawn(async move {
+        self.runtime.spawn(async move {
             let outcome = connections.look_up(&users).await;
             // First, so that the callback finds a free permit.
             drop(permit);
@@ -145,7 +123,7 @@ impl Directory for MariaDbDirectory {
     fn look_up_blocking(&self, user: &str) -> Result<Option<String>, StoreError> {
         let _permit = self.begin()?;
         let users = [user.to_owned()];
-        let answers = self.runtime().block_on(self.connections.look_up(&users))?;
+        let answers = self.runtime.block_on(self.connections.look_up(&users))?;
         Ok(answers.into_iter().next().flatten())
     }
 
@@ -154,25 +132,6 @@ impl Directory for MariaDbDirectory {
     /// # Panics
     /// Inside a runtime, so in a callback of this directory's.
     fn provision(&self, users: u64) -> Result<(), StoreError> {
-        self.runtime().block_on(self.connections.provision(users))
-    }
-}
-
-impl Drop for MariaDbDirectory {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A blocking shutdown would panic inside another runtime.
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl std::fmt::Debug for MariaDbDirectory {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("MariaDbDirectory")
-            .field("address", &self.connections.address())
-            .field("room", &self.queries.available_permits())
-            .finish_non_exhaustive()
+        self.runtime.block_on(self.connections.provision(users))
     }
 }

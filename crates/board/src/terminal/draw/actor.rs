@@ -9,11 +9,10 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid, rates};
+use super::grid::{self, Change, Column};
 use super::histogram;
 use crate::terminal::{
-    figures::{NONE, counted, short, time},
-    history::Span,
+    figures::{counted, short, time_or_none},
     names::short_type,
     screen::Screen,
 };
@@ -37,8 +36,7 @@ pub(super) fn draw(screen: &Screen, id: u64, area: Rect, buffer: &mut Buffer) {
     ])
     .areas(area);
     title(screen, &actor.snapshot).render(head, buffer);
-    let grid = lanes_grid(&actor.snapshot, screen.history.span());
-    grid.draw(table, buffer, screen.palette);
+    draw_lanes(screen, &actor.snapshot, table, buffer);
     draw_times(screen, actor, times, buffer);
 }
 
@@ -59,50 +57,39 @@ fn title(screen: &Screen, actor: &ActorSnapshot) -> Line<'static> {
     ])
 }
 
-fn lanes_grid(actor: &ActorSnapshot, span: Option<Span<'_>>) -> Grid {
+fn draw_lanes(screen: &Screen, actor: &ActorSnapshot, area: Rect, buffer: &mut Buffer) {
+    type Lane<'a> = Change<'a, LaneSnapshot>;
+    let span = screen.history.span();
     let before = span.and_then(|span| {
         let earlier = span.earlier.system.as_ref()?.actor.as_ref()?;
         (earlier.snapshot.id == actor.id).then_some(&earlier.snapshot)
     });
-    let rows = actor.lanes.iter().enumerate().map(|(index, lane)| {
-        let earlier = before.and_then(|actor| actor.lanes.get(index));
-        let rate = rates(span, earlier, lane);
-        let waited = |field: fn(&HistogramSummary) -> u64| {
-            let summary = lane.time_in_queue.as_ref();
-            let time = summary.map(|summary| time(field(summary)));
-            Cell::new(time.unwrap_or_else(|| NONE.to_owned()))
-        };
-        vec![
-            Cell::new(format!("{}  {}", lane.lane, shed(lane))),
-            Cell::new(short(lane.depth)),
-            Cell::new(short(lane.bound)),
-            Cell::new(short(lane.high_water)),
-            rate(|lane| lane.accepted),
-            rate(|lane| lane.handled),
-            waited(|summary| summary.p50),
-            waited(|summary| summary.p99),
-            Cell::new(short(lane.accepted)),
-            Cell::new(short(lane.handled)),
-            waited(|summary| summary.max),
-        ]
+    let lanes = actor.lanes.iter().enumerate().map(|(index, now)| Lane {
+        now,
+        before: before.and_then(|actor| actor.lanes.get(index)),
+        span,
     });
-    Grid {
-        columns: vec![
-            Column::text("LANE, SHED", 20, 0),
-            Column::figure("DEPTH", 7, 1),
-            Column::figure("BOUND", 7, 2),
-            Column::figure("HIGH", 7, 3),
-            Column::figure("IN", 8, 4),
-            Column::figure("OUT", 8, 5),
-            Column::figure("WAIT50", 8, 7),
-            Column::figure("WAIT99", 8, 6),
-            Column::figure("ACCEPTED", 9, 8),
-            Column::figure("HANDLED", 9, 9),
-            Column::figure("WAITMAX", 8, 10),
-        ],
-        rows: rows.collect(),
-        selected: None,
-    }
+    let lanes: Vec<_> = lanes.collect();
+    let waited = |lane: &Lane<'_>, field: fn(&HistogramSummary) -> u64| {
+        time_or_none(lane.now.time_in_queue.as_ref().map(field))
+    };
+    type Col<'a> = Column<'a, Lane<'a>>;
+    let columns = [
+        Col::text("LANE, SHED", 20, 0, |it| {
+            format!("{}  {}", it.now.lane, shed(it.now))
+        }),
+        Col::figure("DEPTH", 7, 1, |it| short(it.now.depth)),
+        Col::figure("BOUND", 7, 2, |it| short(it.now.bound)),
+        Col::figure("HIGH", 7, 3, |it| short(it.now.high_water)),
+        Col::figure("IN", 8, 4, |it| it.rate(|lane| lane.accepted)),
+        Col::figure("OUT", 8, 5, |it| it.rate(|lane| lane.handled)),
+        Col::figure("WAIT50", 8, 7, |it| waited(it, |times| times.p50)),
+        Col::figure("WAIT99", 8, 6, |it| waited(it, |times| times.p99)),
+        Col::figure("ACCEPTED", 9, 8, |it| short(it.now.accepted)),
+        Col::figure("HANDLED", 9, 9, |it| short(it.now.handled)),
+        Col::figure("WAITMAX", 8, 10, |it| waited(it, |times| times.max)),
+    ];
+    grid::draw(&lanes, &columns, None, area, buffer, screen.palette);
 }
 
 fn shed(lane: &LaneSnapshot) -> String {

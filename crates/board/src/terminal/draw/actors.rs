@@ -6,38 +6,16 @@ use crate::{ActorRow, ActorsFrame, Order, SortKey};
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
-    style::Style,
     text::Line,
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{self, Cell, Column};
 use crate::terminal::{
     figures::{count, rate_or_none, short, time_or_none},
     names::short_type,
-    palette::Palette,
     screen::Screen,
 };
-
-/// The columns that the table can be sorted by, from left to right.
-pub(crate) const SORTS: [SortKey; 16] = [
-    SortKey::Name,
-    SortKey::Type,
-    SortKey::State,
-    SortKey::Depth,
-    SortKey::Bound,
-    SortKey::HighWater,
-    SortKey::In,
-    SortKey::Out,
-    SortKey::Shed,
-    SortKey::QueueP50,
-    SortKey::QueueP99,
-    SortKey::HandlingP99,
-    SortKey::Restarts,
-    SortKey::Id,
-    SortKey::Accepted,
-    SortKey::Handled,
-];
 
 /// Draws the table; `cursor` is a row among all that match.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Option<u64>) {
@@ -51,16 +29,15 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer, cursor: Opt
         .and_then(|cursor| cursor.checked_sub(actors.offset))
         .and_then(|row| usize::try_from(row).ok())
         .filter(|row| *row < actors.rows.len());
-    let grid = Grid {
-        columns: SORTS.map(|sort| column(screen, sort)).into(),
-        rows: actors
-            .rows
-            .iter()
-            .map(|row| SORTS.map(|sort| cell(row, sort, screen.palette)).into())
-            .collect(),
+    let columns = SortKey::ALL.map(|(sort, _)| column(screen, sort));
+    grid::draw(
+        &actors.rows,
+        &columns,
         selected,
-    };
-    grid.draw(body, buffer, screen.palette);
+        body,
+        buffer,
+        screen.palette,
+    );
 }
 
 /// The rows of the whole table.
@@ -92,28 +69,36 @@ fn about(screen: &Screen, actors: &ActorsFrame) -> String {
     )
 }
 
-fn column(screen: &Screen, sort: SortKey) -> Column {
-    let (title, width, rank) = match sort {
-        SortKey::Name => ("ACTOR", 16, 0),
-        SortKey::Type => ("TYPE", 14, 9),
-        SortKey::State => ("STATE", 7, 7),
-        SortKey::Depth => ("DEPTH", 7, 1),
-        SortKey::Bound => ("BOUND", 7, 11),
-        SortKey::HighWater => ("HIGH", 7, 6),
-        SortKey::In => ("IN", 8, 2),
-        SortKey::Out => ("OUT", 8, 3),
-        SortKey::Shed => ("SHED", 7, 4),
-        SortKey::QueueP50 => ("WAIT50", 8, 10),
-        SortKey::QueueP99 => ("WAIT99", 8, 5),
-        SortKey::HandlingP99 => ("RUN99", 8, 8),
-        SortKey::Restarts => ("RESTARTS", 9, 12),
-        SortKey::Id => ("ID", 8, 13),
-        SortKey::Accepted => ("ACCEPTED", 9, 14),
-        SortKey::Handled => ("HANDLED", 9, 15),
+fn column(screen: &Screen, sort: SortKey) -> Column<'static, ActorRow> {
+    type Col = Column<'static, ActorRow>;
+    let palette = screen.palette;
+    let warned = move |count: u64| match count {
+        0 => Cell::from(short(0)),
+        count => Cell::styled(short(count), palette.warning()),
     };
     let mut column = match sort {
-        SortKey::Name | SortKey::Type | SortKey::State => Column::text(title, width, rank),
-        _ => Column::figure(title, width, rank),
+        SortKey::Name => Col::text("ACTOR", 16, 0, name),
+        SortKey::Type => Col::text("TYPE", 14, 9, |it| short_type(&it.actor_type)),
+        SortKey::State => Col::text("STATE", 7, 7, |it| it.state.clone()),
+        SortKey::Depth => Col::figure("DEPTH", 7, 1, move |it| {
+            let share = match it.bound {
+                0 => 0.0,
+                bound => it.depth as f64 / bound as f64,
+            };
+            Cell::styled(short(it.depth), palette.fill(share))
+        }),
+        SortKey::Bound => Col::figure("BOUND", 7, 11, |it| short(it.bound)),
+        SortKey::HighWater => Col::figure("HIGH", 7, 6, |it| short(it.high_water)),
+        SortKey::In => Col::figure("IN", 8, 2, |it| rate_or_none(it.in_per_s)),
+        SortKey::Out => Col::figure("OUT", 8, 3, |it| rate_or_none(it.out_per_s)),
+        SortKey::Shed => Col::figure("SHED", 7, 4, move |it| warned(it.shed)),
+        SortKey::QueueP50 => Col::figure("WAIT50", 8, 10, |it| time_or_none(it.queue_p50_ns)),
+        SortKey::QueueP99 => Col::figure("WAIT99", 8, 5, |it| time_or_none(it.queue_p99_ns)),
+        SortKey::HandlingP99 => Col::figure("RUN99", 8, 8, |it| time_or_none(it.handling_p99_ns)),
+        SortKey::Restarts => Col::figure("RESTARTS", 9, 12, move |it| warned(it.restarts)),
+        SortKey::Id => Col::figure("ID", 8, 13, |it| it.id.to_string()),
+        SortKey::Accepted => Col::figure("ACCEPTED", 9, 14, |it| short(it.accepted)),
+        SortKey::Handled => Col::figure("HANDLED", 9, 15, |it| short(it.handled)),
     };
     if sort == screen.query.sort {
         column.title.push(match screen.query.order {
@@ -126,41 +111,9 @@ fn column(screen: &Screen, sort: SortKey) -> Column {
     column
 }
 
-fn cell(row: &ActorRow, sort: SortKey, palette: Palette) -> Cell {
-    let warned = |count: u64| {
-        let style = if count > 0 {
-            palette.warning()
-        } else {
-            Style::new()
-        };
-        Cell::styled(short(count), style)
-    };
-    match sort {
-        SortKey::Name => Cell::new(match &row.name {
-            Some(name) => name.clone(),
-            None => format!("{} {}", short_type(&row.actor_type), row.id),
-        }),
-        SortKey::Type => Cell::new(short_type(&row.actor_type)),
-        SortKey::State => Cell::new(row.state.clone()),
-        SortKey::Depth => {
-            let share = if row.bound == 0 {
-                0.0
-            } else {
-                row.depth as f64 / row.bound as f64
-            };
-            Cell::styled(short(row.depth), palette.fill(share))
-        }
-        SortKey::Bound => Cell::new(short(row.bound)),
-        SortKey::HighWater => Cell::new(short(row.high_water)),
-        SortKey::In => Cell::new(rate_or_none(row.in_per_s)),
-        SortKey::Out => Cell::new(rate_or_none(row.out_per_s)),
-        SortKey::Accepted => Cell::new(short(row.accepted)),
-        SortKey::Handled => Cell::new(short(row.handled)),
-        SortKey::Shed => warned(row.shed),
-        SortKey::QueueP50 => Cell::new(time_or_none(row.queue_p50_ns)),
-        SortKey::QueueP99 => Cell::new(time_or_none(row.queue_p99_ns)),
-        SortKey::HandlingP99 => Cell::new(time_or_none(row.handling_p99_ns)),
-        SortKey::Restarts => warned(row.restarts),
-        SortKey::Id => Cell::new(row.id.to_string()),
+fn name(row: &ActorRow) -> String {
+    match &row.name {
+        Some(name) => name.clone(),
+        None => format!("{} {}", short_type(&row.actor_type), row.id),
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::{buffer::Buffer, layout::Rect, text::Line, widgets::Widget};
 
-use crate::terminal::{figures::age, reading::Link, screen::Screen};
+use crate::terminal::{figures::age, screen::Screen, watch::Link};
 
 const KEYS: &str =
     "? help  q quit  Tab panes  Enter open  Esc back  / filter  < > sort  space pause";

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid, rates};
+use super::grid::{self, Change, Column};
 use crate::terminal::{
     figures::{percent, short},
     history::Span,
@@ -19,8 +19,7 @@ use crate::terminal::{
 /// Draws the table of groups, or the members of the opened group.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if screen.opened.is_none() {
-        table(screen).draw(area, buffer, screen.palette);
-        return;
+        return draw_groups(screen, area, buffer);
     }
     let Some(group) = opened(screen) else {
         let text = " the group has ended; Esc goes back";
@@ -30,7 +29,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     let title = format!("{}  {}  skew {:.2}", name(group), group.router, group.skew);
     Line::styled(title, screen.palette.title()).render(head, buffer);
-    members(screen, group).draw(body, buffer, screen.palette);
+    draw_members(screen, group, body, buffer);
 }
 
 /// The number of members of the opened group.
@@ -69,74 +68,62 @@ fn before<'a>(span: Option<Span<'a>>, group: &GroupSnapshot) -> Option<&'a Group
     groups.find(|other| other.id == group.id)
 }
 
-fn sum(group: &GroupSnapshot, field: impl Fn(&MemberSnapshot) -> u64) -> u64 {
-    let members = group.members.iter();
-    members.fold(0, |sum, member| sum.saturating_add(field(member)))
-}
-
-fn table(screen: &Screen) -> Grid {
+fn draw_groups(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let span = screen.history.span();
-    let rows = groups(screen).iter().map(|group| {
-        let rate = rates(span, before(span, group), group);
-        let alive = sum(group, |member| u64::from(member.is_alive));
-        vec![
-            Cell::new(name(group)),
-            Cell::new(group.router.clone()),
-            Cell::new(format!("{alive}/{}", group.members.len())),
-            Cell::new(format!("{:.2}", group.skew)),
-            rate(|group| sum(group, |member| member.routed)),
-            Cell::new(short(sum(group, |member| member.depth))),
-            Cell::new(short(sum(group, |member| member.refused))),
-            Cell::new(short(sum(group, |member| member.redirected))),
-        ]
+    let groups = groups(screen).iter().map(|now| Change {
+        now,
+        before: before(span, now),
+        span,
     });
-    Grid {
-        columns: vec![
-            Column::text("GROUP", 16, 0),
-            Column::text("ROUTER", 14, 6),
-            Column::figure("ALIVE", 9, 3),
-            Column::figure("SKEW", 6, 1),
-            Column::figure("ROUTED", 9, 2),
-            Column::figure("DEPTH", 7, 4),
-            Column::figure("REFUSED", 8, 5),
-            Column::figure("REDIRECTED", 10, 7),
-        ],
-        rows: rows.collect(),
-        selected: usize::try_from(screen.cursor()).ok(),
-    }
+    let groups: Vec<_> = groups.collect();
+    type Col<'a> = Column<'a, Change<'a, GroupSnapshot>>;
+    let columns = [
+        Col::text("GROUP", 16, 0, |it| name(it.now)),
+        Col::text("ROUTER", 14, 6, |it| it.now.router.clone()),
+        Col::figure("ALIVE", 9, 3, |it| {
+            let alive = it.now.sum(|member| u64::from(member.is_alive));
+            format!("{alive}/{}", it.now.members.len())
+        }),
+        Col::figure("SKEW", 6, 1, |it| format!("{:.2}", it.now.skew)),
+        Col::figure("ROUTED", 9, 2, |it| {
+            it.rate(|group| group.sum(|it| it.routed))
+        }),
+        Col::figure("DEPTH", 7, 4, |it| short(it.now.sum(|it| it.depth))),
+        Col::figure("REFUSED", 8, 5, |it| short(it.now.sum(|it| it.refused))),
+        Col::figure("REDIRECTED", 10, 7, |it| {
+            short(it.now.sum(|it| it.redirected))
+        }),
+    ];
+    let selected = usize::try_from(screen.cursor()).ok();
+    grid::draw(&groups, &columns, selected, area, buffer, screen.palette);
 }
 
-fn members(screen: &Screen, group: &GroupSnapshot) -> Grid {
+fn draw_members(screen: &Screen, group: &GroupSnapshot, area: Rect, buffer: &mut Buffer) {
     let span = screen.history.span();
     let earlier = before(span, group);
-    let all = sum(group, |member| member.routed).max(1) as f64;
-    let rows = group.members.iter().enumerate().map(|(index, member)| {
-        let before = earlier.and_then(|group| group.members.get(index));
-        let rate = rates(span, before, member);
-        let name = member.name.clone();
-        vec![
-            Cell::new(name.unwrap_or_else(|| format!("actor {}", member.id))),
-            Cell::new(if member.is_alive { "alive" } else { "ended" }),
-            Cell::new(percent(member.routed as f64 / all)),
-            rate(|it| it.routed),
-            Cell::new(short(member.depth)),
-            Cell::new(short(member.refused)),
-            Cell::new(short(member.redirected)),
-            Cell::new(short(member.taken_over)),
-        ]
+    let all = group.sum(|member| member.routed).max(1) as f64;
+    let members = group.members.iter().enumerate().map(|(index, now)| Change {
+        now,
+        before: earlier.and_then(|group| group.members.get(index)),
+        span,
     });
-    Grid {
-        columns: vec![
-            Column::text("MEMBER", 16, 0),
-            Column::text("STATE", 6, 5),
-            Column::figure("SHARE", 6, 1),
-            Column::figure("ROUTED", 9, 2),
-            Column::figure("DEPTH", 7, 3),
-            Column::figure("REFUSED", 8, 4),
-            Column::figure("REDIRECTED", 10, 6),
-            Column::figure("TAKEN OVER", 10, 7),
-        ],
-        rows: rows.collect(),
-        selected: usize::try_from(screen.scrolled).ok(),
-    }
+    let members: Vec<_> = members.collect();
+    type Col<'a> = Column<'a, Change<'a, MemberSnapshot>>;
+    let columns = [
+        Col::text("MEMBER", 16, 0, |it| {
+            let name = it.now.name.clone();
+            name.unwrap_or_else(|| format!("actor {}", it.now.id))
+        }),
+        Col::text("STATE", 6, 5, |it| {
+            if it.now.is_alive { "alive" } else { "ended" }
+        }),
+        Col::figure("SHARE", 6, 1, |it| percent(it.now.routed as f64 / all)),
+        Col::figure("ROUTED", 9, 2, |it| it.rate(|it| it.routed)),
+        Col::figure("DEPTH", 7, 3, |it| short(it.now.depth)),
+        Col::figure("REFUSED", 8, 4, |it| short(it.now.refused)),
+        Col::figure("REDIRECTED", 10, 6, |it| short(it.now.redirected)),
+        Col::figure("TAKEN OVER", 10, 7, |it| short(it.now.taken_over)),
+    ];
+    let selected = usize::try_from(screen.scrolled).ok();
+    grid::draw(&members, &columns, selected, area, buffer, screen.palette);
 }

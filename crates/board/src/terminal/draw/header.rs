@@ -13,8 +13,8 @@ use ratatui::{
 
 use crate::terminal::{
     figures::{counted, rate_or_none, short, time},
-    reading::Link,
     screen::Screen,
+    watch::Link,
 };
 
 pub(super) const ROWS: u16 = 2;

@@ -8,10 +8,9 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid, rates};
+use super::grid::{self, Change, Column};
 use crate::terminal::{
-    figures::{counted, rate_or_none, short, time},
-    history::Span,
+    figures::{counted, short, time},
     screen::Screen,
 };
 
@@ -20,32 +19,30 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
         return;
     };
     let span = screen.history.span();
-    let before = span.and_then(|span| span.earlier.system.as_ref()?.poller.as_ref());
-    let lines = about(poller, before, span);
+    let poller = Change {
+        now: poller,
+        before: span.and_then(|span| span.earlier.system.as_ref()?.poller.as_ref()),
+        span,
+    };
+    let lines = about(&poller);
     let [head, table] =
         Layout::vertical([Constraint::Length(lines.len() as u16), Constraint::Fill(1)]).areas(area);
     for (row, line) in head.rows().zip(lines) {
         Line::raw(line).render(row, buffer);
     }
-    polls(screen, poller, before, span).draw(table, buffer, screen.palette);
+    draw_polls(screen, &poller, table, buffer);
 }
 
-fn about(
-    poller: &PollerSnapshot,
-    before: Option<&PollerSnapshot>,
-    span: Option<Span<'_>>,
-) -> [String; 4] {
-    let rate = |field: fn(&PollerSnapshot) -> u64| {
-        rate_or_none(before.and_then(|before| span?.rate(field(before), field(poller))))
-    };
-    let to_run = &poller.readiness_to_run;
-    let found = &poller.events_per_poll;
+fn about(poller: &Change<'_, PollerSnapshot>) -> [String; 4] {
+    let now = poller.now;
+    let to_run = &now.readiness_to_run;
+    let found = &now.events_per_poll;
     [
         format!(
             "Policy {}  {} registered  {} not run yet",
-            poller.policy,
-            counted(poller.sources, "socket"),
-            counted(poller.outstanding, "actor"),
+            now.policy,
+            counted(now.sources, "socket"),
+            counted(now.outstanding, "actor"),
         ),
         format!(
             "From ready to run  p50 {}  p99 {}  p99.9 {}  max {}  {}",
@@ -53,71 +50,68 @@ fn about(
             time(to_run.p99),
             time(to_run.p999),
             time(to_run.max),
-            rate(|it| it.runs)
+            poller.rate(|it| it.runs)
         ),
         format!(
             "Events per poll that found any  mean {:.1}  p99 {}  max {}  longest gap {}",
             found.mean,
             found.p99,
             found.max,
-            time(poller.gap_max_ns)
+            time(now.gap_max_ns)
         ),
         format!(
             "Accepts {}  would-block {}  waits ended for work {}",
-            rate(|it| it.accepts),
-            rate(|it| it.agains),
-            rate(|it| it.wakes)
+            poller.rate(|it| it.accepts),
+            poller.rate(|it| it.agains),
+            poller.rate(|it| it.wakes)
         ),
     ]
 }
 
-fn polls(
+/// The polls of one thread, with its name.
+type Polls<'a> = (String, Change<'a, PollsSnapshot>);
+
+fn draw_polls(
     screen: &Screen,
-    poller: &PollerSnapshot,
-    before: Option<&PollerSnapshot>,
-    span: Option<Span<'_>>,
-) -> Grid {
-    let row = |name: String, now: &PollsSnapshot, earlier: Option<&PollsSnapshot>| {
-        let rate = rates(span, earlier, now);
-        vec![
-            Cell::new(name),
-            rate(|it| it.attempts),
-            rate(|it| it.nonwait),
-            rate(|it| it.wait),
-            rate(|it| it.won_idle_lazy.saturating_add(it.won_idle_eager)),
-            rate(|it| it.won_busy_lazy.saturating_add(it.won_busy_eager)),
-            rate(|it| it.events),
-            Cell::new(short(now.events)),
-        ]
+    poller: &Change<'_, PollerSnapshot>,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let polls = |name: String, of: fn(&PollerSnapshot, usize) -> Option<&PollsSnapshot>, index| {
+        let change = Change {
+            now: of(poller.now, index)?,
+            before: poller.before.and_then(|before| of(before, index)),
+            span: poller.span,
+        };
+        Some((name, change))
     };
-    let workers = poller.workers.iter().enumerate().map(|(index, looks)| {
-        let earlier = before.and_then(|before| before.workers.get(index));
-        row(format!("worker {index}"), looks, earlier)
+    let workers = (0..poller.now.workers.len()).map(|index| {
+        polls(
+            format!("worker {index}"),
+            |it, index| it.workers.get(index),
+            index,
+        )
     });
     let others = [
-        row(
-            "monitor".to_owned(),
-            &poller.monitor,
-            before.map(|before| &before.monitor),
-        ),
-        row(
-            "dedicated".to_owned(),
-            &poller.dedicated,
-            before.map(|before| &before.dedicated),
-        ),
+        polls("monitor".to_owned(), |it, _| Some(&it.monitor), 0),
+        polls("dedicated".to_owned(), |it, _| Some(&it.dedicated), 0),
     ];
-    Grid {
-        columns: vec![
-            Column::text("POLLS OF", 12, 0),
-            Column::figure("WANTED", 9, 5),
-            Column::figure("AT ONCE", 9, 3),
-            Column::figure("WAITING", 9, 4),
-            Column::figure("FOUND IDLE", 10, 1),
-            Column::figure("FOUND BUSY", 10, 2),
-            Column::figure("EVENTS", 9, 0),
-            Column::figure("IN ALL", 8, 6),
-        ],
-        rows: workers.chain(others).collect(),
-        selected: usize::try_from(screen.cursor()).ok(),
-    }
+    let rows: Vec<_> = workers.chain(others).flatten().collect();
+    type Col<'a> = Column<'a, Polls<'a>>;
+    let columns = [
+        Col::text("POLLS OF", 12, 0, |(name, _)| name.clone()),
+        Col::figure("WANTED", 9, 5, |(_, it)| it.rate(|it| it.attempts)),
+        Col::figure("AT ONCE", 9, 3, |(_, it)| it.rate(|it| it.nonwait)),
+        Col::figure("WAITING", 9, 4, |(_, it)| it.rate(|it| it.wait)),
+        Col::figure("FOUND IDLE", 10, 1, |(_, it)| {
+            it.rate(|it| it.won_idle_lazy.saturating_add(it.won_idle_eager))
+        }),
+        Col::figure("FOUND BUSY", 10, 2, |(_, it)| {
+            it.rate(|it| it.won_busy_lazy.saturating_add(it.won_busy_eager))
+        }),
+        Col::figure("EVENTS", 9, 0, |(_, it)| it.rate(|it| it.events)),
+        Col::figure("IN ALL", 8, 6, |(_, it)| short(it.now.events)),
+    ];
+    let selected = usize::try_from(screen.cursor()).ok();
+    grid::draw(&rows, &columns, selected, area, buffer, screen.palette);
 }

@@ -9,7 +9,7 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid};
+use super::grid::{self, Column};
 use crate::terminal::{
     figures::{NONE, bytes, rate, rate_or_none, short, time},
     history::Span,
@@ -94,8 +94,7 @@ const CACHE: &[Measure] = &[
 /// Draws the table of sources, or the opened source.
 pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if screen.opened.is_none() {
-        table(screen).draw(area, buffer, screen.palette);
-        return;
+        return draw_sources(screen, area, buffer);
     }
     let Some(source) = opened(screen) else {
         let text = " it is no longer on this board; Esc goes back";
@@ -105,7 +104,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     let title = format!("{} {}", source.kind, source.name);
     Line::styled(title, screen.palette.title()).render(head, buffer);
-    families(screen, source).draw(body, buffer, screen.palette);
+    draw_families(screen, source, body, buffer);
 }
 
 /// The number of rows of the opened source.
@@ -144,43 +143,38 @@ fn before<'a>(span: Option<Span<'a>>, source: &SourceFrame) -> Option<&'a Source
     sources.find(|other| other.kind == source.kind && other.name == source.name)
 }
 
-fn table(screen: &Screen) -> Grid {
+fn draw_sources(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let measures = match screen.pane {
         Pane::Streams => STREAM,
         Pane::Redis => REDIS,
         Pane::Cache => CACHE,
         _ => &[],
     };
-    let mut columns = vec![Column::text("NAME", 16, 0)];
-    if measures.is_empty() {
-        columns.push(Column::text("KIND", 16, 1));
-        columns.push(Column::figure("FAMILIES", 9, 2));
-    }
-    columns.extend(
-        measures
-            .iter()
-            .zip(1..)
-            .map(|((title, _, form), rank)| Column::figure(title, form.width(), rank)),
-    );
     let span = screen.history.span();
-    let rows = shown(screen).map(|source| {
-        let mut row = vec![Cell::new(source.name.clone())];
-        if measures.is_empty() {
-            row.push(Cell::new(source.kind.clone()));
-            row.push(Cell::new(source.families.len().to_string()));
-        }
-        let earlier = before(span, source);
-        row.extend(measures.iter().map(|(_, family, form)| {
-            let value = measure(source, earlier, span, family, *form);
-            Cell::new(value.unwrap_or_else(|| NONE.to_owned()))
+    let sources: Vec<_> = shown(screen).collect();
+    let mut columns = vec![Column::text("NAME", 16, 0, |it: &&SourceFrame| {
+        it.name.clone()
+    })];
+    if measures.is_empty() {
+        columns.push(Column::text("KIND", 16, 1, |it: &&SourceFrame| {
+            it.kind.clone()
         }));
-        row
-    });
-    Grid {
-        columns,
-        rows: rows.collect(),
-        selected: usize::try_from(screen.cursor()).ok(),
+        let families = |it: &&SourceFrame| it.families.len().to_string();
+        columns.push(Column::figure("FAMILIES", 9, 2, families));
     }
+    let measured = measures
+        .iter()
+        .zip(1..)
+        .map(|((title, family, form), rank)| {
+            let cell = move |source: &&SourceFrame| {
+                let value = measure(source, before(span, source), span, family, *form);
+                value.unwrap_or_else(|| NONE.to_owned())
+            };
+            Column::figure(title, form.width(), rank, cell)
+        });
+    columns.extend(measured);
+    let selected = usize::try_from(screen.cursor()).ok();
+    grid::draw(&sources, &columns, selected, area, buffer, screen.palette);
 }
 
 fn measure(
@@ -221,49 +215,43 @@ fn measure(
     })
 }
 
-/// All samples of a source.
-fn families(screen: &Screen, source: &SourceFrame) -> Grid {
+/// Draws all samples of a source.
+fn draw_families(screen: &Screen, source: &SourceFrame, area: Rect, buffer: &mut Buffer) {
+    type Row<'a> = (&'a Family, &'a Sample);
     let span = screen.history.span();
     let earlier = before(span, source);
-    let rows = source.families.iter().flat_map(|family| {
-        let earlier = earlier.and_then(|source| {
-            let mut families = source.families.iter();
-            families.find(|other| other.name == family.name)
-        });
-        family.samples.iter().map(move |sample| {
-            let per_second = (family.kind == FamilyKind::Counter).then(|| {
-                let before = earlier?.samples.iter();
-                let before = before
-                    .into_iter()
-                    .find(|other| other.name == sample.name && other.labels == sample.labels)?;
-                span?.rate_of(before.value, sample.value)
-            });
-            let labels = sample.labels.iter();
-            let labels: Vec<_> = labels
-                .filter(|(_, value)| *value != source.name)
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            vec![
-                Cell::new(plain_name(source, &sample.name)),
-                Cell::new(labels.join(" ")),
-                Cell::new(value(family, sample)),
-                Cell::new(per_second.map_or_else(String::new, |rate| match rate {
-                    Some(rate) if is_bytes(family) => format!("{}/s", bytes(rate)),
-                    rate => rate_or_none(rate),
-                })),
-            ]
-        })
-    });
-    Grid {
-        columns: vec![
-            Column::text("FIGURE", 30, 0),
-            Column::text("OF", 24, 3),
-            Column::figure("VALUE", 12, 1),
-            Column::figure("PER SECOND", 10, 2),
-        ],
-        rows: rows.collect(),
-        selected: usize::try_from(screen.scrolled).ok(),
-    }
+    let rows = source.families.iter();
+    let rows = rows.flat_map(|family| family.samples.iter().map(move |sample| (family, sample)));
+    let rows: Vec<Row<'_>> = rows.collect();
+    let labels = |(_, sample): &Row<'_>| {
+        let labels = sample.labels.iter();
+        let labels = labels.filter(|(_, value)| *value != source.name);
+        let labels: Vec<_> = labels
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        labels.join(" ")
+    };
+    let per_second = |(family, sample): &Row<'_>| {
+        let families = &earlier?.families;
+        let family = families.iter().find(|other| other.name == family.name)?;
+        let is_same = |other: &&Sample| other.name == sample.name && other.labels == sample.labels;
+        span?.rate_of(family.samples.iter().find(is_same)?.value, sample.value)
+    };
+    type Col<'a> = Column<'a, Row<'a>>;
+    let columns = [
+        Col::text("FIGURE", 30, 0, |(_, sample)| {
+            plain_name(source, &sample.name)
+        }),
+        Col::text("OF", 24, 3, labels),
+        Col::figure("VALUE", 12, 1, |(family, sample)| value(family, sample)),
+        Col::figure("PER SECOND", 10, 2, |row| match per_second(row) {
+            _ if row.0.kind != FamilyKind::Counter => String::new(),
+            Some(rate) if is_bytes(row.0) => format!("{}/s", bytes(rate)),
+            rate => rate_or_none(rate),
+        }),
+    ];
+    let selected = usize::try_from(screen.scrolled).ok();
+    grid::draw(&rows, &columns, selected, area, buffer, screen.palette);
 }
 
 /// `records accepted` of `freeboard_stream_records_accepted_total`.

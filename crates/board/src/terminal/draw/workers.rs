@@ -2,7 +2,7 @@
 
 use crate::SystemFrame;
 use freeboard_meter::{
-    Balance, BalanceClass, LongRunSnapshot, StateTimes, WorkerSnapshot, WorkerState,
+    Balance, LongRunSnapshot, SchedulerSnapshot, StateTimes, WorkerSnapshot, WorkerState,
 };
 use ratatui::{
     buffer::Buffer,
@@ -11,7 +11,7 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::grid::{Cell, Column, Grid, rates};
+use super::grid::{self, Cell, Change, Column};
 use crate::terminal::{
     figures::{NONE, count, percent, short, time},
     history::Span,
@@ -95,7 +95,7 @@ pub(super) fn draw(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     // Both show the page of the cursor.
     let first = cursor - cursor % usize::from(bars_rows.max(1));
     draw_bars(screen, system, first, bars, buffer);
-    counters(screen, system, cursor).draw(table, buffer, screen.palette);
+    draw_counters(screen, system, table, buffer);
     draw_long_runs(screen, system, runs, buffer);
 }
 
@@ -113,7 +113,7 @@ fn draw_bars(screen: &Screen, system: &SystemFrame, first: usize, area: Rect, bu
         let times = times(worker, span);
         let mut words = vec![Words::raw(format!("{:>3} ", worker.index))];
         words.extend(bar(&times, bar_columns, screen.palette));
-        words.push(Words::raw(format!(" {:>5}", percent(utilisation(&times)))));
+        words.push(Words::raw(format!(" {:>5}", percent(times.utilisation()))));
         let lengths = screen.history.queue(worker.index, queue_columns);
         let line = sparkline(lengths, longest.unwrap_or_default());
         words.push(Words::raw(format!(
@@ -140,34 +140,15 @@ fn current(worker: &WorkerSnapshot) -> String {
 
 /// Its recent time by state, or the total time if that is unknown.
 fn times(worker: &WorkerSnapshot, span: Option<Span<'_>>) -> StateTimes {
-    let earlier = span.and_then(|span| {
-        let workers = &span.earlier.system.as_ref()?.workers;
-        workers.iter().find(|other| other.index == worker.index)
-    });
-    let since = earlier.map(|earlier| worker.times.since(&earlier.times));
+    let since = before(span, worker).map(|earlier| worker.times.since(&earlier.times));
     match since {
-        Some(times) if total(&times) > 0.0 => times,
+        Some(times) if times.total_ns() > 0 => times,
         _ => worker.times,
     }
 }
 
-fn total(times: &StateTimes) -> f64 {
-    let states = STATES.iter();
-    states.map(|(state, _)| times.of(*state) as f64).sum()
-}
-
-/// The share of online time in which it ran actors.
-fn utilisation(times: &StateTimes) -> f64 {
-    let online = total(times) - times.offline_ns as f64;
-    if online > 0.0 {
-        times.run_ns as f64 / online
-    } else {
-        0.0
-    }
-}
-
 fn bar(times: &StateTimes, columns: usize, palette: Palette) -> Vec<Words<'static>> {
-    let total = total(times);
+    let total = times.total_ns() as f64;
     let mut until = 0.0;
     let mut drawn = 0;
     let mut words = vec![Words::raw("[")];
@@ -215,11 +196,7 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
     if system.balance.as_ref().is_some_and(|it| !is_any_queued(it)) {
         words.push(Words::raw("  queues empty"));
     } else if let Some(balance) = &system.balance {
-        let class = match balance.class {
-            BalanceClass::Even => "even",
-            BalanceClass::MinorityZero => "minority_zero",
-            BalanceClass::Unbalanced => "unbalanced",
-        };
+        let class = balance.class.name();
         words.push(Words::styled(
             format!("  {class} {:.2}", balance.ratio()),
             palette.class(balance.class),
@@ -232,28 +209,18 @@ fn summary(screen: &Screen, system: &SystemFrame, columns: u16) -> Line<'static>
     let earlier = screen.history.span();
     let earlier = earlier.and_then(|span| span.earlier.system.as_ref());
     let earlier = earlier.map(|system| &system.scheduler);
-    for (name, now, before) in [
-        ("rescues", scheduler.rescues, earlier.map(|it| it.rescues)),
-        (
-            "collapses",
-            scheduler.collapses,
-            earlier.map(|it| it.collapses),
-        ),
-        (
-            "long runs",
-            scheduler.long_runs,
-            earlier.map(|it| it.long_runs),
-        ),
-        ("reliefs", scheduler.reliefs, earlier.map(|it| it.reliefs)),
-        (
-            "forced wakes",
-            scheduler.forced_wakes,
-            earlier.map(|it| it.forced_wakes),
-        ),
-    ] {
-        let text = format!("  {name} {}", short(now));
+    type Counter = (&'static str, fn(&SchedulerSnapshot) -> u64);
+    let counters: [Counter; 5] = [
+        ("rescues", |it| it.rescues),
+        ("collapses", |it| it.collapses),
+        ("long runs", |it| it.long_runs),
+        ("reliefs", |it| it.reliefs),
+        ("forced wakes", |it| it.forced_wakes),
+    ];
+    for (name, count) in counters {
+        let text = format!("  {name} {}", short(count(scheduler)));
         // A counter that has just grown is highlighted.
-        let is_news = before.is_some_and(|before| before < now);
+        let is_news = earlier.is_some_and(|before| count(before) < count(scheduler));
         words.push(if is_news {
             Words::styled(text, palette.bad())
         } else {
@@ -282,40 +249,36 @@ fn legend(palette: Palette, hidden: usize) -> Line<'static> {
     Line::from(words)
 }
 
-fn counters(screen: &Screen, system: &SystemFrame, cursor: usize) -> Grid {
+fn draw_counters(screen: &Screen, system: &SystemFrame, area: Rect, buffer: &mut Buffer) {
+    let palette = screen.palette;
     let span = screen.history.span();
-    let earlier = span.and_then(|span| span.earlier.system.as_ref());
-    let rows = system.workers.iter().map(|worker| {
-        let before = earlier.and_then(|system| {
-            let mut workers = system.workers.iter();
-            workers.find(|other| other.index == worker.index)
-        });
-        let rate = rates(span, before, worker);
-        vec![
-            Cell::new(format!("worker {}", worker.index)),
-            Cell::styled(worker.state.name(), screen.palette.state(worker.state)),
-            Cell::new(short(worker.queue_depth)),
-            rate(|it| it.runs),
-            rate(|it| it.steals),
-            rate(|it| it.wakes),
-            rate(|it| it.parks),
-            rate(|it| it.budget_expiries),
-        ]
+    let workers = system.workers.iter().map(|now| Change {
+        now,
+        before: before(span, now),
+        span,
     });
-    Grid {
-        columns: vec![
-            Column::text("WORKER", 10, 0),
-            Column::text("STATE", 8, 1),
-            Column::figure("QUEUE", 7, 2),
-            Column::figure("RUNS", 9, 3),
-            Column::figure("STEALS", 9, 4),
-            Column::figure("WAKES", 9, 5),
-            Column::figure("PARKS", 9, 6),
-            Column::figure("BUDGETS", 9, 7),
-        ],
-        rows: rows.collect(),
-        selected: Some(cursor),
-    }
+    let workers: Vec<_> = workers.collect();
+    type Col<'a> = Column<'a, Change<'a, WorkerSnapshot>>;
+    let columns = [
+        Col::text("WORKER", 10, 0, |it| format!("worker {}", it.now.index)),
+        Col::text("STATE", 8, 1, |it| {
+            Cell::styled(it.now.state.name(), palette.state(it.now.state))
+        }),
+        Col::figure("QUEUE", 7, 2, |it| short(it.now.queue_depth)),
+        Col::figure("RUNS", 9, 3, |it| it.rate(|it| it.runs)),
+        Col::figure("STEALS", 9, 4, |it| it.rate(|it| it.steals)),
+        Col::figure("WAKES", 9, 5, |it| it.rate(|it| it.wakes)),
+        Col::figure("PARKS", 9, 6, |it| it.rate(|it| it.parks)),
+        Col::figure("BUDGETS", 9, 7, |it| it.rate(|it| it.budget_expiries)),
+    ];
+    let selected = usize::try_from(screen.cursor()).ok();
+    grid::draw(&workers, &columns, selected, area, buffer, palette);
+}
+
+/// The worker at the beginning of the span.
+fn before<'a>(span: Option<Span<'a>>, worker: &WorkerSnapshot) -> Option<&'a WorkerSnapshot> {
+    let workers = &span?.earlier.system.as_ref()?.workers;
+    workers.iter().find(|other| other.index == worker.index)
 }
 
 fn draw_long_runs(screen: &Screen, system: &SystemFrame, area: Rect, buffer: &mut Buffer) {

@@ -8,7 +8,8 @@ use std::{
 
 use freeboard_board::{Board, BoardOptions, Frame};
 
-use super::LIMIT;
+use super::{LIMIT, quiet_system};
+use freeboard_actor::System;
 
 /// A board on a free port, with a whole processor as its budget.
 pub(crate) fn serve(options: BoardOptions) -> (Board, SocketAddr) {
@@ -16,6 +17,14 @@ pub(crate) fn serve(options: BoardOptions) -> (Board, SocketAddr) {
     let board = options.share(1.0).serve(address).unwrap();
     let address = board.address().unwrap();
     (board, address)
+}
+
+/// A served board that watches a quiet system of this name.
+pub(crate) fn watched(name: &str, options: BoardOptions) -> (System, Board, SocketAddr) {
+    let system = quiet_system(name);
+    let (board, address) = serve(options);
+    board.watch(&system);
+    (system, board, address)
 }
 
 /// The head of an answer.
@@ -229,7 +238,7 @@ impl Viewer {
             if holds(&frame) {
                 return frame;
             }
-            assert!(Instant::now() < deadline, "in vain: {what}: {frame:?}");
+            assert!(Instant::now() < deadline, "not in time: {what}: {frame:?}");
         }
     }
 }

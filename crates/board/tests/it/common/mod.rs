@@ -21,7 +21,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !condition() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "not in time: {what}");
         thread::yield_now();
     }
 }

@@ -55,7 +55,7 @@ fn a_board_that_is_served_is_a_feed_by_its_address() {
 }
 
 #[test]
-fn a_board_with_a_token_wants_it() {
+fn a_board_with_a_token_refuses_queries_without_it() {
     let token = "0123456789abcdef";
     let address = "127.0.0.1:0".parse().unwrap();
     let board = BoardOptions::new().token(token).serve(address).unwrap();
@@ -71,7 +71,7 @@ fn a_board_with_a_token_wants_it() {
 }
 
 #[test]
-fn both_refuse_a_filter_in_words() {
+fn local_and_remote_boards_explain_an_invalid_filter() {
     let address = "127.0.0.1:0".parse().unwrap();
     let mut board = BoardOptions::new().serve(address).unwrap();
     let url = format!("http://{}", board.address().unwrap());

@@ -22,7 +22,7 @@ fn json() -> String {
 }
 
 #[test]
-fn the_question_is_sent_and_the_frame_comes() {
+fn the_query_is_sent_and_the_frame_is_parsed() {
     let server = Server::start(vec![answer("200 OK", &json())]);
     let query = Query {
         system: Some("a b&c".to_owned()),
@@ -60,7 +60,7 @@ fn the_question_is_sent_and_the_frame_comes() {
 }
 
 #[test]
-fn what_a_board_says_when_it_refuses_is_told() {
+fn the_text_of_a_refusal_is_shown() {
     for (status, number, body, said) in [
         (
             "400 Bad Request",
@@ -98,7 +98,7 @@ fn what_a_board_says_when_it_refuses_is_told() {
 }
 
 #[test]
-fn what_is_no_board_is_told_from_one() {
+fn answers_of_other_servers_are_recognized() {
     for body in ["", "<html>", "[]", "{}", "{\"at_ms\": -1}", "null"] {
         let error = failure(answer("200 OK", body));
         assert!(matches!(error, FeedError::NotABoard(_)), "{body}: {error}");
@@ -109,7 +109,7 @@ fn what_is_no_board_is_told_from_one() {
 }
 
 #[test]
-fn a_frame_that_is_cut_off_or_far_too_large_is_refused() {
+fn truncated_and_oversized_frames_are_refused() {
     let cut = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{{", 1 << 20);
     failure(Act::Say(cut.into_bytes()));
     let large = format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20));
@@ -118,7 +118,7 @@ fn a_frame_that_is_cut_off_or_far_too_large_is_refused() {
 }
 
 #[test]
-fn nobody_there_and_a_closed_door_are_unreachable() {
+fn refused_and_closed_connections_are_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -130,7 +130,7 @@ fn nobody_there_and_a_closed_door_are_unreachable() {
 }
 
 #[test]
-fn silence_is_not_waited_for_for_ever() {
+fn a_silent_server_times_out() {
     let server = Server::start(vec![Act::Keep]);
     let address: Address = server.url().parse().unwrap();
     let mut feed = HttpFeed::with_timeout(address, Duration::from_millis(50));

@@ -48,7 +48,7 @@ fn sorting_goes_from_column_to_column_and_turns_around() {
 }
 
 #[test]
-fn a_filter_is_asked_for_when_it_is_done() {
+fn a_filter_is_sent_when_enter_is_pressed() {
     let mut stage = stage();
     stage.press(&[KeyCode::Down; 3]);
     stage.type_in("/depth>10k lox");
@@ -68,7 +68,7 @@ fn a_filter_is_asked_for_when_it_is_done() {
 }
 
 #[test]
-fn a_filter_is_no_longer_than_the_board_takes() {
+fn a_filter_is_limited_to_the_length_that_the_board_accepts() {
     let mut stage = stage();
     stage.type_in("/").type_in(&"é".repeat(1_000));
     stage.check(&["é▏  (Enter applies, Esc cancels)"]);
@@ -134,7 +134,7 @@ fn panes_turn_around() {
 }
 
 #[test]
-fn a_pause_keeps_what_is_shown_until_something_is_asked() {
+fn a_pause_keeps_the_frame_until_the_query_changes() {
     let mut stage = stage();
     stage.press(&[KeyCode::Char(' ')]).show(frame(100));
     assert!(stage.screen.is_paused());
@@ -144,7 +144,7 @@ fn a_pause_keeps_what_is_shown_until_something_is_asked() {
 }
 
 #[test]
-fn systems_are_gone_through() {
+fn the_s_key_selects_the_next_system() {
     let mut stage = stage();
     stage.press(&[KeyCode::Char('s')]);
     assert_eq!(stage.screen.query().system.as_deref(), Some("fetch"));
@@ -164,7 +164,7 @@ fn help_is_there_until_the_next_key() {
 }
 
 #[test]
-fn keys_before_the_first_frame_do_no_harm() {
+fn keys_are_accepted_before_the_first_frame() {
     let mut stage = Stage::new();
     let keys = ["jkgG<>rs \t12345678", "/abc"].concat();
     stage.type_in(&keys).press(&[

@@ -53,7 +53,7 @@ fn actors_are_listed_as_they_came_with_units() {
 }
 
 #[test]
-fn wider_screens_show_more_columns_and_narrow_ones_what_matters() {
+fn narrow_screens_show_the_most_important_columns() {
     let stage = shown(0);
     check_not(&stage.text(), &["WAIT50", "BOUND"]);
     check(
@@ -72,7 +72,7 @@ fn a_column_that_is_sorted_by_is_always_there() {
 }
 
 #[test]
-fn a_screen_that_is_too_small_says_so() {
+fn a_small_screen_shows_the_required_size() {
     let stage = shown(0);
     check(&stage.text_of(79, 24), &["80x24 is needed, this is 79x24"]);
     check(&stage.text_of(80, 23), &["80x24 is needed, this is 80x23"]);
@@ -119,7 +119,7 @@ fn one_actor_shows_its_lanes_what_it_shed_and_its_times() {
 }
 
 #[test]
-fn an_actor_that_has_ended_is_said_to_be_gone() {
+fn a_terminated_actor_is_reported() {
     let mut stage = shown(0);
     stage.press(&[KeyCode::Enter]);
     stage.check(&["waiting for actor 0"]);
@@ -185,7 +185,7 @@ fn counters_that_began_anew_have_no_rate() {
 }
 
 #[test]
-fn another_board_and_a_long_gap_begin_anew() {
+fn another_board_and_a_long_gap_reset_the_history() {
     for change in [
         (|frame| frame.board += 1) as fn(&mut Frame),
         |frame| frame.system.as_mut().unwrap().name.push('2'),
@@ -203,7 +203,7 @@ fn another_board_and_a_long_gap_begin_anew() {
 }
 
 #[test]
-fn a_lost_link_says_why_since_when_and_when_again() {
+fn a_lost_link_shows_reason_age_and_next_attempt() {
     let mut stage = shown(1);
     let came_at = stage.now;
     let error = FeedError::Unreachable("connection refused".to_owned());
@@ -221,7 +221,7 @@ fn a_lost_link_says_why_since_when_and_when_again() {
 }
 
 #[test]
-fn before_anything_came_it_says_so() {
+fn the_state_of_the_link_is_shown_before_the_first_frame() {
     let mut stage = Stage::new();
     stage.check(&["asking http://board:7700"]);
     stage.fail(
@@ -240,14 +240,14 @@ fn before_anything_came_it_says_so() {
 }
 
 #[test]
-fn a_frame_that_grows_old_is_late() {
+fn an_old_frame_is_reported_as_late() {
     let mut stage = shown(1);
     stage.now += Duration::from_secs(7);
     stage.check(&["late", "slow to answer; as of 7 s ago"]);
 }
 
 #[test]
-fn a_system_that_has_ended_is_shown_as_it_was() {
+fn an_ended_system_keeps_its_last_frame() {
     let mut ended = frame(0);
     ended.system.as_mut().unwrap().is_alive = false;
     Stage::new().show(ended).check(&["has ended", "99,999"]);
@@ -266,7 +266,7 @@ fn names_cannot_move_the_cursor_of_the_terminal() {
 }
 
 #[test]
-fn absurd_figures_are_drawn_all_the_same() {
+fn extreme_values_are_drawn() {
     let mut absurd = frame(1);
     absurd.at_ns = u64::MAX;
     let system = absurd.system.as_mut().unwrap();

@@ -52,7 +52,7 @@ fn await_reading(watch: &Watch, is_wanted: impl Fn(&Reading) -> bool) -> Reading
 }
 
 #[test]
-fn a_slow_feed_keeps_nobody_waiting() {
+fn a_slow_feed_does_not_block_callers() {
     let (feed, questions, answer) = scripted();
     let watch = Watch::start(feed, Query::default(), OFTEN).unwrap();
     questions.recv_timeout(DEADLINE).unwrap();
@@ -74,7 +74,7 @@ fn a_slow_feed_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_new_question_ends_a_pause() {
+fn a_new_query_ends_a_pause() {
     let (feed, questions, answer) = scripted();
     let watch = Watch::start(feed, Query::default(), RARELY).unwrap();
     questions.recv_timeout(DEADLINE).unwrap();
@@ -130,7 +130,7 @@ fn the_thread_ends_with_its_watch() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_found_again() {
+fn the_watch_reconnects_to_a_restarted_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let json = |step| serde_json::to_string(&frame(step)).unwrap();

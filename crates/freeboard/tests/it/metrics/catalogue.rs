@@ -1,6 +1,7 @@
 //! All families of all crates, each with a sample at least.
 
 use freeboard::{
+    DamGauge,
     cache::CacheSnapshot,
     flow::ShedReason,
     meter::{
@@ -32,6 +33,7 @@ pub(crate) fn sections() -> Vec<Section> {
     };
     vec![
         section("The system", |text| *text = families(&system())),
+        section("Dams", |text| DamGauge::default().render("log", text)),
         section("Sockets, HTTP and the proxy", |text| {
             ListenerSnapshot::default().render("front", text);
             HttpSnapshot::default().render("front", text);

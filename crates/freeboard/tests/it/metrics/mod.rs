@@ -4,5 +4,6 @@ mod catalogue;
 mod dashboard;
 mod naming;
 mod page;
+mod panels;
 mod query;
 mod text;
