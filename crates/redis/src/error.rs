@@ -53,9 +53,6 @@ pub enum RedisError {
     /// sent.
     #[error("too many subscriptions")]
     TooManySubscriptions,
-    /// The pipeline has no commands. Not sent.
-    #[error("no commands")]
-    Empty,
     /// The keys belong to several hash slots, which may be on several nodes; see [`crate::hash_slot`]. Not
     /// sent.
     #[error("the keys belong to several hash slots")]
@@ -84,7 +81,6 @@ impl RedisError {
                 | Self::Expired
                 | Self::NotAllowed(_)
                 | Self::TooManySubscriptions
-                | Self::Empty
                 | Self::CrossSlot
                 | Self::NotOnCluster(_)
                 | Self::Closed

@@ -12,14 +12,15 @@ use freeboard_meter::now_ns;
 use freeboard_net::poller::Poller;
 
 use crate::{
+    command::Command,
     connection::Connection,
     error::{ConnectError, RedisError},
+    in_flight::{Amount, Awaits},
     metrics::RedisSnapshot,
-    options::RedisOptions,
-    pipeline::Unit,
+    options::{RedisOptions, nanos},
     reply::Reply,
     routing::{Routing, hash_slot, random_number, random_seed},
-    submit_queue::{CreditMax, SubmitQueue},
+    submit_queue::{Submission, SubmitQueue},
     subscribers::{PubSub, Subscribers},
     sync::{AtomicU64, Ordering},
 };
@@ -46,7 +47,7 @@ impl Pool {
         options: RedisOptions,
     ) -> Result<Self, ConnectError> {
         let seed = options.seed.unwrap_or_else(random_seed);
-        let credit = CreditMax {
+        let credit = Amount {
             commands: options.credit_commands,
             bytes: options.credit_bytes,
         };
@@ -123,20 +124,29 @@ impl Pool {
         }
     }
 
-    /// Submits a unit to a connection.
+    /// Submits a command to a connection.
     #[inline]
-    pub(crate) fn submit(&self, unit: &Unit, deadline: Deadline, reply: Reply) {
+    pub(crate) fn submit(
+        &self,
+        command: &Command,
+        awaits: Awaits,
+        deadline: Deadline,
+        reply: Reply,
+    ) {
         let submitted_ns = now_ns();
-        let deadline_ns = deadline.on_clock(submitted_ns);
+        let submission = Submission {
+            command,
+            awaits,
+            submitted_ns,
+            deadline_ns: deadline.on_clock(submitted_ns),
+        };
         // Ordering: Relaxed, each caller gets its own number.
         let number = || random_number(self.turn.fetch_add(1, Ordering::Relaxed));
         let load = |index: usize| self.lines[index].queue.load();
         let index = self
             .routing
-            .choose(self.lines.len(), || unit.slot(), number, load);
-        self.lines[index]
-            .queue
-            .push(unit, reply, submitted_ns, deadline_ns);
+            .choose(self.lines.len(), || command.slot(), number, load);
+        self.lines[index].queue.push(submission, reply);
     }
 }
 
@@ -187,7 +197,6 @@ impl Deadline {
             Self::At(instant) => instant.saturating_duration_since(Instant::now()),
             Self::Fixed(deadline_ns) => return deadline_ns,
         };
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        now_ns.saturating_add(time_ns)
+        now_ns.saturating_add(nanos(time))
     }
 }

@@ -35,6 +35,13 @@ pub(crate) enum Delivered {
     Own(SubscriptionChange, ReplyResult),
 }
 
+impl Delivered {
+    /// Whether no mailbox refused it.
+    pub(crate) fn is_accepted(&self) -> bool {
+        !matches!(self, Self::Refused)
+    }
+}
+
 impl Reply {
     /// Delivers the outcome. It may run user code, so do not call it under a lock.
     pub(crate) fn complete(self, outcome: ReplyResult) -> Delivered {

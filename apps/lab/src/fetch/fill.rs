@@ -8,7 +8,7 @@ use freeboard::{
     System,
     cache::entry::{Entry, Kind, Token},
     net::poller::{Policy, Poller},
-    redis::{Command, Pipeline, Redis, RedisOptions},
+    redis::{Command, Redis, RedisOptions},
 };
 
 use super::ground::Ground;
@@ -44,16 +44,15 @@ pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
             value: Bytes::from(format!("value-of-{key}")),
         };
         let name = format!("{}{key}", Ground::PREFIX);
-        Command::new("SET").key(name).arg(entry.encode())
+        redis.set(name, entry.encode()).timeout(PATIENCE)
     };
-    let app = Pipeline::new().cmd(set("app:app-0".to_owned()));
-    redis.pipeline(app).wait()?;
+    set("app:app-0".to_owned()).wait()?;
     for from in (0..users).step_by(AT_ONCE as usize) {
         let until = (from + AT_ONCE).min(users);
-        let some = (from..until).fold(Pipeline::new(), |some, user| {
-            some.cmd(set(format!("user:user-{user}")))
-        });
-        redis.pipeline(some).timeout(PATIENCE).wait()?;
+        let some = (from..until).map(|user| set(format!("user:user-{user}")).into_future());
+        for written in some.collect::<Vec<_>>() {
+            written.wait()?;
+        }
     }
     let there: u64 = redis.cmd(Command::new("DBSIZE")).wait()?;
     ensure!(there > users, "it kept {there} of {users} users");

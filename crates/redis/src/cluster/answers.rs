@@ -5,7 +5,6 @@ use std::{fmt, ops::RangeInclusive};
 use crate::{
     error::RedisError,
     from_value::FromValue,
-    pipeline::Unit,
     protocol::{ServerError, Value},
     routing::HASH_SLOTS,
 };
@@ -69,25 +68,6 @@ impl Redirection {
             "MOVED" => Self::Moved { slot, to },
             _ => Self::Ask { to },
         })
-    }
-
-    /// Finds the redirection in the replies of a unit; of a pipeline, the last one.
-    pub(crate) fn of_reply(unit: &Unit, reply: &Value, from: &Address) -> Option<Self> {
-        match (unit, reply) {
-            (Unit::One(_), Value::Error(error)) => Self::of(error, from),
-            (Unit::Several(_), Value::Array(replies)) => {
-                let mut last_first = replies.iter().rev();
-                last_first.find_map(|reply| Self::of(as_error(reply)?, from))
-            }
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn as_error(reply: &Value) -> Option<&ServerError> {
-    match reply {
-        Value::Error(error) => Some(error),
-        _ => None,
     }
 }
 

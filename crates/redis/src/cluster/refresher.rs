@@ -13,13 +13,14 @@ use freeboard_meter::now_ns;
 
 use super::{
     answers::{Address, SlotMap},
-    core::Core,
+    core::{Core, Resume},
 };
 use crate::{
     alarm::Alarm,
     command::Command,
     error::{DownReason, RedisError},
-    pipeline::Unit,
+    in_flight::Awaits,
+    options::nanos,
     pool::Deadline,
     reply::Reply,
 };
@@ -64,7 +65,7 @@ impl TopologyRefresher {
             self.ask(&core, now_ns);
         }
         for parked in core.waiting.take_due(now_ns) {
-            parked.request.send();
+            (parked.resume)(Resume::Retry);
         }
         let is_waiting = !self.is_asking && core.is_refresh_wanted();
         let refresh_ns = if is_waiting { self.next_ns } else { u64::MAX };
@@ -79,7 +80,7 @@ impl TopologyRefresher {
 
     /// Queries the next node that is up.
     fn ask(&mut self, core: &Arc<Core>, now_ns: u64) {
-        self.next_ns = now_ns.saturating_add(core.refresh_interval_ns());
+        self.next_ns = now_ns.saturating_add(nanos(core.options.refresh_interval));
         if self.failures > 0 || self.turn == 0 {
             // All known nodes may have been replaced.
             let seeds = core.options.seeds.iter();
@@ -105,9 +106,9 @@ impl TopologyRefresher {
             }
             true
         }));
-        let unit = Unit::One(Command::new("CLUSTER").arg("SLOTS"));
+        let command = Command::new("CLUSTER").arg("SLOTS");
         let deadline = Deadline::After(core.options.node.timeout);
-        pool.submit(&unit, deadline, reply);
+        pool.submit(&command, Awaits::Reply, deadline, reply);
     }
 
     fn learn(&mut self, core: &Arc<Core>, answer: Result<SlotMap, RedisError>) {
@@ -115,7 +116,8 @@ impl TopologyRefresher {
         if outcome.is_ok() {
             self.failures = 0;
         } else {
-            let delay_ns = core.delay_ns(self.failures).min(core.refresh_interval_ns());
+            let delay_ns = core.delay_ns(self.failures);
+            let delay_ns = delay_ns.min(nanos(core.options.refresh_interval));
             self.next_ns = now_ns().saturating_add(delay_ns);
             self.failures = self.failures.saturating_add(1);
             core.want_refresh();
@@ -155,7 +157,7 @@ impl Drop for TopologyRefresher {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
             for parked in core.waiting.close() {
-                core.count_refused(parked.request.deliver(parked.outcome));
+                (parked.resume)(Resume::GiveUp);
             }
             core.refreshed(Err(RedisError::Closed));
         }

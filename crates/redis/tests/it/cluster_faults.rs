@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::System;
-use freeboard_redis::{Cluster, ClusterOptions, Command, Pipeline, PubSub, RedisError, hash_slot};
+use freeboard_redis::{Cluster, ClusterOptions, Command, PubSub, RedisError, hash_slot};
 
 use crate::common::{
     Collector, LONG, Outcomes, eventually,
@@ -50,11 +50,6 @@ fn done(key: impl AsRef<[u8]>, node: usize) -> Bytes {
     [key.as_ref(), format!(" {node}").as_bytes()]
         .concat()
         .into()
-}
-
-fn gets<K: AsRef<[u8]>, const N: usize>(keys: [K; N]) -> Pipeline {
-    let commands = keys.map(|key| Command::new("GET").key(key));
-    commands.into_iter().fold(Pipeline::new(), Pipeline::cmd)
 }
 
 struct Nodes {
@@ -223,33 +218,6 @@ fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
     assert_eq!(cluster.snapshot().asked, 100);
     assert_eq!(cluster.get(KEY).wait().unwrap(), Some(done(KEY, 1)));
     assert_eq!((nodes.seen(0, KEY), nodes.seen(1, KEY)), (1, 1));
-    let pipeline = gets(["a", "b", "c"].map(|part| format!("{{{KEY}}}{part}")));
-    let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
-    assert_eq!(
-        replies,
-        ["a", "b", "c"].map(|part| done(format!("{{{KEY}}}{part}"), 1))
-    );
-}
-
-#[test]
-fn of_a_pipeline_only_what_was_refused_is_sent_on() {
-    let nodes = Nodes::start(|asked| {
-        let has_gone = asked.command[1].ends_with(b"gone");
-        if asked.node == 0 && has_gone {
-            return asked.redirect("MOVED", 1);
-        }
-        asked.done()
-    });
-    let (_system, cluster) = connect_once(&nodes);
-    let keys = ["{t}1", "{t}gone", "{t}2", "{t}3gone"];
-    let pipeline = gets(keys);
-    let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
-    let at = [0, 1, 0, 1];
-    assert_eq!(
-        replies,
-        [0, 1, 2, 3].map(|index| done(keys[index], at[index]))
-    );
-    assert_eq!((nodes.seen(1, keys[0]), nodes.seen(1, keys[1])), (0, 1));
 }
 
 #[test]
@@ -428,11 +396,6 @@ fn what_a_cluster_cannot_do_is_not_sent() {
     let command = Command::new("MGET").keys([KEY, OTHER]);
     let outcome = cluster.cmd::<()>(command).wait();
     assert_eq!(outcome, Err(RedisError::CrossSlot));
-    let pipeline = gets([KEY, OTHER]);
-    assert_eq!(
-        cluster.pipeline(pipeline).wait(),
-        Err(RedisError::CrossSlot)
-    );
     let collector = Collector::<PubSub>::spawn(&system).1;
     let subscription = cluster.subscribe("news", collector);
     assert!(matches!(subscription, Err(RedisError::NotOnCluster(_))));

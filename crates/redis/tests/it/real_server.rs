@@ -1,7 +1,7 @@
-//! Logging in, scripts, pipelines, subscriptions and restarts, against a real server.
+//! Logging in, scripts, subscriptions and restarts, against a real server.
 
 use freeboard_redis::{
-    Command, DownReason, Pipeline, PubSub, Redis, RedisError, RedisOptions, Routing, Script, Value,
+    Command, DownReason, PubSub, Redis, RedisError, RedisOptions, Routing, Script,
 };
 
 use crate::common::{
@@ -121,34 +121,6 @@ fn a_script_is_loaded_when_the_server_does_not_know_it() {
     eventually("all credit is back", || {
         figures(&redis).bytes_under_way == 0
     });
-}
-
-#[test]
-fn a_pipeline_has_all_replies_refusals_among_them() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
-    let (_system, redis) = client(options(server.port));
-    let pipeline = Pipeline::new()
-        .cmd(Command::new("SET").key("a").arg("text"))
-        .cmd(Command::new("INCR").key("a"))
-        .cmd(Command::new("GET").key("a"));
-    let replies = redis.pipeline(pipeline.clone()).wait().unwrap();
-    assert!(matches!(&replies[1], Value::Error(error) if error.code() == "ERR"));
-    assert_eq!(replies[2], Value::Bulk("text".into()));
-    // As a type, a refusal is an error as everywhere.
-    let typed = redis.pipeline(pipeline).as_type::<Vec<String>>().wait();
-    assert!(matches!(typed, Err(RedisError::Server(_))));
-    let one = Pipeline::new().cmd(Command::new("GET").key("a"));
-    let replies = redis.pipeline(one).wait();
-    assert_eq!(replies, Ok(vec![Value::Bulk("text".into())]));
-    assert_eq!(
-        redis.pipeline(Pipeline::new()).wait(),
-        Err(RedisError::Empty)
-    );
-    let bad = Pipeline::new().cmd(Command::new("MONITOR"));
-    let refused = Err(RedisError::NotAllowed("MONITOR"));
-    assert_eq!(redis.pipeline(bad).wait(), refused);
 }
 
 fn is_subscribed(event: &PubSub) -> bool {
