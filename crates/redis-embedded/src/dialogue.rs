@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    arguments::Arguments,
-    command::{Action, Call, Command, CommandResult, Refusal, deliver, is_only_listening},
+    command::{Call, Command, Refusal, deliver, is_only_listening},
     commands,
     output::Output,
     request_reader::{Malformed, RequestReader},
@@ -14,8 +13,6 @@ use crate::{
 
 /// Requests executed per lock, so that other connections get their turn.
 const REQUESTS_MAX: usize = 256;
-/// Bytes of an unknown command, and of its arguments, in the error. Redis' limit.
-const REPEATED_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Dialogue {
@@ -86,10 +83,6 @@ impl Dialogue {
                         now_ms,
                     };
                     take(&mut call);
-                    if self.session.is_dropped {
-                        self.common.gauges.malformed.add(1);
-                        self.session.is_closing = true;
-                    }
                 }
                 Ok(None) => {
                     fed.is_hungry = true;
@@ -97,7 +90,12 @@ impl Dialogue {
                 }
                 Err(malformed) => {
                     self.common.gauges.malformed.add(1);
-                    self.close(malformed);
+                    if malformed == Malformed::NoArray {
+                        self.session.is_dropped = true;
+                        self.session.is_closing = true;
+                    } else {
+                        self.close(malformed);
+                    }
                     return fed;
                 }
             }
@@ -138,26 +136,21 @@ impl Dialogue {
 
 /// Executes a request or refuses it.
 fn take(call: &mut Call<'_>) {
-    // Like Redis, this ignores blank lines and empty arrays.
+    // Like Redis, this ignores empty arrays.
     if call.arguments.len() == 0 {
         return;
     }
-    // A browser tricked into sending commands sends these words first. Redis closes the connection too.
-    if call.is_word(0, "POST") || call.is_word(0, "Host:") {
-        call.session.is_dropped = true;
-        return;
-    }
     call.store.commands += 1;
-    if let Err(refusal) = admit(call).and_then(|command| run(command, call)) {
+    if let Err(refusal) = admit(call).and_then(|command| (command.run)(call)) {
         call.output.error(refusal.0.as_bytes());
     }
 }
 
 /// The command, if its arguments are valid and the client may use it now.
 fn admit(call: &Call<'_>) -> Result<&'static Command, Refusal> {
-    let arguments = call.arguments;
-    let command = find(arguments)?;
-    if !command.takes(arguments.len()) {
+    let name = call.argument(0);
+    let command = commands::find(name).ok_or_else(|| Refusal::unknown("command", name))?;
+    if !command.takes(call.arguments.len()) {
         return Err(Refusal::arity(command.name));
     }
     if !call.session.is_logged_in && !commands::needs_no_login(command) {
@@ -172,53 +165,4 @@ fn admit(call: &Call<'_>) -> Result<&'static Command, Refusal> {
         return Err(text.into());
     }
     Ok(command)
-}
-
-fn find(arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
-    let command = commands::find(arguments.get(0)).ok_or_else(|| unknown(arguments))?;
-    let Action::Container(commands) = &command.action else {
-        return Ok(command);
-    };
-    if arguments.len() < 2 {
-        return Ok(command);
-    }
-    let wanted = arguments.get(1);
-    let is_wanted = |command: &&Command| {
-        let (_, name) = command.name.split_once('|').unwrap_or_default();
-        wanted.eq_ignore_ascii_case(name.as_bytes())
-    };
-    commands.iter().find(is_wanted).ok_or_else(|| {
-        let wanted = repeated(wanted, REPEATED_BYTES_MAX);
-        let name = command.name;
-        format!("ERR unknown subcommand '{wanted}'. Try {name} HELP.").into()
-    })
-}
-
-fn unknown(arguments: Arguments<'_>) -> Refusal {
-    let name = repeated(arguments.get(0), REPEATED_BYTES_MAX);
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
-    let begin = text.len();
-    for argument in arguments.from(1) {
-        let Some(room) = REPEATED_BYTES_MAX.checked_sub(text.len() - begin) else {
-            break;
-        };
-        if room == 0 {
-            break;
-        }
-        text.extend(["'", &repeated(argument, room), "' "]);
-    }
-    text.into()
-}
-
-fn repeated(text: &[u8], bytes_max: usize) -> String {
-    let text = &text[..text.len().min(bytes_max)];
-    String::from_utf8_lossy(text).into_owned()
-}
-
-fn run(command: &'static Command, call: &mut Call<'_>) -> CommandResult {
-    match command.action {
-        Action::Run(run) => run(call),
-        // `admit` has refused a container without a subcommand, because it has too few arguments.
-        Action::Container(_) => Err(Refusal::arity(command.name)),
-    }
 }

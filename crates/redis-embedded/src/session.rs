@@ -17,11 +17,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: u64,
-    pub(crate) name: Bytes,
     pub(crate) is_logged_in: bool,
     /// Nothing more is read.
     pub(crate) is_closing: bool,
-    /// The client speaks HTTP: pending replies are dropped.
+    /// The client does not send arrays, and may speak HTTP: pending replies are dropped.
     pub(crate) is_dropped: bool,
     pub(crate) member: Member,
 }
@@ -30,7 +29,6 @@ impl Session {
     pub(crate) fn new(id: u64, member: Member) -> Self {
         Self {
             id,
-            name: Bytes::new(),
             is_logged_in: member.common().password.is_none(),
             is_closing: false,
             is_dropped: false,

@@ -19,11 +19,9 @@ use std::{
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Recipient};
 use freeboard_meter::now_ns;
-use freeboard_net::poller::Poller;
-use freeboard_net::tcp::Arrived;
+use freeboard_net::{Alarm, poller::Poller, tcp::Arrived};
 
 use crate::{
-    alarm::Alarm,
     command::Command,
     error::{DownReason, RedisError},
     in_flight::{Amount, Awaits, CommandOutcome, InFlight, Slot},
@@ -136,7 +134,8 @@ impl Connection {
             | Phase::Greeting { until_ns } => until_ns,
             Phase::Up { .. } => self.in_flight.due_ns().min(self.idle_ns()),
         };
-        self.alarm.set(due_ns, now_ns(), cx, Self::alarmed);
+        // Without a timer, the next run tries again.
+        let _ = self.alarm.set(due_ns, cx, Self::alarmed);
     }
 
     fn advance(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {

@@ -44,7 +44,6 @@
 
 #![forbid(unsafe_code)]
 
-mod alarm;
 mod cluster;
 mod command;
 mod connection;

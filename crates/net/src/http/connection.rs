@@ -24,7 +24,7 @@ use super::{
     server::ServerShared,
 };
 use crate::{
-    deadline::Deadline,
+    alarm::Deadline,
     tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket},
 };
 
@@ -337,7 +337,7 @@ impl HttpConnection {
             return Err(Closed);
         }
         self.inbox = BytesMut::new();
-        self.phase = Phase::Lingering(Linger::new());
+        self.phase = Phase::Lingering(Linger::default());
         Ok(true)
     }
 

@@ -14,7 +14,7 @@ use freeboard_meter::Counter;
 
 use super::Shared;
 use crate::{
-    deadline::Deadline,
+    alarm::Deadline,
     tcp::{
         Arrived, ConnectionGuard, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Socket,
         is_exhausted,
@@ -143,7 +143,7 @@ impl Link {
         if client.end().is_err() {
             return self.close(cx);
         }
-        self.phase = Phase::Lingering(Linger::new());
+        self.phase = Phase::Lingering(Linger::default());
         self.deadline.set(LINGER_TIME, cx, Self::expired);
         self.run(cx);
     }

@@ -284,18 +284,18 @@ impl fmt::Debug for Socket {
 const BYTES_MAX: usize = 1 << 20;
 
 /// How long a connection may linger. Its owner sets the deadline.
-pub(crate) const LINGER_TIME: Duration = Duration::from_secs(2);
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// Discards what a peer still sends after this side has ended. If a socket is closed with unread bytes, the kernel
 /// resets the connection, and the peer may lose bytes it has not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Linger {
+pub struct Linger {
     left: usize,
 }
 
 /// The result of [`Linger::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lingered {
+pub enum Lingered {
     /// Bytes were discarded, and there may be more.
     More,
     /// Nothing can be read now.
@@ -304,13 +304,15 @@ pub(crate) enum Lingered {
     Over,
 }
 
-impl Linger {
-    pub(crate) const fn new() -> Self {
+impl Default for Linger {
+    fn default() -> Self {
         Self { left: BYTES_MAX }
     }
+}
 
+impl Linger {
     /// Reads once and discards the bytes.
-    pub(crate) fn step(&mut self, socket: &mut Socket) -> Lingered {
+    pub fn step(&mut self, socket: &mut Socket) -> Lingered {
         match socket.read(self.left, |_| ()) {
             Ok(Arrived::Bytes(count)) if count < self.left => {
                 self.left -= count;

@@ -2,11 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Command, CommandResult, Refusal};
+use crate::command::{Call, CommandResult, Refusal};
 
 const TOO_MANY: Refusal = Refusal::of("ERR too many subscriptions");
-
-pub(super) const PUBSUB: &[Command] = &[Command::new("PUBSUB|NUMSUB", -2, numsub)];
 
 pub(super) fn publish(call: &mut Call<'_>) -> CommandResult {
     let (channel, text) = (call.argument(1), call.argument(2));
@@ -61,7 +59,11 @@ fn tell(call: &mut Call<'_>, what: &[u8], channel: Option<&[u8]>) {
     call.output.count(call.session.member.channel_count());
 }
 
-fn numsub(call: &mut Call<'_>) -> CommandResult {
+/// `PUBSUB NUMSUB`.
+pub(super) fn numsub(call: &mut Call<'_>) -> CommandResult {
+    if !call.is_word(1, "NUMSUB") {
+        return Err(Refusal::unknown("subcommand", call.argument(1)));
+    }
     call.output.array(2 * (call.arguments.len() - 2));
     for channel in call.arguments.from(2) {
         call.output.bulk(channel);

@@ -10,13 +10,13 @@ use std::{
 
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::now_ns;
+use freeboard_net::Alarm;
 
 use super::{
     answers::{Address, SlotMap},
     core::{Core, Resume},
 };
 use crate::{
-    alarm::Alarm,
     command::Command,
     error::{DownReason, RedisError},
     in_flight::Awaits,
@@ -70,7 +70,8 @@ impl TopologyRefresher {
         let is_waiting = !self.is_asking && core.is_refresh_wanted();
         let refresh_ns = if is_waiting { self.next_ns } else { u64::MAX };
         let due_ns = refresh_ns.min(core.waiting.due_ns());
-        self.alarm.set(due_ns, now_ns, cx, Self::alarmed);
+        // Without a timer, the next run tries again.
+        let _ = self.alarm.set(due_ns, cx, Self::alarmed);
     }
 
     fn alarmed(&mut self, cx: &mut Context<Self>) {

@@ -36,11 +36,16 @@ pub(crate) fn open() -> EmbeddedOptions {
     }
 }
 
-/// A server and its system.
-pub(crate) fn embedded(options: EmbeddedOptions) -> (System, RedisEmbedded) {
+/// Two workers, and the poller that they share.
+pub(crate) fn system() -> (System, Poller) {
     let poller = Poller::new(2, Policy::default()).unwrap();
     let system = System::builder().workers(2).driver(poller.driver());
-    let system = system.build().unwrap();
+    (system.build().unwrap(), poller)
+}
+
+/// A server and its system.
+pub(crate) fn embedded(options: EmbeddedOptions) -> (System, RedisEmbedded) {
+    let (system, poller) = system();
     let server = RedisEmbedded::start(&system, &poller, options).unwrap();
     (system, server)
 }
