@@ -123,7 +123,7 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
                     every_ms,
                     valid_until_ms: now_ms + early_ms - 50,
                 };
-                let answer = scripts.lease(redis, key, now, &request).wait();
+                let answer = scripts.call(redis, key, now, &request).wait();
                 let answer = answer.unwrap();
                 prop_assert_eq!(answer.now_ms, now_ms);
                 prop_assert_eq!(answer.outcome, slot.lease(now_ms, &request));
@@ -144,17 +144,17 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
                     fresh_ms,
                     stale_ms,
                 };
-                let change = scripts.fill(redis, key, now, &fill).wait().unwrap();
+                let change = scripts.call(redis, key, now, &fill).wait().unwrap();
                 prop_assert_eq!(change, slot.fill(now_ms, &fill));
             }
             Step::Release { token } => {
                 let token = token_of(token);
-                let change = scripts.release(redis, key, now, &token).wait();
+                let change = scripts.call(redis, key, now, &token).wait();
                 prop_assert_eq!(change.unwrap(), slot.release(now_ms, &token));
             }
             Step::Invalidate { stale_ms } => {
                 let leave = stale_ms.map_or(Leave::Nothing, Leave::Stale);
-                let change = scripts.invalidate(redis, key, now, leave).wait();
+                let change = scripts.call(redis, key, now, &leave).wait();
                 prop_assert_eq!(change.unwrap(), slot.invalidate(now_ms, leave));
             }
         }
@@ -246,7 +246,7 @@ fn check_foreign(server: &Server) {
             every_ms: 10,
             valid_until_ms: 1_000,
         };
-        let answer = scripts.lease(&redis, &key, Some(1_000), &request).wait();
+        let answer = scripts.call(&redis, &key, Some(1_000), &request).wait();
         let answer = answer.unwrap();
         let stale = None;
         let granted = LeaseOutcome::Granted {

@@ -184,7 +184,6 @@ impl fmt::Debug for Subscription {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     After(Duration),
-    At(Instant),
     /// Nanoseconds of the process clock.
     Fixed(u64),
 }
@@ -192,11 +191,9 @@ pub(crate) enum Deadline {
 impl Deadline {
     /// In nanoseconds of the process clock.
     pub(crate) fn on_clock(self, now_ns: u64) -> u64 {
-        let time = match self {
-            Self::After(time) => time,
-            Self::At(instant) => instant.saturating_duration_since(Instant::now()),
-            Self::Fixed(deadline_ns) => return deadline_ns,
-        };
-        now_ns.saturating_add(nanos(time))
+        match self {
+            Self::After(time) => now_ns.saturating_add(nanos(time)),
+            Self::Fixed(deadline_ns) => deadline_ns,
+        }
     }
 }

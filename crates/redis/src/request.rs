@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use freeboard_actor::{Message, Recipient};
@@ -60,18 +60,10 @@ impl<'a, T> Request<'a, T> {
         }
     }
 
-    /// Sets the deadline, relative to the call that sends it.
+    /// Sets the deadline, relative to the call that sends it. With zero, the command is not sent.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self {
             deadline: Deadline::After(timeout),
-            ..self
-        }
-    }
-
-    /// Sets the deadline. If it has passed, the command is not sent.
-    pub fn deadline(self, deadline: Instant) -> Self {
-        Self {
-            deadline: Deadline::At(deadline),
             ..self
         }
     }

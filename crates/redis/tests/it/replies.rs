@@ -1,9 +1,6 @@
 //! Typed replies of a real server, and decoding.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use freeboard_redis::{Command, FromValue, Redis, RedisError, Value, hash_slot};
@@ -51,15 +48,13 @@ fn replies_of_a_server_become_the_wanted_type() {
         check(redis, "INCRBY x 41", 42_u64);
         check(redis, "INCRBYFLOAT x 0.5", 42.5);
         check(redis, "TYPE a", "string".to_owned());
-        let found = (0_u64, HashSet::from([bytes("a"), bytes("b")]));
-        check(redis, "SCAN 0 MATCH [ab] COUNT 100", found);
-        check(redis, "HSET h f 1 g 2", 2_u32);
+        let found = (0_u64, vec![bytes("a")]);
+        check(redis, "SCAN 0 MATCH a COUNT 100", found);
+        check(redis, "HSET h f 1 g 2", 2_u64);
         let fields = [(bytes("f"), 1_u64), (bytes("g"), 2)];
-        check(redis, "HGETALL h", HashMap::from(fields.clone()));
-        check(redis, "HGETALL h", BTreeMap::from(fields));
-        check(redis, "SADD s a b", 2_usize);
-        let members = HashSet::from(["a".to_owned(), "b".to_owned()]);
-        check(redis, "SMEMBERS s", members);
+        check(redis, "HGETALL h", HashMap::from(fields));
+        check(redis, "SADD s a", true);
+        check(redis, "SMEMBERS s", vec!["a".to_owned()]);
         check(redis, "SISMEMBER s z", false);
         check(redis, "ZADD z 0.5 b inf c", 2_u64);
         let scores = vec![(bytes("b"), 0.5), (bytes("c"), f64::INFINITY)];
@@ -151,14 +146,11 @@ fn hash_slots_agree_with_a_real_cluster_node() {
 fn values_are_decoded_or_refused() {
     let numbers = |count: i64| Value::Array((0..count).map(Value::Integer).collect());
     let three = FromValue::from_value(numbers(3));
-    assert_eq!(three, Ok((0_u32, 1_usize, 2_i64)));
-    type Eight = (i64, i64, i64, i64, i64, i64, i64, i64);
-    let eight = Eight::from_value(numbers(8));
-    assert_eq!(eight, Ok((0, 1, 2, 3, 4, 5, 6, 7)));
+    assert_eq!(three, Ok((0_u64, 1_i64, 2_i64)));
     let short = <(i64, i64, i64)>::from_value(numbers(2));
     assert!(matches!(short, Err(RedisError::WrongType { .. })));
     let bytes = Value::Bulk("abc".into());
     assert_eq!(Vec::<u8>::from_value(bytes), Ok(b"abc".to_vec()));
-    let negative = u32::from_value(Value::Integer(-1));
+    let negative = u64::from_value(Value::Integer(-1));
     assert!(matches!(negative, Err(RedisError::WrongType { .. })));
 }

@@ -36,7 +36,9 @@ pub(crate) struct Both {
 
 impl Both {
     pub(crate) fn check(&self, bytes: &[u8]) {
-        ["2", "3"].map(|protocol| self.check_in(protocol, bytes));
+        for protocol in ["2", "3"] {
+            self.check_in(protocol, bytes);
+        }
     }
 
     /// Checks one version of the protocol.
