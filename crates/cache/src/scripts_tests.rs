@@ -1,11 +1,10 @@
 //! The scripts against the model: random sequences, comparing every answer and every byte.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions};
+use freeboard_test_servers::LONG;
 use proptest::prelude::*;
 
 use crate::{
@@ -15,14 +14,10 @@ use crate::{
 };
 
 #[allow(dead_code, reason = "other tests kill and restart it")]
-#[allow(clippy::print_stderr, reason = "skipped tests say so")]
 #[path = "../tests/it/common/server.rs"]
 mod server;
 
 use server::Server;
-
-/// Longer than any step takes.
-const LONG: Duration = Duration::from_secs(60);
 
 fn client(port: u16) -> (System, Redis) {
     let poller = Poller::new(1, Policy::default()).unwrap();
@@ -95,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Token 0 is nobody's, which no caller has and the scripts refuse all the same.
+/// Token 0 means no holder. No caller has it, and the scripts refuse it.
 const fn token_of(number: u8) -> Token {
     Token([number; 16])
 }
@@ -207,7 +202,7 @@ proptest! {
         prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
     }
 
-    /// Whatever it is, it is read or refused.
+    /// Any bytes are read or refused.
     #[test]
     fn any_bytes_are_read_or_refused(ours: bool, mut raw: Vec<u8>) {
         if ours && raw.len() >= 2 {

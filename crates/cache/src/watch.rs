@@ -75,7 +75,7 @@ impl Handler<PubSub> for Watch {
     }
 }
 
-/// However the actor terminates, no caller waits for ever.
+/// When the actor terminates, waiting callers get an error.
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {

@@ -354,7 +354,7 @@ impl Connection {
             Ok(())
         };
         let arrived = wire.socket.read(READ_BYTES, |bytes| taken = take(bytes))?;
-        taken.map_err(Failure::Protocol)?;
+        taken?;
         match arrived {
             Arrived::Bytes(_) => Ok(true),
             Arrived::End => Err(Failure::Ended),
@@ -483,7 +483,7 @@ impl Actor for Connection {
     }
 }
 
-/// However the actor terminates, every command gets its outcome.
+/// When the actor terminates, every command gets its outcome.
 impl Drop for Connection {
     fn drop(&mut self) {
         self.wire = None;

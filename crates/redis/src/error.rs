@@ -60,7 +60,7 @@ pub enum RedisError {
     /// The operation is not supported on a cluster. Not sent.
     #[error("{0} is not supported on a cluster")]
     NotOnCluster(&'static str),
-    /// The cluster redirected the command more often than [`crate::ClusterOptions::redirections`]. Not
+    /// The cluster redirected the command more than five times. Not
     /// executed. Contains the last redirection.
     #[error("too many redirections: {0}")]
     TooManyRedirections(ServerError),

@@ -234,11 +234,6 @@ pub struct ClusterOptions {
     pub seeds: Vec<(String, u16)>,
     /// Options for each node. Host and port are ignored; the database must be 0, the only one of a cluster.
     pub node: RedisOptions,
-    /// Limit of redirections of a command (`MOVED`, `ASK`); default 5.
-    pub redirections: u32,
-    /// Limit of retries of a command (`TRYAGAIN`, `CLUSTERDOWN`, a node that is still connecting); default
-    /// 16.
-    pub retries: u32,
     /// Back-off before a retry, and after a failed refresh of the slot map (there limited by
     /// `refresh_interval`); default from 10 ms, doubling, to 500 ms. Jitter removes up to half.
     pub backoff: Backoff,
@@ -259,8 +254,6 @@ impl ClusterOptions {
         Self {
             seeds: seeds.map(|(host, port)| (host.into(), port)).collect(),
             node: RedisOptions::default(),
-            redirections: 5,
-            retries: 16,
             backoff: Backoff {
                 min_ns: 10_000_000,
                 max_ns: 500_000_000,

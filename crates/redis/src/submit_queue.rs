@@ -342,12 +342,3 @@ impl State {
         }
     }
 }
-
-impl std::fmt::Debug for SubmitQueue {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("SubmitQueue")
-            .field("load", &self.load())
-            .finish_non_exhaustive()
-    }
-}

@@ -111,7 +111,7 @@ fn a_notification_before_the_wait_began_is_not_lost() {
     let (redis, answers, _) = bench.behind_proxy(&key);
     let a = bench.cache();
     let b = Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    eventually("its subscription stands", || {
+    eventually("it is subscribed", || {
         let command = Command::new("PUBSUB").arg("NUMSUB");
         let channel = "freeboard-cache:cache:";
         let subscribed = bench.redis.cmd(command.arg(channel)).wait();

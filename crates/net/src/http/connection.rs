@@ -262,8 +262,8 @@ impl HttpConnection {
             return Ok(false);
         }
         let inbox = &mut self.inbox;
-        let room = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
-        let read = socket.read(room.max(1), |bytes| inbox.extend_from_slice(bytes));
+        let space = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
+        let read = socket.read(space.max(1), |bytes| inbox.extend_from_slice(bytes));
         match self.check(read)? {
             Arrived::Bytes(count) => self.shared.counters.bytes_read.add(count as u64),
             Arrived::End | Arrived::Nothing => {}

@@ -62,7 +62,7 @@ struct Shared {
     counters: Counters,
 }
 
-/// What the thread that has the turn uses to ask the kernel for events.
+/// The kernel's poller, and buffers for its events. Only the thread that has the turn uses it.
 struct Turn {
     poll: Poll,
     few: Events,

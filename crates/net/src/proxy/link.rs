@@ -66,9 +66,9 @@ impl Direction {
         carried: &Counter,
     ) -> io::Result<bool> {
         let before = self.outgoing.len();
-        let room = window_bytes.saturating_sub(before);
+        let space = window_bytes.saturating_sub(before);
         let outgoing = &mut self.outgoing;
-        let arrived = from.read(room, |bytes| outgoing.append(|tail| tail.put_slice(bytes)))?;
+        let arrived = from.read(space, |bytes| outgoing.append(|tail| tail.put_slice(bytes)))?;
         if let Arrived::Bytes(count) = arrived {
             carried.add(count as u64);
         }

@@ -110,8 +110,8 @@ impl Socket {
     /// # Errors
     /// The error of the operating system; the owner is then not scheduled.
     pub fn wait(&mut self) -> io::Result<()> {
-        let wants_room = !self.is_writable;
-        let interest = if wants_room {
+        let wants_write = !self.is_writable;
+        let interest = if wants_write {
             Interest::READABLE | Interest::WRITABLE
         } else {
             Interest::READABLE
@@ -121,7 +121,7 @@ impl Socket {
             is_for_writing,
         }) = &mut self.watch
         {
-            if wants_room && !*is_for_writing {
+            if wants_write && !*is_for_writing {
                 registration.set_interest(&mut self.stream, interest)?;
                 *is_for_writing = true;
             }
@@ -133,7 +133,7 @@ impl Socket {
         let registration = self.poller.register(&mut self.stream, interest, call)?;
         self.watch = Some(Watch::Here {
             registration,
-            is_for_writing: wants_room,
+            is_for_writing: wants_write,
         });
         Ok(())
     }
@@ -192,9 +192,9 @@ impl Socket {
             return Ok(Arrived::Nothing);
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let room = limit.min(scratch.len());
+            let limit = limit.min(scratch.len());
             loop {
-                match self.stream.read(&mut scratch[..room]) {
+                match self.stream.read(&mut scratch[..limit]) {
                     Ok(0) => {
                         self.is_ended = true;
                         return Ok(Arrived::End);
@@ -202,7 +202,7 @@ impl Socket {
                     Ok(count) => {
                         // A short read: the kernel has no more, and new bytes are a new edge. An end that was
                         // announced before is no new edge.
-                        self.is_readable = count == room || self.is_end_announced;
+                        self.is_readable = count == limit || self.is_end_announced;
                         take(&scratch[..count]);
                         return Ok(Arrived::Bytes(count));
                     }

@@ -172,7 +172,7 @@ fn further_connections_are_refused() {
         );
     }
     peers.pop();
-    eventually("there is room", || server.snapshot().connections == 2);
+    eventually("one is closed", || server.snapshot().connections == 2);
     Peer::connect(server.address()).ask("PING", "+PONG\r\n");
 }
 

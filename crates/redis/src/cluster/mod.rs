@@ -43,8 +43,7 @@ use crate::{
 ///   [`crate::Command::key`], so that the client knows the slot.
 /// - A command without keys goes to any node. For commands that concern every node (`DBSIZE`, `FLUSHDB`,
 ///   `SCAN`), use the clients of [`Cluster::masters`].
-/// - If the slot has moved or is moving, the command is redirected, up to [`ClusterOptions::redirections`]
-///   times. If the cluster temporarily refuses it, it is retried. The deadline covers all tries. Commands on
+/// - If the slot has moved or is moving, the command is redirected, up to five times. If the cluster temporarily refuses it, it is retried. The deadline covers all tries. Commands on
 ///   one key keep their order, except those that are redirected or retried.
 /// - Commands for a node that is down fail with [`crate::RedisError::Down`], and the client refreshes its
 ///   slot map, because another node may own the slots now.

@@ -153,7 +153,7 @@ impl Actor for TopologyRefresher {
     }
 }
 
-/// However the actor terminates, parked requests get their outcome.
+/// When the actor terminates, parked requests get their outcome.
 impl Drop for TopologyRefresher {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {

@@ -29,6 +29,11 @@ use crate::{
     reply::{Reply, ReplyResult},
 };
 
+/// Limit of redirections of a command (`MOVED`, `ASK`).
+const REDIRECTIONS_MAX: u32 = 5;
+/// Limit of retries of a command (`TRYAGAIN`, `CLUSTERDOWN`, a node that is still connecting).
+const RETRIES_MAX: u32 = 16;
+
 /// Sends a command to the node that owns its keys.
 pub(crate) fn submit(core: &Arc<Core>, command: Command, deadline: Deadline, reply: Reply) {
     if command.is_crossing() {
@@ -110,7 +115,7 @@ impl ClusterRequest {
         awaits: Awaits,
         node: impl FnOnce(&Core) -> Option<Arc<Node>>,
     ) -> bool {
-        if self.redirections >= self.core.options.redirections {
+        if self.redirections >= REDIRECTIONS_MAX {
             return self.deliver(match outcome {
                 Ok(Value::Error(error)) => Err(RedisError::TooManyRedirections(error)),
                 outcome => outcome,
@@ -128,7 +133,7 @@ impl ClusterRequest {
     }
 
     fn try_later(mut self, outcome: ReplyResult) -> bool {
-        if self.retries >= self.core.options.retries {
+        if self.retries >= RETRIES_MAX {
             return self.deliver(outcome);
         }
         let due_ns = now_ns().saturating_add(self.core.delay_ns(self.retries));

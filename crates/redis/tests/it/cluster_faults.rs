@@ -54,7 +54,7 @@ fn done(key: impl AsRef<[u8]>, node: usize) -> Bytes {
 
 struct Nodes {
     fakes: Vec<Fake>,
-    /// Which node has the slots below 8,192, and which the others.
+    /// The node of the slots below 8,192, and that of the others.
     owners: Arc<Mutex<[usize; 2]>>,
     /// How often the slots were asked for.
     refreshes: Arc<AtomicUsize>,

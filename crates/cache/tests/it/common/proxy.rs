@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// Which answers pass.
+/// The answers that pass.
 #[derive(Clone, Default)]
 pub(crate) struct Hold(Arc<(Mutex<State>, Condvar)>);
 

@@ -7,7 +7,7 @@ use std::{
     ops::Deref,
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use freeboard_actor::{Actor, ActorRef, Context, Handler, ShutdownReport, System};
@@ -16,10 +16,8 @@ use freeboard_net::{
     http::{Body, Call, HttpHandler, HttpServer, Limits, Reply},
     tcp::{Connection, ConnectionEvent, ConnectionOptions, Event, ListenerOptions},
 };
+pub(crate) use freeboard_test_servers::{LONG, eventually};
 use http::{Response, StatusCode};
-
-/// The deadline of a test's waits, far beyond their usual time.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A system that must shut down cleanly at the end of its test.
 pub(crate) struct TestSystem {
@@ -158,15 +156,6 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 /// Closes with a reset, as a killed process may.
 pub(crate) fn reset(peer: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
-}
-
-/// Waits for a condition.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::yield_now();
-    }
 }
 
 /// Sends all bytes, shuts down, and reads to the end.

@@ -4,8 +4,9 @@ use std::{io::Write, net::SocketAddr};
 
 use freeboard_redis::protocol::{Limits, Parser, Value};
 use freeboard_redis_embedded::{EmbeddedOptions, Password};
+use freeboard_test_servers::{if_installed, redis};
 
-use super::{Peer, embedded, real, words};
+use super::{Peer, embedded, words};
 
 /// The replies of a server to `bytes` and a final `QUIT`.
 pub(crate) fn replies(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
@@ -77,7 +78,9 @@ fn is_alike(address: SocketAddr, password: Option<&str>) -> bool {
 
 /// Calls `test` with both servers, if there is a real one.
 pub(crate) fn with_both(options: &[&str], password: Option<&str>, test: impl FnOnce(Both)) {
-    let Some(real) = real(options) else { return };
+    let Some(real) = if_installed(redis(options)) else {
+        return;
+    };
     if !is_alike(real.address(), password) {
         return;
     }
