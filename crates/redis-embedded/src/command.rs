@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
 
 /// Writes pending messages, as far as the output has capacity.
 pub(crate) fn deliver(session: &Session, output: &mut Output) {
-    let Some(inbox) = session.member.inbox() else {
+    let Some(inbox) = session.inbox() else {
         return;
     };
     while output.has_capacity()
@@ -112,7 +112,7 @@ pub(crate) fn deliver(session: &Session, output: &mut Output) {
 /// Whether the client may use only the commands for subscribers, because RESP2 does not distinguish messages from
 /// replies.
 pub(crate) fn is_only_listening(session: &Session, output: &Output) -> bool {
-    output.protocol == Protocol::Resp2 && session.member.channel_count() > 0
+    output.protocol == Protocol::Resp2 && session.channel_count() > 0
 }
 
 /// An error reply with its code, in Redis' words.

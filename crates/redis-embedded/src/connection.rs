@@ -111,13 +111,7 @@ impl Connection {
     fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
         self.dialogue.deliver();
         if self.dialogue.is_over() {
-            self.dialogue
-                .session
-                .member
-                .common()
-                .gauges
-                .overflowed
-                .add(1);
+            self.dialogue.session.common().gauges.overflowed.add(1);
             return Err(Over);
         }
         if self.dialogue.session.is_dropped {
@@ -210,7 +204,7 @@ impl Actor for Connection {
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         self.socket = Some(Socket::accepted(stream, &self.poller, call));
         let message_came = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
-        self.dialogue.session.member.listen_with(message_came);
+        self.dialogue.session.listen_with(message_came);
         self.guard
             .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.over(cx)));
         self.run(cx);

@@ -33,7 +33,7 @@ pub(crate) struct Fed {
 
 impl Dialogue {
     pub(crate) fn new(session: Session) -> Self {
-        let common = session.member.common().clone();
+        let common = session.common().clone();
         let options = &common.options;
         Self {
             reader: RequestReader::new(options.query_bytes_max),
@@ -50,8 +50,7 @@ impl Dialogue {
         let fed = self.feed_locked(input, &mut store);
         self.hold(input.len() - fed.bytes);
         if self.session.is_closing {
-            let member = &mut self.session.member;
-            member.unsubscribe_all(&mut store.subscribers);
+            self.session.unsubscribe_all(&mut store.subscribers);
         }
         let woken = store.subscribers.take_woken();
         drop(store);
@@ -106,13 +105,13 @@ impl Dialogue {
     /// Counts the memory of an unfinished request, and the `input_bytes` not consumed.
     fn hold(&mut self, input_bytes: usize) {
         let bytes = input_bytes + self.reader.kept_bytes();
-        if !self.session.is_closing && !self.session.member.hold(bytes) {
+        if !self.session.is_closing && !self.session.hold(bytes) {
             self.common.gauges.unfinished.add(1);
             self.close(Malformed::Unfinished);
         }
         if self.session.is_closing {
             self.reader = RequestReader::new(0);
-            self.session.member.hold(0);
+            self.session.hold(0);
         }
     }
 
@@ -129,7 +128,7 @@ impl Dialogue {
 
     /// Whether unread replies or messages exceed the limit.
     pub(crate) fn is_over(&self) -> bool {
-        let inbox = self.session.member.inbox();
+        let inbox = self.session.inbox();
         self.output.is_over() || inbox.is_some_and(|inbox| inbox.is_over())
     }
 }

@@ -7,7 +7,7 @@ use proptest::{prelude::*, sample::Index};
 use crate::{
     dialogue::Dialogue,
     options::{EmbeddedOptions, Password},
-    session::{Member, Session},
+    session::Session,
     store::Common,
 };
 
@@ -21,8 +21,7 @@ fn open() -> EmbeddedOptions {
 fn dialogue(options: EmbeddedOptions) -> Dialogue {
     let password = options.password.resolve().unwrap();
     let common = Arc::new(Common::new(options, password));
-    let member = Member::join(&common).unwrap();
-    Dialogue::new(Session::new(1, member))
+    Dialogue::new(Session::join(1, &common).unwrap())
 }
 
 /// The replies to bytes that arrive in `pieces`, and whether the dialogue continues.

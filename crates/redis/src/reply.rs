@@ -63,14 +63,3 @@ impl Reply {
         }
     }
 }
-
-impl std::fmt::Debug for Reply {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Slot(_) => "Reply::Slot",
-            Self::Call(_) => "Reply::Call",
-            Self::Subscribed(_) => "Reply::Subscribed",
-            Self::Nobody => "Reply::Nobody",
-        })
-    }
-}

@@ -41,7 +41,7 @@ fn is_valid_login(common: &Common, user: &[u8], password: &[u8]) -> bool {
 }
 
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
-    if !is_valid_login(call.session.member.common(), user, password) {
+    if !is_valid_login(call.session.common(), user, password) {
         return Err(WRONG_PASSWORD);
     }
     call.session.is_logged_in = true;
@@ -49,7 +49,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
 }
 
 pub(super) fn auth(call: &mut Call<'_>) -> CommandResult {
-    let has_password = call.session.member.common().password.is_some();
+    let has_password = call.session.common().password.is_some();
     match call.arguments.len() {
         2 if !has_password => return Err(NO_PASSWORD),
         2 => log_in(call, USER, call.argument(1))?,

@@ -17,8 +17,7 @@ pub(super) fn publish(call: &mut Call<'_>) -> CommandResult {
 
 pub(super) fn subscribe(call: &mut Call<'_>) -> CommandResult {
     for channel in call.arguments.from(1) {
-        let member = &mut call.session.member;
-        if !member.subscribe(channel, &mut call.store.subscribers) {
+        if !call.session.subscribe(channel, &mut call.store.subscribers) {
             return Err(TOO_MANY);
         }
         tell(call, b"subscribe", Some(channel));
@@ -33,7 +32,7 @@ pub(super) fn unsubscribe(call: &mut Call<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    let channels: Vec<Bytes> = call.session.member.channels().cloned().collect();
+    let channels: Vec<Bytes> = call.session.channels().cloned().collect();
     if channels.is_empty() {
         tell(call, b"unsubscribe", None);
     }
@@ -44,8 +43,8 @@ pub(super) fn unsubscribe(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn leave(call: &mut Call<'_>, channel: &[u8]) {
-    let member = &mut call.session.member;
-    member.unsubscribe(channel, &mut call.store.subscribers);
+    call.session
+        .unsubscribe(channel, &mut call.store.subscribers);
     tell(call, b"unsubscribe", Some(channel));
 }
 
@@ -56,7 +55,7 @@ fn tell(call: &mut Call<'_>, what: &[u8], channel: Option<&[u8]>) {
         Some(channel) => call.output.bulk(channel),
         None => call.output.null(),
     }
-    call.output.count(call.session.member.channel_count());
+    call.output.count(call.session.channel_count());
 }
 
 /// `PUBSUB NUMSUB`.
