@@ -368,7 +368,7 @@ fn the_end_of_the_wait_is_an_outcome() {
     let (a, b) = (bench.cache_with(options.clone()), bench.cache_with(options));
     let _holder = lease(&a, "k");
     for cache in [&a, &b] {
-        assert_eq!(refused(&cache, "k"), CacheError::WaitedTooLong);
+        assert_eq!(refused(cache, "k"), CacheError::WaitedTooLong);
     }
     assert_eq!(b.snapshot().polled, 1, "it asked once more at the end");
     let found = a.get_or_lease(bytes("other")).wait();

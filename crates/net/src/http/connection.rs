@@ -18,8 +18,9 @@ use freeboard_actor::{Actor, Context, Handler};
 use http::{Response, StatusCode};
 
 use super::{
-    handler::{Body, Call, HttpHandler, Reply, plain},
-    request_reader::{Framing, Incoming, Refusal, RequestReader, Step},
+    handler::{Body, Call, HandlerResponse, HttpHandler, Reply, plain},
+    limits::Refusal,
+    request_reader::{Framing, Incoming, RequestReader, Step},
     response::{self, RemainingBody},
     server::ServerShared,
 };
@@ -30,13 +31,6 @@ use crate::{
 
 /// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: usize = 64;
-
-/// The response of an actor, sent to the connection.
-#[derive(Debug)]
-pub(super) struct HandlerResponse {
-    pub(super) number: u64,
-    pub(super) response: Response<Body>,
-}
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -289,7 +283,7 @@ impl HttpConnection {
                 let number = self.asked;
                 let call = Call {
                     request: incoming.request,
-                    reply: Reply::new(cx.actor_ref(), number),
+                    reply: Reply::new(cx.actor_ref().recipient(), number),
                 };
                 self.phase = Phase::Handling { number, framing };
                 if let Err(error) = actor.try_tell(call) {

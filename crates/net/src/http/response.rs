@@ -14,7 +14,8 @@ use http::{
 use super::{
     handler::{Body, plain, text},
     head::has_connection_token,
-    request_reader::{Framing, Refusal},
+    limits::Refusal,
+    request_reader::Framing,
 };
 use crate::tcp::Outgoing;
 
