@@ -159,7 +159,7 @@ fn scripts_and_model_decide_alike() {
 }
 
 #[test]
-fn what_stands_for_the_scripts_and_the_model_decide_alike() {
+fn native_scripts_and_the_model_decide_alike() {
     check_all(&Server::embedded());
 }
 
@@ -240,7 +240,7 @@ fn check_foreign(server: &Server) {
 }
 
 #[test]
-fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
+fn scripts_and_the_reader_ignore_foreign_bytes() {
     if let Some(server) = Server::real() {
         check_foreign(&server);
     }

@@ -313,7 +313,7 @@ proptest! {
 }
 
 #[test]
-fn what_waits_is_not_copied_when_more_comes() {
+fn waiting_bytes_are_not_copied_when_more_arrive() {
     let mut in_flight = InFlight::<()>::new(OVERDUE_NS);
     let accept = |in_flight: &mut InFlight<()>| {
         let mut bytes = Pieces::default();

@@ -110,13 +110,6 @@ impl Pool {
         })
     }
 
-    /// Ends a subscription of the connection at `index`.
-    pub(crate) fn unsubscribe(&self, index: usize, name: &Bytes, id: u64) {
-        let line = &self.lines[index];
-        line.subscribers.remove(name, id);
-        line.queue.nudge();
-    }
-
     pub(crate) fn snapshot(&self) -> RedisSnapshot {
         let lines = self.lines.iter();
         RedisSnapshot {
@@ -161,16 +154,18 @@ impl Drop for Pool {
 /// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
 #[must_use = "the subscription ends when it is dropped"]
 pub struct Subscription {
-    pub(crate) name: Bytes,
-    pub(crate) id: u64,
-    pub(crate) pool: Arc<Pool>,
+    name: Bytes,
+    id: u64,
+    pool: Arc<Pool>,
     /// Of the connection in the pool.
-    pub(crate) index: usize,
+    index: usize,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.pool.unsubscribe(self.index, &self.name, self.id);
+        let line = &self.pool.lines[self.index];
+        line.subscribers.remove(&self.name, self.id);
+        line.queue.nudge();
     }
 }
 

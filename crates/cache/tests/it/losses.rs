@@ -165,7 +165,7 @@ fn a_lease_whose_answer_was_lost_can_be_filled() {
 }
 
 #[test]
-fn a_lease_that_nobody_uses_is_given_back() {
+fn an_unused_lease_is_given_back() {
     let Some(bench) = start() else { return };
     let redis_options = RedisOptions {
         timeout: SECOND,

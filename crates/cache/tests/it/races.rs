@@ -57,7 +57,7 @@ fn a_fill_after_an_invalidation_is_refused() {
 }
 
 #[test]
-fn who_comes_after_an_invalidation_never_gets_what_was_fetched_before() {
+fn a_call_after_an_invalidation_never_gets_a_value_fetched_before() {
     let Some(bench) = start() else { return };
     let every = CacheOptions {
         lease_every: Duration::ZERO,
@@ -180,7 +180,7 @@ fn a_dead_holders_lease_ends_by_itself() {
 }
 
 #[test]
-fn a_holder_slower_than_its_lease_fills_in_vain() {
+fn a_fill_after_the_end_of_its_lease_is_refused() {
     let Some(bench) = start() else { return };
     let cache = bench.cache();
     let slow = lease(&cache, "k");
@@ -220,7 +220,7 @@ fn a_fill_after_another_holders_fill_changes_nothing() {
 }
 
 #[test]
-fn a_release_after_the_lease_was_over_frees_nobody_elses() {
+fn a_release_after_its_lease_keeps_the_next_holders() {
     let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let slow = lease(&a, "k");

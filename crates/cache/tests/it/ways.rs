@@ -130,7 +130,7 @@ fn a_fetch_that_panics_gives_its_lease_back() {
 }
 
 #[test]
-fn a_function_that_panics_harms_no_other_caller() {
+fn a_panicking_function_affects_no_other_caller() {
     let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");

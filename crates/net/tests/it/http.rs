@@ -125,7 +125,7 @@ fn a_client_that_waits_for_a_word_gets_it() {
 }
 
 #[test]
-fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
+fn an_actor_responds_later_and_a_dropped_reply_is_500() {
     let (server, desk, asked) = serve_desk();
     let mut peer = connect(server.address());
     write!(

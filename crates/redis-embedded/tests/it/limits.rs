@@ -177,7 +177,7 @@ fn further_connections_are_refused() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_the_refusal_arrives() {
+fn malformed_requests_get_an_error_that_arrives() {
     let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     // The bytes after it are ignored, and do not reset the connection.
@@ -253,7 +253,7 @@ fn a_value_without_room_is_refused() {
 }
 
 #[test]
-fn keys_that_are_over_go_though_nobody_looks_at_them() {
+fn expired_keys_are_removed_without_an_access() {
     let (_system, server) = embedded(open());
     let mut peer = Peer::connect(server.address());
     peer.ask("SET stays v", "+OK\r\n");

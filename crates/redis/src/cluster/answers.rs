@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_refused() {
+    fn malformed_maps_are_refused() {
         let check = |stream: &[u8]| {
             let outcome = read(stream);
             assert!(outcome.is_err(), "{outcome:?}");

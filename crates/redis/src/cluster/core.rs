@@ -143,16 +143,16 @@ impl Core {
         random_number(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Records that a slot has moved. Returns the new node.
-    pub(super) fn moved(&self, slot: u16, to: &Address) -> Option<Arc<Node>> {
-        self.moved.add(1);
-        self.want_refresh();
-        self.topology.moved(slot, to)
-    }
-
-    pub(super) fn asked(&self, to: &Address) -> Option<Arc<Node>> {
-        self.asked.add(1);
-        self.topology.named(to)
+    /// Returns the node that a redirection names. `moved` is the slot that it owns now.
+    pub(super) fn redirected(&self, to: &Address, moved: Option<u16>) -> Option<Arc<Node>> {
+        match moved {
+            Some(_) => {
+                self.moved.add(1);
+                self.want_refresh();
+            }
+            None => self.asked.add(1),
+        }
+        self.topology.redirected(to, moved)
     }
 
     pub(super) fn delay_ns(&self, attempt: u32) -> u64 {

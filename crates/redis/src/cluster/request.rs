@@ -16,7 +16,7 @@ use std::sync::Arc;
 use freeboard_meter::now_ns;
 
 use super::{
-    answers::Redirection,
+    answers::{Address, Redirection},
     core::{Core, Parked, Resume},
     topology::Node,
 };
@@ -100,21 +100,13 @@ impl ClusterRequest {
                 self.core.want_refresh();
                 self.try_later(outcome)
             }
-            Some(Redirection::Moved { slot, to }) => {
-                self.follow(outcome, Awaits::Reply, |core| core.moved(slot, &to))
-            }
-            Some(Redirection::Ask { to }) => {
-                self.follow(outcome, Awaits::ReplyAfterAsking, |core| core.asked(&to))
-            }
+            Some(Redirection::Moved { slot, to }) => self.follow(outcome, &to, Some(slot)),
+            Some(Redirection::Ask { to }) => self.follow(outcome, &to, None),
         }
     }
 
-    fn follow(
-        mut self,
-        outcome: ReplyResult,
-        awaits: Awaits,
-        node: impl FnOnce(&Core) -> Option<Arc<Node>>,
-    ) -> bool {
+    /// `moved` is the slot that the node owns now. Without it, the slot is only moving there.
+    fn follow(mut self, outcome: ReplyResult, to: &Address, moved: Option<u16>) -> bool {
         if self.redirections >= REDIRECTIONS_MAX {
             return self.deliver(match outcome {
                 Ok(Value::Error(error)) => Err(RedisError::TooManyRedirections(error)),
@@ -122,9 +114,12 @@ impl ClusterRequest {
             });
         }
         self.redirections += 1;
-        match node(&self.core) {
+        match self.core.redirected(to, moved) {
             Some(node) => {
-                self.send_to(node, awaits);
+                self.send_to(
+                    node,
+                    moved.map_or(Awaits::ReplyAfterAsking, |_| Awaits::Reply),
+                );
                 true
             }
             // Too many nodes, or the system is shutting down.

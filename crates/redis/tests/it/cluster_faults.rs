@@ -237,7 +237,7 @@ fn a_loop_ends() {
 }
 
 #[test]
-fn what_cannot_be_done_at_present_is_tried_again_until_its_deadline() {
+fn temporary_refusals_are_retried_until_the_deadline() {
     let left = Arc::new(AtomicUsize::new(3));
     let at_server = left.clone();
     let nodes = Nodes::start(move |asked| {
@@ -270,60 +270,36 @@ fn what_cannot_be_done_at_present_is_tried_again_until_its_deadline() {
 }
 
 #[test]
-fn what_waits_is_bounded_and_has_an_outcome_when_the_system_ends() {
-    let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
-    let mut options = ClusterOptions {
-        waiting: 10,
-        refresh_interval: Duration::from_millis(20),
-        ..nodes.options()
-    };
-    // Longer than the test may take, and within the deadline.
-    (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
-    options.node.timeout = 120 * LONG;
-    let (system, cluster) = connect(options);
-    let outcomes = Outcomes::new();
-    (0..30).for_each(|number| cluster.get(KEY).then(outcomes.of(number)));
-    let is_refused = |outcome: &Result<_, RedisError>| {
-        outcome
-            .as_ref()
-            .is_err_and(|error| error.server().is_some())
-    };
-    assert!(
-        outcomes
-            .take(20)
-            .iter()
-            .all(|(_, outcome)| is_refused(outcome))
-    );
-    assert_eq!(cluster.snapshot().waiting, 10);
-    assert!(system.shutdown(LONG).is_clean());
-    assert!(
-        outcomes
-            .take(10)
-            .iter()
-            .all(|(_, outcome)| is_refused(outcome))
-    );
-    let after = cluster.get(KEY).wait();
-    assert!(after.is_err_and(|error| error.is_unsent()));
-}
-
-#[test]
-fn the_bytes_of_what_waits_are_bounded_too() {
-    let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
-    let mut options = ClusterOptions {
-        waiting_bytes: 1 << 20,
-        refresh_interval: Duration::from_millis(20),
-        ..nodes.options()
-    };
-    (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
-    options.node.timeout = 120 * LONG;
-    let (_system, cluster) = connect(options);
-    let outcomes = Outcomes::new();
+fn waiting_commands_are_bounded_and_have_an_outcome_at_shutdown() {
+    const FIT: usize = 10;
     let value = vec![b'v'; 100 << 10];
-    (0..30).for_each(|number| cluster.set(KEY, &value).then(outcomes.of(number)));
-    for (_, outcome) in outcomes.take(20) {
-        assert!(outcome.is_err_and(|error| error.server().is_some()));
+    // By their number, and by their bytes.
+    for (waiting, waiting_bytes) in [(FIT, 64 << 20), (1_000, 1 << 20)] {
+        let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
+        let mut options = ClusterOptions {
+            waiting,
+            waiting_bytes,
+            refresh_interval: Duration::from_millis(20),
+            ..nodes.options()
+        };
+        // Longer than the test may take, and within the deadline.
+        (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
+        options.node.timeout = 120 * LONG;
+        let (system, cluster) = connect(options);
+        let outcomes = Outcomes::new();
+        (0..3 * FIT).for_each(|number| cluster.set(KEY, &value).then(outcomes.of(number)));
+        let expect_refusals = |count| {
+            for (_, outcome) in outcomes.take(count) {
+                assert!(outcome.is_err_and(|error| error.server().is_some()));
+            }
+        };
+        expect_refusals(2 * FIT);
+        assert_eq!(cluster.snapshot().waiting, FIT as u64);
+        assert!(system.shutdown(LONG).is_clean());
+        expect_refusals(FIT);
+        let after = cluster.get(KEY).wait();
+        assert!(after.is_err_and(|error| error.is_unsent()));
     }
-    assert_eq!(cluster.snapshot().waiting, 10);
 }
 
 #[test]
@@ -390,7 +366,7 @@ fn a_storm_of_redirections_asks_for_the_slots_once() {
 }
 
 #[test]
-fn what_a_cluster_cannot_do_is_not_sent() {
+fn unsupported_operations_are_not_sent_to_a_cluster() {
     let nodes = Nodes::start(|asked| asked.done());
     let (system, cluster) = connect_once(&nodes);
     let command = Command::new("MGET").keys([KEY, OTHER]);

@@ -148,7 +148,7 @@ fn a_reply_to_nothing_has_the_connection_replaced() {
 }
 
 #[test]
-fn what_expires_unsent_never_reaches_the_server() {
+fn expired_unsent_commands_never_reach_the_server() {
     const COMMANDS: usize = 200;
     let (fake, gate) = Fake::gated();
     let (_system, redis) = client(options(fake.port));

@@ -61,7 +61,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_however_it_is_cut(values in prop::collection::vec(value(), 1..4)) {
+    fn written_values_are_read_however_they_are_cut(values in prop::collection::vec(value(), 1..4)) {
         let mut stream = Vec::new();
         values.iter().for_each(|value| write(value, &mut stream));
         prop_assert_eq!(parse_whole(&stream), Ok(values));
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_reads_back(arguments in prop::collection::vec(bytes(), 0..6)) {
+    fn encoded_commands_are_read_back(arguments in prop::collection::vec(bytes(), 0..6)) {
         let command = Command::new("EVAL").args(&arguments);
         let mut wire = BytesMut::new();
         command.encode(&mut wire);

@@ -201,7 +201,7 @@ fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
 }
 
 #[test]
-fn a_future_that_is_dropped_while_its_reply_comes_harms_nobody() {
+fn dropped_futures_affect_no_other_command() {
     let seed = new_seed();
     let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));

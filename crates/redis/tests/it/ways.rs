@@ -18,7 +18,7 @@ use crate::common::{
 };
 
 #[test]
-fn dropping_the_last_handle_lets_what_is_under_way_finish() {
+fn commands_in_flight_finish_after_the_last_handle_was_dropped() {
     let gate = Gate::default();
     let gone = Gate::default();
     let (at_server, client_gone) = (gate.clone(), gone.clone());
@@ -61,7 +61,7 @@ fn the_end_of_the_system_is_an_outcome_too() {
 }
 
 #[test]
-fn a_function_that_panics_harms_nobody_else() {
+fn a_panicking_function_affects_no_other_command() {
     let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));
     echo(&redis, "x").then(|_| panic!("on purpose"));
