@@ -189,15 +189,31 @@ fn a_full_connection_is_as_good_as_none() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
-    let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        fresh_time: Duration::ZERO,
-        ..bench.options()
+fn settings_out_of_range_are_named() {
+    let Some(bench) = crate::embedded::start() else {
+        return;
     };
-    let outcome = Cache::new(&bench.system, &bench.redis, options);
-    assert!(
-        matches!(outcome, Err(CacheStartError::Options(_))),
-        "{outcome:?}"
+    let check = |change: fn(&mut CacheOptions), wanted: &str| {
+        let mut options = bench.options();
+        change(&mut options);
+        let error = Cache::new(&bench.system, &bench.redis, options).unwrap_err();
+        assert!(matches!(error, CacheStartError::Options(_)), "{error:?}");
+        assert_eq!(error.to_string(), wanted);
+    };
+    check(
+        |options| options.lease_time = Duration::ZERO,
+        "lease_time in ms must be between 1 and 3153600000000",
+    );
+    check(
+        |options| options.early_beta = f64::NAN,
+        "early_beta must be between 0 and 1000000",
+    );
+    let of_local = |options: &mut CacheOptions| {
+        let local = options.local.get_or_insert_default();
+        local.entries_max = 0;
+    };
+    check(
+        of_local,
+        "local.entries_max must be between 1 and 4294967295",
     );
 }

@@ -1,9 +1,6 @@
 //! An HTTP server and its clients.
 
-use std::{
-    io::{Read, Write},
-    time::Duration,
-};
+use std::io::{Read, Write};
 
 use crate::common::{
     LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, serve_with,
@@ -170,32 +167,6 @@ fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
         !answer.contains("999") && !answer.contains("chunked"),
         "{answer}"
     );
-}
-
-#[test]
-fn slow_requests_get_408() {
-    let short = Duration::from_millis(50);
-    let limits = Limits {
-        head_time: short,
-        idle_time: LONG,
-        ..Limits::default()
-    };
-    let server = serve_with(Policy::EAGER, limits, echo());
-    let mut slow = connect(server.address());
-    slow.write_all(b"GET / HT").unwrap();
-    let answer = read_to_end(&mut slow);
-    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert_eq!(server.snapshot().timed_out, 1);
-    // A silent connection is only closed.
-    let limits = Limits {
-        head_time: LONG,
-        idle_time: short,
-        ..Limits::default()
-    };
-    let server = serve_with(Policy::EAGER, limits, echo());
-    let mut idle = connect(server.address());
-    assert_eq!(read_to_end(&mut idle), "");
-    assert_eq!(server.snapshot().timed_out, 0);
 }
 
 #[test]

@@ -52,6 +52,8 @@ fn byte_by_byte_a_request_gets_no_more_time() {
     let sized = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
     let chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     let starts = [
+        // Nothing follows.
+        ("GET / HT", ""),
         ("GET / HTTP/1.1\r\nHost: x\r\nA: ", "a"),
         ("GET / HTTP/1.1\r\nHost: x\r\n", "A: b\r\n"),
         (sized, "a"),
@@ -76,7 +78,7 @@ fn an_empty_line_gives_an_idle_connection_no_more_time() {
         ..Limits::default()
     };
     let server = serve_with(Policy::EAGER, limits, echo());
-    for lines in ["\r", "\r\n", "\r\n\r", "\n\r"] {
+    for lines in ["", "\r", "\r\n", "\r\n\r", "\n\r"] {
         let mut peer = connect(server.address());
         peer.write_all(lines.as_bytes()).unwrap();
         let mut answer = Vec::new();

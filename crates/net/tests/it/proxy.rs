@@ -59,18 +59,6 @@ fn bytes_and_ends_are_forwarded() {
 }
 
 #[test]
-fn a_backend_that_is_down_closes_the_client_and_is_counted() {
-    let (system, poller) = system(Policy::EAGER);
-    let nobody = Port::reserve().unwrap();
-    let options = ProxyOptions::default();
-    let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
-    let mut peer = connect(proxy.address());
-    assert_eq!(read_to_end(&mut peer), "");
-    assert_eq!(proxy.drain(LONG), 0);
-    assert_eq!(proxy.snapshot().backend_failures, 1);
-}
-
-#[test]
 fn idle_connections_are_closed() {
     let (system, poller) = system(Policy::EAGER);
     let options = ProxyOptions {
@@ -205,9 +193,11 @@ fn a_client_of_a_backend_that_is_down_sees_an_end_and_no_reset() {
     let nobody = Port::reserve().unwrap();
     let options = ProxyOptions::default();
     let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
-    for _ in 0..20 {
+    for number in 0..20 {
         let mut peer = connect(proxy.address());
-        peer.write_all(b"hello").unwrap();
+        if number % 2 == 0 {
+            peer.write_all(b"hello").unwrap();
+        }
         assert_eq!(peer.read(&mut [0; 8]).unwrap(), 0);
     }
     assert_eq!(proxy.drain(LONG), 0);

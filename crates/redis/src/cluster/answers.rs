@@ -43,10 +43,9 @@ impl fmt::Display for Address {
 /// A node's request to retry a command elsewhere or later. The command was not executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirection {
-    /// Another node owns the slot.
-    Moved { slot: u16, to: Address },
-    /// The slot is migrating to another node, and the key is there already or is new.
-    Ask { to: Address },
+    /// To another node. `moved` is the slot that it owns now (`MOVED`). Without it, the slot is migrating there, and
+    /// the key is there already or is new (`ASK`).
+    To { node: Address, moved: Option<u16> },
     /// Some of the keys have migrated, or the slot has no owner now.
     Later,
 }
@@ -61,12 +60,11 @@ impl Redirection {
         if code != "MOVED" && code != "ASK" {
             return None;
         }
-        let (slot, to) = error.message().split_once(' ')?;
+        let (slot, node) = error.message().split_once(' ')?;
         let slot = slot.parse().ok().filter(|slot| *slot < HASH_SLOTS)?;
-        let to = Address::parse(to, from)?;
-        Some(match code {
-            "MOVED" => Self::Moved { slot, to },
-            _ => Self::Ask { to },
+        Some(Self::To {
+            node: Address::parse(node, from)?,
+            moved: (code == "MOVED").then_some(slot),
         })
     }
 }
@@ -140,7 +138,8 @@ mod tests {
             host: host.to_owned(),
             port,
         };
-        let moved = |to| Some(Redirection::Moved { slot: 3999, to });
+        let redirected = |node, moved| Some(Redirection::To { node, moved });
+        let moved = |node| redirected(node, Some(3999));
         check("MOVED 3999 127.0.0.1:6381", moved(at("127.0.0.1", 6381)));
         check("MOVED 3999 :6381", moved(at("10.0.0.1", 6381)));
         check("MOVED 3999 ?:6381", moved(at("10.0.0.1", 6381)));
@@ -148,8 +147,7 @@ mod tests {
             "MOVED 3999 2001:db8::1:6381",
             moved(at("2001:db8::1", 6381)),
         );
-        let to = at("node-2", 1);
-        check("ASK 1 node-2:1", Some(Redirection::Ask { to }));
+        check("ASK 1 node-2:1", redirected(at("node-2", 1), None));
         check("TRYAGAIN Multiple keys", Some(Redirection::Later));
         check("CLUSTERDOWN The cluster is down", Some(Redirection::Later));
         check("MOVED 16384 127.0.0.1:6381", None);

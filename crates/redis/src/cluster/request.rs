@@ -100,8 +100,7 @@ impl ClusterRequest {
                 self.core.want_refresh();
                 self.try_later(outcome)
             }
-            Some(Redirection::Moved { slot, to }) => self.follow(outcome, &to, Some(slot)),
-            Some(Redirection::Ask { to }) => self.follow(outcome, &to, None),
+            Some(Redirection::To { node, moved }) => self.follow(outcome, &node, moved),
         }
     }
 

@@ -236,15 +236,10 @@ fn a_server_that_is_killed_and_comes_back_is_used_again() {
     let Some(mut server) = Server::start(&[]) else {
         return;
     };
-    let (system, redis) = client(RedisOptions {
+    let (_system, redis) = client(RedisOptions {
         connections: 3,
         routing: Routing::Random,
         ..options(server.port)
-    });
-    let (kept, collector) = Collector::spawn(&system);
-    let _subscription = redis.subscribe("news", collector).unwrap();
-    eventually("subscribed", || {
-        kept.lock().unwrap().iter().any(is_subscribed)
     });
     redis.set("a", "1").wait().unwrap();
     server.kill();
@@ -256,18 +251,6 @@ fn a_server_that_is_killed_and_comes_back_is_used_again() {
     server.restart();
     redis.wait_up(LONG).unwrap();
     assert_eq!(redis.get("a").wait(), Ok(None), "it is another one");
-    eventually("subscribed again", || {
-        kept.lock()
-            .unwrap()
-            .iter()
-            .filter(|it| is_subscribed(it))
-            .count()
-            == 2
-    });
-    assert_eq!(redis.publish("news", "back").wait(), Ok(1));
-    eventually("heard", || {
-        kept.lock().unwrap().contains(&message("news", "back"))
-    });
 }
 
 #[test]
