@@ -26,13 +26,9 @@ fn first_connection(
     count: usize,
     answer: impl Fn(&mut crate::common::fake::Peer) + Send + Sync + 'static,
 ) -> Vec<Result<Bytes, RedisError>> {
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            peer.swallow(count);
-            answer(peer);
-        }
-        peer.echo_all();
+    let fake = Fake::first(move |peer| {
+        peer.swallow(count);
+        answer(peer);
     });
     let (_system, redis) = client(options(fake.port));
     let outcomes = Outcomes::new();
@@ -133,13 +129,9 @@ fn each_outcome_is_that_of_its_command() {
 fn a_reply_to_nothing_has_the_connection_replaced() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            at_server.wait();
-            peer.write(b"+SURPRISE\r\n");
-        }
-        peer.echo_all();
+    let fake = Fake::first(move |peer| {
+        at_server.wait();
+        peer.write(b"+SURPRISE\r\n");
     });
     let (_system, redis) = client(options(fake.port));
     gate.open();
@@ -203,12 +195,10 @@ fn expired_unsent_commands_never_reach_the_server() {
 fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
+    let fake = Fake::first(move |peer| {
         peer.swallow(1);
         at_server.wait();
         peer.write(b"$4\r\nlate\r\n");
-        peer.echo_all();
     });
     let (_system, redis) = client(options(fake.port));
     let before = Instant::now();
@@ -229,13 +219,11 @@ fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
 fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
+    let fake = Fake::first(move |peer| {
         peer.swallow(2);
         peer.write(b"$1\r\n0\r\n");
         at_server.wait();
         peer.write(b"$1\r\n1\r\n");
-        peer.echo_all();
     });
     let options = RedisOptions {
         timeout: Duration::from_secs(3),
@@ -264,13 +252,7 @@ fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
 fn a_server_that_has_gone_without_a_word_is_noticed_though_nothing_is_sent() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            at_server.wait();
-        }
-        peer.echo_all();
-    });
+    let fake = Fake::first(move |_| at_server.wait());
     let options = RedisOptions {
         idle: Duration::from_millis(20),
         timeout: Duration::from_secs(1),

@@ -62,6 +62,17 @@ impl Fake {
         })
     }
 
+    /// Answers like `echoing`, in its first connection after `serve`.
+    pub(crate) fn first(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        Self::start(move |connection, peer| {
+            peer.hello();
+            if connection == 0 {
+                serve(peer);
+            }
+            peer.echo_all();
+        })
+    }
+
     /// Answers like `echoing`, once the gate is open.
     pub(crate) fn gated() -> (Self, Gate) {
         let gate = Gate::default();
