@@ -44,13 +44,16 @@ pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
             value: Bytes::from(format!("value-of-{key}")),
         };
         let name = format!("{}{key}", Ground::PREFIX);
-        redis.set(name, entry.encode()).timeout(PATIENCE)
+        Command::new("SET").key(name).arg(entry.encode())
     };
-    set("app:app-0".to_owned()).wait()?;
+    redis.cmd::<()>(set("app:app-0".to_owned())).wait()?;
     for from in (0..users).step_by(AT_ONCE as usize) {
         let until = (from + AT_ONCE).min(users);
-        let some = (from..until).map(|user| set(format!("user:user-{user}")).into_future());
-        for written in some.collect::<Vec<_>>() {
+        let sent = (from..until).map(|user| {
+            let request = redis.cmd::<()>(set(format!("user:user-{user}")));
+            request.timeout(PATIENCE).into_future()
+        });
+        for written in sent.collect::<Vec<_>>() {
             written.wait()?;
         }
     }
