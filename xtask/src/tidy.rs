@@ -30,7 +30,7 @@ const FLOORS: &[(&str, &str)] = &[
     ("freeboard-board", "actor flow meter"),
     ("freeboard-stream", "actor flow meter"),
     ("freeboard-redis", "net actor flow meter"),
-    ("freeboard-cache", "redis actor flow meter"),
+    ("freeboard-cache", "redis net actor flow meter"),
     (
         "freeboard-redis-embedded",
         "cache redis net actor flow meter",

@@ -50,11 +50,15 @@ impl Cache {
     ) -> Result<Self, CacheStartError> {
         options.validate()?;
         let channel = Bytes::from(format!("freeboard-cache:{}", options.prefix));
+        #[cfg(not(feature = "test-util"))]
+        let clock = Clock::default();
+        #[cfg(feature = "test-util")]
+        let clock = Clock::simulated(options.clock.clone());
         let inner = Arc::new(Inner {
             redis: redis.clone(),
             wait_max_ns: nanos(options.wait_max),
             scripts: Scripts::new(channel.clone()),
-            clock: Clock::new(&options),
+            clock,
             flights: Flights::new(Limits {
                 waiters_max: options.waiters_max,
                 flights_max: options.flights_max,

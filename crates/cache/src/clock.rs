@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::options::CacheOptions;
 #[cfg(feature = "test-util")]
 use crate::sync::{AtomicU64, Ordering};
 
@@ -51,7 +50,7 @@ impl SimulatedClock {
 }
 
 /// The server's clock, or a test's.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Clock {
     #[cfg(feature = "test-util")]
     simulated: Option<SimulatedClock>,
@@ -67,13 +66,10 @@ struct Known {
 }
 
 impl Clock {
-    #[cfg_attr(not(feature = "test-util"), expect(unused_variables))]
-    pub(crate) fn new(options: &CacheOptions) -> Self {
-        Self {
-            #[cfg(feature = "test-util")]
-            simulated: options.clock.clone(),
-            known: Mutex::new(None),
-        }
+    #[cfg(feature = "test-util")]
+    pub(crate) fn simulated(simulated: Option<SimulatedClock>) -> Self {
+        let known = Mutex::default();
+        Self { simulated, known }
     }
 
     /// A test's time, which is passed to scripts.
@@ -110,7 +106,7 @@ mod tests {
 
     #[test]
     fn it_goes_on_by_our_clock_until_it_is_too_old() {
-        let clock = Clock::new(&CacheOptions::default());
+        let clock = Clock::default();
         assert_eq!(clock.now_ms(5), None);
         let milli = MILLI_NS;
         clock.learn(100 * milli, 300 * milli, Duration::from_millis(1_000_000));

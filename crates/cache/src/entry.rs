@@ -16,7 +16,7 @@
 //!
 //! Numbers are big-endian, as Redis' Lua packs them. Value and lease are in one string, not under two keys: one GET
 //! also tells whether a caller refreshes, and both change and expire together. The cost is 56 bytes. A hash would
-//! need seven fields to name and parse for each look-up.
+//! need seven fields to name and parse for each read.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-/// What is known about a key.
+/// The knowledge about a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: there is only a lease, or its rate limit.
@@ -76,7 +76,7 @@ impl Kind {
 /// An entry. All times are by the server's clock, in ms since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What is known.
+    /// The knowledge about the key.
     pub kind: Kind,
     /// Whether callers wait for a notification.
     pub is_awaited: bool,

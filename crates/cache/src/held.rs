@@ -95,8 +95,7 @@ impl HeldLease {
         let key = self.key.clone();
         let removals = inner.removals(&key);
         inner
-            .scripts
-            .fill(&inner.redis, &key, inner.clock.simulated_ms(), &fill)
+            .script(&key, &fill)
             .then(move |answer| self.stored(claim, &fill, removals, answer, reply));
     }
 

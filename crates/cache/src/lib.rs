@@ -47,7 +47,7 @@
 //! | two concurrent misses in two processes | one lease, one fetch; the other caller is notified | `two_misses_at_once_make_one_fetch` |
 //! | many concurrent misses in one process | one lease, one fetch; the others get the value | `callers_of_one_process_share_one_lease_and_one_fetch` |
 //! | a fill after an invalidation | refused, because the token is void | `a_fill_after_an_invalidation_is_refused` |
-//! | a call after an invalidation, while this process still fetches the old value | it does not get that value, but asks again | `who_comes_after_an_invalidation_never_gets_what_was_fetched_before` |
+//! | a call after an invalidation, while this process still fetches the old value | it does not get that value, but asks again | `a_call_after_an_invalidation_never_gets_a_value_fetched_before` |
 //! | an invalidation right after a fetch | the next lease is granted at the end of the rate limit | `an_invalidation_keeps_the_rate_limit` |
 //! | a miss right after an invalidation, with the default options | it waits until the end of the rate limit, and fetches | `a_miss_right_after_an_invalidation_fetches_once_the_rate_limit_is_over` |
 //! | an invalidation overtakes the answer with the voided value | the caller asked before and gets it; the local layer does not keep it | `the_layer_of_the_process_does_not_bring_back_what_was_invalidated` |
@@ -56,16 +56,16 @@
 //! | two callers decide on an early refresh | only one gets the lease | `a_costly_value_is_refreshed_early_by_one` |
 //! | an invalidation between GET and LEASE | the script checks again: a lease without a stale value | `an_invalidation_between_get_and_lease_leaves_nothing_to_use` |
 //! | the holder crashes | the lease expires, and the next caller takes it over | `a_dead_holders_lease_ends_by_itself` |
-//! | the holder is slower than its lease | its fill is refused even without another holder, because invalidations since then are unknown | `a_holder_slower_than_its_lease_fills_in_vain` |
+//! | the holder is slower than its lease | its fill is refused even without another holder, because invalidations since then are unknown | `a_fill_after_the_end_of_its_lease_is_refused` |
 //! | a fetch hangs while others of its process wait | they request a lease once it has expired | `a_fetch_that_hangs_holds_its_own_process_up_no_longer_than_its_lease` |
 //! | its fill arrives after another holder's | refused; the other's value stays | `a_fill_after_another_holders_fill_changes_nothing` |
-//! | a release arrives after the lease has expired | it does not release another holder's lease | `a_release_after_the_lease_was_over_frees_nobody_elses` |
+//! | a release arrives after the lease has expired | it does not release another holder's lease | `a_release_after_its_lease_keeps_the_next_holders` |
 //! | the holder fails | it releases, and a waiting caller of another process gets the lease at once | `a_release_gives_the_next_waiter_the_lease_at_once` |
 //! | the holder fails while others of its process wait | the next of them gets the lease at once | `a_release_gives_the_next_caller_of_the_process_the_lease_at_once` |
 //! | the notification is lost | a poll finds the value | `a_lost_notification_costs_a_poll` |
 //! | the notification arrives before the answer to wait | it is remembered, and the caller asks again at once | `a_notification_before_the_wait_began_is_not_lost` |
 //! | the answer that granted a lease is lost | the caller fetches without Redis, and its fill is still stored | `a_lease_whose_answer_was_lost_can_be_filled` |
-//! | the answer that granted a lease is late, and callers may not fetch without Redis | an error, and the lease is given back | `a_lease_that_nobody_uses_is_given_back` |
+//! | the answer that granted a lease is late, and callers may not fetch without Redis | an error, and the lease is given back | `an_unused_lease_is_given_back` |
 //! | the lease script runs after its client gave up, or its answer is lost | too late, it grants none; in time, the lease is given back, with retries | `a_script_that_runs_after_its_client_gave_up_leaves_no_lease` |
 //! | a fill is not sent | the lease is given back | `a_fill_that_is_not_sent_gives_the_lease_back` |
 //! | there is no value, then there is | the absence is cached for its own time, then fetched again | `that_there_is_no_value_is_known_for_a_while` |

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use freeboard_meter::now_ns;
+use freeboard_meter::{Counter, now_ns};
 use freeboard_redis::RedisError;
 
 use crate::{
@@ -125,8 +125,7 @@ impl Inner {
         };
         let inner = self.clone();
         let removals = self.removals(&key);
-        self.scripts
-            .lease(&self.redis, &key, self.clock.simulated_ms(), &request)
+        self.script(&key, &request)
             .then(move |answer| inner.leased(key, turn, removals, &request, runs_until_ns, answer));
     }
 
@@ -305,11 +304,9 @@ impl Inner {
             self.ask(key.clone(), turn);
         }
         let count = served.callers.len() as u64;
-        let counter = match cached {
-            _ if served.has_waited => &self.gauges.waits,
-            Cached { is_stale: true, .. } => &self.gauges.stale_hits,
-            Cached { value: None, .. } => &self.gauges.negative_hits,
-            Cached { .. } => &self.gauges.hits,
+        let counter = match served.has_waited {
+            true => &self.gauges.waits,
+            false => self.hits_of(cached),
         };
         counter.add(count);
         let now_ns = now_ns();
@@ -319,6 +316,15 @@ impl Inner {
                 self.gauges.wait_time.record_shared(waited_ns);
             }
             caller.reply.complete(Ok(Found::Cached(cached.clone())));
+        }
+    }
+
+    /// The counter of this kind of hit.
+    fn hits_of(&self, cached: &Cached) -> &Counter {
+        match cached {
+            Cached { is_stale: true, .. } => &self.gauges.stale_hits,
+            Cached { value: None, .. } => &self.gauges.negative_hits,
+            Cached { .. } => &self.gauges.hits,
         }
     }
 
@@ -383,12 +389,7 @@ impl Inner {
         let Some(cached) = cached else {
             return self.got_nothing(reply);
         };
-        let counter = match cached {
-            Cached { is_stale: true, .. } => &self.gauges.stale_hits,
-            Cached { value: None, .. } => &self.gauges.negative_hits,
-            Cached { .. } => &self.gauges.hits,
-        };
-        counter.add(1);
+        self.hits_of(&cached).add(1);
         if !cached.is_stale {
             self.keep(key, &cached.value, removals);
         }
@@ -406,14 +407,12 @@ impl Inner {
         };
         forget(self, &key);
         let inner = self.clone();
-        self.scripts
-            .invalidate(&self.redis, &key, self.clock.simulated_ms(), leave)
-            .then(move |answer| {
-                forget(&inner, &key);
-                match answer {
-                    Ok(_) => reply.complete(Ok(())),
-                    Err(error) => inner.fail(error, reply),
-                }
-            });
+        self.script(&key, &leave).then(move |answer| {
+            forget(&inner, &key);
+            match answer {
+                Ok(_) => reply.complete(Ok(())),
+                Err(error) => inner.fail(error, reply),
+            }
+        });
     }
 }

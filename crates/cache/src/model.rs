@@ -70,7 +70,7 @@ pub struct Fill {
     pub stale_ms: u64,
 }
 
-/// What an invalidation leaves of a value.
+/// The part of a value that an invalidation keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// Nothing.

@@ -19,7 +19,7 @@ use crate::{
     scripts::{self, Arguments, Common, LeaseAnswer},
 };
 
-/// Added to the expiry under a simulated clock, which stands still while the server's clock runs.
+/// Added to the expiry under a simulated clock, which does not advance with the server's clock.
 const GRACE_MS: u64 = 3_600_000;
 
 /// One of the cache's scripts.
@@ -35,7 +35,7 @@ pub enum NativeScript {
     Invalidate,
 }
 
-/// What the server must do with the entry.
+/// The change of the entry that the server must make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Keep it.

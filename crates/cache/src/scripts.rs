@@ -62,55 +62,27 @@ impl Scripts {
         }
     }
 
-    /// `now_ms` is a test's time, instead of the server's.
-    fn call(&self, script: &Script, key: &Bytes, now_ms: Option<u64>) -> ScriptCall {
+    /// A call of the script that takes these arguments. `now_ms` is a test's time, instead of the server's.
+    pub(crate) fn call<'a, A: ScriptArguments>(
+        &self,
+        redis: &'a Redis,
+        key: &Bytes,
+        now_ms: Option<u64>,
+        arguments: &A,
+    ) -> Request<'a, A::Answer> {
         let channel = &self.channel;
-        Common { now_ms, channel }.write(script.call().key(key))
+        let call = Common { now_ms, channel }.write(A::script(self).call().key(key));
+        arguments.write(call).on(redis)
     }
+}
 
-    pub(crate) fn lease<'a>(
-        &self,
-        redis: &'a Redis,
-        key: &Bytes,
-        now_ms: Option<u64>,
-        request: &LeaseRequest,
-    ) -> Request<'a, LeaseAnswer> {
-        let call = self.call(&self.lease, key, now_ms);
-        request.write(call).on(redis)
-    }
+/// The arguments of one of the scripts, after those of all scripts.
+pub(crate) trait ScriptArguments {
+    type Answer: FromValue;
 
-    pub(crate) fn fill<'a>(
-        &self,
-        redis: &'a Redis,
-        key: &Bytes,
-        now_ms: Option<u64>,
-        fill: &Fill,
-    ) -> Request<'a, Change> {
-        let call = self.call(&self.fill, key, now_ms);
-        fill.write(call).on(redis)
-    }
+    fn script(scripts: &Scripts) -> &Script;
 
-    pub(crate) fn release<'a>(
-        &self,
-        redis: &'a Redis,
-        key: &Bytes,
-        now_ms: Option<u64>,
-        token: &Token,
-    ) -> Request<'a, Change> {
-        let call = self.call(&self.release, key, now_ms);
-        token.write(call).on(redis)
-    }
-
-    pub(crate) fn invalidate<'a>(
-        &self,
-        redis: &'a Redis,
-        key: &Bytes,
-        now_ms: Option<u64>,
-        leave: Leave,
-    ) -> Request<'a, Change> {
-        let call = self.call(&self.invalidate, key, now_ms);
-        leave.write(call).on(redis)
-    }
+    fn write(&self, call: ScriptCall) -> ScriptCall;
 }
 
 /// The error for an answer that no script gives.
@@ -244,8 +216,14 @@ impl<'a> Common<'a> {
     }
 }
 
-impl LeaseRequest {
-    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+impl ScriptArguments for LeaseRequest {
+    type Answer = LeaseAnswer;
+
+    fn script(scripts: &Scripts) -> &Script {
+        &scripts.lease
+    }
+
+    fn write(&self, call: ScriptCall) -> ScriptCall {
         let numbers = [
             self.seen_ms,
             self.lease_ms,
@@ -254,7 +232,9 @@ impl LeaseRequest {
         ];
         numbers.into_iter().fold(call.arg(self.token.0), millis)
     }
+}
 
+impl LeaseRequest {
     pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
         Some(Self {
             token: from.token()?,
@@ -266,8 +246,14 @@ impl LeaseRequest {
     }
 }
 
-impl Fill {
-    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
+impl ScriptArguments for Fill {
+    type Answer = Change;
+
+    fn script(scripts: &Scripts) -> &Script {
+        &scripts.fill
+    }
+
+    fn write(&self, call: ScriptCall) -> ScriptCall {
         let kind = match self.value {
             Some(_) => Kind::Value,
             None => Kind::Negative,
@@ -277,7 +263,9 @@ impl Fill {
         let call = numbers.into_iter().fold(call, millis);
         call.bytes(self.value.clone().unwrap_or_default())
     }
+}
 
+impl Fill {
     pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
         let token = from.token()?;
         let kind = u8::try_from(from.millis()?).ok().and_then(Kind::from_byte);
@@ -298,24 +286,40 @@ impl Fill {
     }
 }
 
-impl Token {
-    pub(crate) fn write(&self, call: ScriptCall) -> ScriptCall {
-        call.arg(self.0)
+impl ScriptArguments for Token {
+    type Answer = Change;
+
+    fn script(scripts: &Scripts) -> &Script {
+        &scripts.release
     }
 
+    fn write(&self, call: ScriptCall) -> ScriptCall {
+        call.arg(self.0)
+    }
+}
+
+impl Token {
     pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
         from.token()
     }
 }
 
-impl Leave {
-    pub(crate) fn write(self, call: ScriptCall) -> ScriptCall {
-        match self {
-            Self::Nothing => call.arg(LEAVE_NOTHING),
-            Self::Stale(stale_ms) => millis(call, stale_ms),
-        }
+impl ScriptArguments for Leave {
+    type Answer = Change;
+
+    fn script(scripts: &Scripts) -> &Script {
+        &scripts.invalidate
     }
 
+    fn write(&self, call: ScriptCall) -> ScriptCall {
+        match self {
+            Self::Nothing => call.arg(LEAVE_NOTHING),
+            Self::Stale(stale_ms) => millis(call, *stale_ms),
+        }
+    }
+}
+
+impl Leave {
     pub(crate) fn read(from: &mut Arguments<'_, '_>) -> Option<Self> {
         match from.next()? {
             LEAVE_NOTHING => Some(Self::Nothing),

@@ -1,11 +1,12 @@
 //! The scripts against the model: random sequences, comparing every answer and every byte.
 
-use std::time::Duration;
+use std::ops::Range;
 
 use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions};
+use freeboard_test_servers::LONG;
 use proptest::prelude::*;
 
 use crate::{
@@ -15,14 +16,10 @@ use crate::{
 };
 
 #[allow(dead_code, reason = "other tests kill and restart it")]
-#[allow(clippy::print_stderr, reason = "skipped tests say so")]
 #[path = "../tests/it/common/server.rs"]
 mod server;
 
 use server::Server;
-
-/// Longer than any step takes.
-const LONG: Duration = Duration::from_secs(60);
 
 fn client(port: u16) -> (System, Redis) {
     let poller = Poller::new(1, Policy::default()).unwrap();
@@ -41,28 +38,11 @@ fn client(port: u16) -> (System, Redis) {
 /// A step, on one key.
 #[derive(Clone, Debug)]
 enum Step {
-    /// With one of some tokens, having seen a fresh value or not.
-    Lease {
-        token: u8,
-        has_seen: bool,
-        lease_ms: u64,
-        every_ms: u64,
-        /// Below 50 it is late by the rest.
-        early_ms: u64,
-    },
-    Fill {
-        token: u8,
-        value: Option<Vec<u8>>,
-        cost_ms: u32,
-        fresh_ms: u64,
-        stale_ms: u64,
-    },
-    Release {
-        token: u8,
-    },
-    Invalidate {
-        stale_ms: Option<u64>,
-    },
+    /// `seen_ms` above 0 means that of the entry; `valid_until_ms` is relative, and below 50 it is too late.
+    Lease(LeaseRequest),
+    Fill(Fill),
+    Release(Token),
+    Invalidate(Leave),
     /// Time passes.
     Pass {
         millis: u64,
@@ -74,30 +54,47 @@ fn millis() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(50), Just(100), 0_u64..300]
 }
 
-fn token() -> impl Strategy<Value = u8> {
-    0_u8..4
+/// Token 0 means no holder. No caller has it, and the scripts refuse it.
+fn token(numbers: Range<u8>) -> impl Strategy<Value = Token> {
+    numbers.prop_map(token_of)
+}
+
+const fn token_of(number: u8) -> Token {
+    Token([number; 16])
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let lease = (token(), any::<bool>(), millis(), millis(), millis());
+    let lease = (token(1..5), 0_u64..2, millis(), millis(), millis());
+    let lease = lease.prop_map(|(token, seen_ms, lease_ms, every_ms, valid_until_ms)| {
+        Step::Lease(LeaseRequest {
+            token,
+            seen_ms,
+            lease_ms,
+            every_ms,
+            valid_until_ms,
+        })
+    });
     let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
-    let fill = (token(), value, any::<u32>(), millis(), millis());
+    let fill = (token(0..4), value, any::<u32>(), millis(), millis());
+    let fill = fill.prop_map(|(token, value, cost_ms, fresh_ms, stale_ms)| {
+        let value = value.map(Bytes::from);
+        Step::Fill(Fill {
+            token,
+            value,
+            cost_ms,
+            fresh_ms,
+            stale_ms,
+        })
+    });
+    let leave = proptest::option::of(millis());
+    let leave = leave.prop_map(|stale_ms| stale_ms.map_or(Leave::Nothing, Leave::Stale));
     prop_oneof![
-        4 => lease.prop_map(|(token, has_seen, lease_ms, every_ms, early_ms)| {
-            Step::Lease { token, has_seen, lease_ms, every_ms, early_ms }
-        }),
-        4 => fill.prop_map(|(token, value, cost_ms, fresh_ms, stale_ms)| {
-            Step::Fill { token, value, cost_ms, fresh_ms, stale_ms }
-        }),
-        1 => token().prop_map(|token| Step::Release { token }),
-        2 => proptest::option::of(millis()).prop_map(|stale_ms| Step::Invalidate { stale_ms }),
+        4 => lease,
+        4 => fill,
+        1 => token(0..4).prop_map(Step::Release),
+        2 => leave.prop_map(Step::Invalidate),
         3 => millis().prop_map(|millis| Step::Pass { millis }),
     ]
-}
-
-/// Token 0 is nobody's, which no caller has and the scripts refuse all the same.
-const fn token_of(number: u8) -> Token {
-    Token([number; 16])
 }
 
 fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseError> {
@@ -108,53 +105,28 @@ fn check(redis: &Redis, key: &Bytes, steps: Vec<Step>) -> Result<(), TestCaseErr
         let now = Some(now_ms);
         match step {
             Step::Pass { millis } => now_ms += millis,
-            Step::Lease {
-                token,
-                has_seen,
-                lease_ms,
-                every_ms,
-                early_ms,
-            } => {
+            Step::Lease(request) => {
                 let fresh_until_ms = slot.entry(now_ms).map_or(0, |entry| entry.fresh_until_ms);
                 let request = LeaseRequest {
-                    token: token_of(token + 1),
-                    seen_ms: if has_seen { fresh_until_ms } else { 0 },
-                    lease_ms,
-                    every_ms,
-                    valid_until_ms: now_ms + early_ms - 50,
+                    seen_ms: request.seen_ms * fresh_until_ms,
+                    valid_until_ms: now_ms + request.valid_until_ms - 50,
+                    ..request
                 };
-                let answer = scripts.lease(redis, key, now, &request).wait();
+                let answer = scripts.call(redis, key, now, &request).wait();
                 let answer = answer.unwrap();
                 prop_assert_eq!(answer.now_ms, now_ms);
                 prop_assert_eq!(answer.outcome, slot.lease(now_ms, &request));
             }
-            Step::Fill {
-                token,
-                value,
-                cost_ms,
-                fresh_ms,
-                stale_ms,
-            } => {
-                let value = value.map(Bytes::from);
-                let token = token_of(token);
-                let fill = Fill {
-                    token,
-                    value,
-                    cost_ms,
-                    fresh_ms,
-                    stale_ms,
-                };
-                let change = scripts.fill(redis, key, now, &fill).wait().unwrap();
-                prop_assert_eq!(change, slot.fill(now_ms, &fill));
+            Step::Fill(fill) => {
+                let change = scripts.call(redis, key, now, &fill).wait();
+                prop_assert_eq!(change.unwrap(), slot.fill(now_ms, &fill));
             }
-            Step::Release { token } => {
-                let token = token_of(token);
-                let change = scripts.release(redis, key, now, &token).wait();
+            Step::Release(token) => {
+                let change = scripts.call(redis, key, now, &token).wait();
                 prop_assert_eq!(change.unwrap(), slot.release(now_ms, &token));
             }
-            Step::Invalidate { stale_ms } => {
-                let leave = stale_ms.map_or(Leave::Nothing, Leave::Stale);
-                let change = scripts.invalidate(redis, key, now, leave).wait();
+            Step::Invalidate(leave) => {
+                let change = scripts.call(redis, key, now, &leave).wait();
                 prop_assert_eq!(change.unwrap(), slot.invalidate(now_ms, leave));
             }
         }
@@ -187,7 +159,7 @@ fn scripts_and_model_decide_alike() {
 }
 
 #[test]
-fn what_stands_for_the_scripts_and_the_model_decide_alike() {
+fn native_scripts_and_the_model_decide_alike() {
     check_all(&Server::embedded());
 }
 
@@ -207,7 +179,7 @@ proptest! {
         prop_assert_eq!(Entry::decode(&entry.encode()), Some(entry));
     }
 
-    /// Whatever it is, it is read or refused.
+    /// Any bytes are read or refused.
     #[test]
     fn any_bytes_are_read_or_refused(ours: bool, mut raw: Vec<u8>) {
         if ours && raw.len() >= 2 {
@@ -246,7 +218,7 @@ fn check_foreign(server: &Server) {
             every_ms: 10,
             valid_until_ms: 1_000,
         };
-        let answer = scripts.lease(&redis, &key, Some(1_000), &request).wait();
+        let answer = scripts.call(&redis, &key, Some(1_000), &request).wait();
         let answer = answer.unwrap();
         let stale = None;
         let granted = LeaseOutcome::Granted {
@@ -268,7 +240,7 @@ fn check_foreign(server: &Server) {
 }
 
 #[test]
-fn what_is_not_ours_is_taken_for_nothing_by_script_and_reader_alike() {
+fn scripts_and_the_reader_ignore_foreign_bytes() {
     if let Some(server) = Server::real() {
         check_foreign(&server);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use freeboard_meter::now_ns;
-use freeboard_redis::{Redis, RedisError, Subscription};
+use freeboard_redis::{Redis, RedisError, Request, Subscription};
 use parking_lot::Mutex;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     model::Change,
     options::{CacheOptions, millis, nanos},
     releases::{Claim, Owed, Releases},
-    scripts::Scripts,
+    scripts::{ScriptArguments, Scripts},
 };
 
 pub(crate) struct Inner {
@@ -53,6 +53,16 @@ impl Inner {
     pub(crate) fn fail<T>(&self, error: RedisError, reply: Reply<T>) {
         self.gauges.redis_failures.add(1);
         reply.complete(Err(CacheError::Redis(error)));
+    }
+
+    /// A call of the script that takes these arguments.
+    pub(crate) fn script<A: ScriptArguments>(
+        &self,
+        key: &Bytes,
+        arguments: &A,
+    ) -> Request<'_, A::Answer> {
+        let now_ms = self.clock.simulated_ms();
+        self.scripts.call(&self.redis, key, now_ms, arguments)
     }
 
     /// Calls `then` with the server's time, and asks for it if it is unknown.
@@ -150,18 +160,12 @@ impl Inner {
         let inner = Arc::downgrade(self);
         let sent_ns = now_ns();
         let key = owed.key.clone();
-        self.scripts
-            .release(
-                &self.redis,
-                &key,
-                self.clock.simulated_ms(),
-                &owed.claim.token,
-            )
-            .then(move |answer| {
-                if let Some(inner) = inner.upgrade() {
-                    inner.release_answered(owed, sent_ns, answer);
-                }
-            });
+        let token = owed.claim.token;
+        self.script(&key, &token).then(move |answer| {
+            if let Some(inner) = inner.upgrade() {
+                inner.release_answered(owed, sent_ns, answer);
+            }
+        });
     }
 
     fn release_answered(&self, mut owed: Owed, sent_ns: u64, answer: Result<Change, RedisError>) {

@@ -1,30 +1,29 @@
 //! The cache's actor. It receives notifications of filled and released keys, handles timeouts, retries releases,
 //! and asks the server for its time.
 
-use std::{sync::Weak, time::Duration};
+use std::sync::Weak;
 
-use freeboard_actor::{Actor, Context, Handler, TimerKey};
+use freeboard_actor::{Actor, Context, Handler};
 use freeboard_meter::now_ns;
+use freeboard_net::Alarm;
 use freeboard_redis::PubSub;
 
 use crate::shared::Inner;
 
 /// Interval of requests for the server's time.
 const TIME_EVERY_NS: u64 = 1_000_000_000;
-/// Minimum delay of the timer.
-const RESOLUTION_NS: u64 = 1_000_000;
 
 pub(crate) struct Watch {
     inner: Weak<Inner>,
-    timer: Option<(TimerKey, u64)>,
+    alarm: Alarm,
     next_time_ns: u64,
 }
 
 impl Watch {
-    pub(crate) const fn new(inner: Weak<Inner>) -> Self {
+    pub(crate) fn new(inner: Weak<Inner>) -> Self {
         Self {
             inner,
-            timer: None,
+            alarm: Alarm::default(),
             next_time_ns: 0,
         }
     }
@@ -44,29 +43,12 @@ impl Watch {
             }
             next_ns = next_ns.min(self.next_time_ns);
         }
-        self.set_timer(next_ns, cx);
-    }
-
-    /// Keeps the timer if it fires early enough; it is then set again.
-    fn set_timer(&mut self, due_ns: u64, cx: &Context<Self>) {
-        let is_early_enough = self.timer.is_some_and(|(_, at_ns)| at_ns <= due_ns);
-        if due_ns == u64::MAX || is_early_enough {
-            return;
-        }
-        if let Some((key, _)) = self.timer.take() {
-            cx.cancel(key);
-        }
-        let now_ns = now_ns();
-        let delay_ns = due_ns.saturating_sub(now_ns).max(RESOLUTION_NS);
         let fired = |watch: &mut Self, cx: &mut Context<Self>| {
-            watch.timer = None;
+            watch.alarm.fired();
             watch.run(cx);
         };
-        match cx.wake_after(Duration::from_nanos(delay_ns), fired) {
-            Ok(key) => self.timer = Some((key, now_ns.saturating_add(delay_ns))),
-            Err(error) => {
-                tracing::error!("no timer: waiting callers may time out late: {error}")
-            }
+        if let Err(error) = self.alarm.set(next_ns, cx, fired) {
+            tracing::error!("no timer: waiting callers may time out late: {error}");
         }
     }
 }
@@ -93,7 +75,7 @@ impl Handler<PubSub> for Watch {
     }
 }
 
-/// However the actor terminates, no caller waits for ever.
+/// When the actor terminates, waiting callers get an error.
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {

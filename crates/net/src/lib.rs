@@ -19,9 +19,10 @@
 
 /// The crate `http`, whose types requests and responses are.
 pub use ::http as types;
+pub use alarm::Alarm;
 pub use bytes;
 
-mod deadline;
+mod alarm;
 pub mod http;
 #[cfg(all(loom, test))]
 mod loom_tests;

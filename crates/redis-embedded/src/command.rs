@@ -13,24 +13,20 @@ use crate::{
     subscribers::Message,
 };
 
+/// Bytes of an unknown name in the error. Redis' limit.
+const REPEATED_BYTES_MAX: usize = 128;
+
 /// `Ok` if the command has replied; otherwise its refusal.
 pub(crate) type CommandResult = Result<(), Refusal>;
 
 /// An entry of the command table.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// In capitals; a subcommand is written as `CLIENT|SETNAME`.
+    /// In capitals.
     pub(crate) name: &'static str,
     /// Number of arguments including the name; a negative number is a minimum.
     pub(crate) arity: i32,
-    pub(crate) action: Action,
-}
-
-#[derive(Debug)]
-pub(crate) enum Action {
-    Run(fn(&mut Call<'_>) -> CommandResult),
-    /// The second argument selects a subcommand.
-    Container(&'static [Command]),
+    pub(crate) run: fn(&mut Call<'_>) -> CommandResult,
 }
 
 impl Command {
@@ -39,22 +35,7 @@ impl Command {
         arity: i32,
         run: fn(&mut Call<'_>) -> CommandResult,
     ) -> Self {
-        let action = Action::Run(run);
-        Self {
-            name,
-            arity,
-            action,
-        }
-    }
-
-    pub(crate) const fn container(name: &'static str, commands: &'static [Self]) -> Self {
-        let action = Action::Container(commands);
-        let arity = -2;
-        Self {
-            name,
-            arity,
-            action,
-        }
+        Self { name, arity, run }
     }
 
     pub(crate) fn takes(&self, arguments: usize) -> bool {
@@ -115,7 +96,7 @@ impl<'a> Call<'a> {
 
 /// Writes pending messages, as far as the output has capacity.
 pub(crate) fn deliver(session: &Session, output: &mut Output) {
-    let Some(inbox) = session.member.inbox() else {
+    let Some(inbox) = session.inbox() else {
         return;
     };
     while output.has_capacity()
@@ -131,7 +112,7 @@ pub(crate) fn deliver(session: &Session, output: &mut Output) {
 /// Whether the client may use only the commands for subscribers, because RESP2 does not distinguish messages from
 /// replies.
 pub(crate) fn is_only_listening(session: &Session, output: &Output) -> bool {
-    output.protocol == Protocol::Resp2 && session.member.channel_count() > 0
+    output.protocol == Protocol::Resp2 && session.channel_count() > 0
 }
 
 /// An error reply with its code, in Redis' words.
@@ -141,6 +122,7 @@ pub(crate) struct Refusal(pub(crate) Cow<'static, str>);
 impl Refusal {
     pub(crate) const SYNTAX: Self = Self::of("ERR syntax error");
     pub(crate) const INTEGER: Self = Self::of("ERR value is not an integer or out of range");
+    pub(crate) const EXPIRE_TIME: Self = Self::of("ERR invalid expire time in 'set' command");
     pub(crate) const LOGIN: Self = Self::of("NOAUTH Authentication required.");
     pub(crate) const SCRIPT: Self = Self::of("NOSCRIPT No matching script. Please use EVAL.");
 
@@ -154,8 +136,10 @@ impl Refusal {
         Self(format!("ERR wrong number of arguments for '{name}' command").into())
     }
 
-    pub(crate) fn expire_time(name: &str) -> Self {
-        Self(format!("ERR invalid expire time in '{name}' command").into())
+    /// `kind` is "command" or "subcommand".
+    pub(crate) fn unknown(kind: &str, name: &[u8]) -> Self {
+        let name = &name[..name.len().min(REPEATED_BYTES_MAX)];
+        Self(format!("ERR unknown {kind} '{}'", String::from_utf8_lossy(name)).into())
     }
 }
 

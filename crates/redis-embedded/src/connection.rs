@@ -7,12 +7,14 @@
 //!               └── stops at write_bytes of unread replies
 //! ```
 
-use std::{io, time::Duration};
+use std::io;
 
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
 use freeboard_net::poller::{Poller, mio::net::TcpStream};
-use freeboard_net::tcp::{Accepted, Arrived, ConnectionGuard, Socket};
+use freeboard_net::tcp::{
+    Accepted, Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Socket,
+};
 
 use crate::{dialogue::Dialogue, session::Session};
 
@@ -21,17 +23,12 @@ const READ_BYTES: usize = 64 << 10;
 /// Steps of one run, so that other actors get their turn.
 const STEPS_MAX: usize = 64;
 
-/// A refused peer may still be sending. This many bytes are read and discarded, for this long, so that it can read
-/// the refusal before the connection is reset.
-const LINGER_BYTES: usize = 1 << 20;
-const LINGER_TIME: Duration = Duration::from_secs(2);
-
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Everything is written; input is discarded, up to this many bytes.
-    Lingering(usize),
+    /// Everything is written; input is discarded, so that a refused peer can read the refusal.
+    Lingering(Linger),
 }
 
 /// The connection must be closed.
@@ -94,9 +91,13 @@ impl Connection {
     /// Runs until it must wait.
     fn steps(&mut self, cx: &mut Context<Self>) -> Result<(), Over> {
         for _ in 0..STEPS_MAX {
-            let may_continue = match self.phase {
+            let may_continue = match &mut self.phase {
                 Phase::Open => self.step_open(cx)?,
-                Phase::Lingering(left) => self.step_lingering(left)?,
+                Phase::Lingering(linger) => match linger.step(self.socket.as_mut().ok_or(Over)?) {
+                    Lingered::More => true,
+                    Lingered::Nothing => false,
+                    Lingered::Over => return Err(Over),
+                },
             };
             if !may_continue {
                 self.socket.as_mut().ok_or(Over)?.wait()?;
@@ -110,13 +111,7 @@ impl Connection {
     fn step_open(&mut self, cx: &mut Context<Self>) -> Result<bool, Over> {
         self.dialogue.deliver();
         if self.dialogue.is_over() {
-            self.dialogue
-                .session
-                .member
-                .common()
-                .gauges
-                .overflowed
-                .add(1);
+            self.dialogue.session.common().gauges.overflowed.add(1);
             return Err(Over);
         }
         if self.dialogue.session.is_dropped {
@@ -189,21 +184,9 @@ impl Connection {
         if socket.is_ended() || socket.end().is_err() {
             return Err(Over);
         }
-        self.phase = Phase::Lingering(LINGER_BYTES);
+        self.phase = Phase::Lingering(Linger::default());
         cx.wake_after(LINGER_TIME, Self::over)?;
         Ok(true)
-    }
-
-    fn step_lingering(&mut self, left: usize) -> Result<bool, Over> {
-        let socket = self.socket.as_mut().ok_or(Over)?;
-        match socket.read(left, |_| ())? {
-            Arrived::Bytes(count) if count < left => {
-                self.phase = Phase::Lingering(left - count);
-                Ok(true)
-            }
-            Arrived::Nothing => Ok(false),
-            Arrived::Bytes(_) | Arrived::End => Err(Over),
-        }
     }
 
     /// Writes. Returns whether everything is written.
@@ -221,7 +204,7 @@ impl Actor for Connection {
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
         self.socket = Some(Socket::accepted(stream, &self.poller, call));
         let message_came = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
-        self.dialogue.session.member.listen_with(message_came);
+        self.dialogue.session.listen_with(message_came);
         self.guard
             .on_drain(cx.waker_fn(|connection: &mut Self, cx| connection.over(cx)));
         self.run(cx);

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    arguments::Arguments,
-    command::{Action, Call, Command, CommandResult, Refusal, deliver, is_only_listening},
+    command::{Call, Command, Refusal, deliver, is_only_listening},
     commands,
     output::Output,
     request_reader::{Malformed, RequestReader},
@@ -14,8 +13,6 @@ use crate::{
 
 /// Requests executed per lock, so that other connections get their turn.
 const REQUESTS_MAX: usize = 256;
-/// Bytes of an unknown command, and of its arguments, in the error. Redis' limit.
-const REPEATED_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Dialogue {
@@ -36,7 +33,7 @@ pub(crate) struct Fed {
 
 impl Dialogue {
     pub(crate) fn new(session: Session) -> Self {
-        let common = session.member.common().clone();
+        let common = session.common().clone();
         let options = &common.options;
         Self {
             reader: RequestReader::new(options.query_bytes_max),
@@ -53,8 +50,7 @@ impl Dialogue {
         let fed = self.feed_locked(input, &mut store);
         self.hold(input.len() - fed.bytes);
         if self.session.is_closing {
-            let member = &mut self.session.member;
-            member.unsubscribe_all(&mut store.subscribers);
+            self.session.unsubscribe_all(&mut store.subscribers);
         }
         let woken = store.subscribers.take_woken();
         drop(store);
@@ -86,10 +82,6 @@ impl Dialogue {
                         now_ms,
                     };
                     take(&mut call);
-                    if self.session.is_dropped {
-                        self.common.gauges.malformed.add(1);
-                        self.session.is_closing = true;
-                    }
                 }
                 Ok(None) => {
                     fed.is_hungry = true;
@@ -97,7 +89,12 @@ impl Dialogue {
                 }
                 Err(malformed) => {
                     self.common.gauges.malformed.add(1);
-                    self.close(malformed);
+                    if malformed == Malformed::NoArray {
+                        self.session.is_dropped = true;
+                        self.session.is_closing = true;
+                    } else {
+                        self.close(malformed);
+                    }
                     return fed;
                 }
             }
@@ -108,13 +105,13 @@ impl Dialogue {
     /// Counts the memory of an unfinished request, and the `input_bytes` not consumed.
     fn hold(&mut self, input_bytes: usize) {
         let bytes = input_bytes + self.reader.kept_bytes();
-        if !self.session.is_closing && !self.session.member.hold(bytes) {
+        if !self.session.is_closing && !self.session.hold(bytes) {
             self.common.gauges.unfinished.add(1);
             self.close(Malformed::Unfinished);
         }
         if self.session.is_closing {
             self.reader = RequestReader::new(0);
-            self.session.member.hold(0);
+            self.session.hold(0);
         }
     }
 
@@ -131,33 +128,28 @@ impl Dialogue {
 
     /// Whether unread replies or messages exceed the limit.
     pub(crate) fn is_over(&self) -> bool {
-        let inbox = self.session.member.inbox();
+        let inbox = self.session.inbox();
         self.output.is_over() || inbox.is_some_and(|inbox| inbox.is_over())
     }
 }
 
 /// Executes a request or refuses it.
 fn take(call: &mut Call<'_>) {
-    // Like Redis, this ignores blank lines and empty arrays.
+    // Like Redis, this ignores empty arrays.
     if call.arguments.len() == 0 {
         return;
     }
-    // A browser tricked into sending commands sends these words first. Redis closes the connection too.
-    if call.is_word(0, "POST") || call.is_word(0, "Host:") {
-        call.session.is_dropped = true;
-        return;
-    }
     call.store.commands += 1;
-    if let Err(refusal) = admit(call).and_then(|command| run(command, call)) {
+    if let Err(refusal) = admit(call).and_then(|command| (command.run)(call)) {
         call.output.error(refusal.0.as_bytes());
     }
 }
 
 /// The command, if its arguments are valid and the client may use it now.
 fn admit(call: &Call<'_>) -> Result<&'static Command, Refusal> {
-    let arguments = call.arguments;
-    let command = find(arguments)?;
-    if !command.takes(arguments.len()) {
+    let name = call.argument(0);
+    let command = commands::find(name).ok_or_else(|| Refusal::unknown("command", name))?;
+    if !command.takes(call.arguments.len()) {
         return Err(Refusal::arity(command.name));
     }
     if !call.session.is_logged_in && !commands::needs_no_login(command) {
@@ -172,53 +164,4 @@ fn admit(call: &Call<'_>) -> Result<&'static Command, Refusal> {
         return Err(text.into());
     }
     Ok(command)
-}
-
-fn find(arguments: Arguments<'_>) -> Result<&'static Command, Refusal> {
-    let command = commands::find(arguments.get(0)).ok_or_else(|| unknown(arguments))?;
-    let Action::Container(commands) = &command.action else {
-        return Ok(command);
-    };
-    if arguments.len() < 2 {
-        return Ok(command);
-    }
-    let wanted = arguments.get(1);
-    let is_wanted = |command: &&Command| {
-        let (_, name) = command.name.split_once('|').unwrap_or_default();
-        wanted.eq_ignore_ascii_case(name.as_bytes())
-    };
-    commands.iter().find(is_wanted).ok_or_else(|| {
-        let wanted = repeated(wanted, REPEATED_BYTES_MAX);
-        let name = command.name;
-        format!("ERR unknown subcommand '{wanted}'. Try {name} HELP.").into()
-    })
-}
-
-fn unknown(arguments: Arguments<'_>) -> Refusal {
-    let name = repeated(arguments.get(0), REPEATED_BYTES_MAX);
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
-    let begin = text.len();
-    for argument in arguments.from(1) {
-        let Some(room) = REPEATED_BYTES_MAX.checked_sub(text.len() - begin) else {
-            break;
-        };
-        if room == 0 {
-            break;
-        }
-        text.extend(["'", &repeated(argument, room), "' "]);
-    }
-    text.into()
-}
-
-fn repeated(text: &[u8], bytes_max: usize) -> String {
-    let text = &text[..text.len().min(bytes_max)];
-    String::from_utf8_lossy(text).into_owned()
-}
-
-fn run(command: &'static Command, call: &mut Call<'_>) -> CommandResult {
-    match command.action {
-        Action::Run(run) => run(call),
-        // `admit` has refused a container without a subcommand, because it has too few arguments.
-        Action::Container(_) => Err(Refusal::arity(command.name)),
-    }
 }

@@ -36,7 +36,8 @@ pub(crate) struct Keyspace {
     uses: u64,
     /// Position of the sweep.
     swept: usize,
-    random: Random,
+    /// Seed of the evictions, and random numbers drawn so far.
+    random: (u64, u64),
     pub(crate) counts: Counts,
 }
 
@@ -71,14 +72,16 @@ fn cost(key: &[u8], value: &[u8]) -> usize {
 }
 
 impl Keyspace {
+    /// Without a seed, evictions differ from run to run.
     pub(crate) fn new(bytes_max: usize, seed: Option<u64>) -> Self {
+        let seed = seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
         Self {
             entries: IndexMap::default(),
             bytes: 0,
             bytes_max,
             uses: 0,
             swept: 0,
-            random: Random::new(seed),
+            random: (seed, 0),
             counts: Counts::default(),
         }
     }
@@ -200,34 +203,17 @@ impl Keyspace {
     /// Evicts entries until `bytes` more are within the limit.
     fn evict_for(&mut self, bytes: usize) {
         while self.bytes + bytes > self.bytes_max && !self.entries.is_empty() {
-            let chosen = (0..SAMPLES).map(|_| self.random.below(self.entries.len()));
+            let (seed, turn) = &mut self.random;
+            let entries = self.entries.len();
+            let chosen = (0..SAMPLES).map(|_| {
+                *turn += 1;
+                random::below(random::number(*seed, *turn), entries)
+            });
             let used = |index: &usize| self.entries.get_index(*index).map(|(_, it)| it.used);
             if let Some(index) = chosen.min_by_key(used) {
                 self.remove_at(index);
                 self.counts.evicted += 1;
             }
         }
-    }
-}
-
-/// A reproducible sequence of random numbers.
-#[derive(Debug)]
-struct Random {
-    seed: u64,
-    turn: u64,
-}
-
-impl Random {
-    /// The default seed differs from run to run.
-    fn new(seed: Option<u64>) -> Self {
-        let seed = seed.unwrap_or_else(|| std::hash::RandomState::new().hash_one(0));
-        Self { seed, turn: 0 }
-    }
-
-    /// A uniform number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        let number = random::number(self.seed, self.turn);
-        self.turn += 1;
-        random::below(number, limit)
     }
 }

@@ -6,19 +6,19 @@
 //!          ◀── socket ◀── Outgoing   ◀── Output        ◀──┘              one lock for a read's requests
 //! ```
 //!
-//! It speaks RESP2, and RESP3 after `HELLO 3`. It supports strings with expiry (`GET`, `MGET`, `SET` with `EX` or
-//! `PX`, `SETEX`, `DEL`, `EXISTS`, `TTL`, `PTTL`, `DBSIZE`, `FLUSHALL`), channels (`PUBLISH`, `SUBSCRIBE`,
-//! `UNSUBSCRIBE`, `PUBSUB NUMSUB`), the scripts of [`freeboard_cache`] (`EVAL`, `EVALSHA`, `SCRIPT`), which it
-//! executes without Lua, and connection commands (`AUTH`, `HELLO`, `CLIENT`, `SELECT 0`, `PING`, `ECHO`, `QUIT`, `TIME`).
-//! `COMMAND` and `CONFIG GET` reply with empty lists. Replies are those of Redis 7.0; a test compares both byte by
-//! byte. There is one database, and no persistence. For other commands, use a real Redis.
+//! It speaks RESP2, and RESP3 after `HELLO 3`. It supports what [`freeboard_cache`] and its users need: strings with
+//! expiry (`GET`, `SET` with `EX` or `PX`, `DEL`, `EXISTS`, `TTL`, `DBSIZE`, `FLUSHALL`), channels (`PUBLISH`,
+//! `SUBSCRIBE`, `UNSUBSCRIBE`, `PUBSUB NUMSUB`), the scripts of the cache (`EVAL`, `EVALSHA`, `SCRIPT FLUSH`), which
+//! it executes without Lua, and connection commands (`AUTH`, `HELLO`, `PING`, `QUIT`, `TIME`). Replies are those of
+//! Redis 7.0; a test compares both byte by byte. There is one database, and no persistence. For other commands, use a
+//! real Redis.
 //!
 //! Everything is bounded ([`EmbeddedOptions`]): connections, requests, unfinished requests, unread replies, and the
 //! memory of keys, which evicts what was not used recently.
 //!
 //! A web page in a browser can send requests to localhost. It cannot use the server: clients need a random password
-//! by default ([`Password`]), and like Redis, the server closes a connection silently at a command called `POST` or
-//! `Host:`.
+//! by default ([`Password`]), and the server closes a connection silently at the first byte that does not begin an
+//! array of strings, as a line of HTTP. Requests that are typed as a line are therefore not supported.
 //!
 //! ```no_run
 //! use freeboard_actor::System;

@@ -79,26 +79,27 @@ impl Default for EmbeddedOptions {
 
 impl EmbeddedOptions {
     pub(crate) fn check(&self) -> Result<(), EmbeddedOptionsError> {
-        let check = |option, value, range: RangeInclusive<usize>| {
-            if range.contains(&value) {
-                return Ok(());
+        for (option, value, range) in [
+            ("connections_max", self.connections_max, 1..=65_536),
+            ("query_bytes_max", self.query_bytes_max, 1 << 10..=512 << 20),
+            (
+                "unfinished_bytes_max",
+                self.unfinished_bytes_max,
+                UNCOUNTED_BYTES..=1 << 40,
+            ),
+            ("write_bytes", self.write_bytes, 1..=512 << 20),
+            ("output_bytes_max", self.output_bytes_max, 1 << 10..=4 << 30),
+            ("bytes_max", self.bytes_max, 1 << 10..=1 << 40),
+        ] {
+            if !range.contains(&value) {
+                return Err(EmbeddedOptionsError {
+                    option,
+                    value,
+                    range,
+                });
             }
-            Err(EmbeddedOptionsError {
-                option,
-                value,
-                range,
-            })
-        };
-        check("connections_max", self.connections_max, 1..=65_536)?;
-        check("query_bytes_max", self.query_bytes_max, 1 << 10..=512 << 20)?;
-        check(
-            "unfinished_bytes_max",
-            self.unfinished_bytes_max,
-            UNCOUNTED_BYTES..=1 << 40,
-        )?;
-        check("write_bytes", self.write_bytes, 1..=512 << 20)?;
-        check("output_bytes_max", self.output_bytes_max, 1 << 10..=4 << 30)?;
-        check("bytes_max", self.bytes_max, 1 << 10..=1 << 40)
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,6 @@
 //! An incremental parser of requests. Uses no socket.
 //!
-//! ```text
-//!   *2\r\n$3\r\nGET\r\n$1\r\nk\r\n     an array of strings, as clients send it
-//!   GET k\r\n                          an inline request, as typed in a terminal
-//! ```
+//! A request is an array of strings, such as `*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`.
 //!
 //! The caller passes an incomplete request again with more bytes, and parsing continues at the saved offset.
 //! Arguments are borrowed from the input. [`freeboard_redis::protocol`] copies values and accepts types that a
@@ -11,7 +8,7 @@
 
 use crate::arguments::{Arguments, Span, integer};
 
-/// Limit of a line: an inline request, or the header of an array or a string. Redis' limit.
+/// Limit of a line: the header of an array or a string. Redis' limit.
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Limit of arguments of an array. Redis' limit.
 const ARGUMENTS_MAX: i64 = i32::MAX as i64;
@@ -30,9 +27,6 @@ pub(crate) struct RequestReader {
     /// Arguments of it that are missing.
     left: usize,
     spans: Vec<Span>,
-    /// The unquoted words of an inline request.
-    words: Vec<u8>,
-    is_inline: bool,
 }
 
 impl RequestReader {
@@ -42,8 +36,6 @@ impl RequestReader {
             at: 0,
             left: 0,
             spans: Vec::new(),
-            words: Vec::new(),
-            is_inline: false,
         }
     }
 
@@ -73,21 +65,18 @@ impl RequestReader {
 
     /// The arguments of the last request; `input` is the input in which it was found.
     pub(crate) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
-        let bytes = if self.is_inline { &self.words } else { input };
-        Arguments::new(bytes, &self.spans)
+        Arguments::new(input, &self.spans)
     }
 
     /// Parses the first line. `false` if it is incomplete.
     fn begin(&mut self, input: &[u8], is_logged_in: bool) -> Result<bool, Malformed> {
         self.spans.clear();
         self.spans.shrink_to(SPANS_KEPT);
-        self.words = Vec::new();
         let Some(first) = input.first() else {
             return Ok(false);
         };
-        self.is_inline = *first != b'*';
-        if self.is_inline {
-            return self.take_inline(input);
+        if *first != b'*' {
+            return Err(Malformed::NoArray);
         }
         let Some((count, end)) = line(input, 0, Malformed::LongCount)? else {
             return Ok(false);
@@ -99,23 +88,6 @@ impl RequestReader {
         }
         self.left = usize::try_from(count).unwrap_or(0);
         self.at = end;
-        Ok(true)
-    }
-
-    fn take_inline(&mut self, input: &[u8]) -> Result<bool, Malformed> {
-        let end = memchr::memchr(b'\n', input);
-        if end.unwrap_or(input.len()) > LINE_BYTES_MAX {
-            return Err(Malformed::LongInline);
-        }
-        let Some(end) = end else {
-            return Ok(false);
-        };
-        let line = &input[..end];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if !split_inline(line, &mut self.words, &mut self.spans) {
-            return Err(Malformed::Quotes);
-        }
-        self.at = end + 1;
         Ok(true)
     }
 
@@ -164,10 +136,9 @@ fn line(input: &[u8], at: usize, too_long: Malformed) -> Result<Option<(&[u8], u
 /// Why the stream of requests cannot be parsed further, in Redis' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("Protocol error: too big inline request")]
-    LongInline,
-    #[error("Protocol error: unbalanced quotes in request")]
-    Quotes,
+    /// The connection is closed without a reply: the peer may be a browser that sends HTTP.
+    #[error("Protocol error: expected '*'")]
+    NoArray,
     #[error("Protocol error: too big mbulk count string")]
     LongCount,
     #[error("Protocol error: invalid multibulk length")]
@@ -188,102 +159,4 @@ pub(crate) enum Malformed {
     /// Redis evicts the largest clients instead.
     #[error("unfinished requests of all clients take too many bytes")]
     Unfinished,
-}
-
-/// Splits an inline request into words, which are appended to `text`. `false` if a quote is not closed, or not at
-/// the end of its word.
-///
-/// As in Redis' `sdssplitargs`, double quotes know `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH`, and keep any other escaped
-/// byte; single quotes know `\'` only.
-fn split_inline(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>) -> bool {
-    let mut rest = line;
-    loop {
-        while let Some((first, behind)) = rest.split_first()
-            && is_blank(*first)
-        {
-            rest = behind;
-        }
-        if rest.is_empty() {
-            return true;
-        }
-        let start = text.len();
-        let Some(behind) = word(rest, text) else {
-            return false;
-        };
-        rest = behind;
-        spans.extend(Span::new(start, text.len()));
-    }
-}
-
-/// Like C's `isspace`, which includes the vertical tab.
-const fn is_blank(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == 0x0b
-}
-
-/// Takes a word. Returns the rest.
-fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    while let Some((&first, behind)) = rest.split_first() {
-        match first {
-            b'"' => return ended(double_quoted(behind, text)?),
-            b'\'' => return ended(single_quoted(behind, text)?),
-            _ if is_blank(first) => return Some(rest),
-            _ => text.push(first),
-        }
-        rest = behind;
-    }
-    Some(rest)
-}
-
-/// A closing quote must be followed by a blank or nothing.
-fn ended(rest: &[u8]) -> Option<&[u8]> {
-    rest.first()
-        .is_none_or(|&byte| is_blank(byte))
-        .then_some(rest)
-}
-
-fn double_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        let (byte, behind) = match rest {
-            [b'"', behind @ ..] => return Some(behind),
-            [b'\\', b'x', high, low, behind @ ..]
-                if let (Some(high), Some(low)) = (hexadecimal(*high), hexadecimal(*low)) =>
-            {
-                (high << 4 | low, behind)
-            }
-            [b'\\', escaped, behind @ ..] => (unescaped(*escaped), behind),
-            [byte, behind @ ..] => (*byte, behind),
-            [] => return None,
-        };
-        text.push(byte);
-        rest = behind;
-    }
-}
-
-fn single_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        let (byte, behind) = match rest {
-            [b'\'', behind @ ..] => return Some(behind),
-            [b'\\', b'\'', behind @ ..] => (b'\'', behind),
-            [byte, behind @ ..] => (*byte, behind),
-            [] => return None,
-        };
-        text.push(byte);
-        rest = behind;
-    }
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    let value = char::from(digit).to_digit(16)?;
-    u8::try_from(value).ok()
-}
-
-const fn unescaped(byte: u8) -> u8 {
-    match byte {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 0x08,
-        b'a' => 0x07,
-        other => other,
-    }
 }

@@ -18,7 +18,7 @@ use crate::{
     connection::Connection,
     metrics::EmbeddedSnapshot,
     options::{EmbeddedOptions, StartError},
-    session::{Member, Session},
+    session::Session,
     store::{Common, Sweeper},
 };
 
@@ -63,14 +63,13 @@ impl RedisEmbedded {
                 let Some(common) = of_server.upgrade() else {
                     return Ok(());
                 };
-                let Some(member) = Member::join(&common) else {
+                last_id += 1;
+                let Some(session) = Session::join(last_id, &common) else {
                     common.gauges.refused.add(1);
                     // The buffer of a new socket is empty, so one write is enough.
                     let _ = accepted.stream.write(TOO_MANY);
                     return Ok(());
                 };
-                last_id += 1;
-                let session = Session::new(last_id, member);
                 let connection = Connection::new(accepted, &to_poller, session);
                 cx.spawn_once(spawn_options.clone(), connection).map(drop)
             },

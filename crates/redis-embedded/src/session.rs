@@ -13,40 +13,21 @@ use crate::{
     subscribers::{Inbox, Subscribers},
 };
 
-/// One client's state.
-#[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) id: u64,
-    pub(crate) name: Bytes,
-    pub(crate) is_logged_in: bool,
-    /// Nothing more is read.
-    pub(crate) is_closing: bool,
-    /// The client speaks HTTP: pending replies are dropped.
-    pub(crate) is_dropped: bool,
-    pub(crate) member: Member,
-}
-
-impl Session {
-    pub(crate) fn new(id: u64, member: Member) -> Self {
-        Self {
-            id,
-            name: Bytes::new(),
-            is_logged_in: member.common().password.is_none(),
-            is_closing: false,
-            is_dropped: false,
-            member,
-        }
-    }
-}
-
 /// Memory of a channel in addition to its name.
 const CHANNEL_BYTES: usize = 160;
 /// Limit of the channels of one connection.
 const CHANNELS_BYTES_MAX: usize = 1 << 20;
 
-/// A connection's share of the common state: its slot, its channels, its unfinished bytes. Dropping it releases them.
+/// One client's state, and its share of the common state: its slot, its channels, its unfinished bytes. Dropping it
+/// releases them.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) is_logged_in: bool,
+    /// Nothing more is read.
+    pub(crate) is_closing: bool,
+    /// The client does not send arrays, and may speak HTTP: pending replies are dropped.
+    pub(crate) is_dropped: bool,
     common: Arc<Common>,
     inbox: Option<Arc<Inbox>>,
     channels: BTreeSet<Bytes>,
@@ -55,15 +36,19 @@ pub(crate) struct Member {
     unfinished_bytes: usize,
 }
 
-impl Member {
+impl Session {
     /// `None` if the limit of connections is reached.
-    pub(crate) fn join(common: &Arc<Common>) -> Option<Self> {
+    pub(crate) fn join(id: u64, common: &Arc<Common>) -> Option<Self> {
         let mut store = common.store.lock();
         if store.connections >= common.options.connections_max {
             return None;
         }
         store.connections += 1;
         Some(Self {
+            id,
+            is_logged_in: common.password.is_none(),
+            is_closing: false,
+            is_dropped: false,
             common: common.clone(),
             inbox: None,
             channels: BTreeSet::new(),
@@ -149,7 +134,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for Session {
     fn drop(&mut self) {
         self.hold(0);
         let common = self.common.clone();

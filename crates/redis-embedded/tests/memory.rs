@@ -7,17 +7,7 @@ mod common;
 
 use common::{Peer, embedded, open, request};
 use freeboard_redis_embedded::EmbeddedOptions;
-
-/// The memory of this process in bytes.
-fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kilobytes << 10
-}
+use freeboard_test_servers::resident_bytes;
 
 #[test]
 fn the_process_takes_little_of_what_is_written() {

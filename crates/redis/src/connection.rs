@@ -14,25 +14,23 @@ use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::BytesMut;
 use freeboard_actor::{Actor, Context, Recipient};
 use freeboard_meter::now_ns;
-use freeboard_net::poller::Poller;
-use freeboard_net::tcp::Arrived;
+use freeboard_net::{Alarm, poller::Poller, tcp::Arrived};
 
 use crate::{
-    alarm::Alarm,
+    command::Command,
     error::{DownReason, RedisError},
-    in_flight::{BatchMax, CommandOutcome, InFlight, Slot},
-    options::RedisOptions,
+    in_flight::{Amount, Awaits, CommandOutcome, InFlight, Slot},
+    options::{RedisOptions, nanos},
     pieces::Pieces,
     protocol::{Malformed, ProtocolError, Value},
     reply::{Delivered, Reply},
     routing::random_number,
-    submit_queue::{LinkState, SubmitQueue},
+    submit_queue::{LinkState, Submission, SubmitQueue},
     subscribers::{PubSub, Subscribers, is_confirmation},
     wire::{Failure, READ_BYTES, Wire},
 };
@@ -41,6 +39,11 @@ use crate::{
 const ROUNDS_MAX: usize = 16;
 /// Batches of one round, so that reads are not delayed.
 const BATCHES_MAX: usize = 16;
+/// Limits of one write. A larger command is written alone.
+const BATCH_MAX: Amount = Amount {
+    commands: 256,
+    bytes: 64 << 10,
+};
 /// Minimum time between two attempts.
 const REST_MIN_NS: u64 = 1_000_000;
 
@@ -85,8 +88,7 @@ impl Connection {
         subscribers: Arc<Subscribers>,
         seed: u64,
     ) -> Self {
-        let overdue_ns = nanoseconds(options.overdue);
-        let in_flight = InFlight::new(overdue_ns, options.limits.reply_bytes);
+        let in_flight = InFlight::new(nanos(options.overdue));
         Self {
             options,
             poller,
@@ -132,7 +134,8 @@ impl Connection {
             | Phase::Greeting { until_ns } => until_ns,
             Phase::Up { .. } => self.in_flight.due_ns().min(self.idle_ns()),
         };
-        self.alarm.set(due_ns, now_ns(), cx, Self::alarmed);
+        // Without a timer, the next run tries again.
+        let _ = self.alarm.set(due_ns, cx, Self::alarmed);
     }
 
     fn advance(&mut self, cx: &mut Context<Self>) -> Result<(), Failure> {
@@ -159,7 +162,7 @@ impl Connection {
 
     fn connect(&mut self, now_ns: u64, cx: &mut Context<Self>) -> Result<(), Failure> {
         // Set first: a failure below must find this phase.
-        let until_ns = now_ns.saturating_add(nanoseconds(self.options.connect_timeout));
+        let until_ns = now_ns.saturating_add(nanos(self.options.connect_timeout));
         self.phase = Phase::Connecting { until_ns };
         let address = self.address(cx)?;
         let call = cx.waker_fn(|connection: &mut Self, cx| connection.ready(cx));
@@ -256,17 +259,27 @@ impl Connection {
     /// Detects a peer that vanished without closing the connection: an idle connection sends a `PING`, whose
     /// reply has a deadline.
     fn ping_if_idle(&self) {
-        let now_ns = now_ns();
-        if self.idle_ns() <= now_ns {
-            let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
-            self.queue.push_ping(now_ns, deadline_ns);
+        if self.idle_ns() <= now_ns() {
+            self.push_own(&Command::new("PING"), Awaits::Reply, Reply::Nobody);
         }
+    }
+
+    /// Queues a command of the connection itself.
+    fn push_own(&self, command: &Command, awaits: Awaits, reply: Reply) {
+        let submitted_ns = now_ns();
+        let submission = Submission {
+            command,
+            awaits,
+            submitted_ns,
+            deadline_ns: submitted_ns.saturating_add(nanos(self.options.timeout)),
+        };
+        self.queue.push_own(submission, reply);
     }
 
     /// When to send a `PING`.
     fn idle_ns(&self) -> u64 {
         match self.in_flight.is_idle() {
-            true => self.heard_ns.saturating_add(nanoseconds(self.options.idle)),
+            true => self.heard_ns.saturating_add(nanos(self.options.idle)),
             false => u64::MAX,
         }
     }
@@ -283,10 +296,6 @@ impl Connection {
         let Some(wire) = &mut self.wire else {
             return Ok(false);
         };
-        let max = BatchMax {
-            commands: self.options.batch_commands,
-            bytes: self.options.batch_bytes,
-        };
         let gauges = &self.queue.gauges;
         for _ in 0..BATCHES_MAX {
             if !wire.socket.write(&mut wire.outgoing)? {
@@ -295,7 +304,9 @@ impl Connection {
             let outgoing = &mut wire.outgoing;
             let write = |piece: BytesMut| outgoing.push(piece.freeze());
             let outcomes = &mut self.outcomes;
-            let batch = self.in_flight.next_batch(now_ns, max, outcomes, write);
+            let batch = self
+                .in_flight
+                .next_batch(now_ns, BATCH_MAX, outcomes, write);
             if batch.commands == 0 {
                 return Ok(false);
             }
@@ -330,10 +341,8 @@ impl Connection {
                     continue;
                 }
                 let wrong = |what: Malformed| parser.error(what);
-                let bytes = parser.last_reply_bytes();
-                let times = in_flight.reply(value, bytes, outcomes);
-                if let Some(times) = times.map_err(wrong)? {
-                    gauges.replies.bump(times.commands as u64);
+                if let Some(times) = in_flight.reply(value, outcomes).map_err(wrong)? {
+                    gauges.replies.bump(1);
                     gauges
                         .from_tell
                         .record(now_ns.saturating_sub(times.submitted_ns));
@@ -345,7 +354,7 @@ impl Connection {
             Ok(())
         };
         let arrived = wire.socket.read(READ_BYTES, |bytes| taken = take(bytes))?;
-        taken.map_err(Failure::Protocol)?;
+        taken?;
         match arrived {
             Arrived::Bytes(_) => Ok(true),
             Arrived::End => Err(Failure::Ended),
@@ -386,11 +395,9 @@ impl Connection {
     /// Sends the subscription commands that the subscribers need.
     fn change_subscriptions(&mut self) {
         let changes = self.subscribers.changes();
-        let now_ns = now_ns();
-        let deadline_ns = now_ns.saturating_add(nanoseconds(self.options.timeout));
         for (command, change) in changes.commands {
-            self.queue
-                .push_subscription(command, change, now_ns, deadline_ns);
+            let reply = Reply::Subscribed(Box::new(change));
+            self.push_own(&command, Awaits::Confirmation, reply);
         }
         tell(&self.queue, changes.tell);
     }
@@ -468,10 +475,6 @@ fn tell(queue: &SubmitQueue, told: Vec<(Recipient<PubSub>, PubSub)>) {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Actor for Connection {
     fn started(&mut self, cx: &mut Context<Self>) {
         let wake = cx.waker_fn(|connection: &mut Self, cx| connection.run(cx));
@@ -480,7 +483,7 @@ impl Actor for Connection {
     }
 }
 
-/// However the actor terminates, every command gets its outcome.
+/// When the actor terminates, every command gets its outcome.
 impl Drop for Connection {
     fn drop(&mut self) {
         self.wire = None;

@@ -53,9 +53,6 @@ pub enum RedisError {
     /// sent.
     #[error("too many subscriptions")]
     TooManySubscriptions,
-    /// The pipeline has no commands. Not sent.
-    #[error("no commands")]
-    Empty,
     /// The keys belong to several hash slots, which may be on several nodes; see [`crate::hash_slot`]. Not
     /// sent.
     #[error("the keys belong to several hash slots")]
@@ -63,7 +60,7 @@ pub enum RedisError {
     /// The operation is not supported on a cluster. Not sent.
     #[error("{0} is not supported on a cluster")]
     NotOnCluster(&'static str),
-    /// The cluster redirected the command more often than [`crate::ClusterOptions::redirections`]. Not
+    /// The cluster redirected the command more than five times. Not
     /// executed. Contains the last redirection.
     #[error("too many redirections: {0}")]
     TooManyRedirections(ServerError),
@@ -84,7 +81,6 @@ impl RedisError {
                 | Self::Expired
                 | Self::NotAllowed(_)
                 | Self::TooManySubscriptions
-                | Self::Empty
                 | Self::CrossSlot
                 | Self::NotOnCluster(_)
                 | Self::Closed

@@ -1,9 +1,6 @@
 //! Decoding of replies to the caller's types.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    hash::Hash,
-};
+use std::{collections::HashMap, hash::Hash};
 
 use bytes::Bytes;
 
@@ -104,8 +101,6 @@ macro_rules! integers {
 integers! {
     i64: "a number",
     u64: "a number that is not negative",
-    u32: "a number from 0 to 4294967295",
-    usize: "a number that is not negative",
 }
 
 impl FromValue for f64 {
@@ -154,12 +149,6 @@ impl<T: FromValue> FromValue for Vec<T> {
     }
 }
 
-impl<T: FromValue + Eq + Hash> FromValue for HashSet<T> {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        elements(value)?.into_iter().map(T::from_value).collect()
-    }
-}
-
 macro_rules! tuples {
     ($(($($kind:ident $part:ident),+))+) => {$(
         impl<$($kind: FromValue),+> FromValue for ($($kind),+) {
@@ -179,36 +168,20 @@ tuples! {
     (A a, B b)
     (A a, B b, C c)
     (A a, B b, C c, D d)
-    (A a, B b, C c, D d, E e)
-    (A a, B b, C c, D d, E e, F f)
-    (A a, B b, C c, D d, E e, F f, G g)
-    (A a, B b, C c, D d, E e, F f, G g, H h)
 }
 
 /// A map, or an array of alternating keys and values.
-fn pairs<K: FromValue, V: FromValue, M: FromIterator<(K, V)>>(
-    value: Value,
-) -> Result<M, RedisError> {
-    let pair = |key, value| Ok((K::from_value(key)?, V::from_value(value)?));
-    match value {
-        Value::Map(pairs) => pairs.into_iter().map(|(k, v)| pair(k, v)).collect(),
-        Value::Array(values) if values.len().is_multiple_of(2) => {
-            let mut values = values.into_iter();
-            let next = || Some(pair(values.next()?, values.next()?));
-            std::iter::from_fn(next).collect()
-        }
-        value => wrong("a map", value),
-    }
-}
-
 impl<K: FromValue + Eq + Hash, V: FromValue> FromValue for HashMap<K, V> {
     fn from_value(value: Value) -> Result<Self, RedisError> {
-        pairs(value)
-    }
-}
-
-impl<K: FromValue + Ord, V: FromValue> FromValue for BTreeMap<K, V> {
-    fn from_value(value: Value) -> Result<Self, RedisError> {
-        pairs(value)
+        let pair = |key, value| Ok((K::from_value(key)?, V::from_value(value)?));
+        match value {
+            Value::Map(pairs) => pairs.into_iter().map(|(k, v)| pair(k, v)).collect(),
+            Value::Array(values) if values.len().is_multiple_of(2) => {
+                let mut values = values.into_iter();
+                let next = || Some(pair(values.next()?, values.next()?));
+                std::iter::from_fn(next).collect()
+            }
+            value => wrong("a map", value),
+        }
     }
 }

@@ -9,7 +9,7 @@
 //!          (lose: Down)              outcome
 //! ```
 //!
-//! Each command has exactly one outcome. Its credit is [`Freed`] when its slot is removed: for a sent command
+//! Each command has exactly one outcome. Its credit is freed when its slot is removed: for a sent command
 //! that is when its reply arrives, even if its deadline has passed. Replies arrive in the order of sending, so
 //! a reply always belongs to the oldest sent command.
 
@@ -24,24 +24,24 @@ use crate::{
     reply::ReplyResult,
 };
 
-/// The replies that complete a unit.
+/// The reply that completes a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// One reply.
+    /// The next reply.
     Reply,
-    /// Several replies, which form one outcome.
-    Replies(usize),
+    /// The reply after that to the `ASKING` before the command.
+    ReplyAfterAsking,
     /// A push message that confirms a subscription, or an error reply.
     Confirmation,
 }
 
-/// A command or unit, and the receiver of its outcome.
+/// A command, and the receiver of its outcome.
 #[derive(Debug)]
 pub(crate) struct Slot<R> {
     /// `None` once the outcome was produced.
     pub(crate) reply: Option<R>,
     pub(crate) awaits: Awaits,
-    /// Bytes on the wire.
+    /// Bytes on the wire, with the `ASKING`.
     pub(crate) bytes: usize,
     pub(crate) deadline_ns: u64,
     pub(crate) submitted_ns: u64,
@@ -50,19 +50,12 @@ pub(crate) struct Slot<R> {
 }
 
 impl<R> Slot<R> {
-    pub(crate) fn commands(&self) -> usize {
-        match self.awaits {
-            Awaits::Replies(commands) => commands,
-            Awaits::Reply | Awaits::Confirmation => 1,
-        }
-    }
-
     /// When the outcome is due. A subscription never expires while the connection is up: its deadline only
     /// decides when the connection counts as stuck.
     fn expires_ns(&self) -> u64 {
         match self.awaits {
             Awaits::Confirmation => u64::MAX,
-            Awaits::Reply | Awaits::Replies(_) => self.deadline_ns,
+            Awaits::Reply | Awaits::ReplyAfterAsking => self.deadline_ns,
         }
     }
 }
@@ -70,33 +63,30 @@ impl<R> Slot<R> {
 /// An outcome and its receiver.
 pub(crate) type CommandOutcome<R> = (R, ReplyResult);
 
-/// When a completed unit was submitted and sent.
+/// When a completed command was submitted and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
-    pub(crate) commands: usize,
     pub(crate) submitted_ns: u64,
     pub(crate) sent_ns: u64,
 }
 
-/// Credit to return.
+/// A number of commands and their bytes: a credit, a batch, or its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Freed {
+pub(crate) struct Amount {
     pub(crate) commands: usize,
     pub(crate) bytes: usize,
 }
 
-/// Limits of one batch. A larger unit is a batch of its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchMax {
-    pub(crate) commands: usize,
-    pub(crate) bytes: usize,
-}
+impl Amount {
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.commands += 1;
+        self.bytes += bytes;
+    }
 
-/// The size of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Batch {
-    pub(crate) commands: usize,
-    pub(crate) bytes: usize,
+    /// Whether one more command exceeds the limit.
+    pub(crate) fn would_exceed(&self, bytes: usize, max: Self) -> bool {
+        self.commands >= max.commands || self.bytes + bytes > max.bytes
+    }
 }
 
 #[derive(Debug)]
@@ -105,35 +95,24 @@ pub(crate) struct InFlight<R> {
     /// The bytes of `waiting`, in order.
     waiting_bytes: Pieces,
     sent: VecDeque<Slot<R>>,
-    /// Replies of the oldest sent unit, until they are complete.
-    collected: Vec<Value>,
-    /// Their size, as the parser counts it.
-    collected_bytes: u64,
     /// Lower bound of the deadlines of slots without an outcome.
     earliest_ns: u64,
-    freed: Freed,
-    sent_commands: usize,
+    freed: Amount,
     tombstones: usize,
     /// A reply later than this after its deadline means that the connection is stuck.
     overdue_ns: u64,
-    /// Limit of all replies of a unit together.
-    reply_bytes_max: u64,
 }
 
 impl<R> InFlight<R> {
-    pub(crate) fn new(overdue_ns: u64, reply_bytes_max: u64) -> Self {
+    pub(crate) fn new(overdue_ns: u64) -> Self {
         Self {
             waiting: VecDeque::new(),
             waiting_bytes: Pieces::default(),
             sent: VecDeque::new(),
-            collected: Vec::new(),
-            collected_bytes: 0,
             earliest_ns: u64::MAX,
-            freed: Freed::default(),
-            sent_commands: 0,
+            freed: Amount::default(),
             tombstones: 0,
             overdue_ns,
-            reply_bytes_max,
         }
     }
 
@@ -151,26 +130,22 @@ impl<R> InFlight<R> {
         self.waiting.is_empty() && self.sent.is_empty()
     }
 
-    /// Passes the next commands to `write` and marks them as sent. Expired commands are skipped.
+    /// Passes the next commands to `write` and marks them as sent. Expired commands are skipped. A command larger
+    /// than `max` is a batch of its own.
     pub(crate) fn next_batch(
         &mut self,
         now_ns: u64,
-        max: BatchMax,
+        max: Amount,
         outcomes: &mut Vec<CommandOutcome<R>>,
         mut write: impl FnMut(BytesMut),
-    ) -> Batch {
-        let mut batch = Batch::default();
+    ) -> Amount {
+        let mut batch = Amount::default();
         // Bytes at the front of the first piece to send together.
         let mut run = 0;
         while let Some(slot) = self.waiting.front() {
             let is_wanted = slot.reply.is_some() && slot.expires_ns() > now_ns;
-            let commands = slot.commands();
-            if is_wanted {
-                let is_full = batch.commands + commands > max.commands
-                    || batch.bytes + slot.bytes > max.bytes;
-                if is_full && batch.commands > 0 {
-                    break;
-                }
+            if is_wanted && batch.commands > 0 && batch.would_exceed(slot.bytes, max) {
+                break;
             }
             let Some(mut slot) = self.waiting.pop_front() else {
                 break;
@@ -181,8 +156,7 @@ impl<R> InFlight<R> {
             if is_wanted {
                 slot.sent_ns = now_ns;
                 run += slot.bytes;
-                batch.commands += commands;
-                batch.bytes += slot.bytes;
+                batch.add(slot.bytes);
                 self.sent.push_back(slot);
                 continue;
             }
@@ -191,47 +165,32 @@ impl<R> InFlight<R> {
         if run > 0 {
             write(self.waiting_bytes.take(run));
         }
-        self.sent_commands += batch.commands;
         batch
     }
 
     /// Removes the first waiting command without sending it.
     fn skip(&mut self, slot: Slot<R>, outcomes: &mut Vec<CommandOutcome<R>>) {
         drop(self.waiting_bytes.take(slot.bytes));
-        self.free(&slot);
+        self.freed.add(slot.bytes);
         if let Some(reply) = slot.reply {
             outcomes.push((reply, Err(RedisError::Expired)));
         }
     }
 
-    fn free(&mut self, slot: &Slot<R>) {
-        self.freed.commands += slot.commands();
-        self.freed.bytes += slot.bytes;
-    }
-
-    /// Takes a reply of `bytes` bytes. Returns the times of its unit if that is complete now.
+    /// Takes a reply. Returns the times of its command if that is complete now.
     pub(crate) fn reply(
         &mut self,
         value: Value,
-        bytes: u64,
         outcomes: &mut Vec<CommandOutcome<R>>,
     ) -> Result<Option<Times>, Malformed> {
-        let Some(oldest) = self.sent.front() else {
+        let Some(oldest) = self.sent.front_mut() else {
             return Err(Malformed::Unasked);
         };
         let outcome = match oldest.awaits {
             Awaits::Reply => Ok(value),
-            Awaits::Replies(replies) => {
-                self.collected_bytes += bytes;
-                if self.collected_bytes > self.reply_bytes_max {
-                    return Err(Malformed::LongReply(self.reply_bytes_max));
-                }
-                self.collected.push(value);
-                if self.collected.len() < replies {
-                    return Ok(None);
-                }
-                self.collected_bytes = 0;
-                Ok(Value::Array(mem::take(&mut self.collected)))
+            Awaits::ReplyAfterAsking => {
+                oldest.awaits = Awaits::Reply;
+                return Ok(None);
             }
             Awaits::Confirmation => match value {
                 Value::Error(error) => Err(RedisError::Server(error)),
@@ -255,15 +214,12 @@ impl<R> InFlight<R> {
         outcomes: &mut Vec<CommandOutcome<R>>,
     ) -> Option<Times> {
         let slot = self.sent.pop_front()?;
-        self.free(&slot);
-        let commands = slot.commands();
-        self.sent_commands -= commands;
+        self.freed.add(slot.bytes);
         match slot.reply {
             Some(reply) => outcomes.push((reply, outcome)),
             None => self.tombstones -= 1,
         }
         Some(Times {
-            commands,
             submitted_ns: slot.submitted_ns,
             sent_ns: slot.sent_ns,
         })
@@ -321,7 +277,7 @@ impl<R> InFlight<R> {
         self.earliest_ns.min(self.stuck_ns().unwrap_or(u64::MAX))
     }
 
-    /// The connection is lost: produces all outcomes. The oldest sent unit gets `first`, if given.
+    /// The connection is lost: produces all outcomes. The oldest sent command gets `first`, if given.
     pub(crate) fn lose(
         &mut self,
         first: Option<RedisError>,
@@ -331,31 +287,29 @@ impl<R> InFlight<R> {
     ) {
         let mut first = first;
         while let Some(slot) = self.sent.pop_front() {
-            self.free(&slot);
+            self.freed.add(slot.bytes);
             let error = first.take().unwrap_or_else(|| sent.clone());
             outcomes.extend(slot.reply.map(|reply| (reply, Err(error))));
         }
         while let Some(slot) = self.waiting.pop_front() {
-            self.free(&slot);
+            self.freed.add(slot.bytes);
             outcomes.extend(slot.reply.map(|reply| (reply, Err(unsent.clone()))));
         }
         self.waiting_bytes = Pieces::default();
-        (self.collected, self.collected_bytes) = (Vec::new(), 0);
-        self.earliest_ns = u64::MAX;
-        (self.sent_commands, self.tombstones) = (0, 0);
+        (self.earliest_ns, self.tombstones) = (u64::MAX, 0);
     }
 
     /// Credit freed since the last call.
-    pub(crate) fn take_freed(&mut self) -> Freed {
+    pub(crate) fn take_freed(&mut self) -> Amount {
         mem::take(&mut self.freed)
     }
 
     /// Sent commands without a reply.
     pub(crate) fn sent_commands(&self) -> usize {
-        self.sent_commands
+        self.sent.len()
     }
 
-    /// Sent units whose deadline has passed.
+    /// Sent commands whose deadline has passed.
     pub(crate) fn tombstones(&self) -> usize {
         self.tombstones
     }

@@ -5,20 +5,18 @@ use proptest::prelude::*;
 
 use crate::{
     error::RedisError,
-    in_flight::{Awaits, BatchMax, CommandOutcome, InFlight, Slot},
+    in_flight::{Amount, Awaits, CommandOutcome, InFlight, Slot},
     pieces::{PIECE_BYTES, Pieces},
     protocol::{Malformed, ServerError, Value},
 };
 
 const OVERDUE_NS: u64 = 20;
-/// More than any unit of the random steps needs; each reply counts 1.
-const REPLY_BYTES_MAX: u64 = 8;
 /// A command of this length or more has its own piece.
 const OWN_PIECE_BYTES: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Accept(Vec<(Kind, usize, u64)>),
+    Accept(Vec<(Awaits, usize, u64)>),
     Batch { commands: usize, bytes: usize },
     Reply,
     Refusal,
@@ -27,21 +25,14 @@ enum Step {
     Lose,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Reply,
-    Replies(usize),
-    Confirmation,
-}
-
 /// Bytes of one command, and the time until its deadline.
-fn command() -> impl Strategy<Value = (Kind, usize, u64)> {
-    let kind = prop_oneof![
-        4 => Just(Kind::Reply),
-        2 => (1_usize..4).prop_map(Kind::Replies),
-        1 => Just(Kind::Confirmation),
+fn command() -> impl Strategy<Value = (Awaits, usize, u64)> {
+    let awaits = prop_oneof![
+        4 => Just(Awaits::Reply),
+        2 => Just(Awaits::ReplyAfterAsking),
+        1 => Just(Awaits::Confirmation),
     ];
-    (kind, 1_usize..6, 1_u64..30)
+    (awaits, 1_usize..6, 1_u64..30)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,24 +50,16 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug)]
 struct Command {
     id: usize,
-    kind: Kind,
+    awaits: Awaits,
     bytes: usize,
     deadline_ns: u64,
     is_sent: bool,
     has_outcome: bool,
-    replies: Vec<Value>,
 }
 
 impl Command {
-    fn commands(&self) -> usize {
-        match self.kind {
-            Kind::Replies(replies) => replies,
-            Kind::Reply | Kind::Confirmation => 1,
-        }
-    }
-
     fn has_expired(&self, now_ns: u64) -> bool {
-        self.kind != Kind::Confirmation && self.deadline_ns <= now_ns
+        self.awaits != Awaits::Confirmation && self.deadline_ns <= now_ns
     }
 }
 
@@ -95,14 +78,14 @@ struct Model {
 impl Model {
     fn end(&mut self, index: usize, outcome: Result<Value, RedisError>) {
         let command = self.commands.remove(index);
-        self.credit.0 -= command.commands();
+        self.credit.0 -= 1;
         self.credit.1 -= command.bytes;
         if !command.has_outcome {
             self.outcomes.push((command.id, outcome));
         }
     }
 
-    fn batch(&mut self, max: BatchMax) {
+    fn batch(&mut self, max: Amount) {
         let (mut commands, mut bytes) = (0, 0);
         while let Some(index) = self.commands.iter().position(|it| !it.is_sent) {
             let next = &mut self.commands[index];
@@ -111,7 +94,7 @@ impl Model {
                 continue;
             }
             let is_first = commands == 0;
-            commands += next.commands();
+            commands += 1;
             bytes += next.bytes;
             if !is_first && (commands > max.commands || bytes > max.bytes) {
                 return;
@@ -126,26 +109,20 @@ impl Model {
         let Some(oldest) = self.commands.first_mut().filter(|it| it.is_sent) else {
             return Some(Malformed::Unasked);
         };
-        match (oldest.kind, value) {
-            (Kind::Reply, value) => self.end(0, Ok(value)),
-            (Kind::Replies(replies), value) => {
-                oldest.replies.push(value);
-                if oldest.replies.len() == replies {
-                    let all = Value::Array(oldest.replies.clone());
-                    self.end(0, Ok(all));
-                }
-            }
-            (Kind::Confirmation, Value::Error(error)) => {
+        match (oldest.awaits, value) {
+            (Awaits::Reply, value) => self.end(0, Ok(value)),
+            (Awaits::ReplyAfterAsking, _) => oldest.awaits = Awaits::Reply,
+            (Awaits::Confirmation, Value::Error(error)) => {
                 self.end(0, Err(RedisError::Server(error)));
             }
-            (Kind::Confirmation, _) => return Some(Malformed::Unasked),
+            (Awaits::Confirmation, _) => return Some(Malformed::Unasked),
         }
         None
     }
 
     fn confirm(&mut self) {
         let oldest = self.commands.first();
-        if oldest.is_some_and(|it| it.is_sent && it.kind == Kind::Confirmation) {
+        if oldest.is_some_and(|it| it.is_sent && it.awaits == Awaits::Confirmation) {
             self.end(0, Ok(Value::Null));
         }
     }
@@ -205,7 +182,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         Self {
-            real: InFlight::new(OVERDUE_NS, REPLY_BYTES_MAX),
+            real: InFlight::new(OVERDUE_NS),
             outcomes: Vec::new(),
             wire: Vec::new(),
             credit: (0, 0),
@@ -215,19 +192,18 @@ impl Pair {
         }
     }
 
-    fn accept(&mut self, commands: &[(Kind, usize, u64)]) {
+    fn accept(&mut self, commands: &[(Awaits, usize, u64)]) {
         let (mut slots, mut bytes) = (Vec::new(), Pieces::default());
-        for &(kind, length, time_ns) in commands {
+        for &(awaits, length, time_ns) in commands {
             self.last_id += 1;
             let deadline_ns = self.model.now_ns + time_ns;
             let command = Command {
                 id: self.last_id,
-                kind,
+                awaits,
                 bytes: length,
                 deadline_ns,
                 is_sent: false,
                 has_outcome: false,
-                replies: Vec::new(),
             };
             let command_bytes = vec![self.last_id as u8; length];
             if length >= OWN_PIECE_BYTES {
@@ -237,18 +213,14 @@ impl Pair {
             }
             slots.push(Slot {
                 reply: Some(self.last_id),
-                awaits: match kind {
-                    Kind::Reply => Awaits::Reply,
-                    Kind::Replies(replies) => Awaits::Replies(replies),
-                    Kind::Confirmation => Awaits::Confirmation,
-                },
+                awaits,
                 bytes: length,
                 deadline_ns,
                 submitted_ns: self.model.now_ns,
                 sent_ns: 0,
             });
             for credit in [&mut self.credit, &mut self.model.credit] {
-                credit.0 += command.commands();
+                credit.0 += 1;
                 credit.1 += length;
             }
             self.model.commands.push(command);
@@ -259,7 +231,7 @@ impl Pair {
 
     fn reply(&mut self, value: Value) {
         let wanted = self.model.reply(value.clone());
-        let found = self.real.reply(value, 1, &mut self.outcomes).err();
+        let found = self.real.reply(value, &mut self.outcomes).err();
         assert_eq!(found, wanted);
     }
 
@@ -267,10 +239,8 @@ impl Pair {
         match step {
             Step::Accept(commands) => self.accept(commands),
             Step::Batch { commands, bytes } => {
-                let max = BatchMax {
-                    commands: *commands,
-                    bytes: *bytes,
-                };
+                let (commands, bytes) = (*commands, *bytes);
+                let max = Amount { commands, bytes };
                 self.model.batch(max);
                 let wire = &mut self.wire;
                 let before = wire.len();
@@ -312,13 +282,12 @@ impl Pair {
         assert_eq!(self.real.is_stuck(now_ns), self.model.is_stuck());
         let commands = self.model.commands.iter();
         let sent = commands.clone().filter(|it| it.is_sent);
-        let in_flight: usize = sent.clone().map(Command::commands).sum();
-        assert_eq!(self.real.sent_commands(), in_flight);
+        assert_eq!(self.real.sent_commands(), sent.clone().count());
         let tombstones = sent.filter(|it| it.has_outcome).count();
         assert_eq!(self.real.tombstones(), tombstones);
         assert_eq!(self.real.is_idle(), self.model.commands.is_empty());
         let due = commands
-            .filter(|it| !it.has_outcome && it.kind != Kind::Confirmation)
+            .filter(|it| !it.has_outcome && it.awaits != Awaits::Confirmation)
             .map(|it| it.deadline_ns);
         let due_ns = due.min().unwrap_or(u64::MAX);
         assert!(self.real.due_ns() <= due_ns, "a deadline without a timer");
@@ -344,8 +313,8 @@ proptest! {
 }
 
 #[test]
-fn what_waits_is_not_copied_when_more_comes() {
-    let mut in_flight = InFlight::<()>::new(OVERDUE_NS, REPLY_BYTES_MAX);
+fn waiting_bytes_are_not_copied_when_more_arrive() {
+    let mut in_flight = InFlight::<()>::new(OVERDUE_NS);
     let accept = |in_flight: &mut InFlight<()>| {
         let mut bytes = Pieces::default();
         let piece = BytesMut::zeroed(PIECE_BYTES);
@@ -362,7 +331,7 @@ fn what_waits_is_not_copied_when_more_comes() {
         in_flight.accept(&mut vec![slot], &mut bytes);
         at
     };
-    let max = BatchMax {
+    let max = Amount {
         commands: 1,
         bytes: PIECE_BYTES,
     };
@@ -374,7 +343,7 @@ fn what_waits_is_not_copied_when_more_comes() {
         let write = |piece| sent.push(piece);
         in_flight.next_batch(0, max, &mut Vec::new(), write);
     }
-    let all = BatchMax {
+    let all = Amount {
         commands: waiting.len(),
         bytes: usize::MAX,
     };
@@ -384,31 +353,15 @@ fn what_waits_is_not_copied_when_more_comes() {
 }
 
 #[test]
-fn the_replies_of_a_unit_are_bounded_together() {
-    let mut pair = Pair::new();
-    let many = REPLY_BYTES_MAX as usize + 1;
-    pair.accept(&[(Kind::Replies(many), 1, 9)]);
-    let (commands, bytes) = (1, 9);
-    pair.take(&Step::Batch { commands, bytes });
-    (0..REPLY_BYTES_MAX).for_each(|_| pair.take(&Step::Reply));
-    let one_more = pair.real.reply(Value::Null, 1, &mut pair.outcomes);
-    assert_eq!(one_more, Err(Malformed::LongReply(REPLY_BYTES_MAX)));
-}
-
-#[test]
 fn the_oldest_is_told_what_was_wrong_and_the_others_that_they_are_lost() {
     let mut pair = Pair::new();
-    pair.accept(&[
-        (Kind::Reply, 1, 9),
-        (Kind::Reply, 1, 9),
-        (Kind::Reply, 1, 9),
-    ]);
+    pair.accept(&[(Awaits::Reply, 1, 9); 3]);
     let (commands, bytes) = (2, 9);
     pair.take(&Step::Batch { commands, bytes });
-    let first = Some(RedisError::Empty);
+    let first = Some(RedisError::QueueFull);
     pair.real
         .lose(first, &lost(), &RedisError::Closed, &mut pair.outcomes);
-    let wanted = [RedisError::Empty, lost(), RedisError::Closed];
+    let wanted = [RedisError::QueueFull, lost(), RedisError::Closed];
     let outcomes = pair.outcomes.into_iter().map(|(_, outcome)| outcome);
     assert!(outcomes.eq(wanted.into_iter().map(Err)));
 }

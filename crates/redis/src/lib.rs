@@ -35,13 +35,15 @@
 //! [`Redis::cmd`], whose reply is decoded to any [`FromValue`] type. If you need a method for every command,
 //! use the crate `fred` or `redis` (redis-rs): this client serves the cache and services that need bounds.
 //!
+//! Commands are pipelined: those that are sent before the first reply arrives share writes. To send several at
+//! once, call `into_future` of each before you await the first. Use a [`Script`] where several commands must be atomic.
+//!
 //! A [`Cluster`] is used like a [`Redis`]: it sends each command to the node that owns its keys.
 //!
 //! Not supported: TLS (use a proxy such as stunnel), Unix sockets, reads from replicas.
 
 #![forbid(unsafe_code)]
 
-mod alarm;
 mod cluster;
 mod command;
 mod connection;
@@ -53,7 +55,6 @@ mod in_flight_tests;
 mod metrics;
 mod options;
 mod pieces;
-mod pipeline;
 mod pool;
 pub mod protocol;
 mod redis;
@@ -73,7 +74,6 @@ pub use error::{ConnectError, DownReason, RedisError};
 pub use from_value::FromValue;
 pub use metrics::{ClusterSnapshot, ConnectionSnapshot, NodeSnapshot, RedisSnapshot, ShedSnapshot};
 pub use options::{CONNECTIONS_MAX, ClusterOptions, NODES_MAX, RedisOptions, RedisOptionsError};
-pub use pipeline::Pipeline;
 pub use pool::Subscription;
 pub use protocol::{ServerError, Value};
 pub use redis::Redis;

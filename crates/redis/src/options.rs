@@ -1,6 +1,6 @@
 //! Options of clients, and their URL form.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use freeboard_flow::{Backoff, ConfigError};
 use http::Uri;
@@ -16,7 +16,7 @@ const PORT_DEFAULT: u16 = 6379;
 /// ```
 /// use freeboard_redis::RedisOptions;
 ///
-/// let options: RedisOptions = "redis://worker:s%3Acret@cache.internal:6380/2".parse()?;
+/// let options = RedisOptions::from_url("redis://worker:s%3Acret@cache.internal:6380/2")?;
 /// assert_eq!((options.host.as_str(), options.port), ("cache.internal", 6380));
 /// assert_eq!(options.password.as_deref(), Some("s:cret"));
 /// # Ok::<(), freeboard_redis::RedisOptionsError>(())
@@ -44,10 +44,6 @@ pub struct RedisOptions {
     pub credit_commands: usize,
     /// Limit of the bytes of these commands; default 64 MiB.
     pub credit_bytes: usize,
-    /// Limit of commands per write; default 256.
-    pub batch_commands: usize,
-    /// Limit of bytes per write, except for a single larger command; default 64 KiB.
-    pub batch_bytes: usize,
     /// Default deadline of a command, from the call; default 1 s.
     pub timeout: Duration,
     /// Limit of connecting and logging in; default 2 s.
@@ -84,8 +80,6 @@ impl Default for RedisOptions {
             routing: Routing::default(),
             credit_commands: 10_000,
             credit_bytes: 64 << 20,
-            batch_commands: 256,
-            batch_bytes: 64 << 10,
             timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(2),
             overdue: Duration::from_secs(2),
@@ -194,8 +188,6 @@ impl RedisOptions {
             ("connections", self.connections, 1, CONNECTIONS_MAX),
             ("credit_commands", self.credit_commands, 1, MANY),
             ("credit_bytes", self.credit_bytes, 1, usize::MAX / 4),
-            ("batch_commands", self.batch_commands, 1, MANY),
-            ("batch_bytes", self.batch_bytes, 1, usize::MAX / 4),
             ("subscriptions", self.subscriptions, 0, MANY),
             ("idle in ms", idle, 1, usize::MAX),
         ] {
@@ -208,18 +200,15 @@ impl RedisOptions {
     }
 }
 
+/// In nanoseconds, saturating.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn decoded(text: &str) -> Result<Option<String>, RedisOptionsError> {
     let text = percent_decode_str(text).decode_utf8();
     let text = text.map_err(|_| RedisOptionsError::Encoding)?;
     Ok((!text.is_empty()).then(|| text.into_owned()))
-}
-
-impl FromStr for RedisOptions {
-    type Err = RedisOptionsError;
-
-    fn from_str(url: &str) -> Result<Self, Self::Err> {
-        Self::from_url(url)
-    }
 }
 
 impl fmt::Debug for RedisOptions {
@@ -245,11 +234,6 @@ pub struct ClusterOptions {
     pub seeds: Vec<(String, u16)>,
     /// Options for each node. Host and port are ignored; the database must be 0, the only one of a cluster.
     pub node: RedisOptions,
-    /// Limit of redirections of a command (`MOVED`, `ASK`); default 5.
-    pub redirections: u32,
-    /// Limit of retries of a command (`TRYAGAIN`, `CLUSTERDOWN`, a node that is still connecting); default
-    /// 16.
-    pub retries: u32,
     /// Back-off before a retry, and after a failed refresh of the slot map (there limited by
     /// `refresh_interval`); default from 10 ms, doubling, to 500 ms. Jitter removes up to half.
     pub backoff: Backoff,
@@ -270,8 +254,6 @@ impl ClusterOptions {
         Self {
             seeds: seeds.map(|(host, port)| (host.into(), port)).collect(),
             node: RedisOptions::default(),
-            redirections: 5,
-            retries: 16,
             backoff: Backoff {
                 min_ns: 10_000_000,
                 max_ns: 500_000_000,

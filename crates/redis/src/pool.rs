@@ -12,14 +12,15 @@ use freeboard_meter::now_ns;
 use freeboard_net::poller::Poller;
 
 use crate::{
+    command::Command,
     connection::Connection,
     error::{ConnectError, RedisError},
+    in_flight::{Amount, Awaits},
     metrics::RedisSnapshot,
-    options::RedisOptions,
-    pipeline::Unit,
+    options::{RedisOptions, nanos},
     reply::Reply,
     routing::{Routing, hash_slot, random_number, random_seed},
-    submit_queue::{CreditMax, SubmitQueue},
+    submit_queue::{Submission, SubmitQueue},
     subscribers::{PubSub, Subscribers},
     sync::{AtomicU64, Ordering},
 };
@@ -46,7 +47,7 @@ impl Pool {
         options: RedisOptions,
     ) -> Result<Self, ConnectError> {
         let seed = options.seed.unwrap_or_else(random_seed);
-        let credit = CreditMax {
+        let credit = Amount {
             commands: options.credit_commands,
             bytes: options.credit_bytes,
         };
@@ -109,13 +110,6 @@ impl Pool {
         })
     }
 
-    /// Ends a subscription of the connection at `index`.
-    pub(crate) fn unsubscribe(&self, index: usize, name: &Bytes, id: u64) {
-        let line = &self.lines[index];
-        line.subscribers.remove(name, id);
-        line.queue.nudge();
-    }
-
     pub(crate) fn snapshot(&self) -> RedisSnapshot {
         let lines = self.lines.iter();
         RedisSnapshot {
@@ -123,20 +117,29 @@ impl Pool {
         }
     }
 
-    /// Submits a unit to a connection.
+    /// Submits a command to a connection.
     #[inline]
-    pub(crate) fn submit(&self, unit: &Unit, deadline: Deadline, reply: Reply) {
+    pub(crate) fn submit(
+        &self,
+        command: &Command,
+        awaits: Awaits,
+        deadline: Deadline,
+        reply: Reply,
+    ) {
         let submitted_ns = now_ns();
-        let deadline_ns = deadline.on_clock(submitted_ns);
+        let submission = Submission {
+            command,
+            awaits,
+            submitted_ns,
+            deadline_ns: deadline.on_clock(submitted_ns),
+        };
         // Ordering: Relaxed, each caller gets its own number.
         let number = || random_number(self.turn.fetch_add(1, Ordering::Relaxed));
         let load = |index: usize| self.lines[index].queue.load();
         let index = self
             .routing
-            .choose(self.lines.len(), || unit.slot(), number, load);
-        self.lines[index]
-            .queue
-            .push(unit, reply, submitted_ns, deadline_ns);
+            .choose(self.lines.len(), || command.slot(), number, load);
+        self.lines[index].queue.push(submission, reply);
     }
 }
 
@@ -151,16 +154,18 @@ impl Drop for Pool {
 /// A subscription. It ends when this is dropped, and keeps the client's connections open like a handle.
 #[must_use = "the subscription ends when it is dropped"]
 pub struct Subscription {
-    pub(crate) name: Bytes,
-    pub(crate) id: u64,
-    pub(crate) pool: Arc<Pool>,
+    name: Bytes,
+    id: u64,
+    pool: Arc<Pool>,
     /// Of the connection in the pool.
-    pub(crate) index: usize,
+    index: usize,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.pool.unsubscribe(self.index, &self.name, self.id);
+        let line = &self.pool.lines[self.index];
+        line.subscribers.remove(&self.name, self.id);
+        line.queue.nudge();
     }
 }
 
@@ -174,7 +179,6 @@ impl fmt::Debug for Subscription {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     After(Duration),
-    At(Instant),
     /// Nanoseconds of the process clock.
     Fixed(u64),
 }
@@ -182,12 +186,9 @@ pub(crate) enum Deadline {
 impl Deadline {
     /// In nanoseconds of the process clock.
     pub(crate) fn on_clock(self, now_ns: u64) -> u64 {
-        let time = match self {
-            Self::After(time) => time,
-            Self::At(instant) => instant.saturating_duration_since(Instant::now()),
-            Self::Fixed(deadline_ns) => return deadline_ns,
-        };
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        now_ns.saturating_add(time_ns)
+        match self {
+            Self::After(time) => now_ns.saturating_add(nanos(time)),
+            Self::Fixed(deadline_ns) => deadline_ns,
+        }
     }
 }

@@ -12,9 +12,7 @@ use crate::{
     from_value::FromValue,
     metrics::RedisSnapshot,
     options::RedisOptions,
-    pipeline::{Pipeline, Unit},
     pool::{Pool, Subscription},
-    protocol::Value,
     request::Request,
     subscribers::PubSub,
     target::{Servers, Target},
@@ -106,25 +104,16 @@ impl Redis {
     /// [`RedisError::NotAllowed`]: `SUBSCRIBE`, `MONITOR`, `CLIENT REPLY`, `MULTI` and others. Use a
     /// [`crate::Script`] where several commands must be atomic.
     pub fn cmd<T: FromValue>(&self, command: Command) -> Request<'_, T> {
-        match command.objection() {
-            Some(name) => Request::new(
-                &self.target,
-                Err(RedisError::NotAllowed(name)),
-                T::from_value,
-            ),
-            None => self.request(command),
-        }
+        let command = match command.objection() {
+            Some(name) => Err(RedisError::NotAllowed(name)),
+            None => Ok(command),
+        };
+        Request::new(&self.target, command, T::from_value)
     }
 
     #[inline]
     pub(crate) fn request<T: FromValue>(&self, command: Command) -> Request<'_, T> {
-        Request::new(&self.target, Ok(Unit::One(command)), T::from_value)
-    }
-
-    /// Several commands, written together. The outcome contains all replies, errors included.
-    pub fn pipeline(&self, pipeline: Pipeline) -> Request<'_, Vec<Value>> {
-        let unit = Unit::Several(pipeline.commands);
-        Request::new(&self.target, unit.check().map(|()| unit), all_replies)
+        Request::new(&self.target, Ok(command), T::from_value)
     }
 
     /// Sends the messages of a channel to an actor, beginning with [`PubSub::Subscribed`].
@@ -143,14 +132,6 @@ impl Redis {
     #[must_use]
     pub fn snapshot(&self) -> RedisSnapshot {
         self.target.snapshot()
-    }
-}
-
-/// The replies of a pipeline, errors included.
-fn all_replies(value: Value) -> Result<Vec<Value>, RedisError> {
-    match value {
-        Value::Array(values) => Ok(values),
-        value => Vec::from_value(value),
     }
 }
 

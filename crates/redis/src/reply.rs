@@ -35,6 +35,13 @@ pub(crate) enum Delivered {
     Own(SubscriptionChange, ReplyResult),
 }
 
+impl Delivered {
+    /// Whether no mailbox refused it.
+    pub(crate) fn is_accepted(&self) -> bool {
+        !matches!(self, Self::Refused)
+    }
+}
+
 impl Reply {
     /// Delivers the outcome. It may run user code, so do not call it under a lock.
     pub(crate) fn complete(self, outcome: ReplyResult) -> Delivered {
@@ -54,16 +61,5 @@ impl Reply {
             Self::Subscribed(change) => Delivered::Own(*change, outcome),
             Self::Nobody => Delivered::Taken,
         }
-    }
-}
-
-impl std::fmt::Debug for Reply {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Slot(_) => "Reply::Slot",
-            Self::Call(_) => "Reply::Call",
-            Self::Subscribed(_) => "Reply::Subscribed",
-            Self::Nobody => "Reply::Nobody",
-        })
     }
 }

@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use freeboard_actor::{Message, Recipient};
@@ -17,10 +17,9 @@ use crate::{
     command::Command,
     error::RedisError,
     from_value::FromValue,
-    pipeline::Unit,
     pool::Deadline,
     protocol::Value,
-    reply::{Delivered, Reply, ReplyResult},
+    reply::{Reply, ReplyResult},
     target::Target,
 };
 
@@ -31,9 +30,8 @@ use crate::{
 #[must_use = "a request is sent by `.await`, `wait`, `tell` or `then`"]
 pub struct Request<'a, T> {
     target: &'a Target,
-    unit: Result<Unit, RedisError>,
-    /// `None` is the client's timeout.
-    deadline: Option<Deadline>,
+    command: Result<Command, RedisError>,
+    deadline: Deadline,
     decode: fn(Value) -> Result<T, RedisError>,
     /// Builds the command to send when the server does not know the script.
     on_noscript: Option<Fallback>,
@@ -43,13 +41,13 @@ impl<'a, T> Request<'a, T> {
     #[inline]
     pub(crate) fn new(
         target: &'a Target,
-        unit: Result<Unit, RedisError>,
+        command: Result<Command, RedisError>,
         decode: fn(Value) -> Result<T, RedisError>,
     ) -> Self {
         Self {
             target,
-            unit,
-            deadline: None,
+            command,
+            deadline: Deadline::After(target.timeout),
             decode,
             on_noscript: None,
         }
@@ -62,18 +60,10 @@ impl<'a, T> Request<'a, T> {
         }
     }
 
-    /// Sets the deadline, relative to the call that sends it.
+    /// Sets the deadline, relative to the call that sends it. With zero, the command is not sent.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self {
-            deadline: Some(Deadline::After(timeout)),
-            ..self
-        }
-    }
-
-    /// Sets the deadline. If it has passed, the command is not sent.
-    pub fn deadline(self, deadline: Instant) -> Self {
-        Self {
-            deadline: Some(Deadline::At(deadline)),
+            deadline: Deadline::After(timeout),
             ..self
         }
     }
@@ -86,14 +76,15 @@ impl<'a, T> Request<'a, T> {
     pub(crate) fn decoded<U>(self, decode: fn(Value) -> Result<U, RedisError>) -> Request<'a, U> {
         Request {
             target: self.target,
-            unit: self.unit,
+            command: self.command,
             deadline: self.deadline,
             decode,
             on_noscript: self.on_noscript,
         }
     }
 
-    /// Sends the command, and blocks the calling thread until its outcome.
+    /// Sends the command, and blocks the calling thread until its outcome. To send several commands at once, send
+    /// each with `into_future`, and then wait for each with [`ReplyFuture::wait`].
     ///
     /// In a handler this blocks a worker, perhaps the one that must run the connection and its deadlines.
     /// Prefer [`Request::tell`] or an async handler there, or call it inside
@@ -103,27 +94,22 @@ impl<'a, T> Request<'a, T> {
     /// # Errors
     /// [`RedisError`].
     pub fn wait(self) -> Result<T, RedisError> {
-        let decode = self.decode;
-        let (sender, receiver) = oneshot::channel();
-        self.send(Reply::Slot(sender));
-        pollster::block_on(receiver)
-            .unwrap_or_else(|_| Err(gone()))
-            .and_then(decode)
+        self.into_future().wait()
     }
 
     #[inline]
     fn send(self, reply: Reply) {
-        let deadline = self.target.deadline(self.deadline);
-        match (self.unit, self.on_noscript) {
+        let (target, deadline) = (self.target, self.deadline);
+        match (self.command, self.on_noscript) {
             (Err(error), _) => {
                 // Not counted as refused: the error is the caller's.
                 let _ = reply.complete(Err(error));
             }
-            (Ok(unit), None) => self.target.submit(unit, deadline, reply),
-            (Ok(unit), Some(fallback)) => {
+            (Ok(command), None) => target.submit(command, deadline, reply),
+            (Ok(command), Some(fallback)) => {
                 let deadline = Deadline::Fixed(deadline.on_clock(now_ns()));
-                let reply = with_script(self.target.clone(), fallback, deadline, reply);
-                self.target.submit(unit, deadline, reply);
+                let reply = with_script(target.clone(), fallback, deadline, reply);
+                target.submit(command, deadline, reply);
             }
         }
     }
@@ -169,10 +155,10 @@ fn with_script(target: Target, fallback: Fallback, deadline: Deadline, reply: Re
         if let Ok(Value::Error(error)) = &outcome
             && error.code() == "NOSCRIPT"
         {
-            target.submit(Unit::One(fallback()), deadline, reply);
+            target.submit(fallback(), deadline, reply);
             return true;
         }
-        !matches!(reply.complete(outcome), Delivered::Refused)
+        reply.complete(outcome).is_accepted()
     }))
 }
 
@@ -200,6 +186,16 @@ pub struct ReplyFuture<T> {
     decode: fn(Value) -> Result<T, RedisError>,
 }
 
+impl<T> ReplyFuture<T> {
+    /// Blocks the calling thread until the outcome, like [`Request::wait`].
+    ///
+    /// # Errors
+    /// [`RedisError`].
+    pub fn wait(self) -> Result<T, RedisError> {
+        pollster::block_on(self)
+    }
+}
+
 impl<T> Future for ReplyFuture<T> {
     type Output = Result<T, RedisError>;
 
@@ -215,7 +211,7 @@ impl<T> Future for ReplyFuture<T> {
 
 impl<T> fmt::Debug for Request<'_, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Request({:?})", self.unit)
+        write!(formatter, "Request({:?})", self.command)
     }
 }
 

@@ -95,14 +95,9 @@ impl ScriptCall {
     /// The request for a client.
     pub fn on<T: FromValue>(self, redis: &Redis) -> Request<'_, T> {
         let by_digest = self.command("EVALSHA", self.script.digest().as_bytes());
-        redis
-            .request(by_digest)
-            .on_noscript(Box::new(move || self.eval()))
-    }
-
-    /// The `EVAL` command, for a pipeline.
-    pub fn eval(&self) -> Command {
-        self.command("EVAL", &self.script.inner.source)
+        redis.request(by_digest).on_noscript(Box::new(move || {
+            self.command("EVAL", &self.script.inner.source)
+        }))
     }
 
     fn command(&self, name: &str, script: &[u8]) -> Command {

@@ -16,12 +16,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::{
     command::Command,
     error::{DownReason, RedisError},
-    in_flight::{Awaits, Freed, Slot},
+    in_flight::{Amount, Awaits, Slot},
     metrics::{ConnectionGauges, ConnectionSnapshot},
     pieces::Pieces,
-    pipeline::Unit,
     reply::{Delivered, Reply},
-    subscribers::SubscriptionChange,
     sync::{AtomicUsize, Ordering},
 };
 
@@ -31,11 +29,35 @@ const LARGE_BYTES: usize = 4 << 10;
 /// The load of a connection that is down: routing prefers any other.
 const DOWN: usize = usize::MAX;
 
-/// The credit of a connection: limits of commands without an outcome.
+/// Sent before a command that a node has redirected with `ASK`.
+const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
+/// A command to submit, and its deadline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CreditMax {
-    pub(crate) commands: usize,
-    pub(crate) bytes: usize,
+pub(crate) struct Submission<'a> {
+    pub(crate) command: &'a Command,
+    pub(crate) awaits: Awaits,
+    pub(crate) submitted_ns: u64,
+    pub(crate) deadline_ns: u64,
+}
+
+impl Submission<'_> {
+    /// Upper bound of its bytes on the wire.
+    fn len_max(&self) -> usize {
+        self.command.encoded_len_max() + self.prefix().len()
+    }
+
+    fn prefix(&self) -> &'static [u8] {
+        match self.awaits {
+            Awaits::ReplyAfterAsking => ASKING,
+            Awaits::Reply | Awaits::Confirmation => b"",
+        }
+    }
+
+    fn encode(&self, to: &mut BytesMut) {
+        to.extend_from_slice(self.prefix());
+        self.command.encode(to);
+    }
 }
 
 /// Whether the connection accepts commands.
@@ -53,7 +75,8 @@ pub(crate) struct SubmitQueue {
     changed: Condvar,
     /// Wakes the connection's actor.
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    credit: CreditMax,
+    /// Limits of the commands without an outcome.
+    credit: Amount,
     /// Copies of the state's figures, for readers without the lock.
     load: AtomicUsize,
     load_bytes: AtomicUsize,
@@ -64,9 +87,8 @@ struct State {
     link: LinkState,
     slots: Vec<Slot<Reply>>,
     bytes: Pieces,
-    /// Commands and bytes without an outcome, here and at the connection.
-    commands: usize,
-    command_bytes: usize,
+    /// Commands without an outcome, here and at the connection.
+    taken: Amount,
     /// Whether the actor will check the queue again without a wake-up.
     is_awake: bool,
     /// Whether there is work besides commands.
@@ -76,14 +98,13 @@ struct State {
 }
 
 impl SubmitQueue {
-    pub(crate) fn new(credit: CreditMax) -> Self {
+    pub(crate) fn new(credit: Amount) -> Self {
         Self {
             state: Mutex::new(State {
                 link: LinkState::Down(DownReason::Connecting),
                 slots: Vec::new(),
                 bytes: Pieces::default(),
-                commands: 0,
-                command_bytes: 0,
+                taken: Amount::default(),
                 is_awake: false,
                 is_nudged: false,
                 is_closing: false,
@@ -97,12 +118,12 @@ impl SubmitQueue {
         }
     }
 
-    /// Submits a unit. A refusal is delivered before this returns.
-    pub(crate) fn push(&self, unit: &Unit, reply: Reply, submitted_ns: u64, deadline_ns: u64) {
-        let refused = if deadline_ns <= submitted_ns {
+    /// Submits a command. A refusal is delivered before this returns.
+    pub(crate) fn push(&self, submission: Submission<'_>, reply: Reply) {
+        let refused = if submission.deadline_ns <= submission.submitted_ns {
             Some((reply, RedisError::Expired))
         } else {
-            self.offer(unit, reply, submitted_ns, deadline_ns)
+            self.offer(submission, reply)
         };
         if let Some((reply, error)) = refused {
             self.gauges.failed(&error);
@@ -112,31 +133,23 @@ impl SubmitQueue {
         }
     }
 
-    fn offer(
-        &self,
-        unit: &Unit,
-        reply: Reply,
-        submitted_ns: u64,
-        deadline_ns: u64,
-    ) -> Option<(Reply, RedisError)> {
+    fn offer(&self, submission: Submission<'_>, reply: Reply) -> Option<(Reply, RedisError)> {
+        let bytes = submission.len_max();
         let mut state = self.state.lock();
-        let mut admitted = state.admit(unit, self.credit);
+        let mut admitted = state.admit(bytes, self.credit);
         let mut encoded = None;
-        if admitted.is_ok() && unit.len_max() > LARGE_BYTES {
-            encoded = Some(MutexGuard::unlocked(&mut state, || unit.encoded()));
-            admitted = state.admit(unit, self.credit);
+        if admitted.is_ok() && bytes > LARGE_BYTES {
+            encoded = Some(MutexGuard::unlocked(&mut state, || {
+                let mut encoded = BytesMut::with_capacity(bytes);
+                submission.encode(&mut encoded);
+                encoded
+            }));
+            admitted = state.admit(bytes, self.credit);
         }
         if let Err(error) = admitted {
             return Some((reply, error));
         }
-        state.append(
-            unit,
-            encoded,
-            reply,
-            unit.awaits(),
-            submitted_ns,
-            deadline_ns,
-        );
+        state.append(submission, encoded, reply);
         self.publish(&state);
         let was_awake = mem::replace(&mut state.is_awake, true);
         drop(state);
@@ -148,11 +161,10 @@ impl SubmitQueue {
 
     fn publish(&self, state: &State) {
         let is_up = matches!(state.link, LinkState::Up);
-        let load = if is_up { state.commands } else { DOWN };
+        let load = if is_up { state.taken.commands } else { DOWN };
         // Ordering: Relaxed, statistics that publish nothing but themselves, stored under the lock.
         self.load.store(load, Ordering::Relaxed);
-        self.load_bytes
-            .store(state.command_bytes, Ordering::Relaxed);
+        self.load_bytes.store(state.taken.bytes, Ordering::Relaxed);
     }
 
     fn wake(&self) {
@@ -169,11 +181,6 @@ impl SubmitQueue {
 
     pub(crate) fn is_up(&self) -> bool {
         self.load() != DOWN
-    }
-
-    fn load_bytes(&self) -> usize {
-        // Ordering: Relaxed, as in `publish`.
-        self.load_bytes.load(Ordering::Relaxed)
     }
 
     /// Wakes the actor for work besides commands.
@@ -214,7 +221,9 @@ impl SubmitQueue {
     pub(crate) fn snapshot(&self) -> ConnectionSnapshot {
         let load = self.load();
         let under_way = (load != DOWN).then_some(load);
-        self.gauges.snapshot_with(under_way, self.load_bytes())
+        // Ordering: Relaxed, as in `publish`.
+        let bytes = self.load_bytes.load(Ordering::Relaxed);
+        self.gauges.snapshot_with(under_way, bytes)
     }
 }
 
@@ -226,7 +235,7 @@ impl SubmitQueue {
         let _ = self.waker.set(Box::new(wake));
     }
 
-    /// Takes all submitted units and marks the actor awake. Returns whether it was nudged.
+    /// Takes all submitted commands and marks the actor awake. Returns whether it was nudged.
     pub(crate) fn take(&self, slots: &mut Vec<Slot<Reply>>, bytes: &mut Pieces) -> bool {
         let mut state = self.state.lock();
         state.is_awake = true;
@@ -243,63 +252,27 @@ impl SubmitQueue {
         is_empty
     }
 
-    /// Queues a subscription command, outside the credit. Their number is bounded by the names, because each
-    /// name has at most one command in flight. The actor finds it with its next `take`.
-    pub(crate) fn push_subscription(
-        &self,
-        command: Command,
-        change: SubscriptionChange,
-        submitted_ns: u64,
-        deadline_ns: u64,
-    ) {
-        let reply = Reply::Subscribed(Box::new(change));
-        self.push_own(
-            command,
-            reply,
-            Awaits::Confirmation,
-            submitted_ns,
-            deadline_ns,
-        );
-    }
-
-    /// Queues a `PING`, outside the credit and one at a time. The actor finds it with its next `take`.
-    pub(crate) fn push_ping(&self, submitted_ns: u64, deadline_ns: u64) {
-        let ping = Command::new("PING");
-        self.push_own(
-            ping,
-            Reply::Nobody,
-            Awaits::Reply,
-            submitted_ns,
-            deadline_ns,
-        );
-    }
-
-    fn push_own(
-        &self,
-        command: Command,
-        reply: Reply,
-        awaits: Awaits,
-        submitted_ns: u64,
-        deadline_ns: u64,
-    ) {
+    /// Queues a command of the connection itself, outside the credit. The actor finds it with its next `take`.
+    /// There is one `PING` at a time, and one subscription command per name.
+    pub(crate) fn push_own(&self, submission: Submission<'_>, reply: Reply) {
         let mut state = self.state.lock();
-        let unit = Unit::One(command);
-        state.append(&unit, None, reply, awaits, submitted_ns, deadline_ns);
+        state.append(submission, None, reply);
         self.publish(&state);
     }
 
     /// Returns credit.
-    pub(crate) fn give_back(&self, freed: Freed) {
-        if freed == Freed::default() {
+    pub(crate) fn give_back(&self, freed: Amount) {
+        if freed == Amount::default() {
             return;
         }
         let mut state = self.state.lock();
+        let taken = &mut state.taken;
         assert!(
-            freed.commands <= state.commands && freed.bytes <= state.command_bytes,
+            freed.commands <= taken.commands && freed.bytes <= taken.bytes,
             "more credit returned than was taken"
         );
-        state.commands -= freed.commands;
-        state.command_bytes -= freed.bytes;
+        taken.commands -= freed.commands;
+        taken.bytes -= freed.bytes;
         self.publish(&state);
     }
 
@@ -327,16 +300,8 @@ impl SubmitQueue {
 }
 
 impl State {
-    /// `encoded` contains the unit's bytes if they were encoded outside the lock.
-    fn append(
-        &mut self,
-        unit: &Unit,
-        encoded: Option<BytesMut>,
-        reply: Reply,
-        awaits: Awaits,
-        submitted_ns: u64,
-        deadline_ns: u64,
-    ) {
+    /// `encoded` contains the command's bytes if they were encoded outside the lock.
+    fn append(&mut self, submission: Submission<'_>, encoded: Option<BytesMut>, reply: Reply) {
         let bytes = match encoded {
             Some(encoded) => {
                 let bytes = encoded.len();
@@ -344,48 +309,36 @@ impl State {
                 bytes
             }
             None => {
-                let buffer = self.bytes.buffer(unit.len_max());
+                let buffer = self.bytes.buffer(submission.len_max());
                 let before = buffer.len();
-                unit.encode(buffer);
+                submission.encode(buffer);
                 buffer.len() - before
             }
         };
         self.slots.push(Slot {
             reply: Some(reply),
-            awaits,
+            awaits: submission.awaits,
             bytes,
-            deadline_ns,
-            submitted_ns,
+            deadline_ns: submission.deadline_ns,
+            submitted_ns: submission.submitted_ns,
             sent_ns: 0,
         });
-        self.commands += unit.commands();
-        self.command_bytes += bytes;
+        self.taken.add(bytes);
     }
 
-    fn admit(&self, unit: &Unit, credit: CreditMax) -> Result<(), RedisError> {
+    /// Whether the connection accepts a command of at most so many bytes.
+    fn admit(&self, bytes: usize, credit: Amount) -> Result<(), RedisError> {
         match &self.link {
             LinkState::Up => {}
             LinkState::Down(reason) => return Err(RedisError::Down(reason.clone())),
             LinkState::Closed => return Err(RedisError::Closed),
         }
-        let (commands, bytes) = (unit.commands(), unit.len_max());
-        if commands > credit.commands || bytes > credit.bytes {
-            return Err(RedisError::TooLarge);
+        if bytes > credit.bytes {
+            Err(RedisError::TooLarge)
+        } else if self.taken.would_exceed(bytes, credit) {
+            Err(RedisError::QueueFull)
+        } else {
+            Ok(())
         }
-        let is_full =
-            self.commands + commands > credit.commands || self.command_bytes + bytes > credit.bytes;
-        if is_full {
-            return Err(RedisError::QueueFull);
-        }
-        Ok(())
-    }
-}
-
-impl std::fmt::Debug for SubmitQueue {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("SubmitQueue")
-            .field("load", &self.load())
-            .finish_non_exhaustive()
     }
 }

@@ -162,26 +162,22 @@ impl Subscribers {
             let Some(entry) = state.names.get_mut(&name) else {
                 continue;
             };
-            match entry.state {
-                SubscriptionState::Absent => {
-                    entry.state = SubscriptionState::Subscribing(turn);
-                    state.last_turn = turn;
-                    let command = Command::new("SUBSCRIBE").arg(&name);
-                    changes
-                        .commands
-                        .push((command, SubscriptionChange { name, turn }));
-                }
+            let (next, command) = match entry.state {
+                SubscriptionState::Absent => (SubscriptionState::Subscribing(turn), "SUBSCRIBE"),
                 SubscriptionState::Confirmed if entry.members.is_empty() => {
-                    entry.state = SubscriptionState::Unsubscribing(turn);
-                    state.last_turn = turn;
-                    let command = Command::new("UNSUBSCRIBE").arg(&name);
-                    changes
-                        .commands
-                        .push((command, SubscriptionChange { name, turn }));
+                    (SubscriptionState::Unsubscribing(turn), "UNSUBSCRIBE")
                 }
-                SubscriptionState::Confirmed => entry.tell_new(&name, &mut changes.tell),
-                SubscriptionState::Subscribing(_) | SubscriptionState::Unsubscribing(_) => {}
-            }
+                SubscriptionState::Confirmed => {
+                    entry.tell_new(&name, &mut changes.tell);
+                    continue;
+                }
+                SubscriptionState::Subscribing(_) | SubscriptionState::Unsubscribing(_) => continue,
+            };
+            entry.state = next;
+            state.last_turn = turn;
+            let command = Command::new(command).arg(&name);
+            let change = SubscriptionChange { name, turn };
+            changes.commands.push((command, change));
         }
         changes
     }

@@ -10,9 +10,10 @@ use freeboard_actor::Recipient;
 
 use crate::{
     cluster::{core::Core, request},
+    command::Command,
     error::RedisError,
+    in_flight::Awaits,
     metrics::RedisSnapshot,
-    pipeline::Unit,
     pool::{Deadline, Pool, Subscription},
     reply::Reply,
     subscribers::PubSub,
@@ -61,17 +62,12 @@ impl Target {
         }
     }
 
-    /// The deadline of a call, or the client's default.
-    pub(crate) fn deadline(&self, deadline: Option<Deadline>) -> Deadline {
-        deadline.unwrap_or(Deadline::After(self.timeout))
-    }
-
-    /// Passes a unit to a connection.
+    /// Passes a command to a connection.
     #[inline]
-    pub(crate) fn submit(&self, unit: Unit, deadline: Deadline, reply: Reply) {
+    pub(crate) fn submit(&self, command: Command, deadline: Deadline, reply: Reply) {
         match &self.servers {
-            Servers::One(pool) => pool.submit(&unit, deadline, reply),
-            Servers::Cluster(core) => request::submit(core, unit, deadline, reply),
+            Servers::One(pool) => pool.submit(&command, Awaits::Reply, deadline, reply),
+            Servers::Cluster(core) => request::submit(core, command, deadline, reply),
         }
     }
 }

@@ -13,19 +13,13 @@ use std::{
 };
 
 use freeboard_redis::{RedisError, RedisOptions};
+use freeboard_test_servers::resident_bytes;
 
 use common::{
     client, echo, eventually,
     fake::{Fake, Gate},
     figures, options,
 };
-
-/// This process' memory in bytes.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4_096
-}
 
 #[test]
 fn a_stalled_server_sheds_a_million_tells_and_is_replaced() {

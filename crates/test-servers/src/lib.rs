@@ -17,9 +17,13 @@ mod browser;
 mod port;
 mod programs;
 mod server;
+mod wait;
 
 #[cfg(feature = "browser")]
 pub use browser::{Browser, BrowserError};
 pub use port::Port;
 pub use programs::{mariadb, rabbitmq, redis};
 pub use server::{Server, ServerError};
+#[cfg(target_os = "linux")]
+pub use wait::resident_bytes;
+pub use wait::{LONG, eventually, if_installed};

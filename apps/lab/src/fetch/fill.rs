@@ -8,7 +8,7 @@ use freeboard::{
     System,
     cache::entry::{Entry, Kind, Token},
     net::poller::{Policy, Poller},
-    redis::{Command, Pipeline, Redis, RedisOptions},
+    redis::{Command, Redis, RedisOptions},
 };
 
 use super::backends::Backends;
@@ -46,14 +46,16 @@ pub(super) fn fill(options: &RedisOptions, users: u64) -> Result<()> {
         let name = format!("{}{key}", Backends::PREFIX);
         Command::new("SET").key(name).arg(entry.encode())
     };
-    let app = Pipeline::new().cmd(set("app:app-0".to_owned()));
-    redis.pipeline(app).wait()?;
+    redis.cmd::<()>(set("app:app-0".to_owned())).wait()?;
     for from in (0..users).step_by(AT_ONCE as usize) {
         let until = (from + AT_ONCE).min(users);
-        let some = (from..until).fold(Pipeline::new(), |some, user| {
-            some.cmd(set(format!("user:user-{user}")))
+        let sent = (from..until).map(|user| {
+            let request = redis.cmd::<()>(set(format!("user:user-{user}")));
+            request.timeout(PATIENCE).into_future()
         });
-        redis.pipeline(some).timeout(PATIENCE).wait()?;
+        for written in sent.collect::<Vec<_>>() {
+            written.wait()?;
+        }
     }
     let there: u64 = redis.cmd(Command::new("DBSIZE")).wait()?;
     ensure!(there > users, "it kept {there} of {users} users");

@@ -1,5 +1,5 @@
--- ARGV[3]: token. ARGV[4]: kind. ARGV[5]: ms that the fetch took. ARGV[6]: ms that it is fresh. ARGV[7]: ms that
--- it is kept after that. ARGV[8]: value. Gives whether it was done, and whether it was published.
+-- ARGV[3]: token. ARGV[4]: kind. ARGV[5]: duration of the fetch in ms. ARGV[6]: ms for which it is fresh. ARGV[7]:
+-- ms for which it is kept after that. ARGV[8]: value. Returns whether it was stored, and whether it was published.
 local entry = load()
 if not holds(entry, ARGV[3]) then return {0, 0} end
 local awaited = entry.awaited

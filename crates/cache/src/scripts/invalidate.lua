@@ -1,5 +1,5 @@
--- ARGV[3]: ms that the value may be used as a stale one, or -1: it is removed. Gives whether there was something,
--- and whether it was published. What is not ours stays.
+-- ARGV[3]: ms for which the value may be used as a stale one; -1 removes it. Returns whether there was an entry, and
+-- whether it was published. Foreign values are kept.
 local entry, raw = load()
 if not raw then return {0, 0} end
 entry.token, entry.lease_until = NONE, 0

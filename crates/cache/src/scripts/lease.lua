@@ -1,6 +1,6 @@
--- ARGV[3]: token. ARGV[4]: what the caller has seen to be fresh. ARGV[5]: ms that the lease holds. ARGV[6]: ms
--- that nobody else gets one. ARGV[7]: until when the caller waits for the answer. Gives the outcome; for a lease whether a dead holder's was taken over, for a wait
--- when it is over; the time; and the entry that may be used.
+-- ARGV[3]: token. ARGV[4]: end of freshness of the value that the caller has. ARGV[5]: duration of the lease in ms.
+-- ARGV[6]: ms in which no other lease is granted. ARGV[7]: end of the caller's wait for the answer. Returns the
+-- outcome; for a lease whether it was taken over from a dead holder, for a wait its end; the time; the usable entry.
 local GRANTED, WAIT, VALUE = 0, 1, 2
 local entry, raw = load()
 if usable(entry) and now < entry.fresh_until and entry.fresh_until ~= tonumber(ARGV[4]) then

@@ -1,9 +1,9 @@
--- The protocol of model.rs inside of Redis. KEYS[1]: the entry. ARGV[1]: the time in ms of a test's clock, or
--- nothing for the server's. ARGV[2]: the channel for those who wait.
+-- The protocol of model.rs inside Redis. KEYS[1]: the entry. ARGV[1]: the time of a test's clock in ms; empty: the
+-- server's time. ARGV[2]: the channel of notifications.
 local NONE = string.rep('\0', 16)
 local DEAD_LEASE_KEPT = 60000
 local TIME_END = 9007199254740992
--- A test's clock stands while ours goes on.
+-- A test's clock does not advance with the server's.
 local GRACE = 3600000
 
 local simulated = tonumber(ARGV[1])
@@ -45,7 +45,7 @@ local function decode(raw)
   }
 end
 
--- The entry, and what stood there if it was ours. GET fails on a hash or a list.
+-- The entry, and its bytes if it is one of ours. GET fails on a hash or a list.
 local function load()
   local raw = redis.pcall('GET', KEYS[1])
   local entry = type(raw) == 'string' and decode(raw)

@@ -1,4 +1,4 @@
--- ARGV[3]: token. Gives whether it was done, and whether it was published.
+-- ARGV[3]: token. Returns whether it was released, and whether it was published.
 local entry = load()
 if not holds(entry, ARGV[3]) then return {0, 0} end
 local awaited = entry.awaited

@@ -7,25 +7,18 @@ use freeboard_cache::{Cache, CacheError, CacheOptions, CacheStartError, Fallback
 use freeboard_redis::{Command, Redis, RedisError};
 
 use crate::common::{
-    Bench, LONG, eventually, fill, fresh, lease, pending, redis_options, until_waiting, value,
+    Bench, LONG, eventually, fill, fresh, lease, pending, redis_options, refused, until_waiting,
+    value,
 };
 use crate::real::start;
 
 #[test]
 fn waiters_of_a_key_are_bounded() {
     let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        waiters_max: 3,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| options.waiters_max = 3);
     let holder = lease(&cache, "k");
     let waiters: Vec<_> = (0..3).map(|_| pending(&cache, "k")).collect();
-    let outcome = cache.get_or_lease("k").wait();
-    assert!(
-        matches!(outcome, Err(CacheError::WaitersFull)),
-        "{outcome:?}"
-    );
+    assert_eq!(refused(&cache, "k"), CacheError::WaitersFull);
     assert_eq!(fill(holder, "v"), Filled::Stored);
     for waiter in waiters {
         assert_eq!(waiter.value(), fresh("v"));
@@ -36,21 +29,13 @@ fn waiters_of_a_key_are_bounded() {
 #[test]
 fn waiters_that_have_gone_make_room() {
     let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        waiters_max: 3,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| options.waiters_max = 3);
     let holder = lease(&cache, "k");
     let gone = [(); 2].map(|()| cache.get_or_lease("k").into_future());
     let waiter = pending(&cache, "k");
     drop(gone);
     let late = [(); 2].map(|()| pending(&cache, "k"));
-    let outcome = cache.get_or_lease("k").wait();
-    assert!(
-        matches!(outcome, Err(CacheError::WaitersFull)),
-        "{outcome:?}"
-    );
+    assert_eq!(refused(&cache, "k"), CacheError::WaitersFull);
     assert_eq!(fill(holder, "v"), Filled::Stored);
     for waiter in late.into_iter().chain([waiter]) {
         assert_eq!(waiter.value(), fresh("v"));
@@ -60,17 +45,9 @@ fn waiters_that_have_gone_make_room() {
 #[test]
 fn keys_under_way_are_bounded() {
     let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        flights_max: 2,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| options.flights_max = 2);
     let holders = [lease(&cache, "a"), lease(&cache, "b")];
-    let outcome = cache.get_or_lease("c").wait();
-    assert!(
-        matches!(outcome, Err(CacheError::FlightsFull)),
-        "{outcome:?}"
-    );
+    assert_eq!(refused(&cache, "c"), CacheError::FlightsFull);
     assert_eq!(cache.snapshot().flights, 2);
     drop(holders);
     assert_eq!(cache.snapshot().flights, 0);
@@ -112,8 +89,8 @@ fn keys_and_values_have_a_largest_size() {
 }
 
 /// A cache whose Redis was stopped.
-fn without_redis(bench: &mut Bench, options: CacheOptions) -> Cache {
-    let cache = bench.cache_with(options);
+fn without_redis(bench: &mut Bench, change: impl FnOnce(&mut CacheOptions)) -> Cache {
+    let cache = bench.cache_but(change);
     bench.server.kill();
     let redis = bench.redis.clone();
     eventually("it is noticed", || !redis.snapshot().connections[0].is_up);
@@ -125,11 +102,7 @@ fn without_redis_it_fails_if_it_is_told_to() {
     let Some(mut bench) = start() else {
         return;
     };
-    let options = CacheOptions {
-        fallback: Fallback::Fail,
-        ..bench.options()
-    };
-    let cache = without_redis(&mut bench, options);
+    let cache = without_redis(&mut bench, |options| options.fallback = Fallback::Fail);
     let outcome = cache.get_or_lease("k").wait();
     let is_down = |error: &CacheError| matches!(error, CacheError::Redis(RedisError::Down(_)));
     assert!(outcome.as_ref().is_err_and(is_down), "{outcome:?}");
@@ -145,11 +118,7 @@ fn without_redis_a_bounded_number_fetches_and_it_comes_back() {
     let Some(mut bench) = start() else {
         return;
     };
-    let options = CacheOptions {
-        fetches_max: 2,
-        ..bench.options()
-    };
-    let cache = without_redis(&mut bench, options);
+    let cache = without_redis(&mut bench, |options| options.fetches_max = 2);
     let (a, b) = (lease(&cache, "a"), lease(&cache, "b"));
     assert!(a.is_direct() && b.is_direct());
     assert_eq!(cache.snapshot().direct_fetching, 2);
@@ -179,8 +148,7 @@ fn a_thousand_callers_that_give_up_in_their_own_functions_are_no_deep_stack() {
     let Some(mut bench) = start() else {
         return;
     };
-    let options = bench.options();
-    let cache = without_redis(&mut bench, options);
+    let cache = without_redis(&mut bench, |_| {});
     let holder = lease(&cache, "k");
     for _ in 0..4_000 {
         cache.get_or_lease("k").then(drop);
@@ -202,7 +170,7 @@ fn a_full_connection_is_as_good_as_none() {
     let cache = Cache::new(&bench.system, &redis, bench.options()).unwrap();
     let ping = || redis.cmd::<()>(Command::new("PING")).wait();
     // Its `SUBSCRIBE` has used the only credit, and has returned it.
-    eventually("its subscription stands", || {
+    eventually("it is subscribed", || {
         let command = Command::new("PUBSUB").arg("NUMSUB");
         let subscribed = bench
             .redis
@@ -221,15 +189,31 @@ fn a_full_connection_is_as_good_as_none() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
-    let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        fresh_time: Duration::ZERO,
-        ..bench.options()
+fn settings_out_of_range_are_named() {
+    let Some(bench) = crate::embedded::start() else {
+        return;
     };
-    let outcome = Cache::new(&bench.system, &bench.redis, options);
-    assert!(
-        matches!(outcome, Err(CacheStartError::Options(_))),
-        "{outcome:?}"
+    let check = |change: fn(&mut CacheOptions), wanted: &str| {
+        let mut options = bench.options();
+        change(&mut options);
+        let error = Cache::new(&bench.system, &bench.redis, options).unwrap_err();
+        assert!(matches!(error, CacheStartError::Options(_)), "{error:?}");
+        assert_eq!(error.to_string(), wanted);
+    };
+    check(
+        |options| options.lease_time = Duration::ZERO,
+        "lease_time in ms must be between 1 and 3153600000000",
+    );
+    check(
+        |options| options.early_beta = f64::NAN,
+        "early_beta must be between 0 and 1000000",
+    );
+    let of_local = |options: &mut CacheOptions| {
+        let local = options.local.get_or_insert_default();
+        local.entries_max = 0;
+    };
+    check(
+        of_local,
+        "local.entries_max must be between 1 and 4294967295",
     );
 }

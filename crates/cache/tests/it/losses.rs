@@ -111,7 +111,7 @@ fn a_notification_before_the_wait_began_is_not_lost() {
     let (redis, answers, _) = bench.behind_proxy(&key);
     let a = bench.cache();
     let b = Cache::new(&bench.system, &redis, bench.options()).unwrap();
-    eventually("its subscription stands", || {
+    eventually("it is subscribed", || {
         let command = Command::new("PUBSUB").arg("NUMSUB");
         let channel = "freeboard-cache:cache:";
         let subscribed = bench.redis.cmd(command.arg(channel)).wait();
@@ -165,7 +165,7 @@ fn a_lease_whose_answer_was_lost_can_be_filled() {
 }
 
 #[test]
-fn a_lease_that_nobody_uses_is_given_back() {
+fn an_unused_lease_is_given_back() {
     let Some(bench) = start() else { return };
     let redis_options = RedisOptions {
         timeout: SECOND,

@@ -1,6 +1,5 @@
-//! The race table of the crate's documentation, row by row, against a real Redis, and by `races_embedded.rs` against
-//! the embedded one. Each cache stands for a process; time is simulated, in a year that this machine's clock does not
-//! show.
+//! The race table of the crate's documentation, row by row. Each cache represents a process. Time is simulated, in a
+//! year that this machine's clock does not show.
 
 use std::{future::IntoFuture, sync::Mutex, time::Duration};
 
@@ -9,7 +8,8 @@ use freeboard_redis::Command;
 
 use super::start;
 use crate::common::{
-    BEGIN_MS, NEVER, bytes, eventually, fill, fresh, lease, pending, stale, until_waiting, value,
+    BEGIN_MS, NEVER, bytes, eventually, fill, fresh, lease, pending, refused, stale, until_waiting,
+    value,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ fn a_fill_after_an_invalidation_is_refused() {
 }
 
 #[test]
-fn who_comes_after_an_invalidation_never_gets_what_was_fetched_before() {
+fn a_call_after_an_invalidation_never_gets_a_value_fetched_before() {
     let Some(bench) = start() else { return };
     let every = CacheOptions {
         lease_every: Duration::ZERO,
@@ -76,20 +76,13 @@ fn who_comes_after_an_invalidation_never_gets_what_was_fetched_before() {
 #[test]
 fn an_invalidation_keeps_the_rate_limit() {
     let Some(bench) = start() else { return };
-    let options = CacheOptions {
-        wait_max: Duration::ZERO,
-        lease_every: SECOND * 10,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| {
+        (options.wait_max, options.lease_every) = (Duration::ZERO, SECOND * 10)
+    });
     assert_eq!(fill(lease(&cache, "k"), "old"), Filled::Stored);
     cache.invalidate("k").wait().unwrap();
     bench.clock.advance(SECOND * 9);
-    let outcome = cache.get_or_lease("k").wait();
-    assert!(
-        matches!(outcome, Err(CacheError::WaitedTooLong)),
-        "{outcome:?}"
-    );
+    assert_eq!(refused(&cache, "k"), CacheError::WaitedTooLong);
     assert_eq!(cache.snapshot().waits_too_long, 1);
     bench.clock.advance(SECOND);
     assert_eq!(fill(lease(&cache, "k"), "new"), Filled::Stored);
@@ -180,18 +173,14 @@ fn a_dead_holders_lease_ends_by_itself() {
     static DEAD: Mutex<Option<Lease>> = Mutex::new(None);
     *DEAD.lock().unwrap() = Some(lease(&a, "k"));
     bench.clock.advance(Duration::from_millis(9_999));
-    let outcome = b.get_or_lease("k").wait();
-    assert!(
-        matches!(outcome, Err(CacheError::WaitedTooLong)),
-        "{outcome:?}"
-    );
+    assert_eq!(refused(&b, "k"), CacheError::WaitedTooLong);
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(fill(lease(&b, "k"), "v"), Filled::Stored);
     assert_eq!(b.snapshot().leases_expired, 1);
 }
 
 #[test]
-fn a_holder_slower_than_its_lease_fills_in_vain() {
+fn a_fill_after_the_end_of_its_lease_is_refused() {
     let Some(bench) = start() else { return };
     let cache = bench.cache();
     let slow = lease(&cache, "k");
@@ -231,7 +220,7 @@ fn a_fill_after_another_holders_fill_changes_nothing() {
 }
 
 #[test]
-fn a_release_after_the_lease_was_over_frees_nobody_elses() {
+fn a_release_after_its_lease_keeps_the_next_holders() {
     let Some(bench) = start() else { return };
     let (a, b) = (bench.cache(), bench.cache());
     let slow = lease(&a, "k");
@@ -301,11 +290,7 @@ fn the_clocks_of_clients_do_not_matter() {
     assert_eq!(bench.clock.now_ms(), BEGIN_MS + 60_000);
 
     // And the server's clock: the entry's time lies between two times of the server.
-    let options = CacheOptions {
-        clock: None,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| options.clock = None);
     let holder = lease(&cache, "real");
     let before = bench.redis.time().wait().unwrap();
     assert_eq!(fill(holder, "v"), Filled::Stored);
@@ -383,11 +368,7 @@ fn the_end_of_the_wait_is_an_outcome() {
     let (a, b) = (bench.cache_with(options.clone()), bench.cache_with(options));
     let _holder = lease(&a, "k");
     for cache in [&a, &b] {
-        let outcome = cache.get_or_lease("k").wait();
-        assert!(
-            matches!(outcome, Err(CacheError::WaitedTooLong)),
-            "{outcome:?}"
-        );
+        assert_eq!(refused(cache, "k"), CacheError::WaitedTooLong);
     }
     assert_eq!(b.snapshot().polled, 1, "it asked once more at the end");
     let found = a.get_or_lease(bytes("other")).wait();

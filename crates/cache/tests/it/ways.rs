@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::{Actor, Handler, Recipient};
-use freeboard_cache::{Cache, CacheError, CacheOptions, FetchError, Filled, Found, LocalOptions};
+use freeboard_cache::{Cache, CacheError, FetchError, Filled, Found, LocalOptions};
 use freeboard_flow::random;
 use freeboard_meter::Exposition;
 
@@ -84,11 +84,7 @@ fn a_call_that_is_dropped_while_its_outcome_comes_gives_its_lease_back() {
     let seed = now.unwrap().as_nanos() as u64;
     println!("seed {seed}");
     let keys = ["k", "l", "m"];
-    let options = CacheOptions {
-        lease_every: Duration::ZERO,
-        ..bench.options()
-    };
-    let cache = bench.cache_with(options);
+    let cache = bench.cache_but(|options| options.lease_every = Duration::ZERO);
     let run = |thread: u64| {
         let cache = cache.clone();
         thread::spawn(move || {
@@ -134,7 +130,7 @@ fn a_fetch_that_panics_gives_its_lease_back() {
 }
 
 #[test]
-fn a_function_that_panics_harms_no_other_caller() {
+fn a_panicking_function_affects_no_other_caller() {
     let Some(bench) = start() else { return };
     let cache = bench.cache();
     let holder = lease(&cache, "k");

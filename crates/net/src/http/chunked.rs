@@ -3,7 +3,7 @@
 use bytes::{Buf, BytesMut};
 use http::{HeaderName, HeaderValue};
 
-use super::request_reader::Refusal;
+use super::limits::Refusal;
 
 /// The longest line of a chunk size with its extensions, or of a trailer, in bytes.
 const LINE_BYTES_MAX: usize = 1_024;

@@ -18,25 +18,19 @@ use freeboard_actor::{Actor, Context, Handler};
 use http::{Response, StatusCode};
 
 use super::{
-    handler::{Body, Call, HttpHandler, Reply, plain},
-    request_reader::{Framing, Incoming, Refusal, RequestReader, Step},
+    handler::{Body, Call, HandlerResponse, HttpHandler, Reply, plain},
+    limits::Refusal,
+    request_reader::{Framing, Incoming, RequestReader, Step},
     response::{self, RemainingBody},
     server::ServerShared,
 };
 use crate::{
-    deadline::Deadline,
+    alarm::Deadline,
     tcp::{Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Outgoing, Socket},
 };
 
 /// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: usize = 64;
-
-/// The response of an actor, sent to the connection.
-#[derive(Debug)]
-pub(super) struct HandlerResponse {
-    pub(super) number: u64,
-    pub(super) response: Response<Body>,
-}
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -262,8 +256,8 @@ impl HttpConnection {
             return Ok(false);
         }
         let inbox = &mut self.inbox;
-        let room = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
-        let read = socket.read(room.max(1), |bytes| inbox.extend_from_slice(bytes));
+        let space = self.reader.inbox_bytes_max().saturating_sub(inbox.len());
+        let read = socket.read(space.max(1), |bytes| inbox.extend_from_slice(bytes));
         match self.check(read)? {
             Arrived::Bytes(count) => self.shared.counters.bytes_read.add(count as u64),
             Arrived::End | Arrived::Nothing => {}
@@ -289,7 +283,7 @@ impl HttpConnection {
                 let number = self.asked;
                 let call = Call {
                     request: incoming.request,
-                    reply: Reply::new(cx.actor_ref(), number),
+                    reply: Reply::new(cx.actor_ref().recipient(), number),
                 };
                 self.phase = Phase::Handling { number, framing };
                 if let Err(error) = actor.try_tell(call) {
@@ -337,7 +331,7 @@ impl HttpConnection {
             return Err(Closed);
         }
         self.inbox = BytesMut::new();
-        self.phase = Phase::Lingering(Linger::new());
+        self.phase = Phase::Lingering(Linger::default());
         Ok(true)
     }
 

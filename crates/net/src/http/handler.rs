@@ -3,10 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use freeboard_actor::{ActorRef, Recipient};
+use freeboard_actor::Recipient;
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
-
-use super::connection::{HandlerResponse, HttpConnection};
 
 /// Handles the requests of a server.
 #[derive(Clone)]
@@ -45,14 +43,21 @@ pub struct Call {
     pub reply: Reply,
 }
 
+/// The response of an actor, sent to the connection.
+#[derive(Debug)]
+pub(super) struct HandlerResponse {
+    pub(super) number: u64,
+    pub(super) response: Response<Body>,
+}
+
 /// Sends the response to one request. Dropped unused, it sends 500.
 pub struct Reply {
-    connection: Option<ActorRef<HttpConnection>>,
+    connection: Option<Recipient<HandlerResponse>>,
     number: u64,
 }
 
 impl Reply {
-    pub(super) fn new(connection: ActorRef<HttpConnection>, number: u64) -> Self {
+    pub(super) fn new(connection: Recipient<HandlerResponse>, number: u64) -> Self {
         Self {
             connection: Some(connection),
             number,

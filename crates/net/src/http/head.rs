@@ -8,7 +8,10 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING},
 };
 
-use super::{Limits, chunked::Chunked, request_reader::Refusal};
+use super::{
+    chunked::Chunked,
+    limits::{Limits, Refusal},
+};
 
 /// How the length of the body is given (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,12 @@ mod chunked;
 mod connection;
 mod handler;
 mod head;
+mod limits;
 mod request_reader;
 mod response;
 mod server;
 
 pub use handler::{Body, Call, HttpHandler, Reply};
-pub use request_reader::{Framing, Incoming, Refusal, RequestReader, Step};
-pub use server::{HttpServer, HttpSnapshot, Limits};
+pub use limits::{Limits, Refusal};
+pub use request_reader::{Framing, Incoming, RequestReader, Step};
+pub use server::{HttpServer, HttpSnapshot};

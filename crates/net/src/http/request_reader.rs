@@ -1,62 +1,15 @@
 //! An incremental parser of requests, independent of how the bytes are split. It uses no socket.
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Method, Request, StatusCode, Version};
+use http::{Method, Request, Version};
 
 use super::{
-    Limits,
     head::{BodyLength, Head},
+    limits::{Limits, Refusal},
 };
 
 /// The most empty lines before a request. Some clients send one after a body.
 const EMPTY_LINES_MAX: usize = 16;
-
-/// Why a request does not reach the handler. The connection is closed after the response, because the start of the
-/// next request is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The bytes are not a valid request.
-    #[error("malformed: {0}")]
-    Malformed(&'static str),
-    /// The head exceeds [`Limits::head_bytes`], or has too many headers.
-    #[error("the head is too long")]
-    HeadTooLong,
-    /// The body exceeds [`Limits::body_bytes`].
-    #[error("the body is too long")]
-    BodyTooLong,
-    /// A version other than 1.0 and 1.1.
-    #[error("not HTTP/1")]
-    Version,
-    /// A method that is not supported.
-    #[error("the method is not served")]
-    Method,
-    /// A transfer coding other than chunked.
-    #[error("an unknown transfer coding")]
-    Coding,
-    /// An expectation other than `100-continue`.
-    #[error("an unknown expectation")]
-    Expectation,
-    /// The request was not complete in time.
-    #[error("the request was not complete in time")]
-    TimedOut,
-}
-
-impl Refusal {
-    /// The status of the response.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        match self {
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::HeadTooLong => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::Method | Self::Coding => StatusCode::NOT_IMPLEMENTED,
-            Self::Expectation => StatusCode::EXPECTATION_FAILED,
-            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
-        }
-    }
-}
 
 /// A request and the framing of its response.
 #[derive(Debug)]

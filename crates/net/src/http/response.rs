@@ -14,7 +14,8 @@ use http::{
 use super::{
     handler::{Body, plain, text},
     head::has_connection_token,
-    request_reader::{Framing, Refusal},
+    limits::Refusal,
+    request_reader::Framing,
 };
 use crate::tcp::Outgoing;
 
@@ -54,7 +55,7 @@ pub(super) fn begin(response: Response<Body>, framing: Framing, out: &mut Outgoi
             _ if has_no_body => {}
             Body::Full(bytes) => {
                 head.put_slice(b"content-length: ");
-                write_number(head, bytes.len());
+                head.put_slice(itoa::Buffer::new().format(bytes.len()).as_bytes());
                 head.put_slice(b"\r\n");
             }
             Body::Pieces(_) if is_11 => head.put_slice(b"transfer-encoding: chunked\r\n"),
@@ -138,21 +139,6 @@ fn write_head(head: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
     if !headers.contains_key(DATE) {
         write_date(head);
     }
-}
-
-fn write_number(to: &mut BytesMut, number: usize) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    let mut rest = number;
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    to.put_slice(&digits[first..]);
 }
 
 /// Writes the date header, formatted once per second and thread.

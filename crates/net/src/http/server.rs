@@ -6,7 +6,7 @@ use freeboard_actor::{SpawnOptions, System};
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{Counter, Exposition, metrics};
 
-use super::{connection::HttpConnection, handler::HttpHandler};
+use super::{connection::HttpConnection, handler::HttpHandler, limits::Limits};
 use crate::{
     poller::Poller,
     tcp::{BindError, Listener, ListenerOptions, ListenerSnapshot},
@@ -38,37 +38,6 @@ impl HttpSnapshot {
     /// Adds the metrics to `text`, labelled with `server`.
     pub fn render(&self, name: &str, text: &mut Exposition) {
         text.metrics(HTTP, &[("server", name)], self);
-    }
-}
-
-/// Bounds of one connection of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The longest head of a request, in bytes; default 64 KiB. Longer ones get 431.
-    pub head_bytes: usize,
-    /// The longest body of a request, in bytes; default 1 MiB. Longer ones get 413.
-    pub body_bytes: usize,
-    /// While so many bytes are queued for the peer, no further request is handled; default 64 KiB.
-    pub write_bytes: usize,
-    /// The time for a head, from its first byte; default 10 s. Later ones get 408.
-    pub head_time: Duration,
-    /// The time for a body, and the time that the peer may leave written bytes unread; default 30 s.
-    pub body_time: Duration,
-    /// The time that a connection may be idle between requests; default 60 s. Empty lines (at most 16 before a
-    /// request) do not extend it.
-    pub idle_time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            head_bytes: 64 << 10,
-            body_bytes: 1 << 20,
-            write_bytes: 64 << 10,
-            head_time: Duration::from_secs(10),
-            body_time: Duration::from_secs(30),
-            idle_time: Duration::from_secs(60),
-        }
     }
 }
 

@@ -20,13 +20,10 @@
 
 mod counters;
 mod policy;
-mod registration;
 mod shared;
 pub(crate) mod source;
-mod turn;
 
 pub use mio;
 pub use policy::{EAGER_RUNS, EAGER_TIME, Policy};
-pub use registration::Registration;
-pub use shared::{Poller, PollerError};
+pub use shared::{Poller, PollerError, Registration};
 pub use source::Ready;

@@ -1,7 +1,7 @@
 //! The poller: registers sources, and dispatches their events on one thread's turn.
 
 use std::{
-    io,
+    fmt, io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
@@ -12,19 +12,22 @@ use std::{
 
 use freeboard_meter::{PollerSnapshot, now_ns};
 use freeboard_sched::{Driver, PollInterval, PollOrigin, PollOutcome};
-use mio::{Interest, Poll, Registry, Token, Waker, event};
+use mio::{Events, Interest, Poll, Registry, Token, Waker, event};
 use slab::Slab;
 
 use super::{
     counters::{Counters, Origin},
     policy::Policy,
-    registration::Registration,
-    source::Source,
-    turn::{Timeout, Turn},
+    source::{Ready, Source},
 };
 
 /// The token of the poller's own waker.
-pub(crate) const WAKE: Token = Token(usize::MAX);
+const WAKE: Token = Token(usize::MAX);
+
+/// The most events of one poll of a busy worker.
+const POLL_EVENTS_MAX: usize = 64;
+/// The most events of one wait.
+const WAIT_EVENTS_MAX: usize = 1_024;
 
 /// The monitor polls when no other thread has for this time, in nanoseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
@@ -42,7 +45,7 @@ pub struct Poller {
     shared: Arc<Shared>,
 }
 
-pub(crate) struct Shared {
+struct Shared {
     registry: Registry,
     waker: Waker,
     turn: Mutex<Turn>,
@@ -52,41 +55,59 @@ pub(crate) struct Shared {
     sources_count: AtomicUsize,
     /// Tells a source from a previous one with the same key.
     generation: AtomicU32,
-    policy: Mutex<Policy>,
-    /// The policy's poll interval in one word, for the workers.
-    interval: PackedInterval,
-    /// The number of the dedicated thread; 0 for none.
-    dedicated: AtomicU64,
+    policy: Policy,
+    /// The policy's.
+    interval: PollInterval,
     polled_ns: AtomicU64,
-    pub(crate) counters: Counters,
+    counters: Counters,
 }
 
-/// Runs, microseconds and the priority in one atomic word.
-struct PackedInterval(AtomicU64);
+/// The kernel's poller, and buffers for its events. Only the thread that has the turn uses it.
+struct Turn {
+    poll: Poll,
+    few: Events,
+    many: Events,
+    /// The events' tokens and readiness.
+    events: Vec<(Token, Ready)>,
+    /// Sources whose owners are to be called.
+    called: Vec<Arc<Source>>,
+}
 
-impl PackedInterval {
-    fn new(interval: PollInterval) -> Self {
-        Self(AtomicU64::new(Self::pack(interval)))
-    }
+/// How long to wait for events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timeout {
+    Zero,
+    After(Duration),
+    Never,
+}
 
-    fn pack(interval: PollInterval) -> u64 {
-        let time_us = (interval.time_ns / 1_000).min(u64::from(u32::MAX >> 1));
-        u64::from(interval.runs) << 32 | time_us << 1 | u64::from(interval.is_first)
-    }
-
-    fn set(&self, interval: PollInterval) {
-        // Ordering: Relaxed, a setting.
-        self.0.store(Self::pack(interval), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> PollInterval {
-        // Ordering: Relaxed, a setting.
-        let word = self.0.load(Ordering::Relaxed);
-        PollInterval {
-            runs: (word >> 32) as u32,
-            time_ns: (word >> 1 & 0x7fff_ffff) * 1_000,
-            is_first: word & 1 == 1,
+impl Turn {
+    fn new(poll: Poll) -> Self {
+        Self {
+            poll,
+            few: Events::with_capacity(POLL_EVENTS_MAX),
+            many: Events::with_capacity(WAIT_EVENTS_MAX),
+            events: Vec::with_capacity(WAIT_EVENTS_MAX),
+            called: Vec::with_capacity(WAIT_EVENTS_MAX),
         }
+    }
+
+    /// Asks the kernel, waiting up to `timeout`; returns the number of events.
+    fn ask(&mut self, timeout: Timeout) -> io::Result<usize> {
+        let (events, time) = match timeout {
+            Timeout::Zero => (&mut self.few, Some(Duration::ZERO)),
+            Timeout::After(time) => (&mut self.many, Some(time)),
+            Timeout::Never => (&mut self.many, None),
+        };
+        self.events.clear();
+        match self.poll.poll(events, time) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            result => result?,
+        }
+        let events = events.iter().filter(|event| event.token() != WAKE);
+        self.events
+            .extend(events.map(|event| (event.token(), Ready::of(event))));
+        Ok(self.events.len())
     }
 }
 
@@ -108,14 +129,15 @@ impl Poller {
                 sources: Mutex::default(),
                 sources_count: AtomicUsize::new(0),
                 generation: AtomicU32::new(0),
-                policy: Mutex::new(Policy::EAGER),
-                interval: PackedInterval::new(Policy::EAGER.interval()),
-                dedicated: AtomicU64::new(0),
+                policy,
+                interval: policy.interval(),
                 polled_ns: AtomicU64::new(now_ns()),
                 counters: Counters::new(workers),
             }),
         };
-        poller.set_policy(policy)?;
+        if policy == Policy::Dedicated {
+            start_dedicated(&poller.shared)?;
+        }
         Ok(poller)
     }
 
@@ -124,34 +146,6 @@ impl Poller {
     #[must_use]
     pub fn driver(&self) -> Arc<dyn Driver> {
         self.shared.clone()
-    }
-
-    /// The present policy.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        *self.shared.policy()
-    }
-
-    /// Changes the policy at run time.
-    ///
-    /// # Errors
-    /// If the thread of [`Policy::Dedicated`] cannot be started; then the policy does not change.
-    pub fn set_policy(&self, policy: Policy) -> io::Result<()> {
-        let shared = &self.shared;
-        let mut now = shared.policy();
-        if policy == Policy::Dedicated {
-            if *now != Policy::Dedicated {
-                start_dedicated(shared)?;
-            }
-        } else {
-            shared.set_dedicated(0);
-        }
-        *now = policy;
-        shared.interval.set(policy.interval());
-        drop(now);
-        // The waiting thread checks whether it may continue to wait.
-        shared.wake();
-        Ok(())
     }
 
     /// Registers a socket. When it is ready, the polling thread calls `call`, and not again before [`Registration::take`].
@@ -171,8 +165,12 @@ impl Poller {
         let source = Arc::new(Source::new(generation, Box::new(call)));
         let key = shared.sources().insert(source.clone());
         let token = source.token(key);
-        let registration = Registration::new(shared.clone(), source, key);
-        // Ordering: SeqCst, rare; counted down by `remove`.
+        let registration = Registration {
+            shared: shared.clone(),
+            source,
+            key,
+        };
+        // Ordering: SeqCst, rare; counted down when the registration is dropped.
         if shared.sources_count.fetch_add(1, Ordering::SeqCst) == 0 {
             // Before it there was nothing to poll.
             // Ordering: Relaxed, a time.
@@ -183,12 +181,12 @@ impl Poller {
     }
 
     /// Counts an accepted connection.
-    pub fn count_accept(&self) {
+    pub(crate) fn count_accept(&self) {
         self.shared.counters.accepts.add(1);
     }
 
     /// Counts a call that would have blocked.
-    pub fn count_again(&self) {
+    pub(crate) fn count_again(&self) {
         self.shared.counters.agains.add(1);
     }
 
@@ -199,37 +197,70 @@ impl Poller {
     }
 }
 
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Poller {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Poller")
-            .field("policy", &self.policy())
+            .field("policy", &self.shared.policy)
             .finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    pub(crate) fn reregister(
+/// The registration of a socket with the poller; its drop ends it. Keep it beside the socket: closing the socket ends the
+/// registration with the kernel.
+pub struct Registration {
+    shared: Arc<Shared>,
+    source: Arc<Source>,
+    key: usize,
+}
+
+impl Registration {
+    /// The readiness since the last call. The owner is called again for later events.
+    pub fn take(&self) -> Ready {
+        if let Some(called_ns) = self.source.settle() {
+            let delay_ns = now_ns().saturating_sub(called_ns);
+            self.shared.counters.count_run(delay_ns);
+        }
+        self.source.take()
+    }
+
+    /// Changes the interest. Readiness that exists already is reported again.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn set_interest(
         &self,
         socket: &mut impl event::Source,
-        token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        self.registry.reregister(socket, token, interest)
+        let token = self.source.token(self.key);
+        self.shared.registry.reregister(socket, token, interest)
     }
+}
 
-    fn policy(&self) -> MutexGuard<'_, Policy> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.source.settle().is_some() {
+            self.shared.counters.count_dropped();
+        }
+        self.shared.sources().remove(self.key);
+        // Ordering: SeqCst, as in `register`.
+        self.shared.sources_count.fetch_sub(1, Ordering::SeqCst);
     }
+}
 
+impl fmt::Debug for Registration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Registration")
+            .field(&self.key)
+            .finish()
+    }
+}
+
+impl Shared {
     fn sources(&self) -> MutexGuard<'_, Slab<Arc<Source>>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn remove(&self, key: usize) {
-        self.sources().remove(key);
-        // Ordering: SeqCst, as in `register`.
-        self.sources_count.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Takes the turn: for a poll if it is free, for a wait unless another thread waits in it.
@@ -250,7 +281,7 @@ impl Shared {
     }
 
     /// Takes the turn, polls or waits, and dispatches the events.
-    pub(crate) fn turn(
+    fn turn(
         &self,
         origin: Origin,
         mut timeout: Timeout,
@@ -272,7 +303,7 @@ impl Shared {
             // Ordering: Release, as in `try_turn`.
             self.is_waiting.store(true, Ordering::Release);
         }
-        let asked = turn.ask(timeout).map(<[_]>::len);
+        let asked = turn.ask(timeout);
         if is_wait {
             // Ordering: Release, as in `try_turn`.
             self.is_waiting.store(false, Ordering::Release);
@@ -282,7 +313,7 @@ impl Shared {
         self.polled_ns.store(now_ns, Ordering::Relaxed);
         // A failed poll counts as empty; the next one tries again.
         let events = asked.unwrap_or(0);
-        polls.count(is_wait, events, self.interval.get().is_first);
+        polls.count(is_wait, events, self.interval.is_first);
         if events == 0 {
             return PollOutcome::Nothing;
         }
@@ -294,23 +325,19 @@ impl Shared {
 
     /// Calls the owners of the ready sources.
     fn dispatch(&self, turn: &mut Turn, now_ns: u64) {
-        let mut called = std::mem::take(turn.called());
+        let Turn { events, called, .. } = turn;
         {
             let sources = self.sources();
-            for &(token, ready) in turn.events() {
+            for &(token, ready) in &*events {
                 // The source may have been removed meanwhile, and its key reused.
                 let source = sources.get(Source::key(token));
                 let source = source.filter(|source| source.has_token(token));
-                called.extend(
-                    source
-                        .filter(|source| source.set_ready(ready, now_ns))
-                        .cloned(),
-                );
+                let source = source.filter(|source| source.set_ready(ready, now_ns));
+                called.extend(source.cloned());
             }
         }
         self.counters.count_called(called.len() as u64);
         freeboard_sched::dispatching(|| called.drain(..).for_each(|source| source.call()));
-        *turn.called() = called;
     }
 
     fn note_gap(&self) {
@@ -323,19 +350,8 @@ impl Shared {
         }
     }
 
-    /// The number of the dedicated thread; 0 for none.
-    pub(crate) fn dedicated(&self) -> u64 {
-        // Ordering: SeqCst, rare: set before the waiting thread is woken to read it.
-        self.dedicated.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn set_dedicated(&self, number: u64) {
-        // Ordering: SeqCst, as in `dedicated`.
-        self.dedicated.store(number, Ordering::SeqCst);
-    }
-
     fn is_dedicated(&self) -> bool {
-        self.dedicated() != 0
+        self.policy == Policy::Dedicated
     }
 }
 
@@ -346,7 +362,7 @@ impl Driver for Shared {
     }
 
     fn poll_interval(&self) -> PollInterval {
-        let interval = self.interval.get();
+        let interval = self.interval;
         // Ordering: Relaxed, hints: at worst a poll is omitted or superfluous.
         let is_covered = self.sources_count.load(Ordering::Relaxed) == 0
             || self.is_waiting.load(Ordering::Relaxed);
@@ -383,14 +399,8 @@ impl Driver for Shared {
         if self.is_dedicated() {
             return PollOutcome::Taken;
         }
-        // Checked again after taking the turn: the dedicated thread may have been started meanwhile.
-        let is_woken = || is_woken() || self.is_dedicated();
-        self.turn(
-            Origin::Worker(worker),
-            Timeout::Never,
-            &is_woken,
-            before_dispatch,
-        )
+        let origin = Origin::Worker(worker);
+        self.turn(origin, Timeout::Never, is_woken, before_dispatch)
     }
 
     fn wake(&self) {
@@ -401,40 +411,22 @@ impl Driver for Shared {
 
     fn snapshot(&self) -> PollerSnapshot {
         let sources = self.sources_count.load(Ordering::Relaxed) as u64;
-        self.counters.snapshot(self.policy().name(), sources)
+        self.counters.snapshot(self.policy.name(), sources)
     }
 }
 
 /// How often the dedicated thread checks whether the poller still exists.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Starts the thread of [`Policy::Dedicated`]. It terminates when the policy changes, and within [`CHECK_EVERY`] after the
-/// poller was dropped.
+/// Starts the thread of [`Policy::Dedicated`]. It terminates within [`CHECK_EVERY`] after the poller was dropped.
 fn start_dedicated(shared: &Arc<Shared>) -> io::Result<()> {
-    static NUMBER: AtomicU64 = AtomicU64::new(1);
-    // Ordering: Relaxed, only uniqueness matters.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let watched = Arc::downgrade(shared);
-    // Before the thread reads it for the first time.
-    shared.set_dedicated(number);
-    let started = thread::Builder::new()
-        .name("freeboard-poller".to_owned())
-        .spawn(move || {
-            while let Some(shared) = watched.upgrade() {
-                if shared.dedicated() != number {
-                    return;
-                }
-                let is_replaced = || shared.dedicated() != number;
-                let timeout = Timeout::After(CHECK_EVERY);
-                let outcome = shared.turn(Origin::Dedicated, timeout, &is_replaced, &mut || ());
-                if outcome == PollOutcome::Taken {
-                    // A worker has the turn, and is being woken.
-                    thread::yield_now();
-                }
-            }
-        });
-    if started.is_err() {
-        shared.set_dedicated(0);
-    }
+    let thread = thread::Builder::new().name("freeboard-poller".to_owned());
+    let started = thread.spawn(move || {
+        while let Some(shared) = watched.upgrade() {
+            let timeout = Timeout::After(CHECK_EVERY);
+            shared.turn(Origin::Dedicated, timeout, &|| false, &mut || ());
+        }
+    });
     started.map(drop)
 }

@@ -14,7 +14,7 @@ use freeboard_meter::Counter;
 
 use super::Shared;
 use crate::{
-    deadline::Deadline,
+    alarm::Deadline,
     tcp::{
         Arrived, ConnectionGuard, EXHAUSTED_PAUSE, LINGER_TIME, Linger, Lingered, Outgoing, Socket,
         is_exhausted,
@@ -66,9 +66,9 @@ impl Direction {
         carried: &Counter,
     ) -> io::Result<bool> {
         let before = self.outgoing.len();
-        let room = window_bytes.saturating_sub(before);
+        let space = window_bytes.saturating_sub(before);
         let outgoing = &mut self.outgoing;
-        let arrived = from.read(room, |bytes| outgoing.append(|tail| tail.put_slice(bytes)))?;
+        let arrived = from.read(space, |bytes| outgoing.append(|tail| tail.put_slice(bytes)))?;
         if let Arrived::Bytes(count) = arrived {
             carried.add(count as u64);
         }
@@ -143,7 +143,7 @@ impl Link {
         if client.end().is_err() {
             return self.close(cx);
         }
-        self.phase = Phase::Lingering(Linger::new());
+        self.phase = Phase::Lingering(Linger::default());
         self.deadline.set(LINGER_TIME, cx, Self::expired);
         self.run(cx);
     }

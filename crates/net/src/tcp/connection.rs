@@ -35,7 +35,7 @@ use super::{
     outgoing::Outgoing,
     socket::{Arrived, Socket},
 };
-use crate::deadline::Deadline;
+use crate::alarm::Deadline;
 
 /// The most steps of one turn, so that other actors run too.
 const STEPS_MAX: u32 = 64;

@@ -14,5 +14,4 @@ pub use listener::{
 };
 pub(crate) use listener::{EXHAUSTED_PAUSE, is_exhausted};
 pub use outgoing::Outgoing;
-pub use socket::{Arrived, Socket};
-pub(crate) use socket::{LINGER_TIME, Linger, Lingered};
+pub use socket::{Arrived, LINGER_TIME, Linger, Lingered, Socket};

@@ -110,8 +110,8 @@ impl Socket {
     /// # Errors
     /// The error of the operating system; the owner is then not scheduled.
     pub fn wait(&mut self) -> io::Result<()> {
-        let wants_room = !self.is_writable;
-        let interest = if wants_room {
+        let wants_write = !self.is_writable;
+        let interest = if wants_write {
             Interest::READABLE | Interest::WRITABLE
         } else {
             Interest::READABLE
@@ -121,7 +121,7 @@ impl Socket {
             is_for_writing,
         }) = &mut self.watch
         {
-            if wants_room && !*is_for_writing {
+            if wants_write && !*is_for_writing {
                 registration.set_interest(&mut self.stream, interest)?;
                 *is_for_writing = true;
             }
@@ -133,7 +133,7 @@ impl Socket {
         let registration = self.poller.register(&mut self.stream, interest, call)?;
         self.watch = Some(Watch::Here {
             registration,
-            is_for_writing: wants_room,
+            is_for_writing: wants_write,
         });
         Ok(())
     }
@@ -192,9 +192,9 @@ impl Socket {
             return Ok(Arrived::Nothing);
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let room = limit.min(scratch.len());
+            let limit = limit.min(scratch.len());
             loop {
-                match self.stream.read(&mut scratch[..room]) {
+                match self.stream.read(&mut scratch[..limit]) {
                     Ok(0) => {
                         self.is_ended = true;
                         return Ok(Arrived::End);
@@ -202,7 +202,7 @@ impl Socket {
                     Ok(count) => {
                         // A short read: the kernel has no more, and new bytes are a new edge. An end that was
                         // announced before is no new edge.
-                        self.is_readable = count == room || self.is_end_announced;
+                        self.is_readable = count == limit || self.is_end_announced;
                         take(&scratch[..count]);
                         return Ok(Arrived::Bytes(count));
                     }
@@ -284,18 +284,18 @@ impl fmt::Debug for Socket {
 const BYTES_MAX: usize = 1 << 20;
 
 /// How long a connection may linger. Its owner sets the deadline.
-pub(crate) const LINGER_TIME: Duration = Duration::from_secs(2);
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// Discards what a peer still sends after this side has ended. If a socket is closed with unread bytes, the kernel
 /// resets the connection, and the peer may lose bytes it has not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Linger {
+pub struct Linger {
     left: usize,
 }
 
 /// The result of [`Linger::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lingered {
+pub enum Lingered {
     /// Bytes were discarded, and there may be more.
     More,
     /// Nothing can be read now.
@@ -304,13 +304,15 @@ pub(crate) enum Lingered {
     Over,
 }
 
-impl Linger {
-    pub(crate) const fn new() -> Self {
+impl Default for Linger {
+    fn default() -> Self {
         Self { left: BYTES_MAX }
     }
+}
 
+impl Linger {
     /// Reads once and discards the bytes.
-    pub(crate) fn step(&mut self, socket: &mut Socket) -> Lingered {
+    pub fn step(&mut self, socket: &mut Socket) -> Lingered {
         match socket.read(self.left, |_| ()) {
             Ok(Arrived::Bytes(count)) if count < self.left => {
                 self.left -= count;

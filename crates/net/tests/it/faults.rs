@@ -9,11 +9,10 @@ use std::{
 };
 
 use crate::common::{
-    LONG, connect, echo, eventually, exchange, read_answer, reset, serve, serve_desk, system,
+    LONG, connect, echo, eventually, exchange, read_answer, reset, serve, serve_desk,
 };
 use bytes::Bytes;
-use freeboard_net::http::{Body, HttpHandler, Limits};
-use freeboard_net::poller::Policy;
+use freeboard_net::http::{Body, HttpHandler};
 use http::Response;
 
 /// More than kernels buffer for two sockets, in pieces of 64 KiB.
@@ -21,7 +20,6 @@ const PIECES_MAX: u64 = 512;
 
 #[test]
 fn a_peer_that_never_reads_stops_only_its_own_response() {
-    let (system, poller) = system(Policy::EAGER);
     let made = Arc::new(AtomicU64::new(0));
     let counted = made.clone();
     let handler = HttpHandler::function(move |request| {
@@ -34,7 +32,7 @@ fn a_peer_that_never_reads_stops_only_its_own_response() {
             Bytes::from(vec![7; 64 << 10])
         })))
     });
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let server = serve(handler);
     let mut deaf = connect(server.address());
     write!(deaf, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut other = connect(server.address());
@@ -45,14 +43,11 @@ fn a_peer_that_never_reads_stops_only_its_own_response() {
     let pieces = made.load(Ordering::SeqCst);
     assert!(pieces < PIECES_MAX, "{pieces} pieces of 64 KiB were made");
     drop((deaf, other));
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn peers_that_leave_in_the_middle_are_counted_and_forgotten() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     for request in [
         "GET / HT",
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf",
@@ -69,13 +64,11 @@ fn peers_that_leave_in_the_middle_are_counted_and_forgotten() {
     );
     assert_eq!(server.drain(LONG), 0);
     assert_eq!(server.snapshot().broken, 3);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn peers_that_reset_in_mid_request_are_counted_and_forgotten() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let requests = [
         "G",
         "GET / HTTP/1.1\r\nHost: x\r\nA: ",
@@ -96,14 +89,11 @@ fn peers_that_reset_in_mid_request_are_counted_and_forgotten() {
     eventually("all are forgotten", || server.connections().open == 0);
     assert_eq!(server.snapshot().broken, broken);
     assert_eq!(server.snapshot().requests, 0);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
-    let (system, poller) = system(Policy::EAGER);
-    let (server, _desk, asked) = serve_desk(&system, &poller);
+    let (server, _desk, asked) = serve_desk();
     let mut peer = connect(server.address());
     write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let reply = asked.recv_timeout(LONG).unwrap();
@@ -121,15 +111,12 @@ fn peers_that_reset_before_their_answer_are_forgotten_with_it() {
     reset(peer);
     eventually("it is forgotten", || server.connections().open == 0);
     assert_eq!(server.snapshot().broken, 2);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn many_idle_connections_each_still_answer() {
     const CONNECTIONS: usize = 400;
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let mut peers: Vec<_> = (0..CONNECTIONS)
         .map(|_| connect(server.address()))
         .collect();
@@ -144,14 +131,11 @@ fn many_idle_connections_each_still_answer() {
             .unwrap();
         assert_eq!(read_answer(peer).1, "GET /2 ");
     }
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn a_flood_of_empty_lines_or_a_body_that_is_refused_does_not_hold_a_connection() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let answer = exchange(server.address(), &b"\r\n".repeat(100_000));
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     let mut large = connect(server.address());
@@ -165,5 +149,4 @@ fn a_flood_of_empty_lines_or_a_body_that_is_refused_does_not_hold_a_connection()
     drop(large);
     assert_eq!(server.drain(LONG), 0);
     assert_eq!(server.snapshot().refused, 2);
-    assert!(system.shutdown(LONG).is_clean());
 }

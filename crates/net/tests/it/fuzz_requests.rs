@@ -1,4 +1,4 @@
-//! Parsing of random bytes ends without a panic, and its result does not depend on how the bytes are cut.
+//! Parsing ends without a panic for any bytes, and its result does not depend on how the bytes are cut.
 //!
 //! The bounded form of `fuzz/`, with the same checks.
 
@@ -7,6 +7,26 @@ use std::{fs, path::Path};
 use crate::reading::{CHUNKED, check, read};
 use freeboard_net::http::Limits;
 use proptest::prelude::*;
+
+const STREAM: &[u8] = b"GET /a?b=c HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n\
+    POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world\
+    \r\nPUT /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+    5\r\nhello\r\n00b;x=\"y\"\r\n hello worl\r\n1\r\nd\r\n0\r\nA: b\r\n\r\n\
+    HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n\
+    DELETE /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn five_requests_are_five_however_they_are_cut_in_two() {
+    let read_all = |pieces: &[&[u8]]| read(Limits::default(), pieces.iter().copied());
+    let whole = read_all(&[STREAM]);
+    assert_eq!((whole.requests.len(), whole.refusal), (5, None));
+    let third = &whole.requests[2];
+    assert!(third.contains("hello hello world"), "{third}");
+    for at in 0..=STREAM.len() {
+        let (first, second) = STREAM.split_at(at);
+        assert_eq!(read_all(&[first, second]), whole, "cut at {at}");
+    }
+}
 
 /// The seeds of the fuzzer, and their names.
 fn seeds() -> Vec<(String, Vec<u8>)> {
@@ -24,7 +44,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 
 fn seed() -> impl Strategy<Value = Vec<u8>> {
     let seeds = seeds().into_iter().map(|(_, bytes)| bytes);
-    prop::sample::select(seeds.collect::<Vec<_>>())
+    prop::sample::select(seeds.chain([STREAM.to_vec()]).collect::<Vec<_>>())
 }
 
 #[test]

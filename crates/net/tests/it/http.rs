@@ -1,12 +1,9 @@
 //! An HTTP server and its clients.
 
-use std::{
-    io::{Read, Write},
-    time::Duration,
-};
+use std::io::{Read, Write};
 
 use crate::common::{
-    LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, system,
+    LONG, connect, echo, exchange, read_answer, read_to_end, serve, serve_desk, serve_with,
 };
 use bytes::Bytes;
 use freeboard_net::http::{Body, HttpHandler, Limits};
@@ -16,8 +13,7 @@ use http::{Response, header::CONTENT_TYPE};
 #[test]
 fn a_connection_answers_one_request_after_the_other_under_each_policy() {
     for policy in [Policy::EAGER, Policy::DRAIN, Policy::Dedicated] {
-        let (system, poller) = system(policy);
-        let server = serve(&system, &poller, Limits::default(), echo());
+        let server = serve_with(policy, Limits::default(), echo());
         let mut peer = connect(server.address());
         for number in 0..100 {
             write!(peer, "GET /{number} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -27,16 +23,12 @@ fn a_connection_answers_one_request_after_the_other_under_each_policy() {
             assert_eq!(body, format!("GET /{number} "));
         }
         assert_eq!(server.snapshot().requests, 100);
-        drop(peer);
-        assert_eq!(server.drain(LONG), 0);
-        assert!(system.shutdown(LONG).is_clean());
     }
 }
 
 #[test]
 fn many_requests_at_once_are_answered_in_order() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let mut peer = connect(server.address());
     let count = 5_000;
     let requests: String = (0..count)
@@ -48,14 +40,11 @@ fn many_requests_at_once_are_answered_in_order() {
         assert_eq!(read_answer(&mut peer).1, format!("GET /{number} "));
     }
     writing.join().unwrap();
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn connections_end_as_the_client_says() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let mut peer = connect(server.address());
     write!(
         peer,
@@ -76,23 +65,19 @@ fn connections_end_as_the_client_says() {
     // A client that shuts down its side first still gets its response.
     let answer = exchange(server.address(), b"GET /half HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.ends_with("GET /half "), "{answer}");
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn head_is_answered_without_a_body() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let answer = exchange(server.address(), b"HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.contains("\r\ncontent-length: 8\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\n"), "{answer}");
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn bodies_come_in_whole_and_go_out_in_pieces() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let chunked = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
         5\r\nhello\r\n6;a=b\r\n world\r\n0\r\nTrailer: t\r\n\r\n";
     assert!(exchange(server.address(), chunked).ends_with("POST /c hello world"));
@@ -103,7 +88,7 @@ fn bodies_come_in_whole_and_go_out_in_pieces() {
         let pieces = (0..3).map(|number| Bytes::from(format!("piece {number}\n")));
         Response::new(Body::pieces(pieces.collect::<Vec<_>>()))
     });
-    let server = serve(&system, &poller, Limits::default(), pieces);
+    let server = serve(pieces);
     let answer = exchange(server.address(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(
         answer.contains("\r\ntransfer-encoding: chunked\r\n"),
@@ -118,13 +103,11 @@ fn bodies_come_in_whole_and_go_out_in_pieces() {
         answer.ends_with("\r\n\r\npiece 0\npiece 1\npiece 2\n"),
         "{answer}"
     );
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn a_client_that_waits_for_a_word_gets_it() {
-    let (system, poller) = system(Policy::EAGER);
-    let server = serve(&system, &poller, Limits::default(), echo());
+    let server = serve(echo());
     let mut peer = connect(server.address());
     write!(
         peer,
@@ -136,13 +119,11 @@ fn a_client_that_waits_for_a_word_gets_it() {
     assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
     peer.write_all(b"body").unwrap();
     assert_eq!(read_answer(&mut peer).1, "PUT / body");
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
-fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
-    let (system, poller) = system(Policy::EAGER);
-    let (server, desk, asked) = serve_desk(&system, &poller);
+fn an_actor_responds_later_and_a_dropped_reply_is_500() {
+    let (server, desk, asked) = serve_desk();
     let mut peer = connect(server.address());
     write!(
         peer,
@@ -161,12 +142,10 @@ fn an_actor_answers_when_it_likes_and_one_that_forgets_is_covered() {
     write!(peer, "GET /3 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let (head, _) = read_answer(&mut peer);
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
-    let (system, poller) = system(Policy::EAGER);
     let handler = HttpHandler::function(|_| {
         Response::builder()
             .status(201)
@@ -176,7 +155,7 @@ fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
             .body(Body::from("made"))
             .unwrap()
     });
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let server = serve(handler);
     let answer = exchange(server.address(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
     assert!(
@@ -188,41 +167,11 @@ fn headers_of_the_handler_go_out_and_framing_is_not_its_to_say() {
         !answer.contains("999") && !answer.contains("chunked"),
         "{answer}"
     );
-    assert!(system.shutdown(LONG).is_clean());
-}
-
-#[test]
-fn slow_requests_get_408() {
-    let (system, poller) = system(Policy::EAGER);
-    let short = Duration::from_millis(50);
-    let limits = Limits {
-        head_time: short,
-        idle_time: LONG,
-        ..Limits::default()
-    };
-    let server = serve(&system, &poller, limits, echo());
-    let mut slow = connect(server.address());
-    slow.write_all(b"GET / HT").unwrap();
-    let answer = read_to_end(&mut slow);
-    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    assert_eq!(server.snapshot().timed_out, 1);
-    // A silent connection is only closed.
-    let limits = Limits {
-        head_time: LONG,
-        idle_time: short,
-        ..Limits::default()
-    };
-    let server = serve(&system, &poller, limits, echo());
-    let mut idle = connect(server.address());
-    assert_eq!(read_to_end(&mut idle), "");
-    assert_eq!(server.snapshot().timed_out, 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn draining_lets_answers_go_out_and_takes_no_further_connections() {
-    let (system, poller) = system(Policy::EAGER);
-    let (server, _desk, asked) = serve_desk(&system, &poller);
+    let (server, _desk, asked) = serve_desk();
     let idle = connect(server.address());
     let mut busy = connect(server.address());
     write!(busy, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -237,12 +186,10 @@ fn draining_lets_answers_go_out_and_takes_no_further_connections() {
     assert!(answer.ends_with("the last"), "{answer}");
     assert_eq!(drained.join().unwrap(), 0);
     assert!(std::net::TcpStream::connect(server.address()).is_err());
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn a_handler_answers_in_full_or_the_client_gets_500() {
-    let (system, poller) = system(Policy::EAGER);
     let handler = HttpHandler::function(|request| match request.uri().path() {
         "/panic" => panic!("as the test wants it"),
         "/101" => {
@@ -254,7 +201,7 @@ fn a_handler_answers_in_full_or_the_client_gets_500() {
             answer.body(Body::from("last")).unwrap()
         }
     });
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let server = serve(handler);
     for path in ["/panic", "/101"] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         let answer = exchange(server.address(), request.as_bytes());
@@ -268,6 +215,4 @@ fn a_handler_answers_in_full_or_the_client_gets_500() {
     let snapshot = server.snapshot();
     assert_eq!((snapshot.requests, snapshot.answers), (3, 3));
     assert_eq!(snapshot.panics, 1);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }

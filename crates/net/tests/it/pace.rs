@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::common::{
-    LONG, connect, echo, eventually, read_answer, read_to_end, serve, serve_desk, system,
+    LONG, connect, echo, eventually, read_answer, read_to_end, serve, serve_desk, serve_with,
 };
 use bytes::Bytes;
 use freeboard_net::http::{Body, HttpHandler, Limits};
@@ -43,16 +43,17 @@ fn trickle(peer: &mut TcpStream, bytes: impl IntoIterator<Item = u8>) -> String 
 
 #[test]
 fn byte_by_byte_a_request_gets_no_more_time() {
-    let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
         head_time: SHORT,
         body_time: SHORT,
         ..Limits::default()
     };
-    let server = serve(&system, &poller, limits, echo());
+    let server = serve_with(Policy::EAGER, limits, echo());
     let sized = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
     let chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     let starts = [
+        // Nothing follows.
+        ("GET / HT", ""),
         ("GET / HTTP/1.1\r\nHost: x\r\nA: ", "a"),
         ("GET / HTTP/1.1\r\nHost: x\r\n", "A: b\r\n"),
         (sized, "a"),
@@ -67,20 +68,17 @@ fn byte_by_byte_a_request_gets_no_more_time() {
         assert!(answer.starts_with("HTTP/1.1 408 "), "{start:?}: {answer}");
     }
     assert_eq!(server.snapshot().timed_out, starts.len() as u64);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn an_empty_line_gives_an_idle_connection_no_more_time() {
-    let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
         idle_time: SHORT,
         head_time: 2 * LONG,
         ..Limits::default()
     };
-    let server = serve(&system, &poller, limits, echo());
-    for lines in ["\r", "\r\n", "\r\n\r", "\n\r"] {
+    let server = serve_with(Policy::EAGER, limits, echo());
+    for lines in ["", "\r", "\r\n", "\r\n\r", "\n\r"] {
         let mut peer = connect(server.address());
         peer.write_all(lines.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -88,19 +86,16 @@ fn an_empty_line_gives_an_idle_connection_no_more_time() {
         assert_eq!(answer, b"", "{lines:?}");
     }
     assert_eq!(server.snapshot().timed_out, 0);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn each_request_of_many_has_its_own_time() {
-    let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
         head_time: AMPLE,
         body_time: AMPLE,
         ..Limits::default()
     };
-    let server = serve(&system, &poller, limits, echo());
+    let server = serve_with(Policy::EAGER, limits, echo());
     for request in [
         "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nfollow",
@@ -118,8 +113,6 @@ fn each_request_of_many_has_its_own_time() {
         }
     }
     assert_eq!(server.snapshot().timed_out, 0);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 /// An endless body, each piece of which takes so long to make.
@@ -138,12 +131,11 @@ fn endless(time: Duration) -> HttpHandler {
 
 #[test]
 fn a_peer_may_read_for_as_long_as_it_reads() {
-    let (system, poller) = system(Policy::EAGER);
     let limits = Limits {
         body_time: AMPLE,
         ..Limits::default()
     };
-    let server = serve(&system, &poller, limits, endless(Duration::ZERO));
+    let server = serve_with(Policy::EAGER, limits, endless(Duration::ZERO));
     let mut slow = connect(server.address());
     write!(slow, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let began = Instant::now();
@@ -155,16 +147,13 @@ fn a_peer_may_read_for_as_long_as_it_reads() {
     // And no longer.
     eventually("it is closed", || server.connections().open == 0);
     assert_eq!(server.snapshot().timed_out, 1);
-    assert_eq!(server.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
 fn answers_without_end_leave_others_their_turn() {
-    let (system, poller) = system(Policy::EAGER);
     // The peers read faster than pieces are made: no write waits.
     let handler = endless(Duration::from_micros(200));
-    let server = serve(&system, &poller, Limits::default(), handler);
+    let server = serve(handler);
     // One for each worker, and one more.
     let readers: Vec<_> = (0..3)
         .map(|_| {
@@ -181,8 +170,8 @@ fn answers_without_end_leave_others_their_turn() {
     }
     // The system's shutdown ends the endless bodies.
     assert!(server.drain(Duration::ZERO) >= readers.len());
-    system.shutdown(Duration::ZERO);
-    drop((server, poller));
+    server.system.end(Duration::ZERO);
+    drop(server);
     for reader in readers {
         let _ = reader.join().unwrap();
     }
@@ -190,8 +179,7 @@ fn answers_without_end_leave_others_their_turn() {
 
 #[test]
 fn the_last_answer_is_whole_whatever_else_was_sent() {
-    let (system, poller) = system(Policy::EAGER);
-    let (server, _desk, asked) = serve_desk(&system, &poller);
+    let (server, _desk, asked) = serve_desk();
     let mut peer = connect(server.address());
     write!(peer, "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let reply = asked.recv_timeout(LONG).unwrap();
@@ -209,5 +197,4 @@ fn the_last_answer_is_whole_whatever_else_was_sent() {
     assert!(answer.ends_with(&bytes), "{} bytes came", answer.len());
     drop(peer);
     assert_eq!(drained.join().unwrap(), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }

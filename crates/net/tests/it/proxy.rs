@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{LONG, any, connect, eventually, read_to_end, reset, system};
+use crate::common::{LONG, TestSystem, any, connect, eventually, read_to_end, reset, system};
 use freeboard_net::poller::Policy;
 use freeboard_net::{
     proxy::{Proxy, ProxyOptions},
@@ -55,21 +55,7 @@ fn bytes_and_ends_are_forwarded() {
         assert_eq!(snapshot.to_backend_bytes, 3_000_000);
         assert_eq!(snapshot.to_client_bytes, 3_000_000);
         assert_eq!(proxy.drain(LONG), 0);
-        assert!(system.shutdown(LONG).is_clean());
     }
-}
-
-#[test]
-fn a_backend_that_is_down_closes_the_client_and_is_counted() {
-    let (system, poller) = system(Policy::EAGER);
-    let nobody = Port::reserve().unwrap();
-    let options = ProxyOptions::default();
-    let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
-    let mut peer = connect(proxy.address());
-    assert_eq!(read_to_end(&mut peer), "");
-    assert_eq!(proxy.drain(LONG), 0);
-    assert_eq!(proxy.snapshot().backend_failures, 1);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -83,7 +69,6 @@ fn idle_connections_are_closed() {
     let mut peer = connect(proxy.address());
     assert_eq!(read_to_end(&mut peer), "");
     assert_eq!(proxy.snapshot().idle_timeouts, 1);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -106,7 +91,6 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
     assert_eq!(&word, b"again");
     drop(second);
     assert_eq!(proxy.drain(LONG), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 /// Checks that a reader that starts only when the writer is blocked gets everything.
@@ -154,7 +138,7 @@ fn check_one_way(mut writer: TcpStream, mut reader: TcpStream) {
 }
 
 /// A proxy between a client and a backend of the test.
-fn between() -> (freeboard_actor::System, Proxy, TcpStream, TcpStream) {
+fn between() -> (TestSystem, Proxy, TcpStream, TcpStream) {
     let (system, poller) = system(Policy::EAGER);
     let listener = TcpListener::bind(any()).unwrap();
     let backend = listener.local_addr().unwrap();
@@ -173,7 +157,7 @@ fn between() -> (freeboard_actor::System, Proxy, TcpStream, TcpStream) {
 #[test]
 fn a_reader_that_begins_late_gets_all_in_either_direction() {
     for is_to_backend in [true, false] {
-        let (system, proxy, client, backend) = between();
+        let (_system, proxy, client, backend) = between();
         let (writer, reader, _other) = if is_to_backend {
             (client, backend.try_clone().unwrap(), backend)
         } else {
@@ -182,13 +166,12 @@ fn a_reader_that_begins_late_gets_all_in_either_direction() {
         check_one_way(writer, reader);
         drop(_other);
         assert_eq!(proxy.drain(LONG), 0);
-        assert!(system.shutdown(LONG).is_clean());
     }
 }
 
 #[test]
 fn a_drain_lets_connections_finish() {
-    let (system, proxy, mut client, mut backend) = between();
+    let (_system, proxy, mut client, mut backend) = between();
     client.write_all(b"ask").unwrap();
     let mut word = [0; 3];
     backend.read_exact(&mut word).unwrap();
@@ -202,7 +185,6 @@ fn a_drain_lets_connections_finish() {
     assert_eq!(read_to_end(&mut client), "answer");
     drop(client);
     assert_eq!(draining.join().unwrap(), 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -211,14 +193,15 @@ fn a_client_of_a_backend_that_is_down_sees_an_end_and_no_reset() {
     let nobody = Port::reserve().unwrap();
     let options = ProxyOptions::default();
     let proxy = Proxy::bind(&system, &poller, any(), nobody.address(), options).unwrap();
-    for _ in 0..20 {
+    for number in 0..20 {
         let mut peer = connect(proxy.address());
-        peer.write_all(b"hello").unwrap();
+        if number % 2 == 0 {
+            peer.write_all(b"hello").unwrap();
+        }
         assert_eq!(peer.read(&mut [0; 8]).unwrap(), 0);
     }
     assert_eq!(proxy.drain(LONG), 0);
     assert_eq!(proxy.snapshot().backend_failures, 20);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -257,12 +240,11 @@ fn a_proxy_is_no_backend_of_itself() {
             assert_eq!(proxy.drain(LONG), 0);
         }
     }
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 /// Checks that a connection that ends in this order is not counted as broken.
 fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
-    let (system, proxy, mut client, mut backend) = between();
+    let (_system, proxy, mut client, mut backend) = between();
     client.write_all(b"ask").unwrap();
     let mut word = [0; 3];
     backend.read_exact(&mut word).unwrap();
@@ -272,7 +254,6 @@ fn check_end(end: fn(&mut TcpStream, &mut TcpStream)) {
     drop((client, backend));
     assert_eq!(proxy.drain(LONG), 0);
     assert_eq!(proxy.snapshot().broken, 0);
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 /// Fills the buffers before a peer that does not read, until neither the proxy nor the kernel accepts more.
@@ -287,7 +268,7 @@ fn fill(writer: &mut TcpStream) {
 /// Checks that a reset of the first side at this moment resets the second.
 fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
     for is_of_client in [true, false] {
-        let (system, proxy, client, backend) = between();
+        let (_system, proxy, client, backend) = between();
         let (mut first, mut second) = if is_of_client {
             (client, backend)
         } else {
@@ -304,7 +285,6 @@ fn check_reset(moment: &str, prepare: fn(&mut TcpStream, &mut TcpStream)) {
         eventually("it is forgotten", || proxy.connections().open == 0);
         assert_eq!(proxy.snapshot().broken, 1, "{what}");
         assert_eq!(proxy.drain(LONG), 0);
-        assert!(system.shutdown(LONG).is_clean());
     }
 }
 

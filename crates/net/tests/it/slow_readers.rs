@@ -99,7 +99,6 @@ fn check_all_arrive(
     assert_eq!(pair.peer.read(&mut [0]).unwrap(), 0);
     expect_none_refused(&pair);
     pair.ours.tell(Close).unwrap();
-    assert!(pair.system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -191,7 +190,6 @@ fn a_lane_that_drops_the_newest_counts_them_and_the_rest_is_whole() {
     );
     assert!(shed > 0);
     assert_eq!(numbers.len() as u64 + shed, LINES as u64);
-    assert!(pair.system.shutdown(LONG).is_clean());
 }
 
 /// Writes until a line would wait; returns how many were accepted.
@@ -227,7 +225,6 @@ fn an_end_overtakes_nothing_on_whichever_lane_it_comes() {
         expect_none_refused(&pair);
         pair.ours.tell_lane(lane, Close).unwrap();
         assert_eq!(pair.next(), Event::Closed(None));
-        assert!(pair.system.shutdown(LONG).is_clean());
     }
 }
 
@@ -253,7 +250,6 @@ fn a_drain_writes_accepted_bytes_first() {
     assert_eq!(listener.drain(LONG), 0);
     let is_refused = |event| matches!(event, Event::Refused(_));
     assert!(!events.try_iter().any(is_refused));
-    assert!(system.shutdown(LONG).is_clean());
 }
 
 #[test]
@@ -273,7 +269,6 @@ fn credit_comes_past_writes_that_wait() {
         .tell_lane(Connection::CONTROL_LANE, Close)
         .unwrap();
     expect_lines(&mut pair.peer, accepted);
-    assert!(pair.system.shutdown(LONG).is_clean());
 }
 
 /// Checks that writers to a peer that never reads get an error once `end` has closed the connection. Returns the
@@ -312,7 +307,7 @@ fn check_released(
     let peer = end(&pair.ours, &pair.system, pair.peer);
     waiting.into_iter().for_each(|it| it.join().unwrap());
     pair.ours.join();
-    pair.system.shutdown(LONG);
+    pair.system.end(LONG);
     drop(peer);
     pair.events.try_iter().collect()
 }

@@ -1,10 +1,8 @@
 //! Commands about the connection and the server.
 
-use bytes::Bytes;
-
 use crate::{
     arguments::integer,
-    command::{Call, Command, CommandResult, Refusal, is_only_listening},
+    command::{Call, CommandResult, Refusal, is_only_listening},
     output::Protocol,
     store::{Common, now},
 };
@@ -30,13 +28,6 @@ const PROTOCOL_NO_INTEGER: Refusal =
 const NO_PROTOCOL: Refusal = Refusal::of("NOPROTO unsupported protocol version");
 const NAME: Refusal =
     Refusal::of("ERR Client names cannot contain spaces, newlines or special characters.");
-const NO_DATABASE: Refusal = Refusal::of("ERR DB index is out of range");
-
-pub(super) const CLIENT: &[Command] = &[
-    Command::new("CLIENT|GETNAME", 2, get_name),
-    Command::new("CLIENT|SETINFO", 4, set_info),
-    Command::new("CLIENT|SETNAME", 3, set_name),
-];
 
 /// Checks name and password. The time does not depend on where a wrong password differs.
 fn is_valid_login(common: &Common, user: &[u8], password: &[u8]) -> bool {
@@ -50,7 +41,7 @@ fn is_valid_login(common: &Common, user: &[u8], password: &[u8]) -> bool {
 }
 
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
-    if !is_valid_login(call.session.member.common(), user, password) {
+    if !is_valid_login(call.session.common(), user, password) {
         return Err(WRONG_PASSWORD);
     }
     call.session.is_logged_in = true;
@@ -58,7 +49,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
 }
 
 pub(super) fn auth(call: &mut Call<'_>) -> CommandResult {
-    let has_password = call.session.member.common().password.is_some();
+    let has_password = call.session.common().password.is_some();
     match call.arguments.len() {
         2 if !has_password => return Err(NO_PASSWORD),
         2 => log_in(call, USER, call.argument(1))?,
@@ -78,7 +69,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
             _ => return Err(NO_PROTOCOL),
         };
     }
-    let (mut name, mut credentials) = (None, None);
+    let mut credentials = None;
     let mut at = 2;
     while at < call.arguments.len() {
         let left = call.arguments.len() - at - 1;
@@ -86,7 +77,8 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
             credentials = Some((call.argument(at + 1), call.argument(at + 2)));
             at += 3;
         } else if call.is_word(at, "SETNAME") && left >= 1 {
-            name = Some(checked_name(call.argument(at + 1))?);
+            // The name is not kept: no command shows it.
+            check_name(call.argument(at + 1))?;
             at += 2;
         } else {
             let option = String::from_utf8_lossy(call.argument(at));
@@ -98,9 +90,6 @@ pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
     }
     if !call.session.is_logged_in {
         return Err(HELLO_BEFORE_LOGIN);
-    }
-    if let Some(name) = name {
-        call.session.name = name;
     }
     call.output.protocol = protocol;
     greet(call, protocol);
@@ -133,12 +122,11 @@ fn greet(call: &mut Call<'_>, protocol: Protocol) {
 }
 
 /// Checks that a name is printable.
-fn checked_name(name: &[u8]) -> Result<Bytes, Refusal> {
-    let is_shown = name.iter().all(u8::is_ascii_graphic);
-    if !is_shown {
-        return Err(NAME);
+fn check_name(name: &[u8]) -> Result<(), Refusal> {
+    match name.iter().all(u8::is_ascii_graphic) {
+        true => Ok(()),
+        false => Err(NAME),
     }
-    Ok(Bytes::copy_from_slice(name))
 }
 
 pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
@@ -157,57 +145,9 @@ pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
     Ok(())
 }
 
-pub(super) fn echo(call: &mut Call<'_>) -> CommandResult {
-    call.output.bulk(call.argument(1));
-    Ok(())
-}
-
 pub(super) fn quit(call: &mut Call<'_>) -> CommandResult {
     call.session.is_closing = true;
     call.output.ok();
-    Ok(())
-}
-
-pub(super) fn select(call: &mut Call<'_>) -> CommandResult {
-    if call.integer(1)? != 0 {
-        return Err(NO_DATABASE);
-    }
-    call.output.ok();
-    Ok(())
-}
-
-fn get_name(call: &mut Call<'_>) -> CommandResult {
-    let name = Some(&call.session.name).filter(|name| !name.is_empty());
-    call.output.maybe(name);
-    Ok(())
-}
-
-fn set_name(call: &mut Call<'_>) -> CommandResult {
-    call.session.name = checked_name(call.argument(2))?;
-    call.output.ok();
-    Ok(())
-}
-
-/// Name and version of the client library, which is ignored.
-fn set_info(call: &mut Call<'_>) -> CommandResult {
-    call.output.ok();
-    Ok(())
-}
-
-pub(super) const CONFIG: &[Command] = &[Command::new("CONFIG|GET", -3, config_get)];
-
-/// `COMMAND` and `COMMAND DOCS` reply with nothing; clients use them only for help texts.
-pub(super) fn command(call: &mut Call<'_>) -> CommandResult {
-    match call.is_word(1, "DOCS") {
-        true => call.output.map(0),
-        false => call.output.array(0),
-    }
-    Ok(())
-}
-
-/// Replies with no settings.
-fn config_get(call: &mut Call<'_>) -> CommandResult {
-    call.output.map(0);
     Ok(())
 }
 

@@ -2,11 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Command, CommandResult, Refusal};
+use crate::command::{Call, CommandResult, Refusal};
 
 const TOO_MANY: Refusal = Refusal::of("ERR too many subscriptions");
-
-pub(super) const PUBSUB: &[Command] = &[Command::new("PUBSUB|NUMSUB", -2, numsub)];
 
 pub(super) fn publish(call: &mut Call<'_>) -> CommandResult {
     let (channel, text) = (call.argument(1), call.argument(2));
@@ -19,8 +17,7 @@ pub(super) fn publish(call: &mut Call<'_>) -> CommandResult {
 
 pub(super) fn subscribe(call: &mut Call<'_>) -> CommandResult {
     for channel in call.arguments.from(1) {
-        let member = &mut call.session.member;
-        if !member.subscribe(channel, &mut call.store.subscribers) {
+        if !call.session.subscribe(channel, &mut call.store.subscribers) {
             return Err(TOO_MANY);
         }
         tell(call, b"subscribe", Some(channel));
@@ -35,7 +32,7 @@ pub(super) fn unsubscribe(call: &mut Call<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    let channels: Vec<Bytes> = call.session.member.channels().cloned().collect();
+    let channels: Vec<Bytes> = call.session.channels().cloned().collect();
     if channels.is_empty() {
         tell(call, b"unsubscribe", None);
     }
@@ -46,8 +43,8 @@ pub(super) fn unsubscribe(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn leave(call: &mut Call<'_>, channel: &[u8]) {
-    let member = &mut call.session.member;
-    member.unsubscribe(channel, &mut call.store.subscribers);
+    call.session
+        .unsubscribe(channel, &mut call.store.subscribers);
     tell(call, b"unsubscribe", Some(channel));
 }
 
@@ -58,10 +55,14 @@ fn tell(call: &mut Call<'_>, what: &[u8], channel: Option<&[u8]>) {
         Some(channel) => call.output.bulk(channel),
         None => call.output.null(),
     }
-    call.output.count(call.session.member.channel_count());
+    call.output.count(call.session.channel_count());
 }
 
-fn numsub(call: &mut Call<'_>) -> CommandResult {
+/// `PUBSUB NUMSUB`.
+pub(super) fn numsub(call: &mut Call<'_>) -> CommandResult {
+    if !call.is_word(1, "NUMSUB") {
+        return Err(Refusal::unknown("subcommand", call.argument(1)));
+    }
     call.output.array(2 * (call.arguments.len() - 2));
     for channel in call.arguments.from(2) {
         call.output.bulk(channel);

@@ -5,19 +5,13 @@ use std::sync::LazyLock;
 use freeboard_cache::native::{Effect, NativeScript};
 use freeboard_redis::Script;
 
-use crate::command::{Call, Command, CommandResult, Refusal};
+use crate::command::{Call, CommandResult, Refusal};
 
 const NO_LUA: Refusal =
     Refusal::of("ERR this server does not run Lua; it knows only the scripts of freeboard-cache");
 const NEGATIVE_KEYS: Refusal = Refusal::of("ERR Number of keys can't be negative");
 const MANY_KEYS: Refusal = Refusal::of("ERR Number of keys can't be greater than number of args");
 const FLUSH_OPTION: Refusal = Refusal::of("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
-
-pub(super) const SCRIPT: &[Command] = &[
-    Command::new("SCRIPT|EXISTS", -3, exists),
-    Command::new("SCRIPT|FLUSH", -2, flush),
-    Command::new("SCRIPT|LOAD", 3, load),
-];
 
 /// The known scripts, with their digests.
 static SCRIPTS: LazyLock<[(NativeScript, Script); 4]> =
@@ -41,10 +35,6 @@ fn learn(call: &mut Call<'_>, source: &[u8]) -> Result<NativeScript, Refusal> {
     Ok(native)
 }
 
-fn is_loaded(call: &Call<'_>, digest: &[u8]) -> Option<NativeScript> {
-    by_digest(digest).filter(|native| call.store.scripts.contains(native))
-}
-
 pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
     let keys = key_count(call)?;
     let native = learn(call, call.argument(1))?;
@@ -53,7 +43,8 @@ pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
 
 pub(super) fn evalsha(call: &mut Call<'_>) -> CommandResult {
     let keys = key_count(call)?;
-    let native = is_loaded(call, call.argument(1)).ok_or(Refusal::SCRIPT)?;
+    let native = by_digest(call.argument(1)).filter(|it| call.store.scripts.contains(it));
+    let native = native.ok_or(Refusal::SCRIPT)?;
     run(call, native, keys)
 }
 
@@ -90,23 +81,11 @@ fn run(call: &mut Call<'_>, native: NativeScript, keys: usize) -> CommandResult 
     Ok(())
 }
 
-fn load(call: &mut Call<'_>) -> CommandResult {
-    let native = learn(call, call.argument(2))?;
-    let digest = native.script();
-    call.output.bulk(digest.digest().as_bytes());
-    Ok(())
-}
-
-fn exists(call: &mut Call<'_>) -> CommandResult {
-    call.output.array(call.arguments.len() - 2);
-    for digest in call.arguments.from(2) {
-        let is_loaded = is_loaded(call, digest).is_some();
-        call.output.integer(is_loaded.into());
+/// `SCRIPT FLUSH`.
+pub(super) fn flush(call: &mut Call<'_>) -> CommandResult {
+    if !call.is_word(1, "FLUSH") {
+        return Err(Refusal::unknown("subcommand", call.argument(1)));
     }
-    Ok(())
-}
-
-fn flush(call: &mut Call<'_>) -> CommandResult {
     let is_known = match call.arguments.len() {
         2 => true,
         3 => call.is_word(2, "SYNC") || call.is_word(2, "ASYNC"),

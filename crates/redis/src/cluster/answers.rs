@@ -5,7 +5,6 @@ use std::{fmt, ops::RangeInclusive};
 use crate::{
     error::RedisError,
     from_value::FromValue,
-    pipeline::Unit,
     protocol::{ServerError, Value},
     routing::HASH_SLOTS,
 };
@@ -44,10 +43,9 @@ impl fmt::Display for Address {
 /// A node's request to retry a command elsewhere or later. The command was not executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirection {
-    /// Another node owns the slot.
-    Moved { slot: u16, to: Address },
-    /// The slot is migrating to another node, and the key is there already or is new.
-    Ask { to: Address },
+    /// To another node. `moved` is the slot that it owns now (`MOVED`). Without it, the slot is migrating there, and
+    /// the key is there already or is new (`ASK`).
+    To { node: Address, moved: Option<u16> },
     /// Some of the keys have migrated, or the slot has no owner now.
     Later,
 }
@@ -62,32 +60,12 @@ impl Redirection {
         if code != "MOVED" && code != "ASK" {
             return None;
         }
-        let (slot, to) = error.message().split_once(' ')?;
+        let (slot, node) = error.message().split_once(' ')?;
         let slot = slot.parse().ok().filter(|slot| *slot < HASH_SLOTS)?;
-        let to = Address::parse(to, from)?;
-        Some(match code {
-            "MOVED" => Self::Moved { slot, to },
-            _ => Self::Ask { to },
+        Some(Self::To {
+            node: Address::parse(node, from)?,
+            moved: (code == "MOVED").then_some(slot),
         })
-    }
-
-    /// Finds the redirection in the replies of a unit; of a pipeline, the last one.
-    pub(crate) fn of_reply(unit: &Unit, reply: &Value, from: &Address) -> Option<Self> {
-        match (unit, reply) {
-            (Unit::One(_), Value::Error(error)) => Self::of(error, from),
-            (Unit::Several(_), Value::Array(replies)) => {
-                let mut last_first = replies.iter().rev();
-                last_first.find_map(|reply| Self::of(as_error(reply)?, from))
-            }
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn as_error(reply: &Value) -> Option<&ServerError> {
-    match reply {
-        Value::Error(error) => Some(error),
-        _ => None,
     }
 }
 
@@ -160,7 +138,8 @@ mod tests {
             host: host.to_owned(),
             port,
         };
-        let moved = |to| Some(Redirection::Moved { slot: 3999, to });
+        let redirected = |node, moved| Some(Redirection::To { node, moved });
+        let moved = |node| redirected(node, Some(3999));
         check("MOVED 3999 127.0.0.1:6381", moved(at("127.0.0.1", 6381)));
         check("MOVED 3999 :6381", moved(at("10.0.0.1", 6381)));
         check("MOVED 3999 ?:6381", moved(at("10.0.0.1", 6381)));
@@ -168,8 +147,7 @@ mod tests {
             "MOVED 3999 2001:db8::1:6381",
             moved(at("2001:db8::1", 6381)),
         );
-        let to = at("node-2", 1);
-        check("ASK 1 node-2:1", Some(Redirection::Ask { to }));
+        check("ASK 1 node-2:1", redirected(at("node-2", 1), None));
         check("TRYAGAIN Multiple keys", Some(Redirection::Later));
         check("CLUSTERDOWN The cluster is down", Some(Redirection::Later));
         check("MOVED 16384 127.0.0.1:6381", None);
@@ -208,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_refused() {
+    fn malformed_maps_are_refused() {
         let check = |stream: &[u8]| {
             let outcome = read(stream);
             assert!(outcome.is_err(), "{outcome:?}");

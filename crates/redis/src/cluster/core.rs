@@ -13,7 +13,6 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{
     answers::{Address, SlotMap},
-    request::Parked,
     topology::{Node, Topology},
 };
 use crate::{
@@ -144,16 +143,16 @@ impl Core {
         random_number(self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Records that a slot has moved. Returns the new node.
-    pub(super) fn moved(&self, slot: u16, to: &Address) -> Option<Arc<Node>> {
-        self.moved.add(1);
-        self.want_refresh();
-        self.topology.moved(slot, to)
-    }
-
-    pub(super) fn asked(&self, to: &Address) -> Option<Arc<Node>> {
-        self.asked.add(1);
-        self.topology.named(to)
+    /// Returns the node that a redirection names. `moved` is the slot that it owns now.
+    pub(super) fn redirected(&self, to: &Address, moved: Option<u16>) -> Option<Arc<Node>> {
+        match moved {
+            Some(_) => {
+                self.moved.add(1);
+                self.want_refresh();
+            }
+            None => self.asked.add(1),
+        }
+        self.topology.redirected(to, moved)
     }
 
     pub(super) fn delay_ns(&self, attempt: u32) -> u64 {
@@ -161,13 +160,17 @@ impl Core {
         self.options.backoff.delay_jittered_ns(attempt, jitter_ppm)
     }
 
-    #[allow(clippy::result_large_err, reason = "what is refused comes back")]
-    pub(super) fn park(&self, due_ns: u64, parked: Parked) -> Result<(), Parked> {
-        if self.waiting.park(due_ns, parked)? {
-            self.wake();
+    /// Keeps a request until it is due. Beyond the limits it gives up at once.
+    pub(super) fn park(&self, due_ns: u64, parked: Parked) {
+        match self.waiting.park(due_ns, parked) {
+            Ok(is_first) => {
+                self.retried.add(1);
+                if is_first {
+                    self.wake();
+                }
+            }
+            Err(parked) => (parked.resume)(Resume::GiveUp),
         }
-        self.retried.add(1);
-        Ok(())
     }
 
     /// Counts an outcome that the recipient's mailbox refused.
@@ -212,10 +215,6 @@ impl Core {
         self.wake();
     }
 
-    pub(super) fn refresh_interval_ns(&self) -> u64 {
-        u64::try_from(self.options.refresh_interval.as_nanos()).unwrap_or(u64::MAX)
-    }
-
     pub(super) fn take_answer(&self) -> Option<Result<SlotMap, RedisError>> {
         self.refresh.lock().answer.take()
     }
@@ -242,6 +241,30 @@ impl Drop for Core {
     fn drop(&mut self) {
         // The refresher then finds no core, and stops.
         self.wake();
+    }
+}
+
+/// A request that waits for its retry.
+pub(crate) struct Parked {
+    /// Upper bound of its bytes on the wire.
+    bytes: usize,
+    pub(super) resume: Box<dyn FnOnce(Resume) + Send>,
+}
+
+/// How a parked request continues.
+pub(crate) enum Resume {
+    /// It is sent again.
+    Retry,
+    /// It gets the outcome of its last try.
+    GiveUp,
+}
+
+impl Parked {
+    pub(super) fn new(bytes: usize, resume: impl FnOnce(Resume) + Send + 'static) -> Self {
+        Self {
+            bytes,
+            resume: Box::new(resume),
+        }
     }
 }
 
@@ -272,12 +295,10 @@ impl Waiting {
         }
     }
 
-    /// Keeps a request until it is due. Returns whether it is the first to be due, or the request itself if
-    /// the limits are reached.
-    #[allow(clippy::result_large_err, reason = "what is refused comes back")]
-    pub(crate) fn park(&self, due_ns: u64, parked: Parked) -> Result<bool, Parked> {
+    /// Returns whether the request is the first to be due, or the request itself if the limits are reached.
+    fn park(&self, due_ns: u64, parked: Parked) -> Result<bool, Parked> {
         let mut state = self.state.lock();
-        let bytes = state.bytes + parked.request.bytes();
+        let bytes = state.bytes + parked.bytes;
         if state.is_closed || state.parked.len() >= self.max || bytes > self.bytes_max {
             return Err(parked);
         }
@@ -295,7 +316,7 @@ impl Waiting {
         let later = state.parked.split_off(&(now_ns, u64::MAX));
         let due = mem::replace(&mut state.parked, later);
         let due: Vec<Parked> = due.into_values().collect();
-        state.bytes -= due.iter().map(|it| it.request.bytes()).sum::<usize>();
+        state.bytes -= due.iter().map(|it| it.bytes).sum::<usize>();
         due
     }
 

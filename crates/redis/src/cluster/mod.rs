@@ -38,16 +38,13 @@ use crate::{
 /// # }
 /// ```
 ///
-/// - The keys of a command, pipeline or script must be in one slot, otherwise it fails with
+/// - The keys of a command or script must be in one slot, otherwise it fails with
 ///   [`crate::RedisError::CrossSlot`]. `{user7}.name` and `{user7}.mail` are in one slot. Add keys with
 ///   [`crate::Command::key`], so that the client knows the slot.
 /// - A command without keys goes to any node. For commands that concern every node (`DBSIZE`, `FLUSHDB`,
 ///   `SCAN`), use the clients of [`Cluster::masters`].
-/// - If the slot has moved or is moving, the command is redirected, up to [`ClusterOptions::redirections`]
-///   times. If the cluster temporarily refuses it, it is retried. The deadline covers all tries. Commands on
+/// - If the slot has moved or is moving, the command is redirected, up to five times. If the cluster temporarily refuses it, it is retried. The deadline covers all tries. Commands on
 ///   one key keep their order, except those that are redirected or retried.
-/// - Of a pipeline, only the refused commands are sent again. If these then fail by deadline or a lost
-///   connection, that is the outcome of the whole pipeline.
 /// - Commands for a node that is down fail with [`crate::RedisError::Down`], and the client refreshes its
 ///   slot map, because another node may own the slots now.
 ///

@@ -10,16 +10,17 @@ use std::{
 
 use freeboard_actor::{Actor, Context};
 use freeboard_meter::now_ns;
+use freeboard_net::Alarm;
 
 use super::{
     answers::{Address, SlotMap},
-    core::Core,
+    core::{Core, Resume},
 };
 use crate::{
-    alarm::Alarm,
     command::Command,
     error::{DownReason, RedisError},
-    pipeline::Unit,
+    in_flight::Awaits,
+    options::nanos,
     pool::Deadline,
     reply::Reply,
 };
@@ -64,12 +65,13 @@ impl TopologyRefresher {
             self.ask(&core, now_ns);
         }
         for parked in core.waiting.take_due(now_ns) {
-            parked.request.send();
+            (parked.resume)(Resume::Retry);
         }
         let is_waiting = !self.is_asking && core.is_refresh_wanted();
         let refresh_ns = if is_waiting { self.next_ns } else { u64::MAX };
         let due_ns = refresh_ns.min(core.waiting.due_ns());
-        self.alarm.set(due_ns, now_ns, cx, Self::alarmed);
+        // Without a timer, the next run tries again.
+        let _ = self.alarm.set(due_ns, cx, Self::alarmed);
     }
 
     fn alarmed(&mut self, cx: &mut Context<Self>) {
@@ -79,7 +81,7 @@ impl TopologyRefresher {
 
     /// Queries the next node that is up.
     fn ask(&mut self, core: &Arc<Core>, now_ns: u64) {
-        self.next_ns = now_ns.saturating_add(core.refresh_interval_ns());
+        self.next_ns = now_ns.saturating_add(nanos(core.options.refresh_interval));
         if self.failures > 0 || self.turn == 0 {
             // All known nodes may have been replaced.
             let seeds = core.options.seeds.iter();
@@ -105,9 +107,9 @@ impl TopologyRefresher {
             }
             true
         }));
-        let unit = Unit::One(Command::new("CLUSTER").arg("SLOTS"));
+        let command = Command::new("CLUSTER").arg("SLOTS");
         let deadline = Deadline::After(core.options.node.timeout);
-        pool.submit(&unit, deadline, reply);
+        pool.submit(&command, Awaits::Reply, deadline, reply);
     }
 
     fn learn(&mut self, core: &Arc<Core>, answer: Result<SlotMap, RedisError>) {
@@ -115,7 +117,8 @@ impl TopologyRefresher {
         if outcome.is_ok() {
             self.failures = 0;
         } else {
-            let delay_ns = core.delay_ns(self.failures).min(core.refresh_interval_ns());
+            let delay_ns = core.delay_ns(self.failures);
+            let delay_ns = delay_ns.min(nanos(core.options.refresh_interval));
             self.next_ns = now_ns().saturating_add(delay_ns);
             self.failures = self.failures.saturating_add(1);
             core.want_refresh();
@@ -150,12 +153,12 @@ impl Actor for TopologyRefresher {
     }
 }
 
-/// However the actor terminates, parked requests get their outcome.
+/// When the actor terminates, parked requests get their outcome.
 impl Drop for TopologyRefresher {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
             for parked in core.waiting.close() {
-                core.count_refused(parked.request.deliver(parked.outcome));
+                (parked.resume)(Resume::GiveUp);
             }
             core.refreshed(Err(RedisError::Closed));
         }

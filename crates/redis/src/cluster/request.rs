@@ -16,28 +16,34 @@ use std::sync::Arc;
 use freeboard_meter::now_ns;
 
 use super::{
-    answers::{Redirection, as_error},
-    core::Core,
+    answers::{Address, Redirection},
+    core::{Core, Parked, Resume},
     topology::Node,
 };
 use crate::{
+    command::Command,
     error::{DownReason, RedisError},
-    pipeline::{Several, Unit},
+    in_flight::Awaits,
     pool::Deadline,
     protocol::Value,
-    reply::{Delivered, Reply, ReplyResult},
+    reply::{Reply, ReplyResult},
 };
 
-/// Sends a unit to the node that owns its keys.
-pub(crate) fn submit(core: &Arc<Core>, unit: Unit, deadline: Deadline, reply: Reply) {
-    if unit.is_crossing() {
+/// Limit of redirections of a command (`MOVED`, `ASK`).
+const REDIRECTIONS_MAX: u32 = 5;
+/// Limit of retries of a command (`TRYAGAIN`, `CLUSTERDOWN`, a node that is still connecting).
+const RETRIES_MAX: u32 = 16;
+
+/// Sends a command to the node that owns its keys.
+pub(crate) fn submit(core: &Arc<Core>, command: Command, deadline: Deadline, reply: Reply) {
+    if command.is_crossing() {
         let refused = reply.complete(Err(RedisError::CrossSlot));
-        core.count_refused(!matches!(refused, Delivered::Refused));
+        core.count_refused(refused.is_accepted());
         return;
     }
     let request = ClusterRequest {
         core: core.clone(),
-        unit: Arc::new(unit),
+        command: Arc::new(command),
         deadline_ns: deadline.on_clock(now_ns()),
         reply,
         redirections: 0,
@@ -46,16 +52,10 @@ pub(crate) fn submit(core: &Arc<Core>, unit: Unit, deadline: Deadline, reply: Re
     request.send();
 }
 
-/// A request that waits for its retry, and its outcome if it is not retried.
-pub(crate) struct Parked {
-    pub(crate) request: ClusterRequest,
-    pub(crate) outcome: ReplyResult,
-}
-
-/// A command or unit, and the receiver of its outcome. It keeps the core alive until it has its outcome.
-pub(crate) struct ClusterRequest {
+/// A command, and the receiver of its outcome. It keeps the core alive until it has its outcome.
+struct ClusterRequest {
     core: Arc<Core>,
-    unit: Arc<Unit>,
+    command: Arc<Command>,
     deadline_ns: u64,
     reply: Reply,
     redirections: u32,
@@ -63,15 +63,10 @@ pub(crate) struct ClusterRequest {
 }
 
 impl ClusterRequest {
-    /// Upper bound of its bytes on the wire.
-    pub(super) fn bytes(&self) -> usize {
-        self.unit.len_max()
-    }
-
     /// Sends it to the owner of its slot in the current slot map.
-    pub(crate) fn send(self) {
-        match self.core.route(self.unit.slot()) {
-            Some(node) => self.send_to(node, false),
+    fn send(self) {
+        match self.core.route(self.command.slot()) {
+            Some(node) => self.send_to(node, Awaits::Reply),
             None => {
                 let outcome = Err(RedisError::Down(DownReason::Connecting));
                 let core = self.core.clone();
@@ -80,42 +75,24 @@ impl ClusterRequest {
         }
     }
 
-    fn send_to(self, node: Arc<Node>, is_asking: bool) {
-        let unit = self.unit.clone();
+    fn send_to(self, node: Arc<Node>, awaits: Awaits) {
+        let command = self.command.clone();
         let deadline = Deadline::Fixed(self.deadline_ns);
         let pool = node.pool.clone();
-        let settle = move |outcome| self.settle(&node, is_asking, outcome);
-        let reply = Reply::Call(Box::new(settle));
-        if is_asking {
-            pool.submit(&unit.asking(), deadline, reply);
-        } else {
-            pool.submit(&unit, deadline, reply);
-        }
+        let settle = move |outcome| self.settle(&node, outcome);
+        pool.submit(&command, awaits, deadline, Reply::Call(Box::new(settle)));
     }
 
     /// Handles the result of a try. Returns `false` if the recipient refused the final outcome.
-    fn settle(mut self, node: &Node, is_asking: bool, outcome: ReplyResult) -> bool {
-        let outcome = match outcome {
-            Ok(value) if is_asking => Ok(self.without_asking(value)),
-            outcome => outcome,
-        };
-        let outcome = match outcome {
-            Ok(Value::Array(replies)) => Ok(Value::Array(self.keep_executed(node, replies))),
+    fn settle(self, node: &Node, outcome: ReplyResult) -> bool {
+        let redirection = match &outcome {
+            Ok(Value::Error(error)) => Redirection::of(error, &node.address),
             Err(RedisError::Down(reason)) => {
                 self.core.want_refresh();
-                let is_new = reason == DownReason::Connecting;
-                let outcome = Err(RedisError::Down(reason));
-                return if is_new {
-                    self.try_later(outcome)
-                } else {
-                    self.deliver(outcome)
-                };
+                // The node is new.
+                (*reason == DownReason::Connecting).then_some(Redirection::Later)
             }
-            outcome => outcome,
-        };
-        let redirection = match &outcome {
-            Ok(value) => Redirection::of_reply(&self.unit, value, &node.address),
-            Err(_) => None,
+            _ => None,
         };
         match redirection {
             None => self.deliver(outcome),
@@ -123,62 +100,25 @@ impl ClusterRequest {
                 self.core.want_refresh();
                 self.try_later(outcome)
             }
-            Some(redirection) => self.follow(redirection, outcome),
+            Some(Redirection::To { node, moved }) => self.follow(outcome, &node, moved),
         }
     }
 
-    /// Removes the replies to `ASKING`.
-    fn without_asking(&self, replies: Value) -> Value {
-        let Value::Array(mut replies) = replies else {
-            return replies;
-        };
-        match &*self.unit {
-            Unit::One(_) => replies.pop().unwrap_or(Value::Null),
-            Unit::Several(_) => Value::Array(replies.into_iter().skip(1).step_by(2).collect()),
-        }
-    }
-
-    /// If a node executed only some commands of a pipeline, keeps their replies and reduces the request to the
-    /// other commands. Returns the replies of those.
-    fn keep_executed(&mut self, node: &Node, replies: Vec<Value>) -> Vec<Value> {
-        let Unit::Several(several) = &*self.unit else {
-            return replies;
-        };
-        let is_left = |reply: &Value| {
-            let error = as_error(reply);
-            error.is_some_and(|error| Redirection::of(error, &node.address).is_some())
-        };
-        let left: Vec<usize> = (0..replies.len())
-            .filter(|&it| is_left(&replies[it]))
-            .collect();
-        if left.is_empty() || left.len() == replies.len() {
-            return replies;
-        }
-        let part: Several = several.part(&left);
-        let refusals = left.iter().map(|&index| replies[index].clone()).collect();
-        self.unit = Arc::new(Unit::Several(part));
-        let reply = std::mem::replace(&mut self.reply, Reply::Call(Box::new(|_| true)));
-        self.reply = merge_replies(reply, replies, left);
-        refusals
-    }
-
-    fn follow(mut self, redirection: Redirection, outcome: ReplyResult) -> bool {
-        if self.redirections >= self.core.options.redirections {
+    /// `moved` is the slot that the node owns now. Without it, the slot is only moving there.
+    fn follow(mut self, outcome: ReplyResult, to: &Address, moved: Option<u16>) -> bool {
+        if self.redirections >= REDIRECTIONS_MAX {
             return self.deliver(match outcome {
                 Ok(Value::Error(error)) => Err(RedisError::TooManyRedirections(error)),
                 outcome => outcome,
             });
         }
         self.redirections += 1;
-        let core = self.core.clone();
-        let (node, is_asking) = match &redirection {
-            Redirection::Moved { slot, to } => (core.moved(*slot, to), false),
-            Redirection::Ask { to } => (core.asked(to), true),
-            Redirection::Later => (None, false),
-        };
-        match node {
+        match self.core.redirected(to, moved) {
             Some(node) => {
-                self.send_to(node, is_asking);
+                self.send_to(
+                    node,
+                    moved.map_or(Awaits::ReplyAfterAsking, |_| Awaits::Reply),
+                );
                 true
             }
             // Too many nodes, or the system is shutting down.
@@ -187,46 +127,30 @@ impl ClusterRequest {
     }
 
     fn try_later(mut self, outcome: ReplyResult) -> bool {
-        let core = self.core.clone();
-        if self.retries >= core.options.retries {
+        if self.retries >= RETRIES_MAX {
             return self.deliver(outcome);
         }
-        let due_ns = now_ns().saturating_add(core.delay_ns(self.retries));
+        let due_ns = now_ns().saturating_add(self.core.delay_ns(self.retries));
         if due_ns >= self.deadline_ns {
             // The server's error says more than a timeout would.
             return self.deliver(outcome);
         }
         self.retries += 1;
-        let parked = Parked {
-            request: self,
-            outcome,
+        let core = self.core.clone();
+        let bytes = self.command.encoded_len_max();
+        let resume = move |resume| match resume {
+            Resume::Retry => self.send(),
+            Resume::GiveUp => {
+                let core = self.core.clone();
+                core.count_refused(self.deliver(outcome));
+            }
         };
-        match core.park(due_ns, parked) {
-            Ok(()) => true,
-            Err(Parked { request, outcome }) => request.deliver(outcome),
-        }
+        core.park(due_ns, Parked::new(bytes, resume));
+        true
     }
 
     /// Delivers the outcome. Returns whether it was accepted.
-    pub(crate) fn deliver(self, outcome: ReplyResult) -> bool {
-        !matches!(self.reply.complete(outcome), Delivered::Refused)
+    fn deliver(self, outcome: ReplyResult) -> bool {
+        self.reply.complete(outcome).is_accepted()
     }
-}
-
-/// A receiver that inserts the replies at `left` into a pipeline's replies, and delivers all.
-fn merge_replies(reply: Reply, mut replies: Vec<Value>, left: Vec<usize>) -> Reply {
-    Reply::Call(Box::new(move |outcome: ReplyResult| {
-        let outcome = match outcome {
-            Ok(Value::Array(parts)) => {
-                for (index, part) in left.into_iter().zip(parts) {
-                    replies[index] = part;
-                }
-                Ok(Value::Array(replies))
-            }
-            // Not executed: the redirection errors in `replies` already say so.
-            Err(error) if error.is_unsent() => Ok(Value::Array(replies)),
-            outcome => outcome,
-        };
-        !matches!(reply.complete(outcome), Delivered::Refused)
-    }))
 }

@@ -110,20 +110,13 @@ impl Topology {
             .map(|entry| entry.node.clone())
     }
 
-    /// The node named by an `ASK`, which may be new.
-    pub(crate) fn named(&self, address: &Address) -> Option<Arc<Node>> {
+    /// The node that a redirection names, which may be new. `moved` is the slot that it owns now.
+    pub(crate) fn redirected(&self, to: &Address, moved: Option<u16>) -> Option<Arc<Node>> {
         let mut state = self.state.write();
-        let index = self.find_or_connect(&mut state, address)?;
-        let entry = &mut state.entries[usize::from(index)];
-        entry.is_named = true;
-        Some(entry.node.clone())
-    }
-
-    /// Records the new owner of a slot.
-    pub(crate) fn moved(&self, slot: u16, address: &Address) -> Option<Arc<Node>> {
-        let mut state = self.state.write();
-        let index = self.find_or_connect(&mut state, address)?;
-        state.owners[usize::from(slot)] = index;
+        let index = self.find_or_connect(&mut state, to)?;
+        if let Some(slot) = moved {
+            state.owners[usize::from(slot)] = index;
+        }
         let entry = &mut state.entries[usize::from(index)];
         // A slot map requested earlier may not include the node, and a command is about to be sent to it.
         entry.is_named = true;

@@ -30,8 +30,7 @@ pub struct Limits {
     pub bulk_bytes: u64,
     /// Elements of one reply, in all of its aggregates; default 1 Mi.
     pub elements: usize,
-    /// Bytes of one reply, and of all replies of a pipeline together: bytes on the wire plus
-    /// the size of a [`Value`] for each value; default 1 GiB.
+    /// Bytes of one reply: bytes on the wire plus the size of a [`Value`] for each value; default 1 GiB.
     pub reply_bytes: u64,
     /// Depth of nested aggregates; default 32.
     pub nesting: usize,
@@ -76,8 +75,6 @@ pub struct Parser {
     at: u64,
     /// Offset of the current reply.
     reply_at: u64,
-    /// Size of the last complete reply, as counted for the limit.
-    last_reply_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -131,7 +128,6 @@ impl Parser {
             elements: 0,
             at: 0,
             reply_at: 0,
-            last_reply_bytes: 0,
         }
     }
 
@@ -150,11 +146,6 @@ impl Parser {
         ProtocolError { what, at: self.at }
     }
 
-    /// The size of the last value, as counted for [`Limits::reply_bytes`].
-    pub(crate) fn last_reply_bytes(&self) -> u64 {
-        self.last_reply_bytes
-    }
-
     fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Value>, Malformed> {
         loop {
             let value = if self.bulk.is_some() {
@@ -169,7 +160,6 @@ impl Parser {
                 return Err(Malformed::LongReply(self.limits.reply_bytes));
             }
             if let Some(value) = value.and_then(|value| self.add(value)) {
-                self.last_reply_bytes = reply_bytes;
                 (self.elements, self.reply_at) = (0, self.at);
                 return Ok(Some(value));
             }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use freeboard_actor::System;
 use freeboard_net::poller::Poller;
 use freeboard_redis::{
-    Cluster, ClusterOptions, Command, Pipeline, Redis, RedisError, Request, Script, hash_slot,
+    Cluster, ClusterOptions, Command, Redis, RedisError, Request, Script, hash_slot,
 };
 use freeboard_test_servers::Port;
 
@@ -190,19 +190,10 @@ fn a_slot_moves_under_load_and_nothing_is_lost() {
             while !is_over.load(Ordering::SeqCst) {
                 number += 7;
                 let (first, second) = (number, number + 1);
-                match number % 4 {
-                    0 => {
-                        let pipeline = Pipeline::new()
-                            .cmd(Command::new("INCR").key(key(first)))
-                            .cmd(Command::new("INCR").key(key(second)));
-                        let replies: (u64, u64) =
-                            cluster.pipeline(pipeline).as_type().wait().unwrap();
-                        assert!(replies.0 > 0 && replies.1 > 0);
-                    }
-                    _ => {
-                        incr(&cluster, key(first)).wait().unwrap();
-                        incr(&cluster, key(second)).wait().unwrap();
-                    }
+                // Both are in flight together.
+                let sent = [first, second].map(|it| incr(&cluster, key(it)).into_future());
+                for reply in sent {
+                    assert!(reply.wait().unwrap() > 0);
                 }
                 let mut counts = counts.lock().unwrap();
                 counts[first % KEYS] += 1;

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use freeboard_actor::System;
-use freeboard_redis::{Cluster, ClusterOptions, Command, Pipeline, PubSub, RedisError, hash_slot};
+use freeboard_redis::{Cluster, ClusterOptions, Command, PubSub, RedisError, hash_slot};
 
 use crate::common::{
     Collector, LONG, Outcomes, eventually,
@@ -52,14 +52,9 @@ fn done(key: impl AsRef<[u8]>, node: usize) -> Bytes {
         .into()
 }
 
-fn gets<K: AsRef<[u8]>, const N: usize>(keys: [K; N]) -> Pipeline {
-    let commands = keys.map(|key| Command::new("GET").key(key));
-    commands.into_iter().fold(Pipeline::new(), Pipeline::cmd)
-}
-
 struct Nodes {
     fakes: Vec<Fake>,
-    /// Which node has the slots below 8,192, and which the others.
+    /// The node of the slots below 8,192, and that of the others.
     owners: Arc<Mutex<[usize; 2]>>,
     /// How often the slots were asked for.
     refreshes: Arc<AtomicUsize>,
@@ -223,33 +218,6 @@ fn a_slot_that_is_moving_is_asked_for_and_not_remembered() {
     assert_eq!(cluster.snapshot().asked, 100);
     assert_eq!(cluster.get(KEY).wait().unwrap(), Some(done(KEY, 1)));
     assert_eq!((nodes.seen(0, KEY), nodes.seen(1, KEY)), (1, 1));
-    let pipeline = gets(["a", "b", "c"].map(|part| format!("{{{KEY}}}{part}")));
-    let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
-    assert_eq!(
-        replies,
-        ["a", "b", "c"].map(|part| done(format!("{{{KEY}}}{part}"), 1))
-    );
-}
-
-#[test]
-fn of_a_pipeline_only_what_was_refused_is_sent_on() {
-    let nodes = Nodes::start(|asked| {
-        let has_gone = asked.command[1].ends_with(b"gone");
-        if asked.node == 0 && has_gone {
-            return asked.redirect("MOVED", 1);
-        }
-        asked.done()
-    });
-    let (_system, cluster) = connect_once(&nodes);
-    let keys = ["{t}1", "{t}gone", "{t}2", "{t}3gone"];
-    let pipeline = gets(keys);
-    let replies: Vec<Bytes> = cluster.pipeline(pipeline).as_type().wait().unwrap();
-    let at = [0, 1, 0, 1];
-    assert_eq!(
-        replies,
-        [0, 1, 2, 3].map(|index| done(keys[index], at[index]))
-    );
-    assert_eq!((nodes.seen(1, keys[0]), nodes.seen(1, keys[1])), (0, 1));
 }
 
 #[test]
@@ -269,7 +237,7 @@ fn a_loop_ends() {
 }
 
 #[test]
-fn what_cannot_be_done_at_present_is_tried_again_until_its_deadline() {
+fn temporary_refusals_are_retried_until_the_deadline() {
     let left = Arc::new(AtomicUsize::new(3));
     let at_server = left.clone();
     let nodes = Nodes::start(move |asked| {
@@ -302,60 +270,36 @@ fn what_cannot_be_done_at_present_is_tried_again_until_its_deadline() {
 }
 
 #[test]
-fn what_waits_is_bounded_and_has_an_outcome_when_the_system_ends() {
-    let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
-    let mut options = ClusterOptions {
-        waiting: 10,
-        refresh_interval: Duration::from_millis(20),
-        ..nodes.options()
-    };
-    // Longer than the test may take, and within the deadline.
-    (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
-    options.node.timeout = 120 * LONG;
-    let (system, cluster) = connect(options);
-    let outcomes = Outcomes::new();
-    (0..30).for_each(|number| cluster.get(KEY).then(outcomes.of(number)));
-    let is_refused = |outcome: &Result<_, RedisError>| {
-        outcome
-            .as_ref()
-            .is_err_and(|error| error.server().is_some())
-    };
-    assert!(
-        outcomes
-            .take(20)
-            .iter()
-            .all(|(_, outcome)| is_refused(outcome))
-    );
-    assert_eq!(cluster.snapshot().waiting, 10);
-    assert!(system.shutdown(LONG).is_clean());
-    assert!(
-        outcomes
-            .take(10)
-            .iter()
-            .all(|(_, outcome)| is_refused(outcome))
-    );
-    let after = cluster.get(KEY).wait();
-    assert!(after.is_err_and(|error| error.is_unsent()));
-}
-
-#[test]
-fn the_bytes_of_what_waits_are_bounded_too() {
-    let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
-    let mut options = ClusterOptions {
-        waiting_bytes: 1 << 20,
-        refresh_interval: Duration::from_millis(20),
-        ..nodes.options()
-    };
-    (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
-    options.node.timeout = 120 * LONG;
-    let (_system, cluster) = connect(options);
-    let outcomes = Outcomes::new();
+fn waiting_commands_are_bounded_and_have_an_outcome_at_shutdown() {
+    const FIT: usize = 10;
     let value = vec![b'v'; 100 << 10];
-    (0..30).for_each(|number| cluster.set(KEY, &value).then(outcomes.of(number)));
-    for (_, outcome) in outcomes.take(20) {
-        assert!(outcome.is_err_and(|error| error.server().is_some()));
+    // By their number, and by their bytes.
+    for (waiting, waiting_bytes) in [(FIT, 64 << 20), (1_000, 1 << 20)] {
+        let nodes = Nodes::start(|_| b"-TRYAGAIN not yet\r\n".to_vec());
+        let mut options = ClusterOptions {
+            waiting,
+            waiting_bytes,
+            refresh_interval: Duration::from_millis(20),
+            ..nodes.options()
+        };
+        // Longer than the test may take, and within the deadline.
+        (options.backoff.min_ns, options.backoff.max_ns) = (HOUR_NS, HOUR_NS);
+        options.node.timeout = 120 * LONG;
+        let (system, cluster) = connect(options);
+        let outcomes = Outcomes::new();
+        (0..3 * FIT).for_each(|number| cluster.set(KEY, &value).then(outcomes.of(number)));
+        let expect_refusals = |count| {
+            for (_, outcome) in outcomes.take(count) {
+                assert!(outcome.is_err_and(|error| error.server().is_some()));
+            }
+        };
+        expect_refusals(2 * FIT);
+        assert_eq!(cluster.snapshot().waiting, FIT as u64);
+        assert!(system.shutdown(LONG).is_clean());
+        expect_refusals(FIT);
+        let after = cluster.get(KEY).wait();
+        assert!(after.is_err_and(|error| error.is_unsent()));
     }
-    assert_eq!(cluster.snapshot().waiting, 10);
 }
 
 #[test]
@@ -422,17 +366,12 @@ fn a_storm_of_redirections_asks_for_the_slots_once() {
 }
 
 #[test]
-fn what_a_cluster_cannot_do_is_not_sent() {
+fn unsupported_operations_are_not_sent_to_a_cluster() {
     let nodes = Nodes::start(|asked| asked.done());
     let (system, cluster) = connect_once(&nodes);
     let command = Command::new("MGET").keys([KEY, OTHER]);
     let outcome = cluster.cmd::<()>(command).wait();
     assert_eq!(outcome, Err(RedisError::CrossSlot));
-    let pipeline = gets([KEY, OTHER]);
-    assert_eq!(
-        cluster.pipeline(pipeline).wait(),
-        Err(RedisError::CrossSlot)
-    );
     let collector = Collector::<PubSub>::spawn(&system).1;
     let subscription = cluster.subscribe("news", collector);
     assert!(matches!(subscription, Err(RedisError::NotOnCluster(_))));

@@ -20,19 +20,15 @@ fn is_lost(outcome: &Result<Bytes, RedisError>) -> bool {
     matches!(outcome, Err(RedisError::Lost(_)))
 }
 
-/// A server whose first connection gets `count` commands and then `answer`, and all others work. What
-/// becomes of the commands, and that the next ones work again.
+/// Sends `count` commands to a server whose first connection then calls `answer`; its other connections echo. Checks
+/// that later commands work, and returns the outcomes.
 fn first_connection(
     count: usize,
     answer: impl Fn(&mut crate::common::fake::Peer) + Send + Sync + 'static,
 ) -> Vec<Result<Bytes, RedisError>> {
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            peer.swallow(count);
-            answer(peer);
-        }
-        peer.echo_all();
+    let fake = Fake::first(move |peer| {
+        peer.swallow(count);
+        answer(peer);
     });
     let (_system, redis) = client(options(fake.port));
     let outcomes = Outcomes::new();
@@ -69,63 +65,73 @@ fn torn_replies_are_put_together() {
     );
 }
 
+/// An outcome of a command that was sent.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Reply,
+    /// An error of the server, with the message `no`.
+    Refusal,
+    Lost,
+    Malformed(Malformed),
+}
+
+/// The bytes that arrive, the end of the connection, if any, and the outcome of each command.
+const ANSWERS: &[(&[u8], Option<Shutdown>, &[Wanted])] = {
+    use Wanted::{Lost, Refusal, Reply};
+    let limit = 512 << 20;
+    let length = 600_000_000_000;
+    &[
+        (
+            b"$1\r\n0\r\n-ERR no\r\n$1\r\n2\r\n!7\r\nBUSY no\r\n$1\r\n4\r\n",
+            None,
+            &[Reply, Refusal, Reply, Refusal, Reply],
+        ),
+        (
+            b"$1\r\n0\r\n$10\r\nabc",
+            Some(Shutdown::Both),
+            &[Reply, Lost, Lost, Lost],
+        ),
+        (b"$1\r\n0\r\n", Some(Shutdown::Write), &[Reply, Lost, Lost]),
+        (
+            b"$1\r\n0\r\nHTTP/1.1 400\r\n",
+            None,
+            &[Reply, Wanted::Malformed(Malformed::UnknownType(b'H')), Lost],
+        ),
+        (
+            b"$600000000000\r\n",
+            None,
+            &[Wanted::Malformed(Malformed::LongBulk { length, limit })],
+        ),
+    ]
+};
+
 #[test]
-fn refusals_in_the_middle_go_to_whom_they_belong() {
-    let outcomes = first_connection(5, |peer| {
-        peer.write(b"$1\r\n0\r\n-ERR no\r\n$1\r\n2\r\n!7\r\nBUSY no\r\n$1\r\n4\r\n");
-    });
-    for (number, outcome) in outcomes.iter().enumerate() {
-        if number % 2 == 0 {
-            assert!(is_reply(number, outcome));
-        } else {
-            let error = outcome.as_ref().unwrap_err().server().unwrap();
-            assert_eq!(error.message(), "no");
+fn each_outcome_is_that_of_its_command() {
+    for (bytes, end, wanted) in ANSWERS {
+        let outcomes = first_connection(wanted.len(), |peer| {
+            peer.write(bytes);
+            end.map(|how| peer.shutdown(how));
+        });
+        for (number, (outcome, wanted)) in outcomes.iter().zip(*wanted).enumerate() {
+            let is_wanted = match (wanted, outcome) {
+                (Wanted::Reply, outcome) => is_reply(number, outcome),
+                (Wanted::Refusal, Err(RedisError::Server(error))) => error.message() == "no",
+                (Wanted::Lost, outcome) => is_lost(outcome),
+                (Wanted::Malformed(what), Err(RedisError::Protocol(error))) => error.what == *what,
+                _ => false,
+            };
+            assert!(is_wanted, "{}: {outcomes:?}", bytes.escape_ascii());
         }
     }
-}
-
-#[test]
-fn a_close_in_the_middle_of_a_reply_loses_it_and_those_behind() {
-    let outcomes = first_connection(4, |peer| {
-        peer.write(b"$1\r\n0\r\n$10\r\nabc");
-        peer.shutdown(Shutdown::Both);
-    });
-    assert!(is_reply(0, &outcomes[0]));
-    assert!(outcomes[1..].iter().all(is_lost), "{outcomes:?}");
-}
-
-#[test]
-fn a_server_that_ends_its_side_only_is_left() {
-    let outcomes = first_connection(3, |peer| {
-        peer.write(b"$1\r\n0\r\n");
-        peer.shutdown(Shutdown::Write);
-    });
-    assert!(is_reply(0, &outcomes[0]));
-    assert!(outcomes[1..].iter().all(is_lost), "{outcomes:?}");
-}
-
-#[test]
-fn garbage_is_told_to_the_oldest_and_loses_the_others() {
-    let outcomes = first_connection(3, |peer| peer.write(b"$1\r\n0\r\nHTTP/1.1 400\r\n"));
-    assert!(is_reply(0, &outcomes[0]));
-    let Err(RedisError::Protocol(error)) = &outcomes[1] else {
-        panic!("{outcomes:?}");
-    };
-    assert_eq!(error.what, Malformed::UnknownType(b'H'));
-    assert!(is_lost(&outcomes[2]), "{outcomes:?}");
 }
 
 #[test]
 fn a_reply_to_nothing_has_the_connection_replaced() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            at_server.wait();
-            peer.write(b"+SURPRISE\r\n");
-        }
-        peer.echo_all();
+    let fake = Fake::first(move |peer| {
+        at_server.wait();
+        peer.write(b"+SURPRISE\r\n");
     });
     let (_system, redis) = client(options(fake.port));
     gate.open();
@@ -134,16 +140,7 @@ fn a_reply_to_nothing_has_the_connection_replaced() {
 }
 
 #[test]
-fn a_huge_declared_reply_is_refused_before_it_comes() {
-    let outcomes = first_connection(1, |peer| peer.write(b"$600000000000\r\n"));
-    let Err(RedisError::Protocol(error)) = &outcomes[0] else {
-        panic!("{outcomes:?}");
-    };
-    assert!(matches!(error.what, Malformed::LongBulk { .. }));
-}
-
-#[test]
-fn what_expires_unsent_never_reaches_the_server() {
+fn expired_unsent_commands_never_reach_the_server() {
     const COMMANDS: usize = 200;
     let (fake, gate) = Fake::gated();
     let (_system, redis) = client(options(fake.port));
@@ -171,7 +168,7 @@ fn what_expires_unsent_never_reaches_the_server() {
     assert!(!expired.is_empty() && timed_out > 0);
     assert_eq!(figures(&redis).shed.expired, expired.len() as u64);
     gate.open();
-    // Those that may wait are answered, in order, also behind those for which nobody waits any more.
+    // The others are answered in order, also behind commands whose callers no longer wait.
     for (index, (number, outcome)) in outcomes.take(COMMANDS - late).into_iter().enumerate() {
         assert_eq!(number, 3 * index);
         assert!(
@@ -198,12 +195,10 @@ fn what_expires_unsent_never_reaches_the_server() {
 fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
+    let fake = Fake::first(move |peer| {
         peer.swallow(1);
         at_server.wait();
         peer.write(b"$4\r\nlate\r\n");
-        peer.echo_all();
     });
     let (_system, redis) = client(options(fake.port));
     let before = Instant::now();
@@ -224,13 +219,11 @@ fn a_late_reply_is_swallowed_and_the_next_is_not_taken_for_it() {
 fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |_, peer| {
-        peer.hello();
+    let fake = Fake::first(move |peer| {
         peer.swallow(2);
         peer.write(b"$1\r\n0\r\n");
         at_server.wait();
         peer.write(b"$1\r\n1\r\n");
-        peer.echo_all();
     });
     let options = RedisOptions {
         timeout: Duration::from_secs(3),
@@ -259,13 +252,7 @@ fn a_reply_that_is_there_in_time_counts_however_late_it_is_read() {
 fn a_server_that_has_gone_without_a_word_is_noticed_though_nothing_is_sent() {
     let gate = Gate::default();
     let at_server = gate.clone();
-    let fake = Fake::start(move |connection, peer| {
-        peer.hello();
-        if connection == 0 {
-            at_server.wait();
-        }
-        peer.echo_all();
-    });
+    let fake = Fake::first(move |_| at_server.wait());
     let options = RedisOptions {
         idle: Duration::from_millis(20),
         timeout: Duration::from_secs(1),

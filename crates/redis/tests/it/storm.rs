@@ -181,11 +181,11 @@ fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
     };
     let mut sent: Vec<_> = futures.into_iter().enumerate().filter_map(poll).collect();
     let rest = sent.split_off(sent.partition_point(|(number, _)| *number <= start));
-    for look in 1_u64.. {
+    for poll in 1_u64.. {
         if called.0.load(Ordering::SeqCst) {
             break;
         }
-        if look % 256 == 0 {
+        if poll % 256 == 0 {
             thread::yield_now();
         }
     }
@@ -201,7 +201,7 @@ fn send_and_drop(redis: &Redis, burst: &str, chance: &Chance) -> usize {
 }
 
 #[test]
-fn a_future_that_is_dropped_while_its_reply_comes_harms_nobody() {
+fn dropped_futures_affect_no_other_command() {
     let seed = new_seed();
     let fake = Fake::echoing();
     let (_system, redis) = client(options(fake.port));

@@ -8,7 +8,7 @@ use freeboard::{
     System,
     cache::entry::{Entry, Kind, Token},
     net::poller::{Policy, Poller},
-    redis::{Command, Pipeline, Redis, RedisOptions},
+    redis::{Redis, RedisOptions},
 };
 
 /// Stands before every key in Redis.
@@ -61,16 +61,15 @@ pub(super) fn fill(options: &RedisOptions, entries: Entries, users_count: u64) -
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let set = |key: String| {
         let value = entries.encode(format!("value-of-{key}"), now);
-        Command::new("SET").key(format!("{PREFIX}{key}")).arg(value)
+        redis.set(format!("{PREFIX}{key}"), value).timeout(PATIENCE)
     };
-    let app = Pipeline::new().cmd(set("app:app-0".to_owned()));
-    redis.pipeline(app).wait()?;
+    set("app:app-0".to_owned()).wait()?;
     for from in (0..users_count).step_by(AT_ONCE) {
         let until = (from + AT_ONCE as u64).min(users_count);
-        let some = (from..until).fold(Pipeline::new(), |some, user| {
-            some.cmd(set(format!("user:user-{user}")))
-        });
-        redis.pipeline(some).timeout(PATIENCE).wait()?;
+        let some = (from..until).map(|user| set(format!("user:user-{user}")).into_future());
+        for written in some.collect::<Vec<_>>() {
+            written.wait()?;
+        }
     }
     system.shutdown(PATIENCE);
     Ok(())

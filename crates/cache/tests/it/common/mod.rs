@@ -1,14 +1,9 @@
 //! A system with a poller, a Redis, and proxies between the two.
-#![allow(clippy::print_stderr, reason = "skipped tests say so")]
 
 pub(crate) mod proxy;
 pub(crate) mod server;
 
-use std::{
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::mpsc;
 
 use ::bytes::Bytes;
 use freeboard_actor::System;
@@ -16,21 +11,11 @@ use freeboard_cache::{Cache, CacheError, CacheOptions, Filled, Found, Lease, Sim
 use freeboard_flow::Backoff;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Redis, RedisOptions, hash_slot};
+pub(crate) use freeboard_test_servers::{LONG, eventually};
 use proxy::{Hold, proxy};
 use server::Server;
 
-/// Longer than any step takes.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 const MILLI_NS: u64 = 1_000_000;
-
-/// Waits for a condition, with a deadline.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < until, "never happened: {what}");
-        thread::yield_now();
-    }
-}
 
 /// Disables polls.
 pub(crate) const NEVER: Backoff = Backoff {
@@ -101,6 +86,13 @@ impl Bench {
         self.cache_with(self.options())
     }
 
+    /// A cache whose options are changed.
+    pub(crate) fn cache_but(&self, change: impl FnOnce(&mut CacheOptions)) -> Cache {
+        let mut options = self.options();
+        change(&mut options);
+        self.cache_with(options)
+    }
+
     pub(crate) fn cache_with(&self, options: CacheOptions) -> Cache {
         Cache::new(&self.system, &self.redis, options).unwrap()
     }
@@ -143,6 +135,12 @@ pub(crate) fn lease(cache: &Cache, key: &str) -> Lease {
         Found::Lease(lease) => lease,
         found => panic!("{found:?}, and no lease"),
     }
+}
+
+/// Expects an error.
+#[track_caller]
+pub(crate) fn refused(cache: &Cache, key: &str) -> CacheError {
+    cache.get_or_lease(key).wait().unwrap_err()
 }
 
 /// Expects a value: the value, and whether it is stale.

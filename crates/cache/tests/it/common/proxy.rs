@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// Which answers pass.
+/// The answers that pass.
 #[derive(Clone, Default)]
 pub(crate) struct Hold(Arc<(Mutex<State>, Condvar)>);
 
@@ -70,26 +70,36 @@ impl Hold {
     }
 }
 
-/// Passes connections on to `port`. Its own port, and what holds the answers of each connection, in the order
-/// in which they were made; connections beyond them pass freely.
-pub(crate) fn proxy(port: u16, connections: usize) -> (u16, Vec<Hold>) {
+/// Accepts connections and connects each to `port`. Returns its own port.
+fn listen(port: u16, mut each: impl FnMut(TcpStream, TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let own_port = listener.local_addr().unwrap().port();
-    let holds: Vec<Hold> = (0..connections).map(|_| Hold::default()).collect();
-    let mut of_connections = holds.clone().into_iter();
     thread::spawn(move || {
         for client in listener.incoming() {
             let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
                 return;
             };
-            let hold = of_connections.next().unwrap_or_default();
-            let (from_client, to_server) =
-                (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || copy(from_client, to_server, |_| true));
-            thread::spawn(move || copy(server, client, |bytes| hold.may_pass(bytes)));
+            each(client, server);
         }
     });
+    own_port
+}
+
+/// Passes connections on to `port`. Returns its own port, and the holds of the first connections' answers, in the order
+/// in which they were made; later connections pass freely.
+pub(crate) fn proxy(port: u16, connections: usize) -> (u16, Vec<Hold>) {
+    let holds: Vec<Hold> = (0..connections).map(|_| Hold::default()).collect();
+    let mut of_connections = holds.clone().into_iter();
+    let own_port = listen(port, move |client, server| {
+        pass(client, server, of_connections.next().unwrap_or_default());
+    });
     (own_port, holds)
+}
+
+fn pass(client: TcpStream, server: TcpStream, hold: Hold) {
+    let (from_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    thread::spawn(move || copy(from_client, to_server, |_| true));
+    thread::spawn(move || copy(server, client, |bytes| hold.may_pass(bytes)));
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream, may_pass: impl Fn(usize) -> bool) {
@@ -141,48 +151,38 @@ impl Kept {
     }
 }
 
-/// Passes connections on to `port`, the first one but for a script.
+/// Passes connections on to `port`, the first one without one script.
 pub(crate) fn keeping(port: u16) -> Keeping {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let own_port = listener.local_addr().unwrap().port();
     let is_armed = Arc::new(AtomicBool::new(false));
     let (sender, kept) = mpsc::channel();
     let armed = is_armed.clone();
-    let mut first = Some(sender);
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", port))) else {
-                return;
-            };
-            let ends = || (client.try_clone().unwrap(), server.try_clone().unwrap());
-            let ((from_client, to_server), (to_client, from_server)) = (ends(), ends());
-            let Some(kept) = first.take() else {
-                thread::spawn(move || copy(from_client, to_server, |_| true));
-                thread::spawn(move || copy(from_server, to_client, |_| true));
-                continue;
-            };
-            let (answered, answers) = mpsc::channel();
-            thread::spawn(move || answer(from_server, to_client, &answered));
-            let armed = armed.clone();
-            thread::spawn(move || {
-                let script = ask(from_client, to_server, &armed);
-                let _ = kept.send(Kept {
-                    script,
-                    client,
-                    server,
-                    answers,
-                });
+    let mut first = Some((sender, armed));
+    let port = listen(port, move |client, server| {
+        let Some((kept, armed)) = first.take() else {
+            return pass(client, server, Hold::default());
+        };
+        let ends = || (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let ((from_client, to_server), (to_client, from_server)) = (ends(), ends());
+        let (answered, answers) = mpsc::channel();
+        thread::spawn(move || answer(from_server, to_client, &answered));
+        thread::spawn(move || {
+            let script = ask(from_client, to_server, &armed);
+            let _ = kept.send(Kept {
+                script,
+                client,
+                server,
+                answers,
             });
-        }
+        });
     });
     Keeping {
-        port: own_port,
+        port,
         is_armed,
         kept,
     }
 }
 
-/// Passes on what comes before a script, which it returns.
+/// Passes bytes on up to a script, which it returns.
 fn ask(mut from: TcpStream, mut to: TcpStream, is_armed: &AtomicBool) -> Vec<u8> {
     let mut buffer = [0; 4_096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

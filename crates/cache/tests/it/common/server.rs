@@ -3,7 +3,7 @@
 use freeboard_actor::System;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
-use freeboard_test_servers::{ServerError, redis};
+use freeboard_test_servers::{if_installed, redis};
 
 pub(crate) struct Server {
     kind: Kind,
@@ -21,17 +21,11 @@ impl Server {
     /// A real server on a free port of localhost, without persistence. `None`, with a note on standard error, if
     /// `redis-server` is not installed.
     pub(crate) fn real() -> Option<Self> {
-        match redis(&[]) {
-            Ok(server) => Some(Self {
-                port: server.address().port(),
-                kind: Kind::Real(server),
-            }),
-            Err(error @ ServerError::Missing { .. }) => {
-                eprintln!("skipped: {error}");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = if_installed(redis(&[]))?;
+        Some(Self {
+            port: server.address().port(),
+            kind: Kind::Real(server),
+        })
     }
 
     pub(crate) fn embedded() -> Self {

@@ -1,29 +1,65 @@
 //! A system with a poller, and peers made of plain sockets.
 
 use std::{
+    cell::Cell,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    ops::Deref,
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use freeboard_actor::{Actor, ActorRef, Context, Handler, System};
+use freeboard_actor::{Actor, ActorRef, Context, Handler, ShutdownReport, System};
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_net::{
     http::{Body, Call, HttpHandler, HttpServer, Limits, Reply},
     tcp::{Connection, ConnectionEvent, ConnectionOptions, Event, ListenerOptions},
 };
+pub(crate) use freeboard_test_servers::{LONG, eventually};
 use http::{Response, StatusCode};
 
-/// The deadline of a test's waits, far beyond their usual time.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// A system that must shut down cleanly at the end of its test.
+pub(crate) struct TestSystem {
+    system: System,
+    /// Whether the test has shut it down by itself.
+    is_over: Cell<bool>,
+}
+
+impl TestSystem {
+    /// Shuts it down, cleanly or not.
+    pub(crate) fn end(&self, timeout: Duration) -> ShutdownReport {
+        self.is_over.set(true);
+        self.system.shutdown(timeout)
+    }
+}
+
+impl Deref for TestSystem {
+    type Target = System;
+
+    fn deref(&self) -> &System {
+        &self.system
+    }
+}
+
+impl Drop for TestSystem {
+    fn drop(&mut self) {
+        if !self.is_over.get() && !thread::panicking() {
+            let report = self.system.shutdown(LONG);
+            assert!(report.is_clean(), "{report:?}");
+        }
+    }
+}
 
 /// Two workers, and the poller that they share.
-pub(crate) fn system(policy: Policy) -> (System, Poller) {
+pub(crate) fn system(policy: Policy) -> (TestSystem, Poller) {
     let poller = Poller::new(2, policy).unwrap();
     let system = System::builder().workers(2).driver(poller.driver());
-    (system.build().unwrap(), poller)
+    let system = TestSystem {
+        system: system.build().unwrap(),
+        is_over: Cell::new(false),
+    };
+    (system, poller)
 }
 
 /// A port that the operating system chooses.
@@ -31,15 +67,41 @@ pub(crate) fn any() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
+/// A server whose connections must all close at the end of its test.
+pub(crate) struct Served {
+    server: HttpServer,
+    pub(crate) system: TestSystem,
+}
+
+impl Deref for Served {
+    type Target = HttpServer;
+
+    fn deref(&self) -> &HttpServer {
+        &self.server
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.system.is_over.get() && !thread::panicking() {
+            assert_eq!(self.server.drain(LONG), 0);
+        }
+    }
+}
+
 /// Serves with `handler`.
-pub(crate) fn serve(
-    system: &System,
-    poller: &Poller,
-    limits: Limits,
-    handler: HttpHandler,
-) -> HttpServer {
+pub(crate) fn serve(handler: HttpHandler) -> Served {
+    serve_with(Policy::EAGER, Limits::default(), handler)
+}
+
+pub(crate) fn serve_with(policy: Policy, limits: Limits, handler: HttpHandler) -> Served {
+    let (system, poller) = system(policy);
     let options = ListenerOptions::default();
-    HttpServer::bind(system, poller, any(), options, limits, handler).unwrap()
+    let server = HttpServer::bind(&system, &poller, any(), options, limits, handler);
+    Served {
+        server: server.unwrap(),
+        system,
+    }
 }
 
 /// Forwards requests to the test, which responds to them.
@@ -56,15 +118,14 @@ impl Handler<Call> for Desk {
 }
 
 /// Serves with a [`Desk`]; what comes out is what is to be answered.
-pub(crate) fn serve_desk(
-    system: &System,
-    poller: &Poller,
-) -> (HttpServer, ActorRef<Desk>, mpsc::Receiver<Reply>) {
+pub(crate) fn serve_desk() -> (Served, ActorRef<Desk>, mpsc::Receiver<Reply>) {
+    let (system, poller) = system(Policy::EAGER);
     let (calls, asked) = mpsc::channel();
     let desk = system.spawn(Desk(calls));
     let handler = HttpHandler::Actor(desk.recipient());
-    let server = serve(system, poller, Limits::default(), handler);
-    (server, desk, asked)
+    let (options, limits) = (ListenerOptions::default(), Limits::default());
+    let server = HttpServer::bind(&system, &poller, any(), options, limits, handler).unwrap();
+    (Served { server, system }, desk, asked)
 }
 
 /// Responds with method, path and body.
@@ -95,15 +156,6 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 /// Closes with a reset, as a killed process may.
 pub(crate) fn reset(peer: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
-}
-
-/// Waits for a condition.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::yield_now();
-    }
 }
 
 /// Sends all bytes, shuts down, and reads to the end.
@@ -158,7 +210,7 @@ pub(crate) struct Pair {
     pub(crate) ours: ActorRef<Connection>,
     pub(crate) peer: TcpStream,
     pub(crate) events: mpsc::Receiver<Event>,
-    pub(crate) system: System,
+    pub(crate) system: TestSystem,
 }
 
 pub(crate) fn pair(options: ConnectionOptions) -> Pair {

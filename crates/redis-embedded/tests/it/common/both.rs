@@ -4,8 +4,9 @@ use std::{io::Write, net::SocketAddr};
 
 use freeboard_redis::protocol::{Limits, Parser, Value};
 use freeboard_redis_embedded::{EmbeddedOptions, Password};
+use freeboard_test_servers::{if_installed, redis};
 
-use super::{Peer, embedded, real, words};
+use super::{Peer, embedded, words};
 
 /// The replies of a server to `bytes` and a final `QUIT`.
 pub(crate) fn replies(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
@@ -37,16 +38,21 @@ pub(crate) struct Both {
 impl Both {
     pub(crate) fn check(&self, bytes: &[u8]) {
         for protocol in ["2", "3"] {
-            let hello = words(&format!("HELLO {protocol}"));
-            let bytes = [&hello, &words("FLUSHALL")[..], bytes].concat();
-            let (real, embedded) = (replies(self.real, &bytes), replies(self.embedded, &bytes));
-            let (real_keys, real) = without_greeting(&real);
-            let (embedded_keys, embedded) = without_greeting(&embedded);
-            assert_eq!(embedded_keys, real_keys);
-            let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-            let sent = text(&bytes);
-            assert_eq!(text(embedded), text(real), "RESP{protocol}, sent: {sent}");
+            self.check_in(protocol, bytes);
         }
+    }
+
+    /// Checks one version of the protocol.
+    pub(crate) fn check_in(&self, protocol: &str, bytes: &[u8]) {
+        let hello = words(&format!("HELLO {protocol}"));
+        let bytes = [&hello, &words("FLUSHALL")[..], bytes].concat();
+        let (real, embedded) = (replies(self.real, &bytes), replies(self.embedded, &bytes));
+        let (real_keys, real) = without_greeting(&real);
+        let (embedded_keys, embedded) = without_greeting(&embedded);
+        assert_eq!(embedded_keys, real_keys);
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let sent = text(&bytes);
+        assert_eq!(text(embedded), text(real), "RESP{protocol}, sent: {sent}");
     }
 
     pub(crate) fn check_lines(&self, lines: &str) {
@@ -72,7 +78,9 @@ fn is_alike(address: SocketAddr, password: Option<&str>) -> bool {
 
 /// Calls `test` with both servers, if there is a real one.
 pub(crate) fn with_both(options: &[&str], password: Option<&str>, test: impl FnOnce(Both)) {
-    let Some(real) = real(options) else { return };
+    let Some(real) = if_installed(redis(options)) else {
+        return;
+    };
     if !is_alike(real.address(), password) {
         return;
     }

@@ -1,5 +1,5 @@
 //! An embedded server, a real one, and clients made of plain sockets.
-#![allow(dead_code, reason = "`memory.rs` uses only a part")]
+#![allow(dead_code, unused_imports, reason = "`memory.rs` uses only a part")]
 #![allow(clippy::print_stderr, reason = "skipped tests say so")]
 
 pub(crate) mod both;
@@ -7,26 +7,12 @@ pub(crate) mod both;
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
-    thread,
-    time::{Duration, Instant},
 };
 
 use freeboard_actor::System;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis_embedded::{EmbeddedOptions, Password, RedisEmbedded};
-use freeboard_test_servers::{Server, ServerError, redis};
-
-/// Longer than any step takes.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
-
-/// Waits for a condition, with a deadline.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < until, "never happened: {what}");
-        thread::yield_now();
-    }
-}
+pub(crate) use freeboard_test_servers::{LONG, eventually};
 
 /// Options without a password.
 pub(crate) fn open() -> EmbeddedOptions {
@@ -36,25 +22,18 @@ pub(crate) fn open() -> EmbeddedOptions {
     }
 }
 
-/// A server and its system.
-pub(crate) fn embedded(options: EmbeddedOptions) -> (System, RedisEmbedded) {
+/// Two workers, and the poller that they share.
+pub(crate) fn system() -> (System, Poller) {
     let poller = Poller::new(2, Policy::default()).unwrap();
     let system = System::builder().workers(2).driver(poller.driver());
-    let system = system.build().unwrap();
-    let server = RedisEmbedded::start(&system, &poller, options).unwrap();
-    (system, server)
+    (system.build().unwrap(), poller)
 }
 
-/// A real server. `None`, with a note on standard error, if `redis-server` is not installed.
-pub(crate) fn real(options: &[&str]) -> Option<Server> {
-    match redis(options) {
-        Ok(server) => Some(server),
-        Err(error @ ServerError::Missing { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+/// A server and its system.
+pub(crate) fn embedded(options: EmbeddedOptions) -> (System, RedisEmbedded) {
+    let (system, poller) = system();
+    let server = RedisEmbedded::start(&system, &poller, options).unwrap();
+    (system, server)
 }
 
 /// A request as clients send it.

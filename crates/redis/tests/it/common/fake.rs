@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -15,21 +15,15 @@ use freeboard_redis::protocol::{Limits, Parser, Value};
 
 /// Blocks threads until it is opened.
 #[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct Gate(Arc<OnceLock<()>>);
 
 impl Gate {
     pub(crate) fn wait(&self) {
-        let (is_open, opened) = &*self.0;
-        let mut is_open = is_open.lock().unwrap();
-        while !*is_open {
-            is_open = opened.wait(is_open).unwrap();
-        }
+        self.0.wait();
     }
 
     pub(crate) fn open(&self) {
-        let (is_open, opened) = &*self.0;
-        *is_open.lock().unwrap() = true;
-        opened.notify_all();
+        let _ = self.0.set(());
     }
 }
 
@@ -64,6 +58,17 @@ impl Fake {
     pub(crate) fn echoing() -> Self {
         Self::start(|_, peer| {
             peer.hello();
+            peer.echo_all();
+        })
+    }
+
+    /// Answers like `echoing`, in its first connection after `serve`.
+    pub(crate) fn first(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        Self::start(move |connection, peer| {
+            peer.hello();
+            if connection == 0 {
+                serve(peer);
+            }
             peer.echo_all();
         })
     }

@@ -1,34 +1,18 @@
 //! A system with a poller, a scripted server, and a real one.
 #![allow(dead_code, reason = "`stalled.rs` uses only a part")]
-#![allow(clippy::print_stderr, reason = "skipped tests say so")]
 
 pub(crate) mod fake;
 pub(crate) mod replies;
 
-use std::{
-    sync::{Arc, Mutex, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, mpsc};
 
 use bytes::Bytes;
 use freeboard_actor::{Actor, Context, Handler, Recipient, System};
 use freeboard_flow::Backoff;
 use freeboard_net::poller::{Policy, Poller};
 use freeboard_redis::{Command, ConnectionSnapshot, Redis, RedisError, RedisOptions, Request};
-use freeboard_test_servers::ServerError;
-
-/// Longer than any step takes.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
-
-/// Waits for a condition, with a deadline.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < until, "never happened: {what}");
-        thread::yield_now();
-    }
-}
+use freeboard_test_servers::if_installed;
+pub(crate) use freeboard_test_servers::{LONG, eventually};
 
 /// Two workers, and the poller that they share.
 pub(crate) fn system() -> (System, Poller) {
@@ -147,17 +131,9 @@ impl Server {
     /// Starts one on a free port of localhost, without persistence. `None`, with a note on standard error, if
     /// `redis-server` is not installed.
     pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
-        match freeboard_test_servers::redis(arguments) {
-            Ok(server) => {
-                let port = server.address().port();
-                Some(Self { server, port })
-            }
-            Err(error @ ServerError::Missing { .. }) => {
-                eprintln!("skipped: {error}");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        let server = if_installed(freeboard_test_servers::redis(arguments))?;
+        let port = server.address().port();
+        Some(Self { server, port })
     }
 
     pub(crate) fn kill(&mut self) {
