@@ -7,9 +7,9 @@ use std::{future::Future, pin::Pin};
 
 use freeboard_flow::{RestartHistory, WeightedRounds};
 
-use crate::{actor::Actor, catch_panic, cell::Core, span::HandleSpan, termination::ExitReason};
+use crate::{actor::Actor, catch_panic, core::Core, span::HandleSpan, termination::ExitReason};
 
-pub(crate) type HeldFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type SuspendedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Creates the actor, first at its start and again after each failure.
 pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
@@ -35,41 +35,15 @@ pub(crate) struct ColdState {
 /// The message being handled.
 pub(crate) struct Handling {
     pub(crate) type_name: fn() -> &'static str,
-    /// [`Handling::NOTICE`] if it came through no lane.
-    lane: u8,
-}
-
-impl Handling {
-    const NOTICE: u8 = u8::MAX;
-
-    /// A message from a lane.
-    #[inline]
-    pub(crate) fn message(type_name: fn() -> &'static str, lane: usize) -> Self {
-        Self {
-            type_name,
-            lane: lane as u8,
-        }
-    }
-
-    /// A notice, which uses no lane.
-    pub(crate) fn notice(type_name: fn() -> &'static str) -> Self {
-        Self {
-            type_name,
-            lane: Self::NOTICE,
-        }
-    }
-
-    /// The lane that the message came through.
-    pub(crate) fn lane(&self) -> Option<usize> {
-        (self.lane != Self::NOTICE).then_some(usize::from(self.lane))
-    }
+    /// The lane that it came through; `None` for a notice.
+    pub(crate) lane: Option<usize>,
 }
 
 pub(crate) struct Body<A: Actor> {
     pub(crate) factory: Option<Factory<A>>,
     /// The async handler's future.
-    pub(crate) held: Option<HeldFuture>,
-    pub(crate) held_span: HandleSpan,
+    pub(crate) suspended: Option<SuspendedFuture>,
+    pub(crate) suspended_span: HandleSpan,
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) handling: Option<Handling>,
     pub(crate) life: Life,
@@ -88,8 +62,8 @@ impl<A: Actor> Body<A> {
     pub(crate) fn new(factory: Option<Factory<A>>) -> Self {
         Self {
             factory,
-            held: None,
-            held_span: HandleSpan::none(),
+            suspended: None,
+            suspended_span: HandleSpan::none(),
             cold: None,
             handling: None,
             life: Life::New,
@@ -124,8 +98,8 @@ impl<A: Actor> Body<A> {
     }
 
     /// Drops the future at its current await; a panic of its drop is caught.
-    pub(crate) fn drop_held(&mut self) {
-        catch_panic::drop(self.held.take());
-        self.held_span = HandleSpan::none();
+    pub(crate) fn drop_suspended(&mut self) {
+        catch_panic::drop(self.suspended.take());
+        self.suspended_span = HandleSpan::none();
     }
 }

@@ -12,7 +12,8 @@ use crate::{
     observer::Observers,
     registry::Registry,
     supervision::{Failure, saturating_ns},
-    system::{BuildError, FailureObserver, Foundation, System, SystemInner},
+    system::{BuildError, System},
+    system_inner::{FailureObserver, Foundation, SystemInner},
 };
 
 /// Builds a [`System`]. Every setting has a default.

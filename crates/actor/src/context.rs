@@ -7,16 +7,18 @@ use freeboard_queue::Barrier;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, ActorId, Message},
+    actor::{Actor, Message},
     actor_ref::ActorRef,
-    body::HeldFuture,
-    cell::{self, Cell},
-    cell_ref::{CellRef, CoreRef},
+    body::SuspendedFuture,
+    cell::{Cell, CellRef},
+    core,
+    core_ref::CoreRef,
     envelope::Envelope,
     error::TellError,
+    id::ActorId,
     options::SpawnOptions,
     outbox,
-    receives::Receives,
+    receives::{self, Receives},
     relations::Watcher,
     reply::NoReply,
     system::System,
@@ -41,7 +43,7 @@ enum Repeats {
 pub struct Context<A: Actor> {
     /// Set by the first run, before any user code sees the context.
     cell: Option<NonNull<Cell<A>>>,
-    pub(crate) held: Option<HeldFuture>,
+    pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) stop: Option<StopRequest>,
     /// Paused lanes, one bit each.
     pub(crate) paused_lanes: u8,
@@ -68,7 +70,7 @@ impl<A: Actor> Context<A> {
     pub(crate) const fn new() -> Self {
         Self {
             cell: None,
-            held: None,
+            suspended: None,
             stop: None,
             paused_lanes: 0,
             keeps_back: false,
@@ -87,31 +89,32 @@ impl<A: Actor> Context<A> {
     }
 
     /// Stores the async handler's future, which the run takes over.
-    pub(crate) fn hold(&mut self, future: impl Future<Output = ()> + Send) {
+    pub(crate) fn suspend(&mut self, future: impl Future<Output = ()> + Send) {
         let future: std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(future);
         // SAFETY: only the lifetime differs. What the future borrows is in the cell that holds it,
         // which drops it first (`Body`'s drop, `drop_actor`).
         let future = unsafe {
-            std::mem::transmute::<std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>, HeldFuture>(
-                future,
-            )
+            std::mem::transmute::<
+                std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>,
+                SuspendedFuture,
+            >(future)
         };
-        self.held = Some(future);
+        self.suspended = Some(future);
     }
 
     #[inline]
     pub(crate) fn has_requests(&self) -> bool {
-        self.held.is_some() || self.stop.is_some()
+        self.suspended.is_some() || self.stop.is_some()
     }
 
     /// Clears the requests of a failed handler; the caller drops the future.
-    pub(crate) fn clear_requests(&mut self) -> Option<HeldFuture> {
+    pub(crate) fn clear_requests(&mut self) -> Option<SuspendedFuture> {
         self.stop = None;
         self.keeps_back = false;
         for lane in 0..self.lane_count() {
             self.resume_lane(lane);
         }
-        self.held.take()
+        self.suspended.take()
     }
 
     /// This actor's own reference.
@@ -180,7 +183,7 @@ impl<A: Actor> Context<A> {
             self.cell().core().mailbox.lane(lane).lower(Barrier::Pause);
             // Waiting senders are granted capacity after this run, also if nothing was queued.
             let core = self.cell().core();
-            core.signal(cell::WAITERS);
+            core.signal(core::WAITERS);
         }
     }
 
@@ -246,7 +249,7 @@ impl<A: Actor> Context<A> {
             return Err(TellError::OutboxFull(items));
         }
         let mut items = items;
-        let source = move || Some(Envelope::new::<B, M, NoReply>(items.next()?, NoReply));
+        let source = move || Some(receives::envelope::<B, M, NoReply>(items.next()?, NoReply));
         outbox::keep_source(sender, target, lane, Box::new(source));
         Ok(())
     }
@@ -305,7 +308,7 @@ impl<A: Actor> Context<A> {
         let watcher = CellRef::of(self.cell()).downgrade();
         let notify = move |ended: Terminated| {
             if let Some(watcher) = watcher.upgrade() {
-                let notice = Envelope::new::<A, Terminated, NoReply>(ended, NoReply);
+                let notice = receives::envelope::<A, Terminated, NoReply>(ended, NoReply);
                 watcher.core().notify(notice);
             }
         };
@@ -388,7 +391,7 @@ impl<A: Actor> Context<A> {
         let weak = CellRef::of(self.cell()).downgrade();
         move || {
             if let Some(cell) = weak.upgrade() {
-                cell.core().notify(Envelope::action::<A>(action));
+                cell.core().notify(receives::action(action));
             }
         }
     }
@@ -403,15 +406,14 @@ impl<A: Actor> Context<A> {
         action: fn(&mut A, &mut Self),
     ) -> io::Result<TimerKey> {
         self.start_timer(delay, Repeats::No, move |to| {
-            to.cell().core().notify(Envelope::action::<A>(action));
+            to.cell().core().notify(receives::action(action));
             None
         })
     }
 
     /// Records a dead letter for a message that this actor accepted and sheds.
     pub(crate) fn note_dead_letter(&self, message_type: &'static str, reason: ShedReason) {
-        let core = self.cell().core();
-        core.system.dead_letters.note(core, message_type, reason);
+        self.cell().core().note_dead_letter(message_type, reason);
     }
 
     /// Cancels a timer. `true` if it will send nothing more; `false` if it has already fired for the last time.

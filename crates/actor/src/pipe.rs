@@ -95,7 +95,7 @@ impl<A: Actor> Context<A> {
                         _ => ShedReason::Stopped,
                     };
                     let message_type = std::any::type_name::<M>();
-                    core.system.dead_letters.note(core, message_type, reason);
+                    core.note_dead_letter(message_type, reason);
                 }
             }
         });
@@ -106,9 +106,7 @@ impl<A: Actor> Context<A> {
                 let core = watched.cell().core();
                 tracing::error!(actor = core.id().get(), "a piped future panicked");
                 let message_type = std::any::type_name::<M>();
-                core.system
-                    .dead_letters
-                    .note(core, message_type, ShedReason::HandlerPanicked);
+                core.note_dead_letter(message_type, ShedReason::HandlerPanicked);
             }
         });
         Ok(())

@@ -3,10 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    actor::{ActorId, Message},
+    actor::Message,
     actor_ref::{ActorRef, OnFull},
     credit::Receipt,
     error::TellError,
+    id::ActorId,
     receives::Receives,
     send::RecipientSendFuture,
 };

@@ -25,9 +25,10 @@ use crate::{
     actor::Actor,
     body::{Body, Life},
     catch_panic,
-    cell::{self, Cell, Core},
-    cell_ref::CoreRef,
+    cell::Cell,
     context::StopRequest,
+    core::{self, Core},
+    core_ref::CoreRef,
     current::{Polling, Running},
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
@@ -130,7 +131,7 @@ unsafe fn step<A: Actor>(
 ) -> Step {
     let core = cell.core();
     // Before the signals: a stop drops the future from the body.
-    body.adopt_held(cell);
+    body.adopt_suspended(cell);
     if !signals.is_empty() {
         body.obey(cell, signals);
     }
@@ -184,23 +185,23 @@ impl<A: Actor> Body<A> {
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
         // First: the receivers that would free the outbox are about to be stopped, too.
-        if signals.contains(cell::ABANDON) {
+        if signals.contains(core::ABANDON) {
             self.abandons_outbox = true;
             // SAFETY: this thread runs the actor.
             unsafe { outbox::abandon(core) };
         }
-        if signals.contains(cell::UNMUTE) {
+        if signals.contains(core::UNMUTE) {
             // SAFETY: this thread runs the actor.
             unsafe { outbox::unmuted(core) };
         }
-        if signals.contains(cell::WAITERS) {
+        if signals.contains(core::WAITERS) {
             self.has_waiters = true;
             self.publish(core);
         }
-        if signals.contains(cell::RESUME) {
+        if signals.contains(core::RESUME) {
             self.is_backing_off = false;
         }
-        if signals.contains(cell::ESCALATED) {
+        if signals.contains(core::ESCALATED) {
             let escalated = core
                 .lock_relations()
                 .as_mut()
@@ -209,17 +210,17 @@ impl<A: Actor> Body<A> {
             if let Some(child) = escalated.and_then(|failures| failures.into_iter().next())
                 && self.life == Life::Active
             {
-                self.drop_held();
+                self.drop_suspended();
                 self.fail(cell, format!("a child escalated: {child}"));
             }
         }
-        if signals.contains(cell::STOP) {
+        if signals.contains(core::STOP) {
             self.stop(core, ExitReason::Stopped);
         }
-        if signals.contains(cell::DRAIN) {
+        if signals.contains(core::DRAIN) {
             self.is_draining = true;
         }
-        if signals.contains(cell::NOTICE) {
+        if signals.contains(core::NOTICE) {
             self.has_notices = true;
         }
     }
@@ -238,7 +239,7 @@ impl<A: Actor> Body<A> {
     fn settle(&mut self, cell: &Cell<A>) -> Settled {
         // SAFETY: this thread runs the actor.
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
-            self.drop_held();
+            self.drop_suspended();
             self.fail(cell, panic_text(&*panic));
             catch_panic::drop_payload(panic);
             Settled::Empty
@@ -246,10 +247,10 @@ impl<A: Actor> Body<A> {
     }
 
     /// Takes the future that an async handler has just returned.
-    fn adopt_held(&mut self, cell: &Cell<A>) {
+    fn adopt_suspended(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
-        if let Some(held) = unsafe { (*cell.context()).held.take() } {
-            self.held = Some(held);
+        if let Some(future) = unsafe { (*cell.context()).suspended.take() } {
+            self.suspended = Some(future);
         }
     }
 
@@ -271,7 +272,7 @@ impl<A: Actor> Body<A> {
     fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
         // SAFETY: this thread runs the actor.
-        if self.held.is_none() && unsafe { (*core.outbox()).is_none() } {
+        if self.suspended.is_none() && unsafe { (*core.outbox()).is_none() } {
             return None;
         }
         // The outbox first: the future's next message must not overtake earlier ones.
@@ -279,10 +280,10 @@ impl<A: Actor> Body<A> {
         if self.life != Life::Active {
             return None;
         }
-        if self.held.is_some() {
-            match self.poll_held(cell) {
+        if self.suspended.is_some() {
+            match self.poll_suspended(cell) {
                 Ok(true) => {
-                    self.end_held(core);
+                    self.finish_suspended(core);
                     self.adopt_requests(cell);
                     if self.is_stopping() {
                         return None;
@@ -308,7 +309,7 @@ impl<A: Actor> Body<A> {
                     });
                 }
                 Err(panic) => {
-                    self.drop_held();
+                    self.drop_suspended();
                     self.fail(cell, panic_text(&*panic));
                     catch_panic::drop_payload(panic);
                     return None;
@@ -330,8 +331,8 @@ impl<A: Actor> Body<A> {
     }
 
     /// `Ok(true)` when the future is complete.
-    fn poll_held(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
-        let Some(future) = self.held.as_mut() else {
+    fn poll_suspended(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
+        let Some(future) = self.suspended.as_mut() else {
             return Ok(true);
         };
         // SAFETY: the registry holds the cell while this thread runs the actor.
@@ -339,18 +340,18 @@ impl<A: Actor> Body<A> {
         let mut task_context = TaskContext::from_waker(&waker);
         catch_unwind(AssertUnwindSafe(|| {
             let _runtime = cell.core().system.enter_runtime();
-            let _entered = self.held_span.enter();
+            let _entered = self.suspended_span.enter();
             let _polling = Polling::enter();
             future.as_mut().poll(&mut task_context).is_ready()
         }))
     }
 
     /// Completes the async handler's message.
-    fn end_held(&mut self, core: &Core) {
-        self.drop_held();
+    fn finish_suspended(&mut self, core: &Core) {
+        self.drop_suspended();
         // An ask that the future moved elsewhere no longer belongs to this actor.
         core.set_asking(None);
-        let lane = self.handling.take().and_then(|handling| handling.lane());
+        let lane = self.handling.take().and_then(|handling| handling.lane);
         if let Some(lane) = lane {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }
