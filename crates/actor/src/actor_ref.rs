@@ -16,7 +16,6 @@ use std::{
 };
 
 use freeboard_flow::ShedReason;
-use freeboard_sched::TimerKey;
 
 use crate::{
     actor::{Actor, Message},
@@ -31,7 +30,6 @@ use crate::{
     outbox,
     receives::{self, Receives, RouteOf},
     recipient::Recipient,
-    relations::{OnEnd, Watcher},
     reply::{NO_DEADLINE_NS, NoReply, ReplyPort, deadline_after},
     send::{PendingSend, SendFuture},
     termination::Terminated,
@@ -378,21 +376,6 @@ impl<A: Actor> ActorRef<A> {
         }
     }
 
-    /// `false` if the timer was cancelled, or belongs to the actor's life before a restart.
-    pub(crate) fn forget_timer(&self, key: TimerKey) -> bool {
-        let mut relations = self.cell.core().lock_relations();
-        relations
-            .as_mut()
-            .is_some_and(|relations| relations.timers.remove(&key))
-    }
-
-    pub(crate) fn has_timer(&self, key: TimerKey) -> bool {
-        let relations = self.cell.core().lock_relations();
-        relations
-            .as_ref()
-            .is_some_and(|relations| relations.timers.contains(&key))
-    }
-
     /// Stops the actor after its current message; queued messages are shed as stopped.
     pub fn stop(&self) {
         self.cell.core().signal(core::STOP);
@@ -411,27 +394,15 @@ impl<A: Actor> ActorRef<A> {
 
     /// Blocks until the actor has terminated. Do not call it in a handler: use [`crate::Context::watch`] there.
     pub fn join(&self) -> Terminated {
-        let ended = self.block_until_ended(NO_DEADLINE_NS);
+        let ended = self.cell.core().block_until_ended(NO_DEADLINE_NS);
         ended.expect("every termination is announced")
     }
 
     /// Blocks until the actor has terminated or the deadline has passed.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
-        self.block_until_ended(deadline_after(Some(
+        self.cell.core().block_until_ended(deadline_after(Some(
             deadline.saturating_duration_since(Instant::now()),
         )))
-    }
-
-    fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
-        self.cell.core().block_until_ended(deadline_ns)
-    }
-
-    pub(crate) fn on_end(&self, watcher: Watcher, on_end: OnEnd) {
-        self.cell.core().on_end(watcher, on_end);
-    }
-
-    pub(crate) fn forget_watcher(&self, watcher: Watcher) {
-        self.cell.core().forget_watcher(watcher);
     }
 
     /// Messages queued in all lanes. Messages that were handled in the current batch still count.

@@ -25,17 +25,17 @@
 use std::{cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
 
 use freeboard_queue::memory;
-use freeboard_sched::Task;
+use freeboard_sched::{Task, Vtable};
 
 use crate::{
     actor::Actor,
-    body::{Body, Factory},
     catch_panic,
     context::Context,
     core::{CellParts, Core},
     core_ref::{CoreRef, Disposal, Head, WeakCore},
     life,
     mailbox::Mailbox,
+    run::{self, Body, Factory},
 };
 
 #[repr(C, align(64))]
@@ -54,6 +54,15 @@ unsafe impl<A: Actor> Sync for Cell<A> {}
 unsafe impl<A: Actor> Send for Cell<A> {}
 
 impl<A: Actor> Cell<A> {
+    const VTABLE: &'static Vtable = &Vtable {
+        run: run::run::<A>,
+        is_pinned: false,
+    };
+    const PINNED_VTABLE: &'static Vtable = &Vtable {
+        run: run::run::<A>,
+        is_pinned: true,
+    };
+
     pub(crate) fn new(parts: CellParts, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
         const { CoreFollowsHead::<A>::CHECKED };
         let options = parts.options.as_deref();

@@ -9,7 +9,6 @@ use freeboard_sched::TimerKey;
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    body::SuspendedFuture,
     cell::{Cell, CellRef},
     core,
     core_ref::CoreRef,
@@ -21,6 +20,7 @@ use crate::{
     receives::{self, Receives},
     relations::Watcher,
     reply::NoReply,
+    run::SuspendedFuture,
     system::System,
     termination::Terminated,
 };
@@ -312,12 +312,18 @@ impl<A: Actor> Context<A> {
                 watcher.core().notify(notice);
             }
         };
-        other.on_end(Watcher::Actor(self.id()), Box::new(notify));
+        other
+            .cell()
+            .core()
+            .on_end(Watcher::Actor(self.id()), Box::new(notify));
     }
 
     /// Cancels every [`Context::watch`] of `other` that is still pending.
     pub fn unwatch<B: Actor>(&self, other: &ActorRef<B>) {
-        other.forget_watcher(Watcher::Actor(self.id()));
+        other
+            .cell()
+            .core()
+            .forget_watcher(Watcher::Actor(self.id()));
     }
 
     /// Sends itself `msg` after `delay`, without waiting: a full lane sheds it. The timer ends with the actor.
@@ -365,9 +371,12 @@ impl<A: Actor> Context<A> {
         let set = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
             // Before its message is sent: a later cancel returns `false`.
-            let is_wanted = match repeats {
-                Repeats::No => to.forget_timer(key),
-                Repeats::Yes => to.has_timer(key),
+            let is_wanted = {
+                let mut relations = to.cell().core().lock_relations();
+                relations.as_mut().is_some_and(|it| match repeats {
+                    Repeats::No => it.timers.remove(&key),
+                    Repeats::Yes => it.timers.contains(&key),
+                })
             };
             if is_wanted { fire(&to) } else { None }
         });
@@ -444,5 +453,100 @@ impl<A: Actor> Context<A> {
         let (lane, envelope) = unsafe { mailbox.take_first(is_match) }?;
         mailbox.lane(lane).gauges.handled.bump(1);
         envelope.into_message().downcast::<M>().ok().map(|it| *it)
+    }
+    /// Starts `future` on the attached tokio runtime and sends its output, converted by `into_msg`, to this actor.
+    /// The actor handles other messages meanwhile. Sending waits for capacity if the lane's policy is to wait. If
+    /// the actor has terminated by then, the output becomes a dead letter. A panic of the future is logged and
+    /// counted as a dead letter.
+    ///
+    /// An [`crate::Ask`] can be piped directly. It is not ordered with messages that this actor sends itself.
+    ///
+    /// ```
+    /// use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, System};
+    ///
+    /// struct Prices;
+    /// struct Get;
+    /// struct Shop(ActorRef<Prices>, std::sync::mpsc::Sender<u64>);
+    /// struct Open;
+    /// struct Price(Result<u64, AskError<Get>>);
+    ///
+    /// impl Actor for Prices {}
+    /// impl Actor for Shop {}
+    ///
+    /// impl Handler<Get> for Prices {
+    ///     type Reply = u64;
+    ///     fn handle(&mut self, _msg: Get, _cx: &mut Context<Self>) -> u64 {
+    ///         7
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Open> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _msg: Open, cx: &mut Context<Self>) {
+    ///         cx.pipe(self.0.ask(Get), Price).expect("a runtime is attached");
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Price> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, price: Price, _cx: &mut Context<Self>) {
+    ///         self.1.send(price.0.expect("answered")).expect("read below");
+    ///     }
+    /// }
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let system = System::builder().workers(1).tokio(runtime.handle().clone()).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let shop = system.spawn(Shop(system.spawn(Prices), sender));
+    /// shop.tell(Open)?;
+    /// assert_eq!(receiver.recv()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::NoRuntime`] if no tokio runtime is attached.
+    #[cfg(feature = "tokio")]
+    pub fn pipe<F, M>(
+        &self,
+        future: F,
+        into_msg: impl FnOnce(F::Output) -> M + Send + 'static,
+    ) -> Result<(), crate::NoRuntime>
+    where
+        F: std::future::IntoFuture<IntoFuture: Send + 'static>,
+        M: Message,
+        A: Receives<M>,
+    {
+        let actor = self.actor_ref();
+        let runtime = self.cell().core().system.runtime.clone();
+        let runtime = runtime.ok_or(crate::NoRuntime)?;
+        let watched = actor.clone();
+        let future = future.into_future();
+        let piped = runtime.spawn(async move {
+            let msg = into_msg(future.await);
+            let core = actor.cell().core();
+            // A refused message has no sender to return to.
+            match actor.send(msg).await {
+                Ok(()) => {}
+                Err(refused) => {
+                    let reason = match refused {
+                        crate::TellError::Full(_) => ShedReason::Full,
+                        _ => ShedReason::Stopped,
+                    };
+                    let message_type = std::any::type_name::<M>();
+                    core.note_dead_letter(message_type, reason);
+                }
+            }
+        });
+        runtime.spawn(async move {
+            if let Err(error) = piped.await
+                && error.is_panic()
+            {
+                let core = watched.cell().core();
+                tracing::error!(actor = core.id().get(), "a piped future panicked");
+                let message_type = std::any::type_name::<M>();
+                core.note_dead_letter(message_type, ShedReason::HandlerPanicked);
+            }
+        });
+        Ok(())
     }
 }

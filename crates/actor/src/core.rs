@@ -321,14 +321,9 @@ impl Core {
         }
     }
 
-    /// Refuses messages from here on.
-    pub(crate) fn close_mailbox(&self) {
-        self.mailbox.close();
-    }
-
     /// Closes the mailbox; the actor stops once it is empty.
     pub(crate) fn drain(&self) {
-        self.close_mailbox();
+        self.mailbox.close();
         self.signal(DRAIN);
     }
 

@@ -37,6 +37,7 @@ impl Drop for Running {
 }
 
 /// Calls `use_core` with the actor that this thread runs, if any.
+#[inline]
 pub(crate) fn with<R>(use_core: impl FnOnce(Option<&Core>) -> R) -> R {
     let core = CURRENT.with(Cell::get);
     // SAFETY: set only while the cell is being run, by this thread.

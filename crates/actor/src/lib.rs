@@ -95,7 +95,6 @@ mod actor_ref;
 mod actor_stats;
 mod ask;
 mod block;
-mod body;
 mod builder;
 mod cell;
 mod circles;
@@ -106,7 +105,6 @@ mod credit;
 mod current;
 mod dam;
 mod dead_letter;
-mod dispatcher;
 mod envelope;
 mod error;
 mod gauges;
@@ -120,8 +118,6 @@ mod names;
 mod observer;
 mod options;
 mod outbox;
-#[cfg(feature = "tokio")]
-mod pipe;
 mod receives;
 mod recipient;
 mod registry;
@@ -133,12 +129,18 @@ mod shutdown;
 mod span;
 mod spawn;
 mod supervision;
-mod sync;
 mod system;
 mod system_inner;
 mod termination;
 mod wait_graph;
 mod waiters;
+
+/// All atomics of this crate come from here.
+mod sync {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
 
 use freeboard_sched::catch_panic;
 
@@ -150,19 +152,18 @@ pub use builder::SystemBuilder;
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
-pub use dispatcher::{
-    Blocking, BusySpin, Dispatcher, Idle, PINNED_BOUND_DEFAULT, Sleeping, WaitStrategy, Yielding,
-};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 #[cfg(feature = "fault-injection")]
 pub use freeboard_sched::Fault;
-pub use freeboard_sched::{Collapse, OnlineError, TimerKey};
+pub use freeboard_sched::{
+    Blocking, BusySpin, Collapse, Idle, OnlineError, Sleeping, TimerKey, WaitStrategy, Yielding,
+};
 pub use group::{
     GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture, GroupError, GroupOptions, Route, Router,
 };
 pub use id::{ActorId, ActorKey};
-pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
+pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};
 pub use receives::Receives;
 pub use recipient::Recipient;
 pub use reply::{NoReply, ReplyPort, ReplySlot};

@@ -13,13 +13,12 @@ use freeboard_sched::{After, Rest, TimerKey};
 
 use crate::{
     actor::Actor,
-    body::{Body, Life},
     catch_panic,
     cell::Cell,
     core::{self, Core},
     core_ref::CoreRef,
     outbox::{self, Settled},
-    run::Step,
+    run::{Body, Life, Step},
     supervision::{Directive, Failure, panic_text},
     termination::ExitReason,
 };
@@ -115,7 +114,7 @@ impl<A: Actor> Body<A> {
             child.signal(core::STOP);
         }
         core.count_restart();
-        core.system.count_restart();
+        core.system.restarted.add(1);
         self.life = Life::Restarting;
         if delay_ns == 0 {
             return;
@@ -162,7 +161,7 @@ impl<A: Actor> Body<A> {
             core.system.count_failed_actor();
         }
         core.take_no_children();
-        core.close_mailbox();
+        core.mailbox.close();
         self.drop_suspended();
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
@@ -283,7 +282,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         core.state.terminate();
         return;
     }
-    core.close_mailbox();
+    core.mailbox.close();
     // SAFETY: the caller's promise makes this thread the one that runs the actor.
     unsafe {
         // A sender on another thread may be between reserve and publish; no new one begins.
@@ -363,7 +362,7 @@ fn announce(core: &Core, reason: ExitReason) {
         }
         catch_panic::drop(relations.notices);
     }
-    core.system.count_end();
+    core.system.ended.add(1);
 }
 
 /// Drops the timers and unhandled notices of a restarting actor.

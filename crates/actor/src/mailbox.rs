@@ -118,6 +118,7 @@ impl MailboxLane {
     }
 
     /// Offers an envelope by the lane's policy. `is_granted`: its sender waited, and was granted capacity.
+    #[inline(always)]
     pub(crate) fn offer(&self, envelope: Envelope, config: &LaneConfig, is_granted: bool) -> Offer {
         let pushed = on_queue!(
             self,

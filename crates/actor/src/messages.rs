@@ -12,13 +12,13 @@ use freeboard_sched::{Budget, RunLabel, Signals};
 
 use crate::{
     actor::Actor,
-    body::{Body, Handling},
     catch_panic,
     cell::Cell,
     core::{self, Core},
     envelope::{Envelope, Handled},
     gauges::arrived_ns,
     mailbox::MailboxLane,
+    run::{Body, Handling},
     span::HandleSpan,
     supervision::panic_text,
 };

@@ -188,7 +188,7 @@ impl Registry {
         }
         // All mailboxes are closed first: an actor's drop may send to another actor, and must not wait.
         for cell in &left {
-            cell.close_mailbox();
+            cell.mailbox.close();
             cell.waiters.close();
         }
         for cell in left {

@@ -15,15 +15,17 @@
 
 use std::{
     any::Any,
+    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     task::Context as TaskContext,
 };
 
-use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task, Vtable};
+use freeboard_flow::{RestartHistory, WeightedRounds};
+use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task};
 
 use crate::{
     actor::Actor,
-    body::{Body, Life},
     catch_panic,
     cell::Cell,
     context::StopRequest,
@@ -32,9 +34,61 @@ use crate::{
     current::{Polling, Running},
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
+    span::HandleSpan,
     supervision::panic_text,
     termination::ExitReason,
 };
+
+pub(crate) type SuspendedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Creates the actor, first at its start and again after each failure.
+pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    New,
+    Active,
+    /// Waits for its back-off and for its children to terminate.
+    Restarting,
+    Stopping(ExitReason),
+    /// It has terminated and still sends the messages in its outbox.
+    Delivering,
+}
+
+/// State that few actors need, outside the cell.
+#[derive(Default)]
+pub(crate) struct ColdState {
+    pub(crate) restarts: Option<RestartHistory>,
+    pub(crate) rounds: Option<WeightedRounds>,
+}
+
+/// The message being handled.
+pub(crate) struct Handling {
+    pub(crate) type_name: fn() -> &'static str,
+    /// The lane that it came through; `None` for a notice.
+    pub(crate) lane: Option<usize>,
+}
+
+/// The worker's state of an actor, besides the actor and its context. Those two are beside the body in the cell, not in
+/// it: a suspended future keeps pointers to them, which a `&mut Body` must not alias.
+pub(crate) struct Body<A: Actor> {
+    pub(crate) factory: Option<Factory<A>>,
+    /// The async handler's future.
+    pub(crate) suspended: Option<SuspendedFuture>,
+    pub(crate) suspended_span: HandleSpan,
+    pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) handling: Option<Handling>,
+    pub(crate) life: Life,
+    pub(crate) is_draining: bool,
+    pub(crate) has_notices: bool,
+    pub(crate) has_waiters: bool,
+    /// `started` was called and returned, so `stopped` must be called.
+    pub(crate) has_started: bool,
+    /// The back-off of a restart is not over.
+    pub(crate) is_backing_off: bool,
+    /// The shutdown's deadline has passed: the outbox is no longer sent.
+    pub(crate) abandons_outbox: bool,
+}
 
 /// The result of one step of the run.
 pub(crate) enum Step {
@@ -45,20 +99,9 @@ pub(crate) enum Step {
     Continue,
 }
 
-impl<A: Actor> Cell<A> {
-    pub(crate) const VTABLE: &'static Vtable = &Vtable {
-        run: run::<A>,
-        is_pinned: false,
-    };
-    pub(crate) const PINNED_VTABLE: &'static Vtable = &Vtable {
-        run: run::<A>,
-        is_pinned: true,
-    };
-}
-
 /// # Safety
 /// As [`Vtable::run`]; the task is a `Cell<A>`'s.
-unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
+pub(crate) unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
     // SAFETY: the vtable was made for this type, and the registry keeps the cell alive.
     let cell = unsafe { Cell::<A>::from_task(task) };
     let core = cell.core();
@@ -182,6 +225,49 @@ unsafe fn step<A: Actor>(
 }
 
 impl<A: Actor> Body<A> {
+    pub(crate) fn new(factory: Option<Factory<A>>) -> Self {
+        Self {
+            factory,
+            suspended: None,
+            suspended_span: HandleSpan::none(),
+            cold: None,
+            handling: None,
+            life: Life::New,
+            is_draining: false,
+            has_notices: false,
+            has_waiters: false,
+            has_started: false,
+            is_backing_off: false,
+            abandons_outbox: false,
+        }
+    }
+
+    pub(crate) fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        matches!(self.life, Life::Stopping(_) | Life::Delivering)
+    }
+
+    /// Publishes the freed capacity and grants it to waiting senders.
+    pub(crate) fn publish(&mut self, core: &Core) {
+        for lane in 0..core.mailbox.lane_count() {
+            let lane = core.mailbox.lane(lane);
+            // SAFETY: the owner of the body runs the actor.
+            let depth = unsafe { lane.publish() };
+            lane.gauges.high_water.raise(depth);
+        }
+        if self.has_waiters {
+            self.has_waiters = core.waiters.release(core);
+        }
+    }
+
+    /// Drops the future at its current await; a panic of its drop is caught.
+    pub(crate) fn drop_suspended(&mut self) {
+        catch_panic::drop(self.suspended.take());
+        self.suspended_span = HandleSpan::none();
+    }
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
         // First: the receivers that would free the outbox are about to be stopped, too.
@@ -261,7 +347,7 @@ impl<A: Actor> Body<A> {
         match stop {
             Some(StopRequest::Now) => self.stop(cell.core(), ExitReason::Stopped),
             Some(StopRequest::Drained) => {
-                cell.core().close_mailbox();
+                cell.core().mailbox.close();
                 self.is_draining = true;
             }
             None => {}

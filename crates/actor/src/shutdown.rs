@@ -172,7 +172,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     }
     let mut descriptions: Vec<_> = late.iter().take(STOPPED_MAX).map(describe).collect();
     for cell in &late {
-        cell.close_mailbox();
+        cell.mailbox.close();
         cell.signal(core::STOP);
     }
     for cell in &idle {

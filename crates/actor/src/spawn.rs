@@ -7,13 +7,13 @@ use freeboard_flow::ConfigError;
 use crate::{
     actor::Actor,
     actor_ref::ActorRef,
-    body::Factory,
     cell::{Cell, CellRef},
     core::{self, CellParts},
     core_ref::CoreRef,
     id::ActorId,
     life,
     options::SpawnOptions,
+    run::Factory,
     sync::{AtomicU64, Ordering},
     system_inner::SystemInner,
 };
@@ -82,7 +82,7 @@ impl SystemInner {
         let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
         if !is_wanted || self.is_shutting_down() {
             // Nothing would wait for it any more: it is spawned stopped, and terminates in its first run.
-            core.close_mailbox();
+            core.mailbox.close();
             let _ = core.state.signal(core::STOP);
         }
         core.enqueue();

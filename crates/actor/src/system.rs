@@ -141,7 +141,7 @@ impl System {
         }
         let names = Arc::downgrade(&self.inner.names);
         let id = actor.id();
-        actor.on_end(
+        actor.cell().core().on_end(
             Watcher::System,
             Box::new(move |_| {
                 if let Some(names) = names.upgrade() {

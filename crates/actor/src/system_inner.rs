@@ -9,7 +9,7 @@ use crate::{
     block::BlockedHandlers,
     catch_panic,
     dead_letter::DeadLetters,
-    group::Groups,
+    group::gauges::Groups,
     names::Names,
     options::SpawnOptions,
     registry::Registry,
@@ -45,59 +45,16 @@ pub(crate) struct SystemInner {
     pub(crate) on_failure: Option<FailureObserver>,
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
-    ended: Counter,
-    restarted: Counter,
-    is_shutting_down: AtomicBool,
+    pub(crate) ended: Counter,
+    pub(crate) restarted: Counter,
+    pub(crate) is_shutting_down: AtomicBool,
     pub(crate) shutdown_failures: Mutex<Failures>,
     /// Messages in outboxes that were given up, or whose receiver was terminated by the shutdown.
     pub(crate) undelivered: Counter,
-    started_ns: u64,
-}
-
-/// The parts that the builder creates.
-pub(crate) struct Foundation {
-    pub(crate) name: String,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) names: Arc<Names>,
-    pub(crate) dead_letters: DeadLetters,
-    pub(crate) on_failure: Option<FailureObserver>,
-    #[cfg(feature = "tokio")]
-    pub(crate) runtime: Option<tokio::runtime::Handle>,
+    pub(crate) started_ns: u64,
 }
 
 impl SystemInner {
-    pub(crate) fn new(foundation: Foundation) -> Self {
-        Self {
-            name: foundation.name,
-            scheduler: foundation.scheduler,
-            timers: Timers::new(),
-            registry: foundation.registry,
-            names: foundation.names,
-            dead_letters: foundation.dead_letters,
-            groups: Groups::default(),
-            blocked_handlers: Arc::default(),
-            default_options: SpawnOptions::new(),
-            on_failure: foundation.on_failure,
-            #[cfg(feature = "tokio")]
-            runtime: foundation.runtime,
-            ended: Counter::new(),
-            restarted: Counter::new(),
-            is_shutting_down: AtomicBool::new(false),
-            shutdown_failures: Mutex::default(),
-            undelivered: Counter::new(),
-            started_ns: clock::now_ns(),
-        }
-    }
-
-    pub(crate) fn count_end(&self) {
-        self.ended.add(1);
-    }
-
-    pub(crate) fn count_restart(&self) {
-        self.restarted.add(1);
-    }
-
     pub(crate) fn is_shutting_down(&self) -> bool {
         // Ordering: SeqCst, rare.
         self.is_shutting_down.load(Ordering::SeqCst)

@@ -25,7 +25,7 @@
 //! key in turn, as a Kafka producer does.
 
 mod ask;
-mod gauges;
+pub(crate) mod gauges;
 mod options;
 mod route;
 mod router;
@@ -42,7 +42,6 @@ use crate::{
 use gauges::{Gauged, MemberGauges, Turns};
 
 pub use ask::{GroupAsk, GroupAskFuture};
-pub(crate) use gauges::Groups;
 pub use options::{GROUP_MEMBERS_MAX, GroupError, GroupOptions};
 pub use route::Route;
 pub use router::Router;

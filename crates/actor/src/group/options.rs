@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Group, router::Router};
 use crate::{
-    actor::Actor, actor_ref::ActorRef, body::Factory, context::Context, options::SpawnOptions,
+    actor::Actor, actor_ref::ActorRef, context::Context, options::SpawnOptions, run::Factory,
     spawn::SpawnError, system::System,
 };
 
