@@ -68,7 +68,7 @@ impl<A: Actor> Hash for ActorRef<A> {
     }
 }
 
-/// What a sender does at a full lane whose policy is to wait.
+/// The reaction of a sender to a full lane whose policy is to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum OnFull {
     /// A handler's message goes into its actor's outbox; elsewhere the thread blocks.
@@ -110,7 +110,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.tell_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::Wait)
     }
 
     /// [`ActorRef::tell`] for a sender that cannot use the error. A refused message becomes a dead letter
@@ -161,7 +161,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.try_tell_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::GiveBack)
     }
 
     /// [`ActorRef::try_tell`] on another lane; 0 is the most urgent.
@@ -188,7 +188,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.tell_blocking_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::Block)
     }
 
     /// [`ActorRef::tell_blocking`] on another lane; 0 is the most urgent.

@@ -41,7 +41,7 @@ impl<A: Actor> Body<A> {
             self.handle_notices(cell, budget);
             // The outbox does not count: an actor that must not be muted handles messages with a non-empty outbox. A
             // further notice does not count either: an actor that always notifies itself must handle messages, too.
-            if is_called_besides(cell, core::NOTICE) {
+            if is_called(cell, core::NOTICE) {
                 return Pause::Attention;
             }
             let mailbox = &cell.core().mailbox;
@@ -221,7 +221,7 @@ impl<A: Actor> Body<A> {
 
     /// Handles the queued notices, as far as the budget goes.
     fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
-        while self.has_notices && !is_called(cell) {
+        while self.has_notices && !is_called(cell, Signals::none()) {
             let notice = cell
                 .core()
                 .lock_relations()
@@ -268,23 +268,15 @@ fn raise_high_water(core: &Core) {
 fn needs_attention<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
     let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
-    has_outbox || is_called(cell)
+    has_outbox || is_called(cell, Signals::none())
 }
 
-/// Whether the actor made a request to its context, or was signalled.
+/// Whether the actor made a request to its context, or was signalled by a signal that is not ignored.
 #[inline]
-fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
+fn is_called<A: Actor>(cell: &Cell<A>, ignored: Signals) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its context now.
     let has_requests = unsafe { (*cell.context()).has_requests() };
-    has_requests || cell.core().state.has_signals()
-}
-
-/// As [`is_called`], ignoring one signal.
-#[inline]
-fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
-    // SAFETY: as in `is_called`.
-    let has_requests = unsafe { (*cell.context()).has_requests() };
-    has_requests || cell.core().state.has_signals_besides(signal)
+    has_requests || cell.core().state.has_signals_besides(ignored)
 }
 
 /// Whether the lane is paused.

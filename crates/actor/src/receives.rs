@@ -265,7 +265,7 @@ pub(crate) unsafe fn suspend<M: Message, A: AsyncHandler<M>>(
     };
     let future = async move {
         let borrowed = borrowed;
-        // SAFETY: the caller promises that actor and context are a cell's own. They stay at their place for as long
+        // SAFETY: the caller promises that actor and context are a cell's own. They are not moved for as long
         // as the cell holds this future, which it drops before either; while it holds it, nothing else borrows them:
         // the run loop polls the future and handles no message.
         let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };

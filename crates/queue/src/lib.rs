@@ -37,7 +37,7 @@ pub use ring::Ring;
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;
 
-/// What the consumer found at the head.
+/// The content of the head, as the consumer found it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Popped<T> {
     /// A value and the mark it was pushed with.

@@ -10,7 +10,7 @@
 //! machine the page faults cost more than the messages: a kind's second and later slabs ask for huge pages. A slab
 //! whose pieces are all free is returned to the system, except for a few.
 //!
-//! A piece is reused only for its [`Kind`]. So the content that an owner leaves in it (the empty marks of a block) is
+//! A piece is reused only for its `Kind`. So the content that an owner leaves in it (the empty marks of a block) is
 //! there when it is taken again; fresh pieces are zero.
 //!
 //! Nothing is pooled under loom, without `mmap`, and with `--cfg unpooled`: a sanitizer sees only the system

@@ -15,18 +15,18 @@
 //! pop has no read-modify-write: the head is private to the consumer, which resets the mark of each slot it passes and
 //! publishes the head once per batch ([`Ring::publish`]; in a narrow ring at each pop). Producers compare with the
 //! published head. They keep a copy of it (`head_seen`) beside the tail and read the consumer's cache line only when
-//! the ring looks full against the copy: once per lap while the consumer keeps up.
+//! the ring is full by the copy: once per lap while the consumer keeps up.
 //!
 //! **Closing** sets the tail's top bit, and no later reservation succeeds. The tail stays where it was: everything below
 //! it is accepted, and the consumer drains exactly that. The next two bits are the barriers. A tail with any of these
-//! bits is larger than `head + bound`, so producers test them only when the ring looks full.
+//! bits is larger than `head + bound`, so producers test them only when the ring seems full.
 //!
 //! # Why reusing slots is sound
 //!
 //! Let *i* be the index a producer reserves, in the slot that index *i - slots* had a lap before.
 //! 1. It reserves *i* only after it has read a head above *i - bound*, hence above *i - slots*, from the published head
 //!    or from `head_seen`. Every head in `head_seen` was published before. An older one may overwrite a newer one; that
-//!    only makes the ring look full, and then the published head is read again.
+//!    only makes the ring seem full, and then the published head is read again.
 //! 2. The consumer publishes a head with Release, after it has moved the values below it out and reset their marks. A
 //!    producer loads it with Acquire, and passes it on through `head_seen` with Release to the next producer's Acquire.
 //!    So all accesses to the slot a lap before happen before the reservation, and the mark is EMPTY.

@@ -174,7 +174,7 @@ fn closing_waits_for_laggards() {
     });
 }
 
-/// What a lane and a ring have in common, for the tests of both.
+/// The tests that run on a lane and on a ring.
 macro_rules! shared_tests {
     ($module:ident, $queue:ident) => {
         mod $module {
@@ -315,8 +315,8 @@ macro_rules! shared_tests {
             }
 
             /// A value is taken out of turn while producers append behind an older one, across a block's
-            /// border. The older one moves up, into a slot whose producer is done with it; what was
-            /// taken makes room at once.
+            /// border. The older one moves up, into a slot whose producer is done with it; the taken
+            /// value leaves capacity at once.
             #[test]
             fn taking_out_of_turn() {
                 check(|| {

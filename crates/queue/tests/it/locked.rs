@@ -1,4 +1,4 @@
-//! What only a locked lane does: evicting, replacing by key, and taking out of turn without growing.
+//! The behaviour of locked lanes alone: evicting, replacing by key, and taking out of turn without growing.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
