@@ -1,6 +1,6 @@
 //! The traits that users implement: [`Actor`], and [`Handler`] or [`AsyncHandler`] for each message type.
 
-use std::{fmt, future::Future};
+use std::future::Future;
 
 use crate::{context::Context, receives, reply::ReplyPort};
 
@@ -8,23 +8,6 @@ use crate::{context::Context, receives, reply::ReplyPort};
 pub trait Message: Send + 'static {}
 
 impl<M: Send + 'static> Message for M {}
-
-/// Identifies one actor of the process. Ids are never used twice and grow in the order of spawning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActorId(pub(crate) u64);
-
-impl ActorId {
-    /// The number itself.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for ActorId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "#{}", self.0)
-    }
-}
 
 /// State that is accessed only by the actor's own handlers, one message at a time.
 ///
@@ -133,6 +116,6 @@ pub trait AsyncHandler<M: Message>: Actor {
     #[doc(hidden)]
     unsafe fn run<P: ReplyPort<Self::Reply>>(&mut self, msg: M, cx: &mut Context<Self>, reply: P) {
         // SAFETY: the caller's promise.
-        unsafe { receives::hold(self, msg, cx, reply) };
+        unsafe { receives::suspend(self, msg, cx, reply) };
     }
 }

@@ -16,24 +16,21 @@ use std::{
 };
 
 use freeboard_flow::ShedReason;
-use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, ActorId, Message},
+    actor::{Actor, Message},
     ask::Ask,
-    block::{NO_DEADLINE_NS, deadline_after},
     catch_panic,
-    cell::{self, Unaccepted},
-    cell_ref::{CellRef, WeakCell},
+    cell::{CellRef, WeakCell},
+    core::{self, Core, Unaccepted},
     current,
-    envelope::Envelope,
+    envelope::{Envelope, Payload},
     error::TellError,
-    gauges::arrival_mark,
+    id::ActorId,
     outbox,
-    receives::Receives,
+    receives::{self, Receives, RouteOf},
     recipient::Recipient,
-    relations::{OnEnd, Watcher},
-    reply::{NoReply, ReplyPort},
+    reply::{NO_DEADLINE_NS, NoReply, ReplyPort, deadline_after},
     send::{PendingSend, SendFuture},
     termination::Terminated,
 };
@@ -59,7 +56,7 @@ impl<A: Actor> fmt::Debug for ActorRef<A> {
 
 impl<A: Actor> PartialEq for ActorRef<A> {
     fn eq(&self, other: &Self) -> bool {
-        self.cell.is_same(&other.cell)
+        self.id() == other.id()
     }
 }
 
@@ -71,7 +68,7 @@ impl<A: Actor> Hash for ActorRef<A> {
     }
 }
 
-/// What a sender does at a full lane whose policy is to wait.
+/// The reaction of a sender to a full lane whose policy is to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum OnFull {
     /// A handler's message goes into its actor's outbox; elsewhere the thread blocks.
@@ -113,7 +110,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.tell_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::Wait)
     }
 
     /// [`ActorRef::tell`] for a sender that cannot use the error. A refused message becomes a dead letter
@@ -138,8 +135,8 @@ impl<A: Actor> ActorRef<A> {
                 "a message was not accepted: {error}"
             );
         });
-        let envelope = Envelope::new::<A, M, NoReply>(error.into_inner(), NoReply);
-        core.system.dead_letters.bury(core, envelope, reason);
+        let envelope = receives::envelope::<A, M, NoReply>(error.into_inner(), NoReply);
+        core.bury(envelope, reason);
     }
 
     /// [`ActorRef::tell`] on another lane; 0 is the most urgent.
@@ -164,7 +161,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.try_tell_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::GiveBack)
     }
 
     /// [`ActorRef::try_tell`] on another lane; 0 is the most urgent.
@@ -191,7 +188,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        self.tell_blocking_lane(0, msg)
+        self.offer(0, msg, NoReply, OnFull::Block)
     }
 
     /// [`ActorRef::tell_blocking`] on another lane; 0 is the most urgent.
@@ -223,7 +220,7 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        let envelope = Envelope::new::<A, M, NoReply>(msg, NoReply);
+        let envelope = receives::envelope::<A, M, NoReply>(msg, NoReply);
         SendFuture::new(self.clone(), lane, envelope)
     }
 
@@ -236,6 +233,7 @@ impl<A: Actor> ActorRef<A> {
         Ask::new(self.clone(), msg)
     }
 
+    /// Sends a message with its reply port; `on_full` says what to do at a full lane whose policy is to wait.
     #[inline]
     pub(crate) fn offer<M: Message, P: ReplyPort<A::Reply>>(
         &self,
@@ -247,9 +245,6 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
-        if current::has_outbox() {
-            return self.offer_slowly(lane, msg, reply, on_full);
-        }
         match self.try_push(lane, msg, reply) {
             Ok(()) => Ok(()),
             Err((msg, reply)) => self.offer_slowly(lane, msg, reply, on_full),
@@ -259,7 +254,8 @@ impl<A: Actor> ActorRef<A> {
     /// The fast path: builds the envelope in its slot of a lane that accepts by its bound alone.
     ///
     /// # Errors
-    /// Message and reply port, if the lane is full, closed, missing, or has a policy to apply.
+    /// Message and reply port, if the lane is full, closed, missing, or has a policy to apply, or if this thread's
+    /// actor has messages in its outbox, which may have to go first.
     #[inline]
     pub(crate) fn try_push<M: Message, P: ReplyPort<A::Reply>>(
         &self,
@@ -270,23 +266,29 @@ impl<A: Actor> ActorRef<A> {
     where
         A: Receives<M>,
     {
+        if current::has_outbox() {
+            return Err((msg, reply));
+        }
         let core = self.cell.core();
         let Some(lane) = core.mailbox.get(lane) else {
             return Err((msg, reply));
         };
-        if let Some(place) = lane.reserve() {
-            let mark = arrival_mark(place.index());
-            // SAFETY: `write` builds the envelope; it fails only if an allocation fails, which aborts the process.
-            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, P>(slot, msg, reply)) };
-        } else if let Some(place) = lane.reserve_in_ring() {
-            let mark = arrival_mark(place.index());
-            // SAFETY: as above.
-            unsafe { place.fill(mark, |slot| Envelope::write::<A, M, P>(slot, msg, reply)) };
-        } else {
-            return Err((msg, reply));
+        let payload = Payload {
+            message: msg,
+            reply,
+        };
+        let write = |slot, payload| {
+            // SAFETY: the route is the payload's.
+            unsafe { Envelope::write(slot, RouteOf::<A, M, P>::ROUTE, payload) };
+        };
+        // SAFETY: `write` fails only if an allocation fails, which aborts the process.
+        match unsafe { lane.fill(payload, write) } {
+            Ok(()) => {
+                core.announce();
+                Ok(())
+            }
+            Err(payload) => Err((payload.message, payload.reply)),
         }
-        core.announce();
-        Ok(())
     }
 
     #[cold]
@@ -303,16 +305,19 @@ impl<A: Actor> ActorRef<A> {
         if lane >= self.cell.core().mailbox.lane_count() {
             return Err(TellError::NoLane(msg));
         }
-        let envelope = Envelope::new::<A, M, P>(msg, reply);
-        self.deliver(lane, envelope, on_full).map_err(|refused| {
-            // SAFETY: made above with these types.
-            refused.map(|envelope| unsafe { envelope.open::<M, P>() }.message)
+        let envelope = receives::envelope::<A, M, P>(msg, reply);
+        let delivered = current::with(|sender| self.deliver(sender, lane, envelope, on_full));
+        delivered.map_err(|refused| {
+            // SAFETY: made above with this payload.
+            refused.map(|envelope| unsafe { envelope.open::<Payload<M, P>>() }.message)
         })
     }
 
-    /// Offers an envelope to a lane below the lane count; if the lane's policy is to wait, does what `on_full` says.
+    /// Offers an envelope of the actor `sender`, if one sends it, to a lane below the lane count. If the lane's policy
+    /// is to wait, does what `on_full` says.
     fn deliver(
         &self,
+        sender: Option<&Core>,
         lane: usize,
         envelope: Envelope,
         on_full: OnFull,
@@ -321,56 +326,42 @@ impl<A: Actor> ActorRef<A> {
         // Earlier messages of this actor in its outbox go first.
         let is_behind_outbox = !matches!(on_full, OnFull::Block)
             && current::has_outbox()
-            && current::with(|sender| outbox::has_messages_for(sender, core, lane)) == Some(true);
+            && sender.is_some_and(|sender| outbox::has_messages_for(sender, core, lane));
         let envelope = if is_behind_outbox {
             envelope
         } else {
-            match core.offer(lane, envelope) {
+            match core.offer(lane, envelope, false) {
                 Ok(()) => return Ok(()),
                 Err(Unaccepted::Wait(envelope)) => envelope,
                 Err(Unaccepted::Full(envelope)) => return Err(TellError::Full(envelope)),
-                Err(Unaccepted::Closed(envelope)) => return self.refuse_closed(lane, envelope),
+                // A message of a stopped actor to itself is shed: nobody is left to take it back.
+                Err(Unaccepted::Closed(envelope)) => {
+                    if sender.is_none_or(|sender| sender.id() != core.id()) {
+                        return Err(TellError::Closed(envelope));
+                    }
+                    core.shed(lane, envelope, ShedReason::Stopped);
+                    return Ok(());
+                }
             }
         };
-        match on_full {
-            OnFull::GiveBack => {
+        match (on_full, sender) {
+            (OnFull::GiveBack, _) => {
                 core.count_shed(lane, ShedReason::Full);
                 Err(TellError::Full(envelope))
             }
-            OnFull::Block => self.block(lane, envelope),
-            OnFull::Wait => {
-                let mut envelope = Some(envelope);
-                let kept = current::with(|sender| {
-                    let envelope = envelope.take().expect("called once");
-                    outbox::keep(sender, core, lane, envelope)
-                });
-                match kept {
-                    Some(Ok(())) => Ok(()),
-                    Some(Err(envelope)) => {
-                        core.count_shed(lane, ShedReason::OutboxFull);
-                        Err(TellError::OutboxFull(envelope))
-                    }
-                    None => self.block(lane, envelope.take().expect("nobody took it")),
-                }
+            (OnFull::Wait, Some(sender)) => {
+                outbox::keep(sender, core, lane, envelope).map_err(|envelope| {
+                    core.count_shed(lane, ShedReason::OutboxFull);
+                    TellError::OutboxFull(envelope)
+                })
+            }
+            (OnFull::Block, _) | (OnFull::Wait, None) => {
+                let Ok(_section) = freeboard_sched::enter_blocking() else {
+                    return Err(TellError::NoThread(envelope));
+                };
+                PendingSend::new(self.clone(), lane, envelope, true).block()
             }
         }
-    }
-
-    fn block(&self, lane: usize, envelope: Envelope) -> Result<(), TellError<Envelope>> {
-        let Ok(_section) = freeboard_sched::enter_blocking() else {
-            return Err(TellError::NoThread(envelope));
-        };
-        PendingSend::new(self.clone(), lane, envelope, true).block()
-    }
-
-    /// The mailbox is closed. A message of the actor to itself is shed: nobody is left to take it back.
-    fn refuse_closed(&self, lane: usize, envelope: Envelope) -> Result<(), TellError<Envelope>> {
-        let core = self.cell.core();
-        if current::with(|sender| sender.id() == core.id()) == Some(true) {
-            core.shed(lane, envelope, ShedReason::Stopped);
-            return Ok(());
-        }
-        Err(TellError::Closed(envelope))
     }
 
     /// Delivers a timer's message: never waits, and sheds a refused message.
@@ -379,30 +370,15 @@ impl<A: Actor> ActorRef<A> {
         A: Receives<M>,
     {
         let core = self.cell.core();
-        let envelope = Envelope::new::<A, M, NoReply>(msg, NoReply);
-        if let Err(refused) = core.offer(0, envelope) {
+        let envelope = receives::envelope::<A, M, NoReply>(msg, NoReply);
+        if let Err(refused) = core.offer(0, envelope, false) {
             core.shed_refused(0, refused);
         }
     }
 
-    /// `false` if the timer was cancelled, or belongs to the actor's life before a restart.
-    pub(crate) fn forget_timer(&self, key: TimerKey) -> bool {
-        let mut relations = self.cell.core().lock_relations();
-        relations
-            .as_mut()
-            .is_some_and(|relations| relations.timers.remove(&key))
-    }
-
-    pub(crate) fn has_timer(&self, key: TimerKey) -> bool {
-        let relations = self.cell.core().lock_relations();
-        relations
-            .as_ref()
-            .is_some_and(|relations| relations.timers.contains(&key))
-    }
-
     /// Stops the actor after its current message; queued messages are shed as stopped.
     pub fn stop(&self) {
-        self.cell.core().signal(cell::STOP);
+        self.cell.core().signal(core::STOP);
     }
 
     /// Stops the actor once it has handled everything accepted so far. The mailbox closes now, also for the actor
@@ -418,27 +394,15 @@ impl<A: Actor> ActorRef<A> {
 
     /// Blocks until the actor has terminated. Do not call it in a handler: use [`crate::Context::watch`] there.
     pub fn join(&self) -> Terminated {
-        let ended = self.block_until_ended(NO_DEADLINE_NS);
+        let ended = self.cell.core().block_until_ended(NO_DEADLINE_NS);
         ended.expect("every termination is announced")
     }
 
     /// Blocks until the actor has terminated or the deadline has passed.
     pub fn wait_ended_until(&self, deadline: Instant) -> Option<Terminated> {
-        self.block_until_ended(deadline_after(Some(
+        self.cell.core().block_until_ended(deadline_after(Some(
             deadline.saturating_duration_since(Instant::now()),
         )))
-    }
-
-    fn block_until_ended(&self, deadline_ns: u64) -> Option<Terminated> {
-        self.cell.core().block_until_ended(deadline_ns)
-    }
-
-    pub(crate) fn on_end(&self, watcher: Watcher, on_end: OnEnd) {
-        self.cell.core().on_end(watcher, on_end);
-    }
-
-    pub(crate) fn forget_watcher(&self, watcher: Watcher) {
-        self.cell.core().forget_watcher(watcher);
     }
 
     /// Messages queued in all lanes. Messages that were handled in the current batch still count.

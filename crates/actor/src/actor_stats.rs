@@ -10,22 +10,17 @@
 //!   shard 1 │ slots 0..64 │ ...
 //! ```
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use freeboard_flow::LaneConfig;
 use freeboard_meter::{ActorSnapshot, Histogram, HistogramSnapshot};
 use freeboard_sched::Phase;
 
 use crate::{
-    cell::{Core, state_name},
-    cell_ref::CoreRef,
-    registry::{RegistryKey, SHARDS},
+    core::{Core, state_name},
+    id::{ActorKey, SHARDS, SLOTS_AT_ONCE},
     system::System,
 };
-
-/// Slots of a shard that are read before the next shard. At some 300 ns per uncached actor the lock is held for
-/// 20 us.
-const SLOTS: usize = 64;
 
 /// Slots read under one lock if histograms are read too, at some 2 us each.
 const SLOTS_WITH_TIMES: usize = 8;
@@ -93,37 +88,6 @@ pub struct ActorDetail {
     pub handling: Option<HistogramSnapshot>,
 }
 
-/// Identifies an actor and its registry slot, so that it is found without a search. [`System::actor_stats`] returns
-/// actors in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ActorKey {
-    slot: u32,
-    shard: u32,
-    id: u64,
-}
-
-/// The order of [`System::actor_stats`].
-impl Ord for ActorKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |at: &Self| (at.slot as usize / SLOTS, at.shard, at.slot, at.id);
-        key(self).cmp(&key(other))
-    }
-}
-
-impl PartialOrd for ActorKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl ActorKey {
-    /// The actor's id.
-    #[must_use]
-    pub const fn id(self) -> u64 {
-        self.id
-    }
-}
-
 impl System {
     /// Reads the counters of all living actors, one after the other, so the values are not of one instant. Actors
     /// that are spawned or terminate meanwhile may be missing. The cost grows only with the number of actors.
@@ -139,7 +103,7 @@ impl System {
     pub fn actor_stats_into(&self, what: StatsDetail, readings: &mut Vec<ActorStats>) {
         let registry = &self.inner().registry;
         let at_once = match what {
-            StatsDetail::Counters => SLOTS,
+            StatsDetail::Counters => SLOTS_AT_ONCE,
             StatsDetail::Latencies => SLOTS_WITH_TIMES,
         };
         readings.clear();
@@ -149,25 +113,26 @@ impl System {
         while is_more {
             is_more = false;
             for shard in 0..SHARDS {
-                for begin in (first..first + SLOTS).step_by(at_once) {
+                for begin in (first..first + SLOTS_AT_ONCE).step_by(at_once) {
                     let range = begin..begin + at_once;
                     is_more |= registry.read(shard, range, |core| readings.push(read(core, what)));
                 }
             }
-            first += SLOTS;
+            first += SLOTS_AT_ONCE;
         }
     }
 
     /// The snapshot of one actor, if it is alive: several microseconds.
     #[must_use]
     pub fn actor_snapshot(&self, at: ActorKey) -> Option<ActorSnapshot> {
-        self.find(at).map(|core| core.snapshot())
+        let core = self.inner().registry.find(at)?;
+        Some(core.snapshot())
     }
 
     /// One actor in full, if it is alive.
     #[must_use]
     pub fn actor_detail(&self, at: ActorKey) -> Option<ActorDetail> {
-        let core = self.find(at)?;
+        let core = self.inner().registry.find(at)?;
         let time_in_queue = (0..core.mailbox.lane_count())
             .map(|lane| {
                 let lane = core.mailbox.lane(lane);
@@ -180,27 +145,12 @@ impl System {
             handling: core.handling().map(Histogram::snapshot),
         })
     }
-
-    fn find(&self, at: ActorKey) -> Option<CoreRef> {
-        let key = RegistryKey {
-            shard: at.shard,
-            slot: at.slot,
-        };
-        let core = self.inner().registry.find(key)?;
-        // Another actor may have the slot by now.
-        (core.id().get() == at.id).then_some(core)
-    }
 }
 
 fn read(core: &Core, what: StatsDetail) -> ActorStats {
     let phase = core.state.phase();
-    let key = core.registry_key();
     let mut reading = ActorStats {
-        at: ActorKey {
-            slot: key.slot,
-            shard: key.shard,
-            id: core.id().get(),
-        },
+        at: core.key(),
         name: core.options().name.clone(),
         actor_type: core.type_name(),
         state: state_name(phase),

@@ -16,12 +16,12 @@ use freeboard_sched::TimerKey;
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    block::{self, GaveUp, NO_DEADLINE_NS, deadline_after},
+    block::{self, GaveUp},
     current,
-    envelope::Envelope,
+    envelope::{Envelope, Payload},
     error::AskError,
-    receives::Receives,
-    reply::ReplySlot,
+    receives::{self, Receives},
+    reply::{NO_DEADLINE_NS, ReplySlot, deadline_after},
     send::PendingSend,
 };
 
@@ -38,7 +38,7 @@ struct AskRouteOf<A, M>(PhantomData<fn(A, M)>);
 impl<A: Receives<M>, M: Message> AskRouteOf<A, M> {
     const ROUTE: AskRoute<A, M, A::Reply> = AskRoute {
         push: ActorRef::try_push::<M, ReplySlot<A::Reply>>,
-        envelope: Envelope::new::<A, M, ReplySlot<A::Reply>>,
+        envelope: receives::envelope::<A, M, ReplySlot<A::Reply>>,
     };
 }
 
@@ -225,21 +225,13 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
         match std::mem::replace(&mut self.stage, Stage::Settled) {
             Stage::Settled => return Poll::Ready(Ok(())),
             Stage::Unsent(msg, slot, route, lane) => {
-                // Earlier messages of this actor in its outbox go first.
-                let pushed = if current::has_outbox() {
-                    Err((msg, slot))
-                } else {
-                    (route.push)(&self.to, lane, msg, slot)
+                let Err((msg, slot)) = (route.push)(&self.to, lane, msg, slot) else {
+                    return Poll::Ready(Ok(()));
                 };
-                match pushed {
-                    Ok(()) => return Poll::Ready(Ok(())),
-                    Err((msg, slot)) => {
-                        let envelope = (route.envelope)(msg, slot);
-                        let to = self.to.clone();
-                        let pending = PendingSend::new(to, lane, envelope, self.is_blocking);
-                        self.stage = Stage::Waiting(pending);
-                    }
-                }
+                let envelope = (route.envelope)(msg, slot);
+                let to = self.to.clone();
+                let pending = PendingSend::new(to, lane, envelope, self.is_blocking);
+                self.stage = Stage::Waiting(pending);
             }
             waiting @ Stage::Waiting(_) => self.stage = waiting,
         }
@@ -250,7 +242,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
             self.stage = Stage::Settled;
             outcome.map_err(|refused| {
                 // SAFETY: the route made the envelope with these types.
-                let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
+                let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
                 refused.map(open).into()
             })
         })
@@ -259,7 +251,7 @@ impl<A: Actor, M: Message, R: Send + 'static> AskFuture<A, M, R> {
     /// Gives up: a message that found no capacity comes back.
     fn give_up(&mut self, why: GaveUp) -> AskError<M> {
         // SAFETY: the route made the envelope with these types.
-        let open = |it: Envelope| unsafe { it.open::<M, ReplySlot<R>>() }.message;
+        let open = |it: Envelope| unsafe { it.open::<Payload<M, ReplySlot<R>>>() }.message;
         match std::mem::replace(&mut self.stage, Stage::Settled) {
             Stage::Waiting(pending) if why == GaveUp::DeadlinePassed => {
                 AskError::Full(open(pending.give_up()))
@@ -301,7 +293,8 @@ impl<A: Actor, M, R> AskFuture<A, M, R> {
     /// one counts.
     fn note(&mut self) {
         let target = self.to.id();
-        self.is_noted = current::with(|asker| asker.set_asking(Some(target))).is_some();
+        self.is_noted =
+            current::with(|asker| asker.map(|it| it.set_asking(Some(target))).is_some());
     }
 
     fn cancel_alarm(&mut self) {
@@ -317,7 +310,7 @@ impl<A: Actor, M, R> Drop for AskFuture<A, M, R> {
         if self.is_noted {
             let target = self.to.id();
             current::with(|asker| {
-                if asker.asking() == Some(target) {
+                if let Some(asker) = asker.filter(|it| it.asking() == Some(target)) {
                     asker.set_asking(None);
                 }
             });

@@ -15,11 +15,9 @@ use slab::Slab;
 
 use crate::{
     current,
+    reply::NO_DEADLINE_NS,
     sync::{AtomicBool, Ordering},
 };
-
-/// No deadline, on the [`clock`].
-pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
 
 /// The waker of a blocked thread.
 struct Unparker {
@@ -81,7 +79,7 @@ struct Blocking {
 impl Blocking {
     /// `None` outside of handlers.
     fn enter(unparker: &Arc<Unparker>) -> Option<Self> {
-        let handlers = current::with(|core| core.system.blocked_handlers.clone())?;
+        let handlers = current::with(|core| Some(core?.system.blocked_handlers.clone()))?;
         let slot = handlers.lock().threads.insert(unparker.clone());
         Some(Self { handlers, slot })
     }
@@ -137,11 +135,4 @@ pub(crate) fn until<T>(
             thread::park_timeout(Duration::from_nanos(left_ns));
         }
     }
-}
-
-/// The time on the [`clock`] at which `timeout` is over.
-pub(crate) fn deadline_after(timeout: Option<Duration>) -> u64 {
-    timeout.map_or(NO_DEADLINE_NS, |timeout| {
-        clock::now_ns().saturating_add(crate::supervision::saturating_ns(timeout))
-    })
 }

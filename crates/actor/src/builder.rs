@@ -1,18 +1,25 @@
 //! Settings of a system.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use freeboard_meter::LongRunSnapshot;
-use freeboard_sched::{BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings};
+use freeboard_meter::{Counter, LongRunSnapshot, clock};
+use freeboard_sched::{BudgetLimits, Collapse, Driver, Scheduler, SchedulerSettings, Timers};
 
 use crate::{
     circles::CircleSearch,
     dead_letter::{DeadLetter, DeadLetterObserver, DeadLetters},
+    group::gauges::Groups,
     names::Names,
     observer::Observers,
+    options::SpawnOptions,
     registry::Registry,
     supervision::{Failure, saturating_ns},
-    system::{BuildError, FailureObserver, Foundation, System, SystemInner},
+    sync::AtomicBool,
+    system::{BuildError, System},
+    system_inner::{FailureObserver, SystemInner},
 };
 
 /// Builds a [`System`]. Every setting has a default.
@@ -196,18 +203,28 @@ impl SystemBuilder {
                 names.clear();
             }
         })?;
-        let foundation = Foundation {
+        Ok(System::owning(SystemInner {
             name,
             scheduler,
+            timers: Timers::new(),
             registry,
             names,
             dead_letters: DeadLetters::new(self.on_dead_letter),
+            groups: Groups::default(),
+            blocked_handlers: Arc::default(),
+            default_options: SpawnOptions::new(),
             on_failure: self.on_failure,
             #[cfg(feature = "tokio")]
             runtime: self
                 .runtime
                 .or_else(|| tokio::runtime::Handle::try_current().ok()),
-        };
-        Ok(System::owning(SystemInner::new(foundation)))
+            ended: Counter::new(),
+            restarted: Counter::new(),
+            is_shutting_down: AtomicBool::new(false),
+            is_past_deadline: AtomicBool::new(false),
+            shutdown_failures: Mutex::default(),
+            undelivered: Counter::new(),
+            started_ns: clock::now_ns(),
+        }))
     }
 }

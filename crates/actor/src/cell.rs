@@ -22,21 +22,20 @@
 //! References and tasks are copies of `own`, the pointer from the allocation. It has provenance over the whole
 //! cell; a pointer made from a `&Core` has not.
 
-use std::{cell::UnsafeCell, ptr::NonNull};
+use std::{cell::UnsafeCell, marker::PhantomData, ops::Deref, ptr::NonNull};
 
-use freeboard_flow::MailboxConfig;
-use freeboard_sched::Task;
+use freeboard_queue::memory;
+use freeboard_sched::{Task, Vtable};
 
-pub(crate) use crate::core::{
-    ABANDON, CHILDREN_ENDED, CellParts, Core, DRAIN, ESCALATED, Head, NOTICE, RESUME, STOP, UNMUTE,
-    Unaccepted, WAITERS, WAKE, state_name,
-};
 use crate::{
     actor::Actor,
-    body::{Body, Factory},
     catch_panic,
     context::Context,
+    core::{CellParts, Core},
+    core_ref::{CoreRef, Disposal, Head, WeakCore},
+    life,
     mailbox::Mailbox,
+    run::{self, Body, Factory},
 };
 
 #[repr(C, align(64))]
@@ -55,25 +54,43 @@ unsafe impl<A: Actor> Sync for Cell<A> {}
 unsafe impl<A: Actor> Send for Cell<A> {}
 
 impl<A: Actor> Cell<A> {
+    const VTABLE: &'static Vtable = &Vtable {
+        run: run::run::<A>,
+        is_pinned: false,
+    };
+    const PINNED_VTABLE: &'static Vtable = &Vtable {
+        run: run::run::<A>,
+        is_pinned: true,
+    };
+
     pub(crate) fn new(parts: CellParts, actor: Option<A>, factory: Option<Factory<A>>) -> Self {
         const { CoreFollowsHead::<A>::CHECKED };
         let options = parts.options.as_deref();
         let is_pinned = options.is_some_and(|options| options.pinned.is_some());
-        let (vtable, make_mailbox): (_, fn(&MailboxConfig) -> Mailbox) = if is_pinned {
-            (Self::PINNED_VTABLE, Mailbox::ringed)
+        let vtable = if is_pinned {
+            Self::PINNED_VTABLE
         } else {
-            (Self::VTABLE, Mailbox::new)
+            Self::VTABLE
         };
         let options = options.unwrap_or(&parts.system.default_options);
-        let mailbox = make_mailbox(&options.mailbox);
+        let mailbox = Mailbox::new(&options.mailbox, is_pinned);
         Self {
-            head: Head::new::<A>(vtable),
+            head: Head::new(vtable, &Self::DISPOSAL),
             core: Core::new(parts, mailbox, std::any::type_name::<A>),
             body: UnsafeCell::new(Body::new(factory)),
             context: UnsafeCell::new(Context::new()),
             actor: UnsafeCell::new(actor),
         }
     }
+
+    /// For heads of a `Cell<A>`: head and cell begin at the same address (`repr(C)`).
+    const DISPOSAL: Disposal = Disposal {
+        // SAFETY: the caller's promise.
+        abandon: |head| unsafe { life::abandon(head.cast::<Self>().as_ref()) },
+        drop_contents: Self::drop_contents,
+        // SAFETY: `CellRef::new` allocated the memory; the caller's promise.
+        free: |head| unsafe { memory::free(head.cast::<Self>()) },
+    };
 
     /// The cell that a task of this actor type is the header of.
     ///
@@ -84,26 +101,15 @@ impl<A: Actor> Cell<A> {
         unsafe { task.header().cast::<Self>().as_ref() }
     }
 
-    /// Moves a cell to its final address and stores that address in it.
-    ///
-    /// # Safety
-    /// The memory is large enough, aligned and unused.
-    pub(crate) unsafe fn settle_in(mut self, place: NonNull<Self>) -> NonNull<Head> {
-        self.core.set_own(place.cast());
-        // SAFETY: the caller's promise.
-        unsafe { place.write(self) };
-        place.cast()
-    }
-
     /// Drops all but the head. The suspended future goes first: it borrows the actor and the context.
     ///
     /// # Safety
     /// The head belongs to a `Cell<A>`, and no reference to its contents is left.
-    pub(crate) unsafe fn drop_contents(head: NonNull<Head>) {
+    unsafe fn drop_contents(head: NonNull<Head>) {
         let cell = head.cast::<Self>().as_ptr();
         // SAFETY: the caller's promise; each field is dropped once, and the head not at all.
         unsafe {
-            catch_panic::call(|| (*cell).body.get_mut().drop_held());
+            catch_panic::call(|| (*cell).body.get_mut().drop_suspended());
             catch_panic::call(|| (&raw mut (*cell).actor).drop_in_place());
             catch_panic::call(|| (&raw mut (*cell).context).drop_in_place());
             catch_panic::call(|| (&raw mut (*cell).body).drop_in_place());
@@ -153,4 +159,91 @@ struct CoreFollowsHead<A>(std::marker::PhantomData<A>);
 
 impl<A: Actor> CoreFollowsHead<A> {
     const CHECKED: () = assert!(std::mem::offset_of!(Cell<A>, core) == size_of::<Head>());
+}
+
+/// A strong reference to a cell of a known actor type.
+pub(crate) struct CellRef<A: Actor> {
+    core: CoreRef,
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<A: Actor> CellRef<A> {
+    /// Moves a cell to its final address.
+    pub(crate) fn new(mut cell: Cell<A>) -> Self {
+        let memory = memory::allocate::<Cell<A>>();
+        cell.core.set_own(memory.cast());
+        // SAFETY: the memory is large enough, aligned and unused; the cell is new.
+        unsafe {
+            memory.write(cell);
+            Self::of_core(CoreRef::first(memory.cast()))
+        }
+    }
+
+    /// # Safety
+    /// The core is that of a `Cell<A>`.
+    unsafe fn of_core(core: CoreRef) -> Self {
+        Self {
+            core,
+            actor: PhantomData,
+        }
+    }
+
+    /// One more reference to a cell that is referenced already.
+    #[inline]
+    pub(crate) fn of(cell: &Cell<A>) -> Self {
+        // SAFETY: it is a `Cell<A>`'s.
+        unsafe { Self::of_core(CoreRef::of(cell.core())) }
+    }
+
+    pub(crate) fn core_ref(&self) -> &CoreRef {
+        &self.core
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakCell<A> {
+        WeakCell {
+            core: self.core.downgrade(),
+            actor: PhantomData,
+        }
+    }
+}
+
+impl<A: Actor> Deref for CellRef<A> {
+    type Target = Cell<A>;
+
+    #[inline]
+    fn deref(&self) -> &Cell<A> {
+        // SAFETY: we hold a strong reference, and made it as one to a `Cell<A>`; head and cell begin
+        // at the same address.
+        unsafe { self.core.head_pointer().cast::<Cell<A>>().as_ref() }
+    }
+}
+
+impl<A: Actor> Clone for CellRef<A> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self::of(self)
+    }
+}
+
+/// A reference that keeps a cell's memory, but not its contents.
+pub(crate) struct WeakCell<A: Actor> {
+    core: WeakCore,
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<A: Actor> WeakCell<A> {
+    /// A strong reference, unless the last one was dropped.
+    pub(crate) fn upgrade(&self) -> Option<CellRef<A>> {
+        // SAFETY: it is a `Cell<A>`'s.
+        Some(unsafe { CellRef::of_core(self.core.upgrade()?) })
+    }
+}
+
+impl<A: Actor> Clone for WeakCell<A> {
+    fn clone(&self) -> Self {
+        Self {
+            core: self.core.clone(),
+            actor: PhantomData,
+        }
+    }
 }

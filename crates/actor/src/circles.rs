@@ -1,6 +1,6 @@
 //! Detects circles of asks: actors that each wait for the reply of the next one, so that none receives it.
 //!
-//! An actor stores whom it asks ([`crate::cell::Core::asking`]). Once a second the monitor's thread reads some thousand
+//! An actor stores whom it asks ([`crate::core::Core::asking`]). Once a second the monitor's thread reads some thousand
 //! actors in turn; after each round over all of them it follows the stored ids. A circle that already existed one
 //! round before, while none of its actors handled a message since, is logged once.
 
@@ -11,9 +11,9 @@ use std::{
 };
 
 use crate::{
-    actor::ActorId,
-    cell::Core,
-    registry::{Registry, SHARDS},
+    core::Core,
+    id::{ActorId, SHARDS},
+    registry::Registry,
 };
 
 /// Slots that one step reads in each shard.

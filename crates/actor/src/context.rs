@@ -7,18 +7,20 @@ use freeboard_queue::Barrier;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::{Actor, ActorId, Message},
+    actor::{Actor, Message},
     actor_ref::ActorRef,
-    body::HeldFuture,
-    cell::{self, Cell},
-    cell_ref::{CellRef, CoreRef},
+    cell::{Cell, CellRef},
+    core,
+    core_ref::CoreRef,
     envelope::Envelope,
     error::TellError,
+    id::ActorId,
     options::SpawnOptions,
     outbox,
-    receives::Receives,
+    receives::{self, Receives},
     relations::Watcher,
     reply::NoReply,
+    run::SuspendedFuture,
     system::System,
     termination::Terminated,
 };
@@ -41,7 +43,7 @@ enum Repeats {
 pub struct Context<A: Actor> {
     /// Set by the first run, before any user code sees the context.
     cell: Option<NonNull<Cell<A>>>,
-    pub(crate) held: Option<HeldFuture>,
+    pub(crate) suspended: Option<SuspendedFuture>,
     pub(crate) stop: Option<StopRequest>,
     /// Paused lanes, one bit each.
     pub(crate) paused_lanes: u8,
@@ -68,7 +70,7 @@ impl<A: Actor> Context<A> {
     pub(crate) const fn new() -> Self {
         Self {
             cell: None,
-            held: None,
+            suspended: None,
             stop: None,
             paused_lanes: 0,
             keeps_back: false,
@@ -87,31 +89,32 @@ impl<A: Actor> Context<A> {
     }
 
     /// Stores the async handler's future, which the run takes over.
-    pub(crate) fn hold(&mut self, future: impl Future<Output = ()> + Send) {
+    pub(crate) fn suspend(&mut self, future: impl Future<Output = ()> + Send) {
         let future: std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(future);
         // SAFETY: only the lifetime differs. What the future borrows is in the cell that holds it,
         // which drops it first (`Body`'s drop, `drop_actor`).
         let future = unsafe {
-            std::mem::transmute::<std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>, HeldFuture>(
-                future,
-            )
+            std::mem::transmute::<
+                std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>>,
+                SuspendedFuture,
+            >(future)
         };
-        self.held = Some(future);
+        self.suspended = Some(future);
     }
 
     #[inline]
     pub(crate) fn has_requests(&self) -> bool {
-        self.held.is_some() || self.stop.is_some()
+        self.suspended.is_some() || self.stop.is_some()
     }
 
     /// Clears the requests of a failed handler; the caller drops the future.
-    pub(crate) fn clear_requests(&mut self) -> Option<HeldFuture> {
+    pub(crate) fn clear_requests(&mut self) -> Option<SuspendedFuture> {
         self.stop = None;
         self.keeps_back = false;
         for lane in 0..self.lane_count() {
             self.resume_lane(lane);
         }
-        self.held.take()
+        self.suspended.take()
     }
 
     /// This actor's own reference.
@@ -180,7 +183,7 @@ impl<A: Actor> Context<A> {
             self.cell().core().mailbox.lane(lane).lower(Barrier::Pause);
             // Waiting senders are granted capacity after this run, also if nothing was queued.
             let core = self.cell().core();
-            core.signal(cell::WAITERS);
+            core.signal(core::WAITERS);
         }
     }
 
@@ -246,7 +249,7 @@ impl<A: Actor> Context<A> {
             return Err(TellError::OutboxFull(items));
         }
         let mut items = items;
-        let source = move || Some(Envelope::new::<B, M, NoReply>(items.next()?, NoReply));
+        let source = move || Some(receives::envelope::<B, M, NoReply>(items.next()?, NoReply));
         outbox::keep_source(sender, target, lane, Box::new(source));
         Ok(())
     }
@@ -305,16 +308,22 @@ impl<A: Actor> Context<A> {
         let watcher = CellRef::of(self.cell()).downgrade();
         let notify = move |ended: Terminated| {
             if let Some(watcher) = watcher.upgrade() {
-                let notice = Envelope::new::<A, Terminated, NoReply>(ended, NoReply);
+                let notice = receives::envelope::<A, Terminated, NoReply>(ended, NoReply);
                 watcher.core().notify(notice);
             }
         };
-        other.on_end(Watcher::Actor(self.id()), Box::new(notify));
+        other
+            .cell()
+            .core()
+            .on_end(Watcher::Actor(self.id()), Box::new(notify));
     }
 
     /// Cancels every [`Context::watch`] of `other` that is still pending.
     pub fn unwatch<B: Actor>(&self, other: &ActorRef<B>) {
-        other.forget_watcher(Watcher::Actor(self.id()));
+        other
+            .cell()
+            .core()
+            .forget_watcher(Watcher::Actor(self.id()));
     }
 
     /// Sends `msg` to this actor after `delay`. It does not wait: a full lane sheds the message. The timer is cancelled
@@ -363,9 +372,12 @@ impl<A: Actor> Context<A> {
         let set = core.system.timers.after(delay, move |key| {
             let to = weak.upgrade()?;
             // Before its message is sent: a later cancel returns `false`.
-            let is_wanted = match repeats {
-                Repeats::No => to.forget_timer(key),
-                Repeats::Yes => to.has_timer(key),
+            let is_wanted = {
+                let mut relations = to.cell().core().lock_relations();
+                relations.as_mut().is_some_and(|it| match repeats {
+                    Repeats::No => it.timers.remove(&key),
+                    Repeats::Yes => it.timers.contains(&key),
+                })
             };
             if is_wanted { fire(&to) } else { None }
         });
@@ -389,7 +401,7 @@ impl<A: Actor> Context<A> {
         let weak = CellRef::of(self.cell()).downgrade();
         move || {
             if let Some(cell) = weak.upgrade() {
-                cell.core().notify(Envelope::action::<A>(action));
+                cell.core().notify(receives::action(action));
             }
         }
     }
@@ -405,15 +417,14 @@ impl<A: Actor> Context<A> {
         action: fn(&mut A, &mut Self),
     ) -> io::Result<TimerKey> {
         self.start_timer(delay, Repeats::No, move |to| {
-            to.cell().core().notify(Envelope::action::<A>(action));
+            to.cell().core().notify(receives::action(action));
             None
         })
     }
 
     /// Records a dead letter for a message that this actor accepted and sheds.
     pub(crate) fn note_dead_letter(&self, message_type: &'static str, reason: ShedReason) {
-        let core = self.cell().core();
-        core.system.dead_letters.note(core, message_type, reason);
+        self.cell().core().note_dead_letter(message_type, reason);
     }
 
     /// Cancels a timer. `true` if it will send nothing more; `false` if it has already fired for the last time.
@@ -444,5 +455,100 @@ impl<A: Actor> Context<A> {
         let (lane, envelope) = unsafe { mailbox.take_first(is_match) }?;
         mailbox.lane(lane).gauges.handled.bump(1);
         envelope.into_message().downcast::<M>().ok().map(|it| *it)
+    }
+    /// Starts `future` on the attached tokio runtime and sends its output, converted by `into_msg`, to this actor.
+    /// The actor handles other messages meanwhile. Sending waits for capacity if the lane's policy is to wait. If
+    /// the actor has terminated by then, the output becomes a dead letter. A panic of the future is logged and
+    /// counted as a dead letter.
+    ///
+    /// An [`crate::Ask`] can be piped directly. It is not ordered with messages that this actor sends itself.
+    ///
+    /// ```
+    /// use freeboard_actor::{Actor, ActorRef, AskError, Context, Handler, System};
+    ///
+    /// struct Prices;
+    /// struct Get;
+    /// struct Shop(ActorRef<Prices>, std::sync::mpsc::Sender<u64>);
+    /// struct Open;
+    /// struct Price(Result<u64, AskError<Get>>);
+    ///
+    /// impl Actor for Prices {}
+    /// impl Actor for Shop {}
+    ///
+    /// impl Handler<Get> for Prices {
+    ///     type Reply = u64;
+    ///     fn handle(&mut self, _msg: Get, _cx: &mut Context<Self>) -> u64 {
+    ///         7
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Open> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _msg: Open, cx: &mut Context<Self>) {
+    ///         cx.pipe(self.0.ask(Get), Price).expect("a runtime is attached");
+    ///     }
+    /// }
+    ///
+    /// impl Handler<Price> for Shop {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, price: Price, _cx: &mut Context<Self>) {
+    ///         self.1.send(price.0.expect("answered")).expect("read below");
+    ///     }
+    /// }
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let system = System::builder().workers(1).tokio(runtime.handle().clone()).build()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let shop = system.spawn(Shop(system.spawn(Prices), sender));
+    /// shop.tell(Open)?;
+    /// assert_eq!(receiver.recv()?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::NoRuntime`] if no tokio runtime is attached.
+    #[cfg(feature = "tokio")]
+    pub fn pipe<F, M>(
+        &self,
+        future: F,
+        into_msg: impl FnOnce(F::Output) -> M + Send + 'static,
+    ) -> Result<(), crate::NoRuntime>
+    where
+        F: std::future::IntoFuture<IntoFuture: Send + 'static>,
+        M: Message,
+        A: Receives<M>,
+    {
+        let actor = self.actor_ref();
+        let runtime = self.cell().core().system.runtime.clone();
+        let runtime = runtime.ok_or(crate::NoRuntime)?;
+        let watched = actor.clone();
+        let future = future.into_future();
+        let piped = runtime.spawn(async move {
+            let msg = into_msg(future.await);
+            let core = actor.cell().core();
+            // A refused message has no sender to return to.
+            match actor.send(msg).await {
+                Ok(()) => {}
+                Err(refused) => {
+                    let reason = match refused {
+                        crate::TellError::Full(_) => ShedReason::Full,
+                        _ => ShedReason::Stopped,
+                    };
+                    let message_type = std::any::type_name::<M>();
+                    core.note_dead_letter(message_type, reason);
+                }
+            }
+        });
+        runtime.spawn(async move {
+            if let Err(error) = piped.await
+                && error.is_panic()
+            {
+                let core = watched.cell().core();
+                tracing::error!(actor = core.id().get(), "a piped future panicked");
+                let message_type = std::any::type_name::<M>();
+                core.note_dead_letter(message_type, ShedReason::HandlerPanicked);
+            }
+        });
+        Ok(())
     }
 }

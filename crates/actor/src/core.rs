@@ -8,20 +8,19 @@ use std::{
 
 use freeboard_flow::{LaneConfig, MailboxConfig, ShedReason};
 use freeboard_meter::{ActorSnapshot, Histogram};
-use freeboard_sched::{Header, Phase, RunState, Signals, Task, Vtable, Wake};
+use freeboard_sched::{Phase, RunState, Signals, Task, Wake};
 use once_cell::race::OnceBox;
 
 use crate::{
-    actor::{Actor, ActorId},
-    cell_ref::{CoreRef, Counts},
+    core_ref::{CoreRef, Head},
     envelope::Envelope,
+    id::{ActorId, ActorKey},
     mailbox::{Mailbox, Offer},
     options::SpawnOptions,
     outbox::Outbox,
-    registry::RegistryKey,
     relations::Relations,
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
-    system::SystemInner,
+    system_inner::SystemInner,
     termination::{ExitReason, Terminated},
     waiters::Waiters,
 };
@@ -46,24 +45,6 @@ pub(crate) const RESUME: Signals = Signals::bit(8);
 pub(crate) const ESCALATED: Signals = Signals::bit(9);
 /// The shutdown deadline has passed: a terminated actor sends no more of its outbox.
 pub(crate) const ABANDON: Signals = Signals::bit(10);
-
-/// The part of a cell that outlives its contents: weak references read the counts while the rest is dropped.
-#[repr(C)]
-pub(crate) struct Head {
-    header: Header,
-    pub(crate) counts: Counts,
-}
-
-impl Head {
-    pub(crate) fn new<A: Actor>(vtable: &'static Vtable) -> Self {
-        Self {
-            header: Header::new(vtable),
-            counts: Counts::new::<A>(),
-        }
-    }
-}
-
-const _: () = assert!(!std::mem::needs_drop::<Head>());
 
 #[repr(C)]
 pub(crate) struct Core {
@@ -156,24 +137,19 @@ impl Core {
         self.own
     }
 
-    fn header(&self) -> &Header {
-        // SAFETY: the head lives as long as the core.
-        unsafe { &self.own.as_ref().header }
-    }
-
     pub(crate) fn id(&self) -> ActorId {
         self.id
     }
 
     /// The cell's key in the registry.
-    pub(crate) fn registry_key(&self) -> RegistryKey {
+    pub(crate) fn key(&self) -> ActorKey {
         // Ordering: Relaxed: written once, under the shard's lock, before the actor is scheduled.
-        RegistryKey::new(self.id, self.slot.load(Ordering::Relaxed))
+        ActorKey::new(self.id, self.slot.load(Ordering::Relaxed))
     }
 
     /// Call once, under the shard's lock.
     pub(crate) fn set_slot(&self, slot: u32) {
-        // Ordering: Relaxed, as in `registry_key`.
+        // Ordering: Relaxed, as in `key`.
         self.slot.store(slot, Ordering::Relaxed);
     }
 
@@ -211,7 +187,8 @@ impl Core {
     /// Schedules the task; its state word was just moved to queued.
     #[inline]
     pub(crate) fn enqueue(&self) {
-        if self.header().is_pinned() {
+        // SAFETY: the head lives as long as the core.
+        if unsafe { self.own.as_ref() }.header().is_pinned() {
             self.enqueue_pinned();
         } else {
             self.system.scheduler.schedule(self.task());
@@ -240,51 +217,30 @@ impl Core {
     }
 
     /// Pushes an envelope into a lane below the lane count, by its policy, and schedules the actor if it
-    /// is idle. Counts refused and shed messages; shed ones become dead letters.
-    pub(crate) fn offer(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
-        let offer = self
-            .mailbox
-            .lane(lane)
-            .offer(envelope, || self.lane_config(lane));
-        if let Offer::Accepted = offer {
-            self.announce();
-            return Ok(());
-        }
-        self.offered(lane, offer)
-    }
-
-    /// As [`Core::offer`], for a waiting sender that was granted capacity.
-    pub(crate) fn offer_granted(&self, lane: usize, envelope: Envelope) -> Result<(), Unaccepted> {
-        let offer = self
-            .mailbox
-            .lane(lane)
-            .offer_past_waiters(envelope, || self.lane_config(lane));
-        self.offered(lane, offer)
-    }
-
-    #[cold]
-    fn offered(&self, lane: usize, offer: Offer) -> Result<(), Unaccepted> {
-        match offer {
-            Offer::Accepted => {
-                self.announce();
-                Ok(())
-            }
+    /// is idle. Counts refused and shed messages; shed ones become dead letters. `is_granted`: the sender waited, and
+    /// was granted capacity.
+    pub(crate) fn offer(
+        &self,
+        lane: usize,
+        envelope: Envelope,
+        is_granted: bool,
+    ) -> Result<(), Unaccepted> {
+        let config = self.lane_config(lane);
+        match self.mailbox.lane(lane).offer(envelope, config, is_granted) {
+            Offer::Accepted => self.announce(),
             Offer::AcceptedShedding(shed, reason) => {
                 self.announce();
                 self.shed(lane, shed, reason);
-                Ok(())
             }
-            Offer::Shed(shed, reason) => {
-                self.shed(lane, shed, reason);
-                Ok(())
-            }
-            Offer::Wait(envelope) => Err(Unaccepted::Wait(envelope)),
+            Offer::Shed(shed, reason) => self.shed(lane, shed, reason),
+            Offer::Wait(envelope) => return Err(Unaccepted::Wait(envelope)),
             Offer::Full(envelope) => {
                 self.count_shed(lane, ShedReason::Full);
-                Err(Unaccepted::Full(envelope))
+                return Err(Unaccepted::Full(envelope));
             }
-            Offer::Closed(envelope) => Err(Unaccepted::Closed(envelope)),
+            Offer::Closed(envelope) => return Err(Unaccepted::Closed(envelope)),
         }
+        Ok(())
     }
 
     pub(crate) fn count_shed(&self, lane: usize, reason: ShedReason) {
@@ -294,7 +250,34 @@ impl Core {
     /// Counts a message of this mailbox as shed and makes it a dead letter.
     pub(crate) fn shed(&self, lane: usize, envelope: Envelope, reason: ShedReason) {
         self.count_shed(lane, reason);
-        self.system.dead_letters.bury(self, envelope, reason);
+        self.bury(envelope, reason);
+    }
+
+    /// Counts a message that was taken from its lane and not handled to the end.
+    pub(crate) fn shed_consumed(
+        &self,
+        lane: usize,
+        type_name: fn() -> &'static str,
+        reason: ShedReason,
+    ) {
+        self.count_shed(lane, reason);
+        self.note_dead_letter(type_name(), reason);
+    }
+
+    /// Records an envelope that will not be handled as a dead letter.
+    pub(crate) fn bury(&self, envelope: Envelope, reason: ShedReason) {
+        let (id, type_name) = (self.id, self.type_name());
+        self.system
+            .dead_letters
+            .bury(id, type_name, envelope, reason);
+    }
+
+    /// Records a message that was consumed without being handled to the end as a dead letter.
+    pub(crate) fn note_dead_letter(&self, message_type: &'static str, reason: ShedReason) {
+        let (id, type_name) = (self.id, self.type_name());
+        self.system
+            .dead_letters
+            .note(id, type_name, message_type, reason);
     }
 
     /// Sheds a message that [`Core::offer`] refused and no sender can take back.
@@ -302,11 +285,7 @@ impl Core {
         match refused {
             Unaccepted::Wait(envelope) => self.shed(lane, envelope, ShedReason::Full),
             // Counted when it was refused.
-            Unaccepted::Full(envelope) => {
-                self.system
-                    .dead_letters
-                    .bury(self, envelope, ShedReason::Full);
-            }
+            Unaccepted::Full(envelope) => self.bury(envelope, ShedReason::Full),
             Unaccepted::Closed(envelope) => self.shed(lane, envelope, ShedReason::Stopped),
         }
     }
@@ -334,7 +313,7 @@ impl Core {
         self.end_reason.store(code, Ordering::Release);
     }
 
-    pub(crate) fn ended(&self, reason: ExitReason) -> Terminated {
+    pub(crate) fn terminated(&self, reason: ExitReason) -> Terminated {
         Terminated {
             actor: self.id,
             name: self.options().name.as_deref().map(str::to_owned),
@@ -342,14 +321,9 @@ impl Core {
         }
     }
 
-    /// Refuses messages from here on.
-    pub(crate) fn close_mailbox(&self) {
-        self.mailbox.close();
-    }
-
     /// Closes the mailbox; the actor stops once it is empty.
     pub(crate) fn drain(&self) {
-        self.close_mailbox();
+        self.mailbox.close();
         self.signal(DRAIN);
     }
 

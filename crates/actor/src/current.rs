@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, ptr::NonNull};
 
-use crate::cell::Core;
+use crate::core::Core;
 
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
@@ -36,11 +36,12 @@ impl Drop for Running {
     }
 }
 
-/// Calls `use_cell` with the actor that this thread runs, if it runs one.
-pub(crate) fn with<R>(use_cell: impl FnOnce(&Core) -> R) -> Option<R> {
-    let cell = CURRENT.with(Cell::get)?;
+/// Calls `use_core` with the actor that this thread runs, if any.
+#[inline]
+pub(crate) fn with<R>(use_core: impl FnOnce(Option<&Core>) -> R) -> R {
+    let core = CURRENT.with(Cell::get);
     // SAFETY: set only while the cell is being run, by this thread.
-    Some(use_cell(unsafe { cell.as_ref() }))
+    use_core(core.map(|core| unsafe { core.as_ref() }))
 }
 
 /// Whether the actor that this thread runs, if any, has messages in its outbox.
@@ -56,7 +57,7 @@ pub(crate) fn set_has_outbox() {
 
 /// The outbox of `core` is empty. Either this thread runs that actor, or no thread does.
 pub(crate) fn clear_has_outbox(core: &Core) {
-    if with(|running| running.id() == core.id()) == Some(true) {
+    if with(|running| running.is_some_and(|it| it.id() == core.id())) {
         HAS_OUTBOX.with(|flag| flag.set(false));
     }
 }

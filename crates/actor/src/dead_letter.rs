@@ -6,11 +6,10 @@ use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, ReasonCount};
 
 use crate::{
-    actor::ActorId,
     catch_panic,
-    cell::Core,
     envelope::Envelope,
     gauges::{ShedCounters, reason_counts},
+    id::ActorId,
 };
 
 /// A message that was shed, or was left in the mailbox of a terminated actor.
@@ -60,43 +59,51 @@ impl DeadLetters {
         reason_counts(&self.counters)
     }
 
-    /// Records an envelope that will not be handled.
-    pub(crate) fn bury(&self, core: &Core, envelope: Envelope, reason: ShedReason) {
+    /// Records an envelope that will not be handled, of the actor with this id and type.
+    pub(crate) fn bury(
+        &self,
+        actor: ActorId,
+        actor_type: &'static str,
+        envelope: Envelope,
+        reason: ShedReason,
+    ) {
         self.counters[reason.index()].add(1);
-        let Some(observer) = &self.observer else {
+        if self.observer.is_none() {
             catch_panic::drop(envelope);
             return;
-        };
-        let message_type = envelope.message_type_name();
-        // It drops the reply port, which wakes an asker.
-        let message = catch_panic::call(|| envelope.into_message());
-        self.show(observer, core, message_type, message, reason);
+        }
+        self.show(DeadLetter {
+            actor,
+            actor_type,
+            message_type: envelope.message_type_name(),
+            reason,
+            // It drops the reply port, which wakes an asker.
+            message: catch_panic::call(|| envelope.into_message()),
+        });
     }
 
     /// Records a message that was consumed without being handled to the end.
-    pub(crate) fn note(&self, core: &Core, message_type: &'static str, reason: ShedReason) {
-        self.counters[reason.index()].add(1);
-        if let Some(observer) = &self.observer {
-            self.show(observer, core, message_type, None, reason);
-        }
-    }
-
-    fn show(
+    pub(crate) fn note(
         &self,
-        observer: &DeadLetterObserver,
-        core: &Core,
+        actor: ActorId,
+        actor_type: &'static str,
         message_type: &'static str,
-        message: Option<Box<dyn Any + Send>>,
         reason: ShedReason,
     ) {
-        let letter = DeadLetter {
-            actor: core.id(),
-            actor_type: core.type_name(),
+        self.counters[reason.index()].add(1);
+        self.show(DeadLetter {
+            actor,
+            actor_type,
             message_type,
             reason,
-            message,
-        };
-        if catch_panic::call(|| observer(letter)).is_none() {
+            message: None,
+        });
+    }
+
+    fn show(&self, letter: DeadLetter) {
+        if let Some(observer) = &self.observer
+            && catch_panic::call(|| observer(letter)).is_none()
+        {
             catch_panic::call(|| tracing::error!("the observer of dead letters panicked"));
         }
     }

@@ -1,4 +1,4 @@
-//! The envelope: a message of any type for an actor of one type.
+//! The envelope: a message of any type for an actor of one type. It knows neither type: `receives` makes its route.
 //!
 //! ```text
 //!   ┌ route    pointer to a static table of functions, made per (actor, message, reply) types
@@ -10,19 +10,11 @@
 
 use std::{
     any::{Any, TypeId},
-    marker::PhantomData,
     mem::{MaybeUninit, align_of, size_of},
     ptr::NonNull,
 };
 
 use freeboard_flow::ShedReason;
-
-use crate::{
-    actor::{Actor, Message},
-    context::Context,
-    receives::Receives,
-    reply::ReplyPort,
-};
 
 /// The largest payload that is sent without an allocation, in bytes.
 pub const INLINE_BYTES: usize = 48;
@@ -30,7 +22,7 @@ pub const INLINE_BYTES: usize = 48;
 /// The coalescing key: the message's type and the key from its handler.
 pub(crate) type CoalesceKey = (TypeId, u64);
 
-type PayloadSlot = MaybeUninit<[u64; INLINE_BYTES / 8]>;
+pub(crate) type PayloadSlot = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
 /// Message and reply port, sent together.
 pub(crate) struct Payload<M, P> {
@@ -43,21 +35,22 @@ pub(crate) struct Route {
     /// # Safety
     /// `actor` and `context` point to the types the route was made for and are not borrowed
     /// otherwise; the payload is taken.
-    handle: unsafe fn(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled,
+    pub(crate) handle:
+        unsafe fn(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled,
     /// # Safety
     /// The payload is taken.
-    into_message: unsafe fn(payload: *mut PayloadSlot) -> Box<dyn Any + Send>,
+    pub(crate) into_message: unsafe fn(payload: *mut PayloadSlot) -> Box<dyn Any + Send>,
     /// # Safety
     /// The payload is taken.
-    discard: unsafe fn(payload: *mut PayloadSlot),
+    pub(crate) discard: unsafe fn(payload: *mut PayloadSlot),
     /// # Safety
     /// The payload is there.
-    message: unsafe fn(payload: *const PayloadSlot) -> *const (),
+    pub(crate) message: unsafe fn(payload: *const PayloadSlot) -> *const (),
     /// # Safety
     /// The payload is there.
-    coalesce_key: unsafe fn(payload: *const PayloadSlot) -> Option<u64>,
-    message_type: fn() -> TypeId,
-    message_type_name: fn() -> &'static str,
+    pub(crate) coalesce_key: unsafe fn(payload: *const PayloadSlot) -> Option<u64>,
+    pub(crate) message_type: fn() -> TypeId,
+    pub(crate) message_type_name: fn() -> &'static str,
 }
 
 /// The result of handling an envelope.
@@ -77,104 +70,6 @@ pub(crate) struct Envelope {
 // SAFETY: every payload is a `Payload` of a `Send` message and a `Send` reply port.
 unsafe impl Send for Envelope {}
 
-struct RouteOf<A, M, P>(PhantomData<fn(A, M, P)>);
-
-impl<A, M, P> RouteOf<A, M, P>
-where
-    M: Message,
-    A: Receives<M>,
-    P: ReplyPort<A::Reply>,
-{
-    const ROUTE: Route = Route {
-        handle: Self::handle,
-        into_message: Self::into_message,
-        discard: Self::discard,
-        message: Self::message,
-        coalesce_key: Self::coalesce_key,
-        message_type: TypeId::of::<M>,
-        message_type_name: std::any::type_name::<M>,
-    };
-
-    /// # Safety
-    /// As the field of [`Route`].
-    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
-        // SAFETY: the route was made for this type; the caller lets us take the payload.
-        let taken = unsafe { take::<Payload<M, P>>(payload) };
-        if let Some(reason) = taken.reply.unwanted() {
-            return Handled::Unwanted(reason);
-        }
-        // SAFETY: the caller's promise.
-        let (actor, context) =
-            unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
-        // SAFETY: they are the cell's own, lent by its run.
-        unsafe { actor.receive(taken.message, context, taken.reply) };
-        Handled::Done
-    }
-
-    /// # Safety
-    /// As the field of [`Route`].
-    unsafe fn into_message(payload: *mut PayloadSlot) -> Box<dyn Any + Send> {
-        // SAFETY: as in `handle`.
-        Box::new(unsafe { take::<Payload<M, P>>(payload) }.message)
-    }
-
-    /// # Safety
-    /// As the field of [`Route`].
-    unsafe fn discard(payload: *mut PayloadSlot) {
-        // SAFETY: as in `handle`.
-        drop(unsafe { take::<Payload<M, P>>(payload) });
-    }
-
-    /// # Safety
-    /// As the field of [`Route`].
-    unsafe fn message(payload: *const PayloadSlot) -> *const () {
-        // SAFETY: the route was made for this type; the caller sees to it that the payload is there.
-        unsafe { (&raw const (*place::<Payload<M, P>>(payload)).message).cast() }
-    }
-
-    /// # Safety
-    /// As the field of [`Route`].
-    unsafe fn coalesce_key(payload: *const PayloadSlot) -> Option<u64> {
-        if !P::IS_TELL {
-            return None;
-        }
-        // SAFETY: as in `message`.
-        A::coalesce_key_of(unsafe { &(*place::<Payload<M, P>>(payload)).message })
-    }
-}
-
-/// The route of a function call on the actor, which is not a message.
-struct ActionRoute<A>(PhantomData<fn(A)>);
-
-type Action<A> = fn(&mut A, &mut Context<A>);
-
-impl<A: Actor> ActionRoute<A> {
-    const ROUTE: Route = Route {
-        handle: Self::handle,
-        into_message: |_| Box::new(()),
-        discard: |_| (),
-        message: |payload| payload.cast(),
-        coalesce_key: |_| None,
-        message_type: TypeId::of::<Action<A>>,
-        message_type_name: std::any::type_name::<Action<A>>,
-    };
-
-    /// # Safety
-    /// As [`Route::handle`].
-    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
-        // SAFETY: the route was made for this type, and the caller keeps the promises of a route.
-        let (action, actor, context) = unsafe {
-            (
-                take::<Action<A>>(payload),
-                &mut *actor.cast::<A>(),
-                &mut *context.cast::<Context<A>>(),
-            )
-        };
-        action(actor, context);
-        Handled::Done
-    }
-}
-
 const fn fits_inline<L>() -> bool {
     size_of::<L>() <= INLINE_BYTES && align_of::<L>() <= align_of::<PayloadSlot>()
 }
@@ -182,7 +77,7 @@ const fn fits_inline<L>() -> bool {
 /// # Safety
 /// The payload holds an `L`.
 #[inline(always)]
-unsafe fn place<L>(payload: *const PayloadSlot) -> *const L {
+pub(crate) unsafe fn payload_at<L>(payload: *const PayloadSlot) -> *const L {
     if fits_inline::<L>() {
         payload.cast()
     } else {
@@ -194,7 +89,7 @@ unsafe fn place<L>(payload: *const PayloadSlot) -> *const L {
 /// # Safety
 /// The payload holds an `L`, and is not used afterwards.
 #[inline(always)]
-unsafe fn take<L>(payload: *mut PayloadSlot) -> L {
+pub(crate) unsafe fn take<L>(payload: *mut PayloadSlot) -> L {
     if fits_inline::<L>() {
         // SAFETY: the caller's promise.
         unsafe { payload.cast::<L>().read() }
@@ -205,17 +100,14 @@ unsafe fn take<L>(payload: *mut PayloadSlot) -> L {
 }
 
 impl Envelope {
+    /// # Safety
+    /// The route was made for payloads of this type.
     #[inline]
-    pub(crate) fn new<A, M, P>(message: M, reply: P) -> Self
-    where
-        M: Message,
-        A: Receives<M>,
-        P: ReplyPort<A::Reply>,
-    {
+    pub(crate) unsafe fn new<L: Send>(route: &'static Route, payload: L) -> Self {
         let mut envelope = MaybeUninit::uninit();
-        // SAFETY: `write` initialises it.
+        // SAFETY: `write` initialises it; the caller's promise.
         unsafe {
-            Self::write::<A, M, P>(envelope.as_mut_ptr(), message, reply);
+            Self::write(envelope.as_mut_ptr(), route, payload);
             envelope.assume_init()
         }
     }
@@ -223,68 +115,41 @@ impl Envelope {
     /// Builds an envelope in its slot, so that a small message is moved once.
     ///
     /// # Safety
-    /// `slot` is valid for writing an envelope.
+    /// `slot` is valid for writing an envelope; the route was made for payloads of this type.
     #[inline(always)]
-    pub(crate) unsafe fn write<A, M, P>(slot: *mut Self, message: M, reply: P)
-    where
-        M: Message,
-        A: Receives<M>,
-        P: ReplyPort<A::Reply>,
-    {
-        let value = Payload { message, reply };
+    pub(crate) unsafe fn write<L: Send>(slot: *mut Self, route: &'static Route, value: L) {
         // SAFETY: the caller's promise; an inline payload fits in size and alignment, and a pointer
         // to a boxed one does as well.
         unsafe {
-            (&raw mut (*slot).route).write(&RouteOf::<A, M, P>::ROUTE);
+            (&raw mut (*slot).route).write(route);
             let payload = &raw mut (*slot).payload;
-            if fits_inline::<Payload<M, P>>() {
-                payload.cast::<Payload<M, P>>().write(value);
+            if fits_inline::<L>() {
+                payload.cast::<L>().write(value);
             } else {
-                let boxed = Box::into_raw(Box::new(value));
-                payload.cast::<*mut Payload<M, P>>().write(boxed);
+                payload
+                    .cast::<*mut L>()
+                    .write(Box::into_raw(Box::new(value)));
             }
-        }
-    }
-
-    /// A call on the actor itself.
-    pub(crate) fn action<A: Actor>(action: Action<A>) -> Self {
-        let mut payload = PayloadSlot::uninit();
-        // SAFETY: a function pointer fits.
-        unsafe { payload.as_mut_ptr().cast::<Action<A>>().write(action) };
-        Self {
-            route: &ActionRoute::<A>::ROUTE,
-            payload,
         }
     }
 
     /// The payload, for the caller that made the envelope with these types.
     ///
     /// # Safety
-    /// The envelope was made by [`Envelope::new`] with the same `M` and `P`.
-    pub(crate) unsafe fn open<M, P>(self) -> Payload<M, P> {
+    /// The envelope was made with a payload of this type.
+    pub(crate) unsafe fn open<L>(self) -> L {
         let mut envelope = std::mem::ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
         unsafe { take(&raw mut envelope.payload) }
     }
 
-    /// Hands the message to its actor.
+    /// Hands the message to its actor. The envelope may lie in its lane's slot: its payload is taken.
     ///
     /// # Safety
     /// `actor` and `context` point to the actor type this envelope was made for and its context, and
-    /// nothing else borrows them.
+    /// nothing else borrows them. The envelope is not used any more.
     #[inline]
-    pub(crate) unsafe fn handle(self, actor: *mut (), context: *mut ()) -> Handled {
-        let mut envelope = std::mem::ManuallyDrop::new(self);
-        // SAFETY: the caller's promise; `ManuallyDrop` keeps the payload from being dropped again.
-        unsafe { (envelope.route.handle)(&raw mut envelope.payload, actor, context) }
-    }
-
-    /// As [`Envelope::handle`], for an envelope that lies in its lane's slot: takes its payload.
-    ///
-    /// # Safety
-    /// As [`Envelope::handle`]; the envelope is not used any more.
-    #[inline]
-    pub(crate) unsafe fn handle_in_place(
+    pub(crate) unsafe fn handle(
         envelope: NonNull<Self>,
         actor: *mut (),
         context: *mut (),

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use freeboard_flow::ShedReason;
 use freeboard_meter::{Counter, Histogram, TypeLaneSnapshot, TypeSnapshot, TypeTimes};
 
-use crate::{cell::Core, gauges::reason_counts, mailbox::MailboxLane};
+use crate::{
+    gauges::reason_counts,
+    mailbox::{Mailbox, MailboxLane},
+};
 
 /// The terminated actors of a shard: one account per actor type.
 #[derive(Default)]
@@ -34,14 +37,20 @@ struct LaneAccount {
 
 impl Ledger {
     /// Adds a terminated actor.
-    pub(crate) fn enter(&mut self, core: &Core) {
-        let account = self.0.entry(core.type_name()).or_default();
+    pub(crate) fn enter(
+        &mut self,
+        type_name: &'static str,
+        restarts: u32,
+        mailbox: &Mailbox,
+        handling: Option<&Histogram>,
+    ) {
+        let account = self.0.entry(type_name).or_default();
         account.ended += 1;
-        account.restarts += u64::from(core.restarts());
-        for (index, lane) in core.mailbox.lanes().enumerate() {
+        account.restarts += u64::from(restarts);
+        for (index, lane) in mailbox.lanes().enumerate() {
             account.enter(index, lane);
         }
-        if let Some(times) = core.handling() {
+        if let Some(times) = handling {
             enter_times(&mut account.handling, times);
         }
     }

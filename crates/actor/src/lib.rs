@@ -95,22 +95,21 @@ mod actor_ref;
 mod actor_stats;
 mod ask;
 mod block;
-mod body;
 mod builder;
 mod cell;
-mod cell_ref;
 mod circles;
 mod context;
 mod core;
+mod core_ref;
 mod credit;
 mod current;
 mod dam;
 mod dead_letter;
-mod dispatcher;
 mod envelope;
 mod error;
 mod gauges;
 mod group;
+mod id;
 mod ledger;
 mod life;
 mod mailbox;
@@ -119,8 +118,6 @@ mod names;
 mod observer;
 mod options;
 mod outbox;
-#[cfg(feature = "tokio")]
-mod pipe;
 mod receives;
 mod recipient;
 mod registry;
@@ -130,40 +127,49 @@ mod run;
 mod send;
 mod shutdown;
 mod span;
+mod spawn;
 mod supervision;
-mod sync;
 mod system;
+mod system_inner;
 mod termination;
 mod wait_graph;
 mod waiters;
 
+/// All atomics of this crate come from here.
+mod sync {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
 use freeboard_sched::catch_panic;
 
-pub use actor::{Actor, ActorId, AsyncHandler, Handler, Message};
+pub use actor::{Actor, AsyncHandler, Handler, Message};
 pub use actor_ref::{ActorRef, WeakActorRef};
-pub use actor_stats::{ActorDetail, ActorKey, ActorLatencies, ActorStats, StatsDetail};
+pub use actor_stats::{ActorDetail, ActorLatencies, ActorStats, StatsDetail};
 pub use ask::{Ask, AskFuture};
 pub use builder::SystemBuilder;
 pub use context::Context;
 pub use dam::{Dam, DamBuilder, DamError, DamGauge};
 pub use dead_letter::DeadLetter;
-pub use dispatcher::{
-    Blocking, BusySpin, Dispatcher, Idle, PINNED_BOUND_DEFAULT, Sleeping, WaitStrategy, Yielding,
-};
 pub use envelope::INLINE_BYTES;
 pub use error::{AskError, TellError};
 #[cfg(feature = "fault-injection")]
 pub use freeboard_sched::Fault;
-pub use freeboard_sched::{Collapse, OnlineError, TimerKey};
+pub use freeboard_sched::{
+    Blocking, BusySpin, Collapse, Idle, OnlineError, Sleeping, TimerKey, WaitStrategy, Yielding,
+};
 pub use group::{
     GROUP_MEMBERS_MAX, Group, GroupAsk, GroupAskFuture, GroupError, GroupOptions, Route, Router,
 };
-pub use options::{OUTBOX_BOUND_DEFAULT, SpawnOptions};
+pub use id::{ActorId, ActorKey};
+pub use options::{Dispatcher, OUTBOX_BOUND_DEFAULT, PINNED_BOUND_DEFAULT, SpawnOptions};
 pub use receives::Receives;
 pub use recipient::Recipient;
 pub use reply::{NoReply, ReplyPort, ReplySlot};
 pub use send::{RecipientSendFuture, SendFuture};
 pub use shutdown::{ShutdownReport, Unfinished};
+pub use spawn::SpawnError;
 pub use supervision::{Directive, Failure, Supervision};
-pub use system::{BuildError, NoRuntime, SpawnError, System, WeakSystem};
+pub use system::{BuildError, NoRuntime, System, WeakSystem};
 pub use termination::{ExitReason, Terminated};

@@ -1,6 +1,7 @@
 //! The life cycle of an actor: start, failure, restart, stop.
 
 use std::{
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -8,19 +9,17 @@ use std::{
 use freeboard_flow::{RestartHistory, ShedReason};
 use freeboard_meter::clock;
 use freeboard_queue::Popped;
-use freeboard_sched::{After, Rest};
+use freeboard_sched::{After, Rest, TimerKey};
 
 use crate::{
     actor::Actor,
-    body::{Body, Life},
     catch_panic,
-    cell::{self, Cell, Core},
-    cell_ref::CoreRef,
-    messages::shed_consumed,
+    cell::Cell,
+    core::{self, Core},
+    core_ref::CoreRef,
     outbox::{self, Settled},
-    run::Step,
+    run::{Body, Life, Step},
     supervision::{Directive, Failure, panic_text},
-    termination,
     termination::ExitReason,
 };
 
@@ -66,15 +65,15 @@ impl<A: Actor> Body<A> {
             restarts: core.restarts(),
         };
         if let Some(handling) = handling
-            && let Some(lane) = handling.lane()
+            && let Some(lane) = handling.lane
         {
-            shed_consumed(core, lane, handling.type_name, ShedReason::HandlerPanicked);
+            core.shed_consumed(lane, handling.type_name, ShedReason::HandlerPanicked);
         }
         core.system.report(&failure);
         self.has_started = false;
         // SAFETY: this thread runs the actor, and no handler or future borrows the context now.
-        let unheld = unsafe { (*cell.context()).clear_requests() };
-        catch_panic::drop(unheld);
+        let future = unsafe { (*cell.context()).clear_requests() };
+        catch_panic::drop(future);
         if self.is_stopping() {
             core.system.count_failed_actor();
             return;
@@ -110,12 +109,12 @@ impl<A: Actor> Body<A> {
         self.has_notices = false;
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
-        termination::forget_timers(core);
+        forget_timers(core);
         for child in core.children() {
-            child.signal(cell::STOP);
+            child.signal(core::STOP);
         }
         core.count_restart();
-        core.system.count_restart();
+        core.system.restarted.add(1);
         self.life = Life::Restarting;
         if delay_ns == 0 {
             return;
@@ -123,7 +122,7 @@ impl<A: Actor> Body<A> {
         let resumed = CoreRef::of(core);
         let delay = Duration::from_nanos(delay_ns);
         let timer = core.system.timers.after(delay, move |_| {
-            resumed.signal(cell::RESUME);
+            resumed.signal(core::RESUME);
             None
         });
         // Without a timer thread the restart is immediate.
@@ -144,7 +143,7 @@ impl<A: Actor> Body<A> {
 
     fn drop_actor(&mut self, cell: &Cell<A>) {
         // The future borrows the actor and the context, so it is dropped first.
-        self.drop_held();
+        self.drop_suspended();
         // SAFETY: this thread runs the actor, and no handler borrows the context now.
         catch_panic::drop(unsafe { (*cell.context()).clear_requests() });
         // SAFETY: this thread runs the actor, and nothing borrows it any more.
@@ -162,8 +161,8 @@ impl<A: Actor> Body<A> {
             core.system.count_failed_actor();
         }
         core.take_no_children();
-        core.close_mailbox();
-        self.drop_held();
+        core.mailbox.close();
+        self.drop_suspended();
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
         self.shed_handling(core);
@@ -171,7 +170,7 @@ impl<A: Actor> Body<A> {
             if reason == ExitReason::Drained {
                 child.drain();
             } else {
-                child.signal(cell::STOP);
+                child.signal(core::STOP);
             }
         }
     }
@@ -179,9 +178,9 @@ impl<A: Actor> Body<A> {
     /// Sheds the message of an async handler that was stopped at an await.
     fn shed_handling(&mut self, core: &Core) {
         if let Some(handling) = self.handling.take()
-            && let Some(lane) = handling.lane()
+            && let Some(lane) = handling.lane
         {
-            shed_consumed(core, lane, handling.type_name, ShedReason::Stopped);
+            core.shed_consumed(lane, handling.type_name, ShedReason::Stopped);
         }
     }
 
@@ -202,7 +201,7 @@ impl<A: Actor> Body<A> {
         }
         self.drop_actor(cell);
         catch_panic::drop(self.factory.take());
-        termination::forget_timers(core);
+        forget_timers(core);
         // SAFETY: this thread runs the actor.
         unsafe { outbox::drop_sources(core) };
         // Includes messages to full lanes from `stopped` and from the drops above.
@@ -211,7 +210,7 @@ impl<A: Actor> Body<A> {
             // Before the announcement, so that a shutdown that begins after it waits for the delivery.
             core.system.registry.keep_delivering(core);
         }
-        termination::announce(core, reason);
+        announce(core, reason);
         // SAFETY: as above.
         if unsafe { outbox::len(core) } > 0 {
             // The drops of watchers may have sent messages, too.
@@ -283,7 +282,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         core.state.terminate();
         return;
     }
-    core.close_mailbox();
+    core.mailbox.close();
     // SAFETY: the caller's promise makes this thread the one that runs the actor.
     unsafe {
         // A sender on another thread may be between reserve and publish; no new one begins.
@@ -298,7 +297,7 @@ pub(crate) unsafe fn abandon<A: Actor>(cell: &Cell<A>) {
         catch_panic::drop((*cell.body()).factory.take());
         outbox::abandon(core);
     }
-    termination::announce(core, ExitReason::Stopped);
+    announce(core, ExitReason::Stopped);
     core.state.terminate();
 }
 
@@ -328,4 +327,59 @@ fn await_children(core: &Core) -> bool {
     };
     relations.awaits_children = !relations.children.is_empty();
     relations.awaits_children
+}
+
+/// Announces once, to senders that wait for capacity, to the parent and to the watchers, in this order, that the actor,
+/// which this thread runs, has terminated. Its outbox, its state word and the registry's
+/// reference remain for the caller.
+fn announce(core: &Core, reason: ExitReason) {
+    let relations = {
+        let mut relations = core.lock_relations();
+        // Under the lock: a watcher that was added before is called below.
+        core.set_ended(reason);
+        relations.take()
+    };
+    if let Some(name) = &core.options().name {
+        core.system.names.release(name, core.id());
+    }
+    core.waiters.close();
+    if let Some(parent) = core.parent() {
+        let is_last = {
+            let mut relations = parent.lock_relations();
+            relations.as_mut().is_some_and(|relations| {
+                relations.children.remove(&core.id());
+                relations.awaits_children && relations.children.is_empty()
+            })
+        };
+        if is_last {
+            parent.signal(core::CHILDREN_ENDED);
+        }
+    }
+    if let Some(relations) = relations {
+        cancel(core, relations.timers);
+        for (_, on_end) in relations.watchers {
+            catch_panic::call(|| on_end(core.terminated(reason)));
+        }
+        catch_panic::drop(relations.notices);
+    }
+    core.system.ended.add(1);
+}
+
+/// Drops the timers and unhandled notices of a restarting actor.
+fn forget_timers(core: &Core) {
+    let forgotten = core.lock_relations().as_mut().map(|relations| {
+        let timers = std::mem::take(&mut relations.timers);
+        (timers, std::mem::take(&mut relations.notices))
+    });
+    if let Some((timers, notices)) = forgotten {
+        cancel(core, timers);
+        catch_panic::drop(notices);
+    }
+}
+
+fn cancel(core: &Core, timers: HashSet<TimerKey>) {
+    for timer in timers {
+        // It drops the message.
+        catch_panic::call(|| core.system.timers.cancel(timer));
+    }
 }

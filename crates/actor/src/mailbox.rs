@@ -8,12 +8,11 @@ use std::ptr::NonNull;
 
 use freeboard_flow::{Admission, LaneConfig, MailboxConfig, Overload, ShedReason, admit};
 use freeboard_meter::{Histogram, LaneSnapshot};
-use freeboard_queue::{Barrier, Lane, LockedLane, Permit, Popped, Refused, Ring};
+use freeboard_queue::{Barrier, Lane, LockedLane, Popped, Refused, Ring};
 
 use crate::{
     envelope::{CoalesceKey, Envelope},
-    gauges::LaneGauges,
-    gauges::arrival_mark,
+    gauges::{LaneGauges, arrival_mark},
 };
 
 /// The result of offering an envelope to a lane.
@@ -30,15 +29,6 @@ pub(crate) enum Offer {
     Full(Envelope),
     /// The mailbox is closed.
     Closed(Envelope),
-}
-
-/// The result of taking a message from a lane.
-pub(crate) enum Taken {
-    /// Still in its slot; the caller takes the payload.
-    InPlace(NonNull<Envelope>, u64),
-    Moved(Envelope, u64),
-    Empty,
-    Pending,
 }
 
 /// A lane that is not made of linked blocks.
@@ -60,182 +50,142 @@ pub(crate) struct MailboxLane {
     is_sampling: bool,
 }
 
+/// Evaluates an expression on the queue of a lane, of whichever kind it is: all kinds have methods of the same names.
+/// A locked lane has no slots to reserve; where that matters, it gets an expression of its own.
+macro_rules! on_queue {
+    ($lane:expr, |$queue:ident| $use:expr) => {
+        on_queue!($lane, |$queue| $use, locked: |$queue| $use)
+    };
+    ($lane:expr, |$queue:ident| $use:expr, locked: |$locked:ident| $use_locked:expr) => {
+        match $lane.special.as_deref() {
+            None => {
+                let $queue = &$lane.lane;
+                $use
+            }
+            Some(Special::Ring($queue)) => $use,
+            Some(Special::Locked($locked)) => $use_locked,
+        }
+    };
+}
+
 impl MailboxLane {
-    fn new(config: &LaneConfig) -> Self {
-        Self::of(config, Self::locked(config))
-    }
-
-    /// For a pinned actor.
-    fn ringed(config: &LaneConfig) -> Self {
-        let ring = || Special::Ring(Ring::new(config.bound()));
-        Self::of(config, Some(Self::locked(config).unwrap_or_else(ring)))
-    }
-
-    /// A locked lane, if the policy removes messages on the producer's side.
-    fn locked(config: &LaneConfig) -> Option<Special> {
-        match config.overload_policy() {
+    fn new(config: &LaneConfig, is_pinned: bool) -> Self {
+        let policy = config.overload_policy();
+        let special = match policy {
             Overload::DropOldest | Overload::Coalesce => {
                 Some(Special::Locked(LockedLane::new(config.bound())))
             }
+            _ if is_pinned => Some(Special::Ring(Ring::new(config.bound()))),
             _ => None,
-        }
-    }
-
-    fn of(config: &LaneConfig, special: Option<Special>) -> Self {
+        };
         Self {
             lane: Lane::new(config.bound()),
             special: special.map(Box::new),
-            is_sampling: matches!(config.overload_policy(), Overload::Sample { .. }),
+            is_sampling: matches!(policy, Overload::Sample { .. }),
             gauges: LaneGauges::new(),
         }
     }
 
-    /// `config` is called only off the fast path.
-    #[inline]
-    pub(crate) fn offer<'a>(
+    /// Lets `write` build an envelope of `payload` in a slot, if the lane accepts by its bound alone.
+    ///
+    /// # Errors
+    /// The payload, if the lane is full, closed or has a policy to apply.
+    ///
+    /// # Safety
+    /// `write` initialises the envelope, unless it panics.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<L>(
         &self,
-        envelope: Envelope,
-        config: impl FnOnce() -> &'a LaneConfig,
-    ) -> Offer {
-        if self.accepts_by_bound() {
-            return match self.lane.push_with(envelope, arrival_mark) {
-                Ok(_) => Offer::Accepted,
-                Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-                Err(Refused::Full(envelope)) => refuse(config(), envelope),
-            };
+        payload: L,
+        write: impl FnOnce(*mut Envelope, L),
+    ) -> Result<(), L> {
+        if self.is_sampling {
+            return Err(payload);
         }
-        self.offer_by_policy(config(), envelope)
+        on_queue!(
+            self,
+            |queue| {
+                let Ok(permit) = queue.reserve() else {
+                    return Err(payload);
+                };
+                let mark = arrival_mark(permit.index());
+                // SAFETY: the caller's promise.
+                unsafe { permit.fill(mark, |slot| write(slot, payload)) };
+                Ok(())
+            },
+            locked: |_lane| Err(payload)
+        )
     }
 
-    /// As [`MailboxLane::offer`], for a waiting sender that was granted capacity.
-    pub(crate) fn offer_past_waiters<'a>(
-        &self,
-        envelope: Envelope,
-        config: impl FnOnce() -> &'a LaneConfig,
-    ) -> Offer {
-        let pushed = match self.special.as_deref() {
-            None => self.lane.push_past_waiters(envelope, arrival_mark),
-            Some(Special::Ring(ring)) => ring.push_past_waiters(envelope, arrival_mark),
-            // No sender waits for a lane whose policy removes messages.
-            Some(Special::Locked(_)) => return self.offer_by_policy(config(), envelope),
-        };
+    /// Offers an envelope by the lane's policy. `is_granted`: its sender waited, and was granted capacity.
+    #[inline(always)]
+    pub(crate) fn offer(&self, envelope: Envelope, config: &LaneConfig, is_granted: bool) -> Offer {
+        let pushed = on_queue!(
+            self,
+            |queue| {
+                if self.is_sampling && !queue.is_closed() {
+                    let depth = queue.depth();
+                    if config.is_flooded_at(depth) {
+                        let ordinal = self.gauges.offered_above_high();
+                        if let Admission::ShedNewest(reason) = admit(config, depth, ordinal) {
+                            return Offer::Shed(envelope, reason);
+                        }
+                    }
+                }
+                let pushed = if is_granted {
+                    queue.push_past_waiters(envelope, arrival_mark)
+                } else {
+                    queue.push_with(envelope, arrival_mark)
+                };
+                pushed.map(|_| Offer::Accepted)
+            },
+            // No sender waits for such a lane.
+            locked: |lane| {
+                let (pushed, reason) = if config.overload_policy() == Overload::Coalesce {
+                    let key = envelope.coalesce_key();
+                    let pushed = lane.push_coalescing(envelope, arrival_mark, key);
+                    (pushed, ShedReason::Coalesced)
+                } else {
+                    let pushed = lane.push_evicting(envelope, arrival_mark);
+                    (pushed, ShedReason::DroppedOldest)
+                };
+                pushed.map(|shed| match shed {
+                    None => Offer::Accepted,
+                    Some(shed) => Offer::AcceptedShedding(shed, reason),
+                })
+            }
+        );
         match pushed {
-            Ok(_) => Offer::Accepted,
+            Ok(offer) => offer,
             Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-            Err(Refused::Full(envelope)) => refuse(config(), envelope),
+            Err(Refused::Full(envelope)) => match admit(config, config.bound(), 0) {
+                Admission::Wait => Offer::Wait(envelope),
+                Admission::ShedNewest(reason) => Offer::Shed(envelope, reason),
+                Admission::Accept | Admission::Refuse | Admission::EvictOldest => {
+                    Offer::Full(envelope)
+                }
+            },
         }
     }
 
     /// Raises a barrier: senders find the lane full, or closed to newcomers.
     pub(crate) fn raise(&self, barrier: Barrier) {
-        match self.special.as_deref() {
-            None => self.lane.raise(barrier),
-            Some(Special::Locked(lane)) => lane.raise(barrier),
-            Some(Special::Ring(ring)) => ring.raise(barrier),
-        }
+        on_queue!(self, |queue| queue.raise(barrier));
     }
 
     pub(crate) fn lower(&self, barrier: Barrier) {
-        match self.special.as_deref() {
-            None => self.lane.lower(barrier),
-            Some(Special::Locked(lane)) => lane.lower(barrier),
-            Some(Special::Ring(ring)) => ring.lower(barrier),
-        }
+        on_queue!(self, |queue| queue.lower(barrier));
     }
 
     pub(crate) fn is_raised(&self, barrier: Barrier) -> bool {
-        match self.special.as_deref() {
-            None => self.lane.is_raised(barrier),
-            Some(Special::Locked(lane)) => lane.is_raised(barrier),
-            Some(Special::Ring(ring)) => ring.is_raised(barrier),
-        }
+        on_queue!(self, |queue| queue.is_raised(barrier))
     }
 
     /// Whether a newcomer's message would be accepted now.
     pub(crate) fn has_capacity(&self) -> bool {
-        let bound = match self.special.as_deref() {
-            None => self.lane.bound(),
-            Some(Special::Locked(lane)) => lane.bound(),
-            Some(Special::Ring(ring)) => ring.bound(),
-        };
-        self.depth() < bound && !self.is_raised(Barrier::Waiters) && !self.is_raised(Barrier::Pause)
-    }
-
-    /// Whether the bound is the only condition for accepting a message.
-    #[inline]
-    fn accepts_by_bound(&self) -> bool {
-        self.special.is_none() && !self.is_sampling
-    }
-
-    fn offer_by_policy(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
-        let lane = match self.special.as_deref() {
-            Some(Special::Locked(lane)) => lane,
-            Some(Special::Ring(ring)) if !self.is_sampling => {
-                return match ring.push_with(envelope, arrival_mark) {
-                    Ok(_) => Offer::Accepted,
-                    Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-                    Err(Refused::Full(envelope)) => refuse(config, envelope),
-                };
-            }
-            Some(Special::Ring(_)) | None => return self.offer_sampled(config, envelope),
-        };
-        let outcome = if config.overload_policy() == Overload::Coalesce {
-            let key = envelope.coalesce_key();
-            lane.push_coalescing(envelope, arrival_mark, key)
-                .map(|replaced| (replaced, ShedReason::Coalesced))
-        } else {
-            lane.push_evicting(envelope, arrival_mark)
-                .map(|evicted| (evicted, ShedReason::DroppedOldest))
-        };
-        match outcome {
-            Ok((None, _)) => Offer::Accepted,
-            Ok((Some(shed), reason)) => Offer::AcceptedShedding(shed, reason),
-            Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-            Err(Refused::Full(envelope)) => refuse(config, envelope),
-        }
-    }
-
-    fn offer_sampled(&self, config: &LaneConfig, envelope: Envelope) -> Offer {
-        let (depth, is_closed) = match self.special.as_deref() {
-            Some(Special::Ring(ring)) => (ring.depth(), ring.is_closed()),
-            _ => (self.lane.depth(), self.lane.is_closed()),
-        };
-        if config.is_flooded_at(depth) && !is_closed {
-            let ordinal = self.gauges.offered_above_high();
-            match admit(config, depth, ordinal) {
-                Admission::ShedNewest(reason) => return Offer::Shed(envelope, reason),
-                Admission::Refuse => return Offer::Full(envelope),
-                Admission::Accept | Admission::Wait | Admission::EvictOldest => {}
-            }
-        }
-        let pushed = match self.special.as_deref() {
-            Some(Special::Ring(ring)) => ring.push_with(envelope, arrival_mark),
-            _ => self.lane.push_with(envelope, arrival_mark),
-        };
-        match pushed {
-            Ok(_) => Offer::Accepted,
-            Err(Refused::Closed(envelope)) => Offer::Closed(envelope),
-            Err(Refused::Full(envelope)) => Offer::Shed(envelope, ShedReason::Full),
-        }
-    }
-
-    /// A slot in a lane that accepts by its bound alone; `None` if the lane is full, closed or has a policy to apply.
-    #[inline]
-    pub(crate) fn reserve(&self) -> Option<Permit<'_, Envelope>> {
-        if self.accepts_by_bound() {
-            self.lane.reserve().ok()
-        } else {
-            None
-        }
-    }
-
-    /// As [`MailboxLane::reserve`], of a ring.
-    #[inline]
-    pub(crate) fn reserve_in_ring(&self) -> Option<Permit<'_, Envelope>> {
-        match self.special.as_deref() {
-            Some(Special::Ring(ring)) if !self.is_sampling => ring.reserve().ok(),
-            _ => None,
-        }
+        self.depth() < on_queue!(self, |queue| queue.bound())
+            && !self.is_raised(Barrier::Waiters)
+            && !self.is_raised(Barrier::Pause)
     }
 
     pub(crate) fn is_ring(&self) -> bool {
@@ -244,11 +194,7 @@ impl MailboxLane {
 
     /// Messages queued now.
     pub(crate) fn depth(&self) -> u64 {
-        match self.special.as_deref() {
-            None => self.lane.depth(),
-            Some(Special::Locked(lane)) => lane.depth(),
-            Some(Special::Ring(ring)) => ring.depth(),
-        }
+        on_queue!(self, |queue| queue.depth())
     }
 
     /// As [`MailboxLane::depth`], exact also within a batch.
@@ -256,92 +202,46 @@ impl MailboxLane {
     /// # Safety
     /// The caller runs the actor.
     pub(crate) unsafe fn queued(&self) -> u64 {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => unsafe { self.lane.queued() },
-            Some(Special::Locked(lane)) => lane.depth(),
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => unsafe { ring.queued() },
-        }
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.queued()) }
     }
 
     pub(crate) fn accepted(&self) -> u64 {
-        match self.special.as_deref() {
-            None => self.lane.accepted(),
-            Some(Special::Locked(lane)) => lane.accepted(),
-            Some(Special::Ring(ring)) => ring.accepted(),
-        }
+        on_queue!(self, |queue| queue.accepted())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        match self.special.as_deref() {
-            None => self.lane.is_closed(),
-            Some(Special::Locked(lane)) => lane.is_closed(),
-            Some(Special::Ring(ring)) => ring.is_closed(),
-        }
+        on_queue!(self, |queue| queue.is_closed())
     }
 
     fn close(&self) {
-        match self.special.as_deref() {
-            None => self.lane.close(),
-            Some(Special::Locked(lane)) => lane.close(),
-            Some(Special::Ring(ring)) => ring.close(),
-        };
+        on_queue!(self, |queue| queue.close());
     }
 
     /// # Safety
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Popped<Envelope> {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => unsafe { self.lane.pop() },
-            Some(Special::Locked(lane)) => lane.pop(),
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => unsafe { ring.pop() },
-        }
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.pop()) }
     }
 
-    /// As [`MailboxLane::pop`], but leaves the envelope in its slot, if the lane has slots.
+    /// As [`MailboxLane::pop`], but leaves the envelope in its slot.
     ///
     /// # Safety
     /// The caller runs the actor, and takes the envelope's payload before its next call here.
     #[inline]
-    pub(crate) unsafe fn pop_in_place(&self) -> Taken {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => match unsafe { self.lane.pop_in_place() } {
-                Some((envelope, mark)) => Taken::InPlace(envelope, mark),
-                // SAFETY: as above.
-                None if unsafe { self.lane.is_drained() } => Taken::Empty,
-                None => Taken::Pending,
-            },
-            Some(Special::Locked(lane)) => match lane.pop() {
-                Popped::Value(envelope, mark) => Taken::Moved(envelope, mark),
-                Popped::Empty => Taken::Empty,
-                Popped::Pending => Taken::Pending,
-            },
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => match unsafe { ring.pop_in_place() } {
-                Some((envelope, mark)) => Taken::InPlace(envelope, mark),
-                // SAFETY: as above.
-                None if unsafe { ring.is_drained() } => Taken::Empty,
-                None => Taken::Pending,
-            },
-        }
+    pub(crate) unsafe fn pop_in_place(&self) -> Popped<NonNull<Envelope>> {
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.pop_in_place()) }
     }
 
     /// # Safety
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn is_ready(&self) -> bool {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => unsafe { self.lane.is_ready() },
-            Some(Special::Locked(lane)) => lane.depth() > 0,
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => unsafe { ring.is_ready() },
-        }
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.is_ready()) }
     }
 
     /// Publishes the consumer's progress to senders. Returns the remaining depth.
@@ -350,33 +250,20 @@ impl MailboxLane {
     /// The caller runs the actor.
     #[inline]
     pub(crate) unsafe fn publish(&self) -> u64 {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => unsafe { self.lane.publish() },
-            Some(Special::Locked(lane)) => lane.depth(),
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => unsafe { ring.publish() },
-        }
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.publish()) }
     }
 
     /// # Safety
     /// The caller runs the actor.
     unsafe fn take_first(&self, matches: impl FnMut(&Envelope) -> bool) -> Option<Envelope> {
-        match self.special.as_deref() {
-            // SAFETY: the thread that runs the actor is the only consumer.
-            None => unsafe { self.lane.take_first(matches) },
-            Some(Special::Locked(lane)) => lane.take_first(matches),
-            // SAFETY: as above.
-            Some(Special::Ring(ring)) => unsafe { ring.take_first(matches) },
-        }
+        // SAFETY: the thread that runs the actor is the only consumer.
+        unsafe { on_queue!(self, |queue| queue.take_first(matches)) }
     }
 
     /// Recent values of depth and accepted messages, read without a lock.
     pub(crate) fn depth_and_accepted(&self) -> (u64, u64) {
-        match self.special.as_deref() {
-            Some(Special::Locked(lane)) => lane.counts_relaxed(),
-            _ => (self.depth(), self.accepted()),
-        }
+        on_queue!(self, |queue| queue.counts())
     }
 
     /// The highest depth so far. If `is_running`, `depth` may include handled messages of the current batch.
@@ -400,15 +287,6 @@ impl MailboxLane {
     }
 }
 
-#[cold]
-fn refuse(config: &LaneConfig, envelope: Envelope) -> Offer {
-    match admit(config, config.bound(), 0) {
-        Admission::Wait => Offer::Wait(envelope),
-        Admission::ShedNewest(reason) => Offer::Shed(envelope, reason),
-        Admission::Accept | Admission::Refuse | Admission::EvictOldest => Offer::Full(envelope),
-    }
-}
-
 #[repr(C)]
 pub(crate) struct Mailbox {
     first: MailboxLane,
@@ -416,20 +294,15 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub(crate) fn new(config: &MailboxConfig) -> Self {
-        Self::of(config, MailboxLane::new)
-    }
-
-    /// For a pinned actor.
-    pub(crate) fn ringed(config: &MailboxConfig) -> Self {
-        Self::of(config, MailboxLane::ringed)
-    }
-
-    fn of(config: &MailboxConfig, make: fn(&LaneConfig) -> MailboxLane) -> Self {
-        let lanes = config.as_slice();
+    /// A pinned actor has rings.
+    pub(crate) fn new(config: &MailboxConfig, is_pinned: bool) -> Self {
+        let (first, others) = config.as_slice().split_first().expect("at least one lane");
         Self {
-            first: make(&lanes[0]),
-            others: lanes[1..].iter().map(make).collect(),
+            first: MailboxLane::new(first, is_pinned),
+            others: others
+                .iter()
+                .map(|lane| MailboxLane::new(lane, is_pinned))
+                .collect(),
         }
     }
 

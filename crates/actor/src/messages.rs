@@ -6,18 +6,19 @@ use std::{
     ptr::NonNull,
 };
 
-use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
+use freeboard_queue::Popped;
 use freeboard_sched::{Budget, RunLabel, Signals};
 
 use crate::{
     actor::Actor,
-    body::{Body, Handling},
     catch_panic,
-    cell::{self, Cell, Core},
+    cell::Cell,
+    core::{self, Core},
     envelope::{Envelope, Handled},
     gauges::arrived_ns,
-    mailbox::{MailboxLane, Taken},
+    mailbox::MailboxLane,
+    run::{Body, Handling},
     span::HandleSpan,
     supervision::panic_text,
 };
@@ -40,7 +41,7 @@ impl<A: Actor> Body<A> {
             self.handle_notices(cell, budget);
             // The outbox does not count: an actor that must not be muted handles messages with a non-empty outbox. A
             // further notice does not count either: an actor that always notifies itself must handle messages, too.
-            if is_called_besides(cell, cell::NOTICE) {
+            if is_called(cell, core::NOTICE) {
                 return Pause::Attention;
             }
             let mailbox = &cell.core().mailbox;
@@ -60,7 +61,7 @@ impl<A: Actor> Body<A> {
             Ok(pause) => {
                 // Once per batch: no user code runs between two messages.
                 // SAFETY: as in `handle`.
-                if unsafe { (*cell.context()).held.is_none() } {
+                if unsafe { (*cell.context()).suspended.is_none() } {
                     self.handling = None;
                 }
                 pause
@@ -74,15 +75,17 @@ impl<A: Actor> Body<A> {
     }
 
     fn handle_one_lane(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Pause {
-        let mut batch = Batch::new(cell.core().mailbox.lane(0));
+        let lane = cell.core().mailbox.lane(0);
+        lane.gauges.high_water.raise(lane.depth());
+        let mut batch = Batch { lane, handled: 0 };
         let mut is_first = true;
         loop {
             // SAFETY: this thread runs the actor.
             match unsafe { batch.lane.pop_in_place() } {
-                Taken::Pending => return Pause::Pending,
-                Taken::Empty => return Pause::Empty,
-                taken => {
-                    if self.handle(cell, budget.label(), batch.lane, 0, taken) {
+                Popped::Pending => return Pause::Pending,
+                Popped::Empty => return Pause::Empty,
+                Popped::Value(envelope, mark) => {
+                    if self.handle(cell, budget.label(), 0, envelope, mark) {
                         batch.handled += 1;
                     }
                     if is_first {
@@ -127,11 +130,13 @@ impl<A: Actor> Body<A> {
                 };
             };
             let lane = core.mailbox.lane(index);
-            let mut batch = Batch::resumed(lane);
+            let mut batch = Batch { lane, handled: 0 };
             loop {
                 // SAFETY: as above.
-                let taken = unsafe { lane.pop_in_place() };
-                if self.handle(cell, budget.label(), lane, index, taken) {
+                let Popped::Value(envelope, mark) = (unsafe { lane.pop_in_place() }) else {
+                    unreachable!("a lane that is ready has a message");
+                };
+                if self.handle(cell, budget.label(), index, envelope, mark) {
                     batch.handled += 1;
                 }
                 if is_first {
@@ -155,32 +160,36 @@ impl<A: Actor> Body<A> {
         pause
     }
 
+    /// Records the message that is handled, and opens its span; a notice has no lane.
+    #[inline]
+    fn begin_handling(
+        &mut self,
+        core: &Core,
+        label: &RunLabel,
+        type_name: fn() -> &'static str,
+        lane: Option<usize>,
+    ) -> HandleSpan {
+        label.handling(type_name);
+        self.handling = Some(Handling { type_name, lane });
+        // A subscriber that panics must not lose the message.
+        let span = catch_panic::call(|| HandleSpan::new(core, type_name, lane));
+        span.unwrap_or_else(HandleSpan::none)
+    }
+
     /// Handles one message. `false` if its asker was gone, or if its handler is a future that is still to be polled.
     #[inline]
     fn handle(
         &mut self,
         cell: &Cell<A>,
         label: &RunLabel,
-        lane: &MailboxLane,
         index: usize,
-        taken: Taken,
+        envelope: NonNull<Envelope>,
+        mark: u64,
     ) -> bool {
-        let mut moved;
-        let (envelope, mark) = match taken {
-            Taken::InPlace(envelope, mark) => (envelope, mark),
-            Taken::Moved(envelope, mark) => {
-                moved = ManuallyDrop::new(envelope);
-                (NonNull::from(&mut *moved), mark)
-            }
-            Taken::Empty | Taken::Pending => unreachable!("a lane that is ready has a message"),
-        };
-        // SAFETY: the envelope lies in its slot, or in `moved`.
+        // SAFETY: the envelope lies in its slot.
         let type_name = unsafe { envelope.as_ref() }.type_namer();
-        label.handling(type_name);
-        self.handling = Some(Handling::message(type_name, index));
-        // A subscriber that panics must not lose the message.
-        let span = catch_panic::call(|| HandleSpan::new(cell.core(), type_name, Some(index)));
-        let span = span.unwrap_or_else(HandleSpan::none);
+        let span = self.begin_handling(cell.core(), label, type_name, Some(index));
+        let lane = cell.core().mailbox.lane(index);
         let sampled_ns = arrived_ns(mark).map(|arrived_ns| {
             let now_ns = clock::now_ns();
             let waited_ns = now_ns.saturating_sub(arrived_ns);
@@ -190,23 +199,21 @@ impl<A: Actor> Body<A> {
         let handled = {
             let _entered = span.enter();
             // SAFETY: the envelope was made for this actor type, and its payload is taken once, here;
-            // this thread runs the actor, and nothing else borrows it or its context: no future is held
+            // this thread runs the actor, and nothing else borrows it or its context: no future is suspended
             // while messages are handled.
-            unsafe {
-                Envelope::handle_in_place(envelope, cell.actor_pointer(), cell.context().cast())
-            }
+            unsafe { Envelope::handle(envelope, cell.actor_pointer(), cell.context().cast()) }
         };
         if let Some(sampled_ns) = sampled_ns {
             let took_ns = clock::now_ns().saturating_sub(sampled_ns);
             cell.core().record_handling(took_ns);
         }
         // SAFETY: as above.
-        if unsafe { (*cell.context()).held.is_some() } {
-            self.held_span = span;
+        if unsafe { (*cell.context()).suspended.is_some() } {
+            self.suspended_span = span;
             return false;
         }
         if let Handled::Unwanted(reason) = handled {
-            shed_consumed(cell.core(), index, type_name, reason);
+            cell.core().shed_consumed(index, type_name, reason);
             return false;
         }
         true
@@ -214,7 +221,7 @@ impl<A: Actor> Body<A> {
 
     /// Handles the queued notices, as far as the budget goes.
     fn handle_notices(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) {
-        while self.has_notices && !is_called(cell) {
+        while self.has_notices && !is_called(cell, Signals::none()) {
             let notice = cell
                 .core()
                 .lock_relations()
@@ -224,21 +231,22 @@ impl<A: Actor> Body<A> {
                 self.has_notices = false;
                 return;
             };
-            budget.label().handling(notice.type_namer());
-            self.handling = Some(Handling::notice(notice.type_namer()));
-            let namer = notice.type_namer();
-            let span = catch_panic::call(|| HandleSpan::new(cell.core(), namer, None));
-            let span = span.unwrap_or_else(HandleSpan::none);
+            let mut notice = ManuallyDrop::new(notice);
+            let type_name = notice.type_namer();
+            let span = self.begin_handling(cell.core(), budget.label(), type_name, None);
             {
                 let _entered = span.enter();
                 // SAFETY: as in `handle`. A notice has no asker, so its result is `Done`.
-                let _ = unsafe { notice.handle(cell.actor_pointer(), cell.context().cast()) };
+                let _ = unsafe {
+                    let notice = NonNull::from(&mut *notice);
+                    Envelope::handle(notice, cell.actor_pointer(), cell.context().cast())
+                };
             }
             // SAFETY: as in `handle`.
-            if unsafe { (*cell.context()).held.is_none() } {
+            if unsafe { (*cell.context()).suspended.is_none() } {
                 self.handling = None;
             } else {
-                self.held_span = span;
+                self.suspended_span = span;
             }
             if !budget.spend() {
                 return;
@@ -255,39 +263,20 @@ fn raise_high_water(core: &Core) {
     }
 }
 
-/// Counts a message that was taken from its lane and not handled to the end.
-pub(crate) fn shed_consumed(
-    core: &Core,
-    lane: usize,
-    type_name: fn() -> &'static str,
-    reason: ShedReason,
-) {
-    core.count_shed(lane, reason);
-    core.system.dead_letters.note(core, type_name(), reason);
-}
-
 /// Whether something needs attention before the next message.
 #[inline]
 fn needs_attention<A: Actor>(cell: &Cell<A>) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its outbox now.
     let has_outbox = unsafe { (*cell.core().outbox()).is_some() };
-    has_outbox || is_called(cell)
+    has_outbox || is_called(cell, Signals::none())
 }
 
-/// Whether the actor made a request to its context, or was signalled.
+/// Whether the actor made a request to its context, or was signalled by a signal that is not ignored.
 #[inline]
-fn is_called<A: Actor>(cell: &Cell<A>) -> bool {
+fn is_called<A: Actor>(cell: &Cell<A>, ignored: Signals) -> bool {
     // SAFETY: this thread runs the actor, and nothing borrows its context now.
     let has_requests = unsafe { (*cell.context()).has_requests() };
-    has_requests || cell.core().state.has_signals()
-}
-
-/// As [`is_called`], ignoring one signal.
-#[inline]
-fn is_called_besides<A: Actor>(cell: &Cell<A>, signal: Signals) -> bool {
-    // SAFETY: as in `is_called`.
-    let has_requests = unsafe { (*cell.context()).has_requests() };
-    has_requests || cell.core().state.has_signals_besides(signal)
+    has_requests || cell.core().state.has_signals_besides(ignored)
 }
 
 /// Whether the lane is paused.
@@ -319,18 +308,6 @@ pub(crate) unsafe fn is_lane_ready<A: Actor>(cell: &Cell<A>, lane: usize) -> boo
 struct Batch<'a> {
     lane: &'a MailboxLane,
     handled: u64,
-}
-
-impl<'a> Batch<'a> {
-    fn new(lane: &'a MailboxLane) -> Self {
-        lane.gauges.high_water.raise(lane.depth());
-        Self::resumed(lane)
-    }
-
-    /// In a run that has read the depth already.
-    fn resumed(lane: &'a MailboxLane) -> Self {
-        Self { lane, handled: 0 }
-    }
 }
 
 impl Drop for Batch<'_> {

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::actor::ActorId;
+use crate::id::ActorId;
 
 struct Named {
     id: ActorId,

@@ -1,16 +1,16 @@
-//! The options for spawning an actor.
+//! The options for spawning an actor: mailbox, supervision, and the threads that it runs on.
+//!
+//! Most actors share the workers. An actor that must not wait for others, or that needs a whole core, is pinned to
+//! a thread of its own. Its mailbox is then one fixed ring per lane, and a [`WaitStrategy`] defines how its idle
+//! thread waits.
 
-use std::{io, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 use freeboard_flow::{ConfigError, LaneConfig, MailboxConfig};
-
 use freeboard_queue::Ring;
-use freeboard_sched::{Pinned, Scheduler};
+use freeboard_sched::{Pinned, Scheduler, WaitStrategy};
 
-use crate::{
-    dispatcher::{Dispatcher, PINNED_BOUND_DEFAULT},
-    supervision::Supervision,
-};
+use crate::supervision::Supervision;
 
 /// The default bound of an actor's outbox.
 pub const OUTBOX_BOUND_DEFAULT: usize = 1_024;
@@ -96,7 +96,7 @@ impl SpawnOptions {
 
     /// Starts the thread that the dispatcher requires.
     pub(crate) fn start_thread(&mut self, scheduler: &Scheduler) -> io::Result<()> {
-        let Some(pinned) = self.dispatcher.pinned_to() else {
+        let Some(pinned) = &self.dispatcher.pinned else {
             return Ok(());
         };
         let thread = scheduler.start_pinned(pinned.wait.clone(), pinned.core)?;
@@ -109,7 +109,7 @@ impl SpawnOptions {
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.mailbox.validate()?;
-        let is_pinned = self.dispatcher.pinned_to().is_some();
+        let is_pinned = self.dispatcher.pinned.is_some();
         for (lane, config) in self.mailbox.as_slice().iter().enumerate() {
             if is_pinned && self.has_lanes && config.bound() > Ring::<()>::BOUND_MAX {
                 let (bound, bound_max) = (config.bound(), Ring::<()>::BOUND_MAX);
@@ -118,5 +118,68 @@ impl SpawnOptions {
             }
         }
         self.supervision.validate()
+    }
+}
+
+/// The default bound of a pinned actor's lane, in messages.
+pub const PINNED_BOUND_DEFAULT: usize = 4_096;
+
+/// The threads that an actor runs on. Default: the shared workers.
+#[derive(Clone, Default)]
+pub struct Dispatcher {
+    pinned: Option<PinnedTo>,
+}
+
+#[derive(Clone)]
+struct PinnedTo {
+    wait: Arc<dyn WaitStrategy>,
+    core: Option<usize>,
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pinned {
+            None => formatter.write_str("Dispatcher::shared()"),
+            Some(pinned) => {
+                write!(formatter, "Dispatcher::pinned({:?})", pinned.wait)?;
+                match pinned.core {
+                    None => Ok(()),
+                    Some(core) => write!(formatter, ".affinity({core})"),
+                }
+            }
+        }
+    }
+}
+
+impl Dispatcher {
+    /// The shared workers.
+    #[must_use]
+    pub fn shared() -> Self {
+        Self::default()
+    }
+
+    /// A thread for this actor alone. Each lane is a ring, of [`PINNED_BOUND_DEFAULT`] messages if the options name no
+    /// lanes. A ring allocates all its slots at once; their number is the bound rounded up to a power of two, while
+    /// the bound stays exact.
+    ///
+    /// `docs/wait-strategies.md` has measurements of the strategies.
+    #[must_use]
+    pub fn pinned(wait: impl WaitStrategy) -> Self {
+        Self {
+            pinned: Some(PinnedTo {
+                wait: Arc::new(wait),
+                core: None,
+            }),
+        }
+    }
+
+    /// Binds the thread of a pinned actor to one core, counted from 0. Spawning fails if this process
+    /// may not use it. Without effect on the shared dispatcher.
+    #[must_use]
+    pub fn affinity(mut self, core: usize) -> Self {
+        if let Some(pinned) = &mut self.pinned {
+            pinned.core = Some(core);
+        }
+        self
     }
 }

@@ -19,12 +19,12 @@ use std::task::Waker;
 use freeboard_flow::ShedReason;
 
 use crate::{
-    actor::ActorId,
     catch_panic,
-    cell::{self, Core},
-    cell_ref::CoreRef,
+    core::{self, Core},
+    core_ref::CoreRef,
     current,
     envelope::Envelope,
+    id::ActorId,
     wait_graph,
     waiters::{Wait, WaitKey, Waiter},
 };
@@ -61,9 +61,9 @@ pub(crate) struct Outbox {
 pub(crate) enum Settled {
     /// It is empty.
     Empty,
-    /// The actor waits, and [`cell::UNMUTE`] will come.
+    /// The actor waits, and [`core::UNMUTE`] will come.
     Muted,
-    /// Muting would close a circle: the actor keeps handling messages. [`cell::UNMUTE`] will come.
+    /// Muting would close a circle: the actor keeps handling messages. [`core::UNMUTE`] will come.
     Circular,
     /// There is more to pull; other actors run first.
     More,
@@ -134,7 +134,7 @@ pub(crate) fn has_messages_for(sender: &Core, target: &Core, lane: usize) -> boo
         .is_some_and(|outbox| outbox.has_messages_for(target.id(), lane))
 }
 
-/// Whether the actor waits for a lane, so that [`cell::UNMUTE`] will come.
+/// Whether the actor waits for a lane, so that [`core::UNMUTE`] will come.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
@@ -204,7 +204,7 @@ pub(crate) unsafe fn settle(core: &Core) -> Result<Settled, Panic> {
     }
 }
 
-/// Processes [`cell::UNMUTE`]: capacity was granted, or the receiver has terminated.
+/// Processes [`core::UNMUTE`]: capacity was granted, or the receiver has terminated.
 ///
 /// # Safety
 /// The caller runs the actor `core`.
@@ -370,7 +370,7 @@ impl Outbox {
         if let Some(waiting) = self.waiting.take() {
             wait_graph::remove(core.id());
             if waiting.target.waiters.finish(&waiting.target, waiting.key) {
-                waiting.target.signal(cell::WAITERS);
+                waiting.target.signal(core::WAITERS);
             }
         }
     }
@@ -394,7 +394,7 @@ impl Outbox {
             wait_graph::remove(core.id());
             return None;
         };
-        target.signal(cell::WAITERS);
+        target.signal(core::WAITERS);
         self.waiting = Some(Waiting {
             target,
             key,

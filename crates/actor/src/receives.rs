@@ -4,9 +4,15 @@
 //! Each [`Handler`] is an [`AsyncHandler`], too. Therefore the compiler rejects an actor that implements both for
 //! one message type.
 
+use std::{
+    any::{Any, TypeId},
+    marker::PhantomData,
+};
+
 use crate::{
     actor::{Actor, AsyncHandler, Handler, Message},
     context::Context,
+    envelope::{Envelope, Handled, Payload, PayloadSlot, Route, payload_at, take},
     reply::ReplyPort,
 };
 
@@ -116,6 +122,123 @@ impl<ActorWithHandler: Handler<M>, M: Message> AsyncHandler<M> for ActorWithHand
     }
 }
 
+/// The envelope of a message with its reply port.
+#[inline]
+pub(crate) fn envelope<A, M, P>(message: M, reply: P) -> Envelope
+where
+    M: Message,
+    A: Receives<M>,
+    P: ReplyPort<A::Reply>,
+{
+    // SAFETY: the route is that of this payload.
+    unsafe { Envelope::new(RouteOf::<A, M, P>::ROUTE, Payload { message, reply }) }
+}
+
+/// The route of messages of type `M` with the reply port `P` to an actor of type `A`.
+pub(crate) struct RouteOf<A, M, P>(PhantomData<fn(A, M, P)>);
+
+impl<A, M, P> RouteOf<A, M, P>
+where
+    M: Message,
+    A: Receives<M>,
+    P: ReplyPort<A::Reply>,
+{
+    pub(crate) const ROUTE: &Route = &Route {
+        handle: Self::handle,
+        into_message: Self::into_message,
+        discard: Self::discard,
+        message: Self::message,
+        coalesce_key: Self::coalesce_key,
+        message_type: TypeId::of::<M>,
+        message_type_name: std::any::type_name::<M>,
+    };
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
+        // SAFETY: the route was made for this type; the caller lets us take the payload.
+        let taken = unsafe { take::<Payload<M, P>>(payload) };
+        if let Some(reason) = taken.reply.unwanted() {
+            return Handled::Unwanted(reason);
+        }
+        // SAFETY: the caller's promise.
+        let (actor, context) =
+            unsafe { (&mut *actor.cast::<A>(), &mut *context.cast::<Context<A>>()) };
+        // SAFETY: they are the cell's own, lent by its run.
+        unsafe { actor.receive(taken.message, context, taken.reply) };
+        Handled::Done
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn into_message(payload: *mut PayloadSlot) -> Box<dyn Any + Send> {
+        // SAFETY: as in `handle`.
+        Box::new(unsafe { take::<Payload<M, P>>(payload) }.message)
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn discard(payload: *mut PayloadSlot) {
+        // SAFETY: as in `handle`.
+        drop(unsafe { take::<Payload<M, P>>(payload) });
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn message(payload: *const PayloadSlot) -> *const () {
+        // SAFETY: the route was made for this type; the caller sees to it that the payload is there.
+        unsafe { (&raw const (*payload_at::<Payload<M, P>>(payload)).message).cast() }
+    }
+
+    /// # Safety
+    /// As the field of [`Route`].
+    unsafe fn coalesce_key(payload: *const PayloadSlot) -> Option<u64> {
+        if !P::IS_TELL {
+            return None;
+        }
+        // SAFETY: as in `message`.
+        A::coalesce_key_of(unsafe { &(*payload_at::<Payload<M, P>>(payload)).message })
+    }
+}
+
+/// The route of a function call on the actor, which is not a message.
+struct ActionRoute<A>(PhantomData<fn(A)>);
+
+type Action<A> = fn(&mut A, &mut Context<A>);
+
+impl<A: Actor> ActionRoute<A> {
+    const ROUTE: &Route = &Route {
+        handle: Self::handle,
+        into_message: |_| Box::new(()),
+        discard: |_| (),
+        message: |payload| payload.cast(),
+        coalesce_key: |_| None,
+        message_type: TypeId::of::<Action<A>>,
+        message_type_name: std::any::type_name::<Action<A>>,
+    };
+
+    /// # Safety
+    /// As [`Route::handle`].
+    unsafe fn handle(payload: *mut PayloadSlot, actor: *mut (), context: *mut ()) -> Handled {
+        // SAFETY: the route was made for this type, and the caller keeps the promises of a route.
+        let (action, actor, context) = unsafe {
+            (
+                take::<Action<A>>(payload),
+                &mut *actor.cast::<A>(),
+                &mut *context.cast::<Context<A>>(),
+            )
+        };
+        action(actor, context);
+        Handled::Done
+    }
+}
+
+/// The envelope of a call on the actor itself.
+pub(crate) fn action<A: Actor>(action: Action<A>) -> Envelope {
+    // SAFETY: the route is that of this payload.
+    unsafe { Envelope::new(ActionRoute::<A>::ROUTE, action) }
+}
+
 /// Pointers to the actor and its context, kept by a suspended future.
 struct Borrowed<A: Actor> {
     actor: *mut A,
@@ -130,7 +253,7 @@ unsafe impl<A: Actor> Send for Borrowed<A> {}
 ///
 /// # Safety
 /// As [`Receives::receive`].
-pub(crate) unsafe fn hold<M: Message, A: AsyncHandler<M>>(
+pub(crate) unsafe fn suspend<M: Message, A: AsyncHandler<M>>(
     actor: &mut A,
     msg: M,
     cx: &mut Context<A>,
@@ -142,13 +265,13 @@ pub(crate) unsafe fn hold<M: Message, A: AsyncHandler<M>>(
     };
     let future = async move {
         let borrowed = borrowed;
-        // SAFETY: the caller promises that actor and context are a cell's own. They stay at their place for as long
+        // SAFETY: the caller promises that actor and context are a cell's own. They are not moved for as long
         // as the cell holds this future, which it drops before either; while it holds it, nothing else borrows them:
         // the run loop polls the future and handles no message.
         let (actor, cx) = unsafe { (&mut *borrowed.actor, &mut *borrowed.cx) };
         reply.reply(AsyncHandler::handle(actor, msg, cx).await);
     };
-    cx.hold(future);
+    cx.suspend(future);
 }
 
 /// No message: it has no values, and is not `Send`.

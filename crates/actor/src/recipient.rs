@@ -3,56 +3,44 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    actor::{ActorId, Message},
+    actor::Message,
     actor_ref::{ActorRef, OnFull},
+    core::Core,
     credit::Receipt,
     error::TellError,
+    id::ActorId,
     receives::Receives,
+    reply::NoReply,
     send::RecipientSendFuture,
 };
 
 trait Receiver<M: Message>: Send + Sync {
-    fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>>;
-    fn tell_or_log(&self, msg: M);
-    fn try_tell(&self, msg: M) -> Result<(), TellError<M>>;
+    fn offer(&self, lane: usize, msg: M, on_full: OnFull) -> Result<(), TellError<M>>;
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>>;
+    fn tell_or_log(&self, msg: M);
     fn send(&self, msg: M) -> RecipientSendFuture<M>;
-    fn depth(&self) -> u64;
-    fn is_alive(&self) -> bool;
-    fn id(&self) -> ActorId;
+    fn core(&self) -> &Core;
 }
 
 impl<M: Message, A: Receives<M>> Receiver<M> for ActorRef<A> {
-    fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
-        Self::tell_lane(self, lane, msg)
-    }
-
-    fn tell_or_log(&self, msg: M) {
-        Self::tell_or_log(self, msg);
-    }
-
-    fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
-        Self::try_tell(self, msg)
+    fn offer(&self, lane: usize, msg: M, on_full: OnFull) -> Result<(), TellError<M>> {
+        self.offer(lane, msg, NoReply, on_full)
     }
 
     fn try_tell_with_receipt(&self, msg: M, receipt: Receipt) -> Result<(), TellError<M>> {
         self.offer(0, msg, receipt, OnFull::GiveBack)
     }
 
+    fn tell_or_log(&self, msg: M) {
+        self.tell_or_log(msg);
+    }
+
     fn send(&self, msg: M) -> RecipientSendFuture<M> {
-        Box::pin(Self::send(self, msg))
+        Box::pin(self.send(msg))
     }
 
-    fn depth(&self) -> u64 {
-        Self::depth(self)
-    }
-
-    fn is_alive(&self) -> bool {
-        Self::is_alive(self)
-    }
-
-    fn id(&self) -> ActorId {
-        Self::id(self)
+    fn core(&self) -> &Core {
+        self.cell().core()
     }
 }
 
@@ -73,7 +61,7 @@ impl<M: Message> Recipient<M> {
     /// # Errors
     /// As there.
     pub fn tell(&self, msg: M) -> Result<(), TellError<M>> {
-        self.receiver.tell_lane(0, msg)
+        self.tell_lane(0, msg)
     }
 
     /// As [`ActorRef::tell_lane`].
@@ -81,7 +69,7 @@ impl<M: Message> Recipient<M> {
     /// # Errors
     /// As there.
     pub fn tell_lane(&self, lane: usize, msg: M) -> Result<(), TellError<M>> {
-        self.receiver.tell_lane(lane, msg)
+        self.receiver.offer(lane, msg, OnFull::Wait)
     }
 
     /// As [`ActorRef::tell_or_log`].
@@ -94,7 +82,7 @@ impl<M: Message> Recipient<M> {
     /// # Errors
     /// As there.
     pub fn try_tell(&self, msg: M) -> Result<(), TellError<M>> {
-        self.receiver.try_tell(msg)
+        self.receiver.offer(0, msg, OnFull::GiveBack)
     }
 
     /// The receipt is dropped once the message was handled or shed.
@@ -113,17 +101,17 @@ impl<M: Message> Recipient<M> {
 
     /// Messages queued for the actor in all lanes.
     pub fn depth(&self) -> u64 {
-        self.receiver.depth()
+        self.receiver.core().mailbox.depth()
     }
 
     /// Whether the actor has not terminated yet.
     pub fn is_alive(&self) -> bool {
-        self.receiver.is_alive()
+        self.receiver.core().end_reason().is_none()
     }
 
     /// The actor's id.
     pub fn id(&self) -> ActorId {
-        self.receiver.id()
+        self.receiver.core().id()
     }
 }
 

@@ -13,31 +13,12 @@ use freeboard_meter::TypeSnapshot;
 use slab::Slab;
 
 use crate::{
-    actor::{Actor, ActorId},
-    cell::Core,
-    cell_ref::{CellRef, CoreRef},
+    core::Core,
+    core_ref::CoreRef,
+    id::{ActorId, ActorKey, SHARDS},
     ledger::Ledger,
     sync::{AtomicUsize, Ordering},
 };
-
-pub(crate) const SHARDS: usize = 16;
-
-/// Finds a cell in the registry without a search.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RegistryKey {
-    pub(crate) shard: u32,
-    pub(crate) slot: u32,
-}
-
-impl RegistryKey {
-    /// The key of the actor `id` in this slot of its shard.
-    pub(crate) fn new(id: ActorId, slot: u32) -> Self {
-        Self {
-            shard: (id.get() % SHARDS as u64) as u32,
-            slot,
-        }
-    }
-}
 
 #[derive(Default)]
 struct Shard {
@@ -52,6 +33,22 @@ pub(crate) struct Registry {
     shards: [Mutex<Shard>; SHARDS],
     /// Cells in all shards' `delivering`.
     delivering: AtomicUsize,
+}
+
+impl Shard {
+    /// Enters a terminated actor into the ledger.
+    fn enter(&mut self, cell: &Core) {
+        let (mailbox, handling) = (&cell.mailbox, cell.handling());
+        self.ended
+            .enter(cell.type_name(), cell.restarts(), mailbox, handling);
+    }
+
+    /// Moves a terminated actor from the living ones to the ledger.
+    fn remove(&mut self, core: &Core) -> CoreRef {
+        let cell = self.cells.remove(core.key().slot());
+        self.enter(&cell);
+        cell
+    }
 }
 
 impl Registry {
@@ -69,32 +66,25 @@ impl Registry {
     }
 
     /// Adds the cell. `false` if the registry is closed: then no worker will run the cell.
-    pub(crate) fn insert<A: Actor>(&self, cell: &CellRef<A>) -> bool {
-        let core = cell.core();
-        let mut shard = self.lock(core.registry_key().shard as usize);
+    pub(crate) fn insert(&self, cell: &CoreRef) -> bool {
+        let mut shard = self.lock(cell.key().shard());
         if shard.is_closed {
             return false;
         }
-        let slot = shard.cells.insert(cell.to_core_ref());
-        core.set_slot(u32::try_from(slot).expect("fewer than 2^32 actors per shard"));
+        let slot = shard.cells.insert(cell.clone());
+        cell.set_slot(u32::try_from(slot).expect("fewer than 2^32 actors per shard"));
         true
     }
 
     /// Removes a terminated actor.
     pub(crate) fn remove(&self, core: &Core) -> CoreRef {
-        let key = core.registry_key();
-        let mut shard = self.lock(key.shard as usize);
-        let cell = shard.cells.remove(key.slot as usize);
-        shard.ended.enter(&cell);
-        cell
+        self.lock(core.key().shard()).remove(core)
     }
 
     /// Moves a terminated actor whose outbox is not empty from the living to the delivering ones.
     pub(crate) fn keep_delivering(&self, core: &Core) {
-        let key = core.registry_key();
-        let mut shard = self.lock(key.shard as usize);
-        let cell = shard.cells.remove(key.slot as usize);
-        shard.ended.enter(&cell);
+        let mut shard = self.lock(core.key().shard());
+        let cell = shard.remove(core);
         shard.delivering.insert(core.id(), cell);
         // Ordering: Relaxed, a gauge; readers poll it.
         self.delivering.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +92,7 @@ impl Registry {
 
     /// Removes a terminated actor whose outbox is empty now.
     pub(crate) fn end_delivering(&self, core: &Core) -> CoreRef {
-        let mut shard = self.lock(core.registry_key().shard as usize);
+        let mut shard = self.lock(core.key().shard());
         let cell = shard.delivering.remove(&core.id());
         // Ordering: Relaxed, as above.
         self.delivering.fetch_sub(1, Ordering::Relaxed);
@@ -172,10 +162,12 @@ impl Registry {
         slots.end < end
     }
 
-    /// The cell that has this slot now, which may be another actor's.
-    pub(crate) fn find(&self, key: RegistryKey) -> Option<CoreRef> {
-        let shard = self.lock(key.shard as usize);
-        shard.cells.get(key.slot as usize).cloned()
+    /// The living actor with this key.
+    pub(crate) fn find(&self, key: ActorKey) -> Option<CoreRef> {
+        let shard = self.lock(key.shard());
+        let cell = shard.cells.get(key.slot())?;
+        // Another actor may have the slot by now.
+        (cell.key() == key).then(|| cell.clone())
     }
 
     /// Terminates the remaining actors, and accepts none from here on.
@@ -196,15 +188,13 @@ impl Registry {
         }
         // All mailboxes are closed first: an actor's drop may send to another actor, and must not wait.
         for cell in &left {
-            cell.close_mailbox();
+            cell.mailbox.close();
             cell.waiters.close();
         }
         for cell in left {
             // SAFETY: the caller's promise; the registry gives each cell out once.
             unsafe { cell.abandon() };
-            self.lock(cell.registry_key().shard as usize)
-                .ended
-                .enter(&cell);
+            self.lock(cell.key().shard()).enter(&cell);
         }
         for cell in delivering {
             // SAFETY: as above.

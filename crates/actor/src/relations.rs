@@ -10,11 +10,11 @@ use freeboard_queue::oneshot;
 use freeboard_sched::TimerKey;
 
 use crate::{
-    actor::ActorId,
     block, catch_panic,
-    cell::{Core, ESCALATED, NOTICE},
-    cell_ref::CoreRef,
+    core::{Core, ESCALATED, NOTICE},
+    core_ref::CoreRef,
     envelope::Envelope,
+    id::ActorId,
     supervision::Failure,
     sync::{AtomicU64, Ordering},
     termination::Terminated,
@@ -123,7 +123,7 @@ impl Core {
             }
             Some(reason) => {
                 drop(relations);
-                on_end(self.ended(reason));
+                on_end(self.terminated(reason));
             }
         }
     }

@@ -1,13 +1,25 @@
-//! Reply ports: a tell drops the handler's result, an ask stores it in a one-shot slot.
+//! Reply ports and deadlines: a tell drops the handler's result, an ask stores it in a one-shot slot.
 //!
 //! A reply never goes through the asker's mailbox, so the cost of waiting for it does not depend on the number of
 //! queued messages.
+
+use std::time::Duration;
 
 use freeboard_flow::ShedReason;
 use freeboard_meter::clock;
 use freeboard_queue::oneshot;
 
-use crate::{block::NO_DEADLINE_NS, catch_panic};
+use crate::{catch_panic, supervision::saturating_ns};
+
+/// No deadline, on the [`clock`].
+pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
+
+/// The time on the [`clock`] at which `timeout` is over.
+pub(crate) fn deadline_after(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(NO_DEADLINE_NS, |timeout| {
+        clock::now_ns().saturating_add(saturating_ns(timeout))
+    })
+}
 
 /// Receives a handler's result.
 pub trait ReplyPort<R>: Send + 'static {

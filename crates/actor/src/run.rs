@@ -15,25 +15,80 @@
 
 use std::{
     any::Any,
+    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     task::Context as TaskContext,
 };
 
-use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task, Vtable};
+use freeboard_flow::{RestartHistory, WeightedRounds};
+use freeboard_sched::{After, Budget, Rest, RunContext, Signals, Task};
 
 use crate::{
     actor::Actor,
-    body::{Body, Life},
     catch_panic,
-    cell::{self, Cell, Core},
-    cell_ref::CoreRef,
+    cell::Cell,
     context::StopRequest,
+    core::{self, Core},
+    core_ref::CoreRef,
     current::{Polling, Running},
     messages::{Pause, is_lane_ready},
     outbox::{self, Settled},
+    span::HandleSpan,
     supervision::panic_text,
     termination::ExitReason,
 };
+
+pub(crate) type SuspendedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Creates the actor, first at its start and again after each failure.
+pub(crate) type Factory<A> = Box<dyn FnMut() -> A + Send>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    New,
+    Active,
+    /// Waits for its back-off and for its children to terminate.
+    Restarting,
+    Stopping(ExitReason),
+    /// It has terminated and still sends the messages in its outbox.
+    Delivering,
+}
+
+/// State that few actors need, outside the cell.
+#[derive(Default)]
+pub(crate) struct ColdState {
+    pub(crate) restarts: Option<RestartHistory>,
+    pub(crate) rounds: Option<WeightedRounds>,
+}
+
+/// The message being handled.
+pub(crate) struct Handling {
+    pub(crate) type_name: fn() -> &'static str,
+    /// The lane that it came through; `None` for a notice.
+    pub(crate) lane: Option<usize>,
+}
+
+/// The worker's state of an actor, besides the actor and its context. Those two are beside the body in the cell, not in
+/// it: a suspended future keeps pointers to them, which a `&mut Body` must not alias.
+pub(crate) struct Body<A: Actor> {
+    pub(crate) factory: Option<Factory<A>>,
+    /// The async handler's future.
+    pub(crate) suspended: Option<SuspendedFuture>,
+    pub(crate) suspended_span: HandleSpan,
+    pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) handling: Option<Handling>,
+    pub(crate) life: Life,
+    pub(crate) is_draining: bool,
+    pub(crate) has_notices: bool,
+    pub(crate) has_waiters: bool,
+    /// `started` was called and returned, so `stopped` must be called.
+    pub(crate) has_started: bool,
+    /// The back-off of a restart is not over.
+    pub(crate) is_backing_off: bool,
+    /// The shutdown's deadline has passed: the outbox is no longer sent.
+    pub(crate) abandons_outbox: bool,
+}
 
 /// The result of one step of the run.
 pub(crate) enum Step {
@@ -44,20 +99,9 @@ pub(crate) enum Step {
     Continue,
 }
 
-impl<A: Actor> Cell<A> {
-    pub(crate) const VTABLE: &'static Vtable = &Vtable {
-        run: run::<A>,
-        is_pinned: false,
-    };
-    pub(crate) const PINNED_VTABLE: &'static Vtable = &Vtable {
-        run: run::<A>,
-        is_pinned: true,
-    };
-}
-
 /// # Safety
 /// As [`Vtable::run`]; the task is a `Cell<A>`'s.
-unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
+pub(crate) unsafe fn run<A: Actor>(task: Task, run_context: &mut RunContext<'_>) -> After {
     // SAFETY: the vtable was made for this type, and the registry keeps the cell alive.
     let cell = unsafe { Cell::<A>::from_task(task) };
     let core = cell.core();
@@ -130,7 +174,7 @@ unsafe fn step<A: Actor>(
 ) -> Step {
     let core = cell.core();
     // Before the signals: a stop drops the future from the body.
-    body.adopt_held(cell);
+    body.adopt_suspended(cell);
     if !signals.is_empty() {
         body.obey(cell, signals);
     }
@@ -181,26 +225,69 @@ unsafe fn step<A: Actor>(
 }
 
 impl<A: Actor> Body<A> {
+    pub(crate) fn new(factory: Option<Factory<A>>) -> Self {
+        Self {
+            factory,
+            suspended: None,
+            suspended_span: HandleSpan::none(),
+            cold: None,
+            handling: None,
+            life: Life::New,
+            is_draining: false,
+            has_notices: false,
+            has_waiters: false,
+            has_started: false,
+            is_backing_off: false,
+            abandons_outbox: false,
+        }
+    }
+
+    pub(crate) fn cold(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        matches!(self.life, Life::Stopping(_) | Life::Delivering)
+    }
+
+    /// Publishes the freed capacity and grants it to waiting senders.
+    pub(crate) fn publish(&mut self, core: &Core) {
+        for lane in 0..core.mailbox.lane_count() {
+            let lane = core.mailbox.lane(lane);
+            // SAFETY: the owner of the body runs the actor.
+            let depth = unsafe { lane.publish() };
+            lane.gauges.high_water.raise(depth);
+        }
+        if self.has_waiters {
+            self.has_waiters = core.waiters.release(core);
+        }
+    }
+
+    /// Drops the future at its current await; a panic of its drop is caught.
+    pub(crate) fn drop_suspended(&mut self) {
+        catch_panic::drop(self.suspended.take());
+        self.suspended_span = HandleSpan::none();
+    }
     fn obey(&mut self, cell: &Cell<A>, signals: Signals) {
         let core = cell.core();
         // First: the receivers that would free the outbox are about to be stopped, too.
-        if signals.contains(cell::ABANDON) {
+        if signals.contains(core::ABANDON) {
             self.abandons_outbox = true;
             // SAFETY: this thread runs the actor.
             unsafe { outbox::abandon(core) };
         }
-        if signals.contains(cell::UNMUTE) {
+        if signals.contains(core::UNMUTE) {
             // SAFETY: this thread runs the actor.
             unsafe { outbox::unmuted(core) };
         }
-        if signals.contains(cell::WAITERS) {
+        if signals.contains(core::WAITERS) {
             self.has_waiters = true;
             self.publish(core);
         }
-        if signals.contains(cell::RESUME) {
+        if signals.contains(core::RESUME) {
             self.is_backing_off = false;
         }
-        if signals.contains(cell::ESCALATED) {
+        if signals.contains(core::ESCALATED) {
             let escalated = core
                 .lock_relations()
                 .as_mut()
@@ -209,17 +296,17 @@ impl<A: Actor> Body<A> {
             if let Some(child) = escalated.and_then(|failures| failures.into_iter().next())
                 && self.life == Life::Active
             {
-                self.drop_held();
+                self.drop_suspended();
                 self.fail(cell, format!("a child escalated: {child}"));
             }
         }
-        if signals.contains(cell::STOP) {
+        if signals.contains(core::STOP) {
             self.stop(core, ExitReason::Stopped);
         }
-        if signals.contains(cell::DRAIN) {
+        if signals.contains(core::DRAIN) {
             self.is_draining = true;
         }
-        if signals.contains(cell::NOTICE) {
+        if signals.contains(core::NOTICE) {
             self.has_notices = true;
         }
     }
@@ -238,7 +325,7 @@ impl<A: Actor> Body<A> {
     fn settle(&mut self, cell: &Cell<A>) -> Settled {
         // SAFETY: this thread runs the actor.
         unsafe { outbox::settle(cell.core()) }.unwrap_or_else(|panic| {
-            self.drop_held();
+            self.drop_suspended();
             self.fail(cell, panic_text(&*panic));
             catch_panic::drop_payload(panic);
             Settled::Empty
@@ -246,10 +333,10 @@ impl<A: Actor> Body<A> {
     }
 
     /// Takes the future that an async handler has just returned.
-    fn adopt_held(&mut self, cell: &Cell<A>) {
+    fn adopt_suspended(&mut self, cell: &Cell<A>) {
         // SAFETY: this thread runs the actor, and holds no other reference to its context.
-        if let Some(held) = unsafe { (*cell.context()).held.take() } {
-            self.held = Some(held);
+        if let Some(future) = unsafe { (*cell.context()).suspended.take() } {
+            self.suspended = Some(future);
         }
     }
 
@@ -260,7 +347,7 @@ impl<A: Actor> Body<A> {
         match stop {
             Some(StopRequest::Now) => self.stop(cell.core(), ExitReason::Stopped),
             Some(StopRequest::Drained) => {
-                cell.core().close_mailbox();
+                cell.core().mailbox.close();
                 self.is_draining = true;
             }
             None => {}
@@ -271,7 +358,7 @@ impl<A: Actor> Body<A> {
     fn wait_if_needed(&mut self, cell: &Cell<A>, budget: &mut Budget<'_>) -> Option<Step> {
         let core = cell.core();
         // SAFETY: this thread runs the actor.
-        if self.held.is_none() && unsafe { (*core.outbox()).is_none() } {
+        if self.suspended.is_none() && unsafe { (*core.outbox()).is_none() } {
             return None;
         }
         // The outbox first: the future's next message must not overtake earlier ones.
@@ -279,10 +366,10 @@ impl<A: Actor> Body<A> {
         if self.life != Life::Active {
             return None;
         }
-        if self.held.is_some() {
-            match self.poll_held(cell) {
+        if self.suspended.is_some() {
+            match self.poll_suspended(cell) {
                 Ok(true) => {
-                    self.end_held(core);
+                    self.finish_suspended(core);
                     self.adopt_requests(cell);
                     if self.is_stopping() {
                         return None;
@@ -308,7 +395,7 @@ impl<A: Actor> Body<A> {
                     });
                 }
                 Err(panic) => {
-                    self.drop_held();
+                    self.drop_suspended();
                     self.fail(cell, panic_text(&*panic));
                     catch_panic::drop_payload(panic);
                     return None;
@@ -330,8 +417,8 @@ impl<A: Actor> Body<A> {
     }
 
     /// `Ok(true)` when the future is complete.
-    fn poll_held(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
-        let Some(future) = self.held.as_mut() else {
+    fn poll_suspended(&mut self, cell: &Cell<A>) -> Result<bool, Box<dyn Any + Send>> {
+        let Some(future) = self.suspended.as_mut() else {
             return Ok(true);
         };
         // SAFETY: the registry holds the cell while this thread runs the actor.
@@ -339,18 +426,18 @@ impl<A: Actor> Body<A> {
         let mut task_context = TaskContext::from_waker(&waker);
         catch_unwind(AssertUnwindSafe(|| {
             let _runtime = cell.core().system.enter_runtime();
-            let _entered = self.held_span.enter();
+            let _entered = self.suspended_span.enter();
             let _polling = Polling::enter();
             future.as_mut().poll(&mut task_context).is_ready()
         }))
     }
 
     /// Completes the async handler's message.
-    fn end_held(&mut self, core: &Core) {
-        self.drop_held();
+    fn finish_suspended(&mut self, core: &Core) {
+        self.drop_suspended();
         // An ask that the future moved elsewhere no longer belongs to this actor.
         core.set_asking(None);
-        let lane = self.handling.take().and_then(|handling| handling.lane());
+        let lane = self.handling.take().and_then(|handling| handling.lane);
         if let Some(lane) = lane {
             core.mailbox.lane(lane).gauges.handled.bump(1);
         }

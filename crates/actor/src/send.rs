@@ -14,13 +14,13 @@ use freeboard_flow::ShedReason;
 use crate::{
     actor::{Actor, Message},
     actor_ref::ActorRef,
-    block::{self, NO_DEADLINE_NS},
-    cell::{self, Core, Unaccepted},
+    block,
+    core::{self, Core, Unaccepted},
     current,
-    envelope::Envelope,
+    envelope::{Envelope, Payload},
     error::TellError,
     outbox,
-    reply::NoReply,
+    reply::{NO_DEADLINE_NS, NoReply},
     waiters::{Wait, WaitKey, Waiter},
 };
 
@@ -56,7 +56,7 @@ impl<A: Actor, M: Message> Future for SendFuture<A, M> {
         self.pending.poll(context).map(|outcome| {
             outcome.map_err(|refused| {
                 // SAFETY: `ActorRef::send_lane` made the envelope with these types.
-                refused.map(|envelope| unsafe { envelope.open::<M, NoReply>() }.message)
+                refused.map(|envelope| unsafe { envelope.open::<Payload<M, NoReply>>() }.message)
             })
         })
     }
@@ -112,12 +112,7 @@ impl<A: Actor> PendingSend<A> {
             return Poll::Ready(Err(TellError::NoLane(envelope)));
         }
         loop {
-            let offered = if is_granted {
-                core.offer_granted(self.lane, envelope)
-            } else {
-                core.offer(self.lane, envelope)
-            };
-            let outcome = match offered {
+            let outcome = match core.offer(self.lane, envelope, is_granted) {
                 Ok(()) => Ok(()),
                 Err(Unaccepted::Full(it)) => Err(TellError::Full(it)),
                 Err(Unaccepted::Closed(it)) => Err(TellError::Closed(it)),
@@ -135,7 +130,7 @@ impl<A: Actor> PendingSend<A> {
                     self.waiting = waiting;
                     self.envelope = Some(envelope);
                     // The signal makes the actor run and grant capacity to its waiters.
-                    core.signal(cell::WAITERS);
+                    core.signal(core::WAITERS);
                     return Poll::Pending;
                 }
             };
@@ -143,7 +138,7 @@ impl<A: Actor> PendingSend<A> {
                 && core.waiters.finish(core, key)
             {
                 // The actor may be idle again while other senders wait.
-                core.signal(cell::WAITERS);
+                core.signal(core::WAITERS);
             }
             return Poll::Ready(outcome);
         }
@@ -184,14 +179,14 @@ fn is_behind_outbox(target: &Core, lane: usize, waker: &Waker) -> bool {
     if !current::has_outbox() || !current::polls_future() {
         return false;
     }
-    let is_behind = current::with(|sender| {
-        let is_behind = outbox::has_messages_for(sender, target, lane);
-        if is_behind {
+    current::with(|sender| {
+        let is_behind = |sender: &&Core| outbox::has_messages_for(sender, target, lane);
+        let sender = sender.filter(is_behind);
+        if let Some(sender) = sender {
             outbox::hasten(sender, target, lane, waker);
         }
-        is_behind
-    });
-    is_behind == Some(true)
+        sender.is_some()
+    })
 }
 
 impl<A: Actor> Drop for PendingSend<A> {
@@ -201,7 +196,7 @@ impl<A: Actor> Drop for PendingSend<A> {
             && core.waiters.finish(core, key)
         {
             // The grant goes to the next waiting sender.
-            core.signal(cell::WAITERS);
+            core.signal(core::WAITERS);
         }
     }
 }

@@ -10,12 +10,12 @@ use std::{
 use freeboard_meter::clock;
 
 use crate::{
-    actor::ActorId,
-    block::deadline_after,
-    cell::{self, Core},
-    cell_ref::CoreRef,
+    core::{self, Core},
+    core_ref::CoreRef,
+    id::ActorId,
+    reply::deadline_after,
     supervision::{Failure, saturating_ns},
-    system::SystemInner,
+    system_inner::SystemInner,
     wait_graph,
 };
 
@@ -38,19 +38,6 @@ const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Longer timeouts are reduced to this: a hundred years.
 const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-/// Panics of actors since the shutdown began.
-#[derive(Default)]
-pub(crate) struct Failures {
-    pub(crate) count: u64,
-    /// Actors that a panic terminated.
-    pub(crate) actors_ended: u64,
-    /// The first of them.
-    pub(crate) first: Vec<Failure>,
-}
-
-/// Failures that the shutdown report contains in full.
-pub(crate) const FAILURES_MAX: usize = 16;
 
 /// Stopped actors that the shutdown report describes.
 const STOPPED_MAX: usize = 16;
@@ -158,7 +145,7 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
     // A terminated actor gives up its outbox, and counts it, as soon as a worker runs it. Some have terminated only now.
     poll_until(deadline_after(Some(patience)), || {
         let delivering = system.registry.delivering();
-        delivering.iter().for_each(|it| it.signal(cell::ABANDON));
+        delivering.iter().for_each(|it| it.signal(core::ABANDON));
         delivering.is_empty()
     });
     // The actors that blocked handlers wait for are in another system, or do not terminate.
@@ -188,12 +175,12 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
     // Before any receiver is closed, so that each remaining message is counted as the shutdown's.
     system.pass_deadline();
     for cell in system.registry.delivering().iter().chain(&late) {
-        cell.signal(cell::ABANDON);
+        cell.signal(core::ABANDON);
     }
     let mut descriptions: Vec<_> = late.iter().take(STOPPED_MAX).map(describe).collect();
     for cell in &late {
-        cell.close_mailbox();
-        cell.signal(cell::STOP);
+        cell.mailbox.close();
+        cell.signal(core::STOP);
     }
     for cell in &idle {
         cell.drain();
@@ -209,7 +196,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
         if descriptions.len() < STOPPED_MAX {
             descriptions.push(describe(cell));
         }
-        cell.signal(cell::STOP.with(cell::ABANDON));
+        cell.signal(core::STOP.with(core::ABANDON));
     }
     let grace_ns = half_ns.max(deadline_after(Some(grace / 2)));
     for cell in late.iter().chain(&idle) {

@@ -5,7 +5,7 @@
 
 #[cfg(feature = "spans")]
 use crate::catch_panic;
-use crate::cell::Core;
+use crate::core::Core;
 
 #[cfg(feature = "spans")]
 pub(crate) struct HandleSpan(tracing::Span);

@@ -7,7 +7,7 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use freeboard_flow::{Backoff, ConfigError, RestartLimit};
 
-use crate::actor::ActorId;
+use crate::id::ActorId;
 
 /// The reaction to a failed actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

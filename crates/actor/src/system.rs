@@ -1,95 +1,24 @@
-//! The system: workers, timers and the registry of its actors.
+//! The system: the handle by which users spawn actors, read counters and shut down.
 
 use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use freeboard_flow::ConfigError;
-use freeboard_meter::{
-    Counter, ReasonCount, SchedulerSnapshot, SystemSnapshot, WorkerSnapshot, clock,
-};
+use freeboard_meter::{ReasonCount, SchedulerSnapshot, SystemSnapshot, WorkerSnapshot};
 use freeboard_sched::{OnlineError, Scheduler, StartError, Timers};
 
 use crate::{
-    actor::{Actor, ActorId},
+    actor::Actor,
     actor_ref::ActorRef,
     block::BlockedHandlers,
-    body::Factory,
     builder::SystemBuilder,
-    catch_panic,
-    cell::{Cell, CellParts},
-    cell_ref::{CellRef, CoreRef},
-    dead_letter::DeadLetters,
-    group::Groups,
-    life,
-    names::Names,
     options::SpawnOptions,
-    registry::Registry,
     relations::Watcher,
-    shutdown::{self, FAILURES_MAX, Failures, ShutdownReport},
-    supervision::Failure,
-    sync::{AtomicBool, AtomicU64, Ordering},
+    shutdown::{self, ShutdownReport},
+    spawn::SpawnError,
+    system_inner::SystemInner,
 };
-
-pub(crate) type FailureObserver = Box<dyn Fn(&Failure) + Send + Sync>;
-
-/// The next actor id, for all systems of the process; 0 is no actor.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// The state that all actors of a system share.
-pub(crate) struct SystemInner {
-    pub(crate) name: String,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) timers: Timers,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) names: Arc<Names>,
-    pub(crate) dead_letters: DeadLetters,
-    pub(crate) groups: Groups,
-    pub(crate) blocked_handlers: Arc<BlockedHandlers>,
-    pub(crate) default_options: SpawnOptions,
-    pub(crate) on_failure: OnceLock<FailureObserver>,
-    #[cfg(feature = "tokio")]
-    pub(crate) runtime: Option<tokio::runtime::Handle>,
-    ended: Counter,
-    restarted: Counter,
-    is_shutting_down: AtomicBool,
-    is_past_deadline: AtomicBool,
-    pub(crate) shutdown_failures: Mutex<Failures>,
-    /// Messages in outboxes that were given up, or whose receiver was terminated by the shutdown.
-    pub(crate) undelivered: Counter,
-    started_ns: u64,
-}
-
-/// The parts that the builder creates.
-pub(crate) struct Foundation {
-    pub(crate) name: String,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) names: Arc<Names>,
-    pub(crate) dead_letters: DeadLetters,
-    pub(crate) on_failure: Option<FailureObserver>,
-    #[cfg(feature = "tokio")]
-    pub(crate) runtime: Option<tokio::runtime::Handle>,
-}
-
-/// Why an actor could not be spawned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// The mailbox or the supervision is out of range.
-    #[error("bad spawn options: {0}")]
-    Options(#[from] ConfigError),
-    /// Another living actor has this name.
-    #[error("the name \"{0}\" is taken")]
-    NameTaken(String),
-    /// The system is shutting down.
-    #[error("the system is shutting down")]
-    ShuttingDown,
-    /// A pinned actor got no thread, or not on the requested core.
-    #[error("no thread for a pinned actor: {0}")]
-    Thread(String),
-}
 
 /// Why a system could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -104,222 +33,6 @@ pub enum BuildError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no tokio runtime is attached to the system: build it inside one, or with `tokio(handle)`")]
 pub struct NoRuntime;
-
-impl SystemInner {
-    pub(crate) fn new(foundation: Foundation) -> Self {
-        let on_failure = OnceLock::new();
-        if let Some(observer) = foundation.on_failure {
-            let _ = on_failure.set(observer);
-        }
-        Self {
-            name: foundation.name,
-            scheduler: foundation.scheduler,
-            timers: Timers::new(),
-            registry: foundation.registry,
-            names: foundation.names,
-            dead_letters: foundation.dead_letters,
-            groups: Groups::default(),
-            blocked_handlers: Arc::default(),
-            default_options: SpawnOptions::new(),
-            on_failure,
-            #[cfg(feature = "tokio")]
-            runtime: foundation.runtime,
-            ended: Counter::new(),
-            restarted: Counter::new(),
-            is_shutting_down: AtomicBool::new(false),
-            is_past_deadline: AtomicBool::new(false),
-            shutdown_failures: Mutex::default(),
-            undelivered: Counter::new(),
-            started_ns: clock::now_ns(),
-        }
-    }
-
-    pub(crate) fn spawn<A: Actor>(
-        self: &Arc<Self>,
-        options: Option<Box<SpawnOptions>>,
-        parent: Option<CoreRef>,
-        actor: Option<A>,
-        factory: Option<Factory<A>>,
-    ) -> ActorRef<A> {
-        self.spawn_known(options, parent, actor, factory, |_| ())
-    }
-
-    /// Spawns; `make_known` is called with the reference before the actor can run.
-    fn spawn_known<A: Actor>(
-        self: &Arc<Self>,
-        options: Option<Box<SpawnOptions>>,
-        parent: Option<CoreRef>,
-        actor: Option<A>,
-        factory: Option<Factory<A>>,
-        make_known: impl FnOnce(&ActorRef<A>),
-    ) -> ActorRef<A> {
-        // Ordering: Relaxed, each caller gets its own number.
-        let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
-        let parts = CellParts {
-            id,
-            system: self.clone(),
-            options,
-            parent,
-        };
-        // Before the registry is locked: large rings allocate their memory here.
-        let cell = CellRef::new(Cell::new(parts, actor, factory));
-        let is_kept = self.registry.insert(&cell);
-        let actor_ref = ActorRef::new(cell);
-        make_known(&actor_ref);
-        let cell = actor_ref.cell();
-        if !is_kept {
-            // SAFETY: a closed registry means that no worker runs any more; only this function has the cell.
-            unsafe { life::abandon(cell) };
-            return actor_ref;
-        }
-        let core = cell.core();
-        let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
-        if !is_wanted || self.is_shutting_down() {
-            // Nothing would wait for it any more: it is spawned stopped, and terminates in its first run.
-            core.close_mailbox();
-            let _ = core.state.signal(crate::cell::STOP);
-        }
-        core.enqueue();
-        actor_ref
-    }
-
-    pub(crate) fn spawn_with<A: Actor>(
-        self: &Arc<Self>,
-        mut options: SpawnOptions,
-        parent: Option<CoreRef>,
-        actor: Option<A>,
-        factory: Option<Factory<A>>,
-    ) -> Result<ActorRef<A>, SpawnError> {
-        options.validate()?;
-        if self.is_shutting_down() {
-            return Err(SpawnError::ShuttingDown);
-        }
-        options
-            .start_thread(&self.scheduler)
-            .map_err(|error| SpawnError::Thread(error.to_string()))?;
-        let Some(name) = options.name.clone() else {
-            return Ok(self.spawn(Some(Box::new(options)), parent, actor, factory));
-        };
-        // Claimed before the actor exists, so that no actor is created for a name that is taken.
-        let claim = ActorId(0);
-        if !self.names.claim(&name, claim, ()) {
-            return Err(SpawnError::NameTaken(name.to_string()));
-        }
-        let options = Some(Box::new(options));
-        let make_known = |actor: &ActorRef<A>| {
-            self.names.transfer(&name, claim, actor.id(), actor.clone());
-        };
-        Ok(self.spawn_known(options, parent, actor, factory, make_known))
-    }
-
-    pub(crate) fn count_end(&self) {
-        self.ended.add(1);
-    }
-
-    pub(crate) fn count_restart(&self) {
-        self.restarted.add(1);
-    }
-
-    pub(crate) fn is_shutting_down(&self) -> bool {
-        // Ordering: SeqCst, rare.
-        self.is_shutting_down.load(Ordering::SeqCst)
-    }
-
-    /// `true` for the first caller.
-    pub(crate) fn begin_shutdown(&self) -> bool {
-        // Ordering: SeqCst, rare.
-        !self.is_shutting_down.swap(true, Ordering::SeqCst)
-    }
-
-    /// Whether a shutdown stops the actors that are left.
-    pub(crate) fn is_past_deadline(&self) -> bool {
-        // Ordering: SeqCst, rare.
-        self.is_past_deadline.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn pass_deadline(&self) {
-        // Ordering: SeqCst, rare; before any receiver is closed, so that senders which are refused then see it.
-        self.is_past_deadline.store(true, Ordering::SeqCst);
-    }
-
-    /// Updates the failures of the shutdown report, if a shutdown is under way.
-    fn note_for_shutdown(&self, note: impl FnOnce(&mut Failures)) {
-        if self.is_shutting_down() {
-            let failures = self.shutdown_failures.lock();
-            note(&mut failures.unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-
-    /// Counts an actor that a panic has terminated.
-    pub(crate) fn count_failed_actor(&self) {
-        self.note_for_shutdown(|failures| failures.actors_ended += 1);
-    }
-
-    /// Passes a failure to the observer and the log.
-    pub(crate) fn report(&self, failure: &Failure) {
-        self.note_for_shutdown(|failures| {
-            failures.count += 1;
-            if failures.first.len() < FAILURES_MAX {
-                failures.first.push(failure.clone());
-            }
-        });
-        catch_panic::call(|| {
-            tracing::error!(
-                actor = failure.actor.get(),
-                actor_type = failure.actor_type,
-                message_type = failure.message_type,
-                "{failure}"
-            );
-        });
-        if let Some(observer) = self.on_failure.get()
-            && catch_panic::call(|| observer(failure)).is_none()
-        {
-            catch_panic::call(|| tracing::error!("the observer of failures panicked"));
-        }
-    }
-
-    #[cfg(feature = "tokio")]
-    pub(crate) fn enter_runtime(&self) -> Option<tokio::runtime::EnterGuard<'_>> {
-        self.runtime.as_ref().map(tokio::runtime::Handle::enter)
-    }
-
-    #[cfg(not(feature = "tokio"))]
-    pub(crate) fn enter_runtime(&self) -> Option<()> {
-        None
-    }
-
-    fn snapshot(&self) -> SystemSnapshot {
-        let (cells, ended_by_type) = self.registry.census();
-        let mut actors: Vec<_> = cells.iter().map(|cell| cell.snapshot()).collect();
-        actors.sort_unstable_by_key(|actor| actor.id);
-        SystemSnapshot {
-            actors,
-            ended_by_type,
-            ..self.overview(cells.len())
-        }
-    }
-
-    /// Everything except the actors, of which `alive` exist.
-    fn overview(&self, alive: usize) -> SystemSnapshot {
-        let ended = self.ended.get();
-        SystemSnapshot {
-            name: self.name.clone(),
-            uptime_ns: clock::now_ns() - self.started_ns,
-            workers: self.scheduler.workers_snapshot(),
-            scheduler: self.scheduler.snapshot(),
-            poller: self.scheduler.poller_snapshot(),
-            long_runs: self.scheduler.long_runs(),
-            actors_alive: alive as u64,
-            actors_spawned: alive as u64 + ended,
-            actors_ended: ended,
-            actors_restarted: self.restarted.get(),
-            dead_letters: self.dead_letters.counts(),
-            actors: Vec::new(),
-            ended_by_type: Vec::new(),
-            groups: self.groups.snapshot(),
-        }
-    }
-}
 
 /// Stops the system's threads when the last owning handle is dropped.
 struct Owner {
@@ -428,7 +141,7 @@ impl System {
         }
         let names = Arc::downgrade(&self.inner.names);
         let id = actor.id();
-        actor.on_end(
+        actor.cell().core().on_end(
             Watcher::System,
             Box::new(move |_| {
                 if let Some(names) = names.upgrade() {

@@ -1,15 +1,6 @@
-//! The termination of an actor. It is announced once, in this order: to senders that wait for capacity, to the
-//! parent, to the watchers.
+//! The termination of an actor, as its watchers see it.
 
-use std::collections::HashSet;
-
-use freeboard_sched::TimerKey;
-
-use crate::{
-    actor::ActorId,
-    catch_panic,
-    cell::{CHILDREN_ENDED, Core},
-};
+use crate::id::ActorId;
 
 /// Why an actor terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,58 +38,4 @@ impl ExitReason {
         Self::RestartLimit,
         Self::Escalated,
     ];
-}
-
-/// Announces that the actor, which this thread runs, has terminated. Its outbox, its state word and the registry's
-/// reference remain for the caller.
-pub(crate) fn announce(core: &Core, reason: ExitReason) {
-    let relations = {
-        let mut relations = core.lock_relations();
-        // Under the lock: a watcher that was added before is called below.
-        core.set_ended(reason);
-        relations.take()
-    };
-    if let Some(name) = &core.options().name {
-        core.system.names.release(name, core.id());
-    }
-    core.waiters.close();
-    if let Some(parent) = core.parent() {
-        let is_last = {
-            let mut relations = parent.lock_relations();
-            relations.as_mut().is_some_and(|relations| {
-                relations.children.remove(&core.id());
-                relations.awaits_children && relations.children.is_empty()
-            })
-        };
-        if is_last {
-            parent.signal(CHILDREN_ENDED);
-        }
-    }
-    if let Some(relations) = relations {
-        cancel(core, relations.timers);
-        for (_, on_end) in relations.watchers {
-            catch_panic::call(|| on_end(core.ended(reason)));
-        }
-        catch_panic::drop(relations.notices);
-    }
-    core.system.count_end();
-}
-
-/// Drops the timers and unhandled notices of a restarting actor.
-pub(crate) fn forget_timers(core: &Core) {
-    let forgotten = core.lock_relations().as_mut().map(|relations| {
-        let timers = std::mem::take(&mut relations.timers);
-        (timers, std::mem::take(&mut relations.notices))
-    });
-    if let Some((timers, notices)) = forgotten {
-        cancel(core, timers);
-        catch_panic::drop(notices);
-    }
-}
-
-fn cancel(core: &Core, timers: HashSet<TimerKey>) {
-    for timer in timers {
-        // It drops the message.
-        catch_panic::call(|| core.system.timers.cancel(timer));
-    }
 }

@@ -20,7 +20,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::actor::ActorId;
+use crate::id::ActorId;
 
 const SHARDS: u64 = 64;
 

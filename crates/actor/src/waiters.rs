@@ -7,7 +7,7 @@
 //!   receiver:  publish ──> release: grants what the lane has capacity for, in order of arrival
 //! ```
 //!
-//! A sender that finds a lane full registers here and signals the receiver ([`crate::cell::WAITERS`]). The
+//! A sender that finds a lane full registers here and signals the receiver ([`crate::core::WAITERS`]). The
 //! receiver, after each batch, grants the lane's capacity to waiting senders once the depth is at or
 //! below the low watermark. The signal is part of the receiver's state word, so a receiver that becomes
 //! idle cannot miss it; an idle receiver runs once, sees the capacity, and grants it.
@@ -39,8 +39,8 @@ use slab::Slab;
 
 use crate::{
     catch_panic,
-    cell::{self, Core},
-    cell_ref::CoreRef,
+    core::{self, Core},
+    core_ref::CoreRef,
 };
 
 /// Entries whose memory is kept when no sender waits.
@@ -53,7 +53,7 @@ const LAPSE_AFTER: Duration = Duration::from_millis(100);
 fn set_lapse_timer(core: &Core) {
     let actor = CoreRef::of(core);
     let set = core.system.timers.after(LAPSE_AFTER, move |_| {
-        actor.signal(cell::WAITERS);
+        actor.signal(core::WAITERS);
         None
     });
     // If it was not set, the system is shutting down, which releases all senders.
@@ -77,7 +77,7 @@ impl Waiter {
                 catch_panic::call(|| waker.wake());
             }
             // It removes its edge from the wait-for graph itself.
-            Self::Actor(core) => core.signal(cell::UNMUTE),
+            Self::Actor(core) => core.signal(core::UNMUTE),
         }
     }
 }

@@ -51,13 +51,13 @@ pub(crate) struct Slot<T> {
 }
 
 /// A slot's content, which `take_first` moves from slot to slot.
-pub(crate) struct Content<T> {
+struct Content<T> {
     mark: u64,
     value: MaybeUninit<T>,
 }
 
 impl<T> Content<T> {
-    pub(crate) const fn hole() -> Self {
+    const fn hole() -> Self {
         Self {
             mark: HOLE,
             value: MaybeUninit::uninit(),
@@ -68,7 +68,7 @@ impl<T> Content<T> {
     ///
     /// # Safety
     /// The slot is published, and the caller is the only consumer.
-    pub(crate) unsafe fn swap(&mut self, slot: &Slot<T>) {
+    unsafe fn swap(&mut self, slot: &Slot<T>) {
         // Ordering: Relaxed: after the publication only the consumer touches the mark.
         let mark = slot.mark.load(Ordering::Relaxed);
         slot.mark.store(self.mark, Ordering::Relaxed);
@@ -78,13 +78,73 @@ impl<T> Content<T> {
             std::mem::swap(unsafe { &mut *value }, &mut self.value);
         });
     }
+}
 
+/// A position among a queue's slots, at the consumer's head or after it.
+pub(crate) trait Cursor<T>: Copy {
+    /// Returns the slot here and steps on; `None` after the last slot.
+    ///
     /// # Safety
-    /// The content came from a slot that held a value.
-    pub(crate) unsafe fn into_value(self) -> T {
+    /// The caller is the only consumer, and has made no other consumer call since the cursor was made.
+    unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>>;
+}
+
+/// Takes the first published value from `at` on that `matches`. The values before it move up by one slot.
+///
+/// # Safety
+/// As [`Cursor::next`].
+pub(crate) unsafe fn take_first<T>(
+    mut at: impl Cursor<T>,
+    mut matches: impl FnMut(&T) -> bool,
+) -> Option<T> {
+    let mut movable = at;
+    let found = loop {
         // SAFETY: the caller's promise.
-        unsafe { self.value.assume_init() }
+        let found = unsafe { at.next() }?;
+        // SAFETY: only the consumer frees or reuses the slots from its head on.
+        let slot = unsafe { found.as_ref() };
+        // Ordering: Acquire pairs with the Release in `Permit::fill`.
+        match slot.mark.load(Ordering::Acquire) {
+            // A producer is about to fill this slot: nothing can move into it.
+            EMPTY => movable = at,
+            HOLE => {
+                // SAFETY: the caller's promise; the slots from `movable` on are published.
+                unsafe {
+                    let _ = move_up(movable, found);
+                    movable.next();
+                }
+            }
+            _ => {
+                let is_match = slot
+                    .value
+                    // SAFETY: the mark says that a value is published here.
+                    .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
+                if is_match {
+                    break found;
+                }
+            }
+        }
+    };
+    // SAFETY: as above; the content of `found` is a value.
+    Some(unsafe { move_up(movable, found).value.assume_init() })
+}
+
+/// Moves the contents of the slots from `first` to `last` by one slot, leaves a hole at `first` and returns the content
+/// of `last`.
+///
+/// # Safety
+/// As [`Cursor::next`]; these slots are published.
+unsafe fn move_up<T>(mut first: impl Cursor<T>, last: NonNull<Slot<T>>) -> Content<T> {
+    let mut content = Content::hole();
+    // SAFETY: the caller's promise.
+    while let Some(slot) = unsafe { first.next() } {
+        // SAFETY: as above.
+        unsafe { content.swap(slot.as_ref()) };
+        if slot == last {
+            break;
+        }
     }
+    content
 }
 
 // One cache line, so that the 64-byte slots after it never straddle two.

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::{
     Lane, Popped,
-    block::{Block, Content, EMPTY, HOLE, Slot},
+    block::{self, Block, Cursor, EMPTY, HOLE, Slot},
     lane::{Consumer, NARROW_BOUND_MAX, SHUT},
     sync::Ordering,
 };
@@ -18,17 +18,8 @@ impl<T> Lane<T> {
     /// the previous one. The actor cell's state word guarantees both.
     #[inline]
     pub unsafe fn pop(&self) -> Popped<T> {
-        self.consumer.with_mut(|consumer| {
-            // SAFETY: the caller is the only consumer.
-            let consumer = unsafe { &mut *consumer };
-            // SAFETY: as above.
-            match unsafe { self.pass_head(consumer) } {
-                // SAFETY: the consumer has just passed the value, and moves it out at once.
-                Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
-                None if self.end() == consumer.head => Popped::Empty,
-                None => Popped::Pending,
-            }
-        })
+        // SAFETY: the caller is the only consumer, and the value is moved out at once.
+        unsafe { self.pop_in_place().read() }
     }
 
     /// Whether [`Lane::pop`] would return a value.
@@ -44,26 +35,38 @@ impl<T> Lane<T> {
     }
 
     /// Like [`Lane::pop`], but leaves the value in its slot: the caller moves it out before the next consumer call on
-    /// the lane. Returns `None` for [`Popped::Empty`] and [`Popped::Pending`]; [`Lane::is_drained`] tells them apart.
+    /// the lane. It finds the lane [`Popped::Empty`] by a SeqCst load of the tail: after the caller has read its signals
+    /// with SeqCst, it sees each reservation whose producer did not see that read.
     ///
     /// # Safety
     /// As [`Lane::pop`]; and the caller moves the value out, once.
     #[inline]
-    pub unsafe fn pop_in_place(&self) -> Option<(NonNull<T>, u64)> {
+    pub unsafe fn pop_in_place(&self) -> Popped<NonNull<T>> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
-            unsafe { self.pass_head(&mut *consumer) }
+            let consumer = unsafe { &mut *consumer };
+            // SAFETY: as above.
+            let Some((slot, mark)) = (unsafe { self.slot_at_head(consumer) }) else {
+                return if self.end() == consumer.head {
+                    Popped::Empty
+                } else {
+                    Popped::Pending
+                };
+            };
+            // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
+            let slot = unsafe { slot.as_ref() };
+            // Ordering: Relaxed: the block's memory reaches its next lane through the pool, whose lock (or the same
+            // thread) orders this store before the next use.
+            slot.mark.store(EMPTY, Ordering::Relaxed);
+            consumer.head += 1;
+            if self.published.bound <= NARROW_BOUND_MAX {
+                // Ordering: Release, as in `publish`.
+                self.published.head.store(consumer.head, Ordering::Release);
+            }
+            let value = slot.value.with_mut(|cell| cell.cast::<T>());
+            // SAFETY: a slot's value is not null.
+            Popped::Value(unsafe { NonNull::new_unchecked(value) }, mark)
         })
-    }
-
-    /// Whether every reserved index has been consumed: tells [`Popped::Empty`] from [`Popped::Pending`].
-    ///
-    /// # Safety
-    /// As [`Lane::pop`].
-    pub unsafe fn is_drained(&self) -> bool {
-        // SAFETY: the caller is the only consumer.
-        let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
-        self.end() == head
     }
 
     /// The exact number of queued values. [`Lane::depth`] counts from the published head.
@@ -74,29 +77,6 @@ impl<T> Lane<T> {
         // SAFETY: the caller is the only consumer.
         let head = self.consumer.with(|consumer| unsafe { (*consumer).head });
         self.end().saturating_sub(head).min(self.published.bound)
-    }
-
-    /// Steps past the value at the head, and returns its address and mark.
-    ///
-    /// # Safety
-    /// As [`Lane::pop_in_place`].
-    #[inline]
-    unsafe fn pass_head(&self, consumer: &mut Consumer<T>) -> Option<(NonNull<T>, u64)> {
-        // SAFETY: the caller's promise.
-        let (slot, mark) = unsafe { self.slot_at_head(consumer) }?;
-        // SAFETY: a slot of the consumer's block, which is not freed before the next consumer call.
-        let slot = unsafe { slot.as_ref() };
-        // Ordering: Relaxed: the block's memory reaches its next lane through the pool, whose lock (or the same
-        // thread) orders this store before the next use.
-        slot.mark.store(EMPTY, Ordering::Relaxed);
-        consumer.head += 1;
-        if self.published.bound <= NARROW_BOUND_MAX {
-            // Ordering: Release, as in `publish`.
-            self.published.head.store(consumer.head, Ordering::Release);
-        }
-        let value = slot.value.with_mut(|cell| cell.cast::<T>());
-        // SAFETY: a slot's value is not null.
-        Some((unsafe { NonNull::new_unchecked(value) }, mark))
     }
 
     /// The slot at the head and its mark, if a value is published there. Steps over holes and into the next block.
@@ -139,7 +119,7 @@ impl<T> Lane<T> {
             match mark {
                 EMPTY => return None,
                 HOLE => {
-                    // SAFETY: as above. Ordering: Relaxed, as in `pass_head`.
+                    // SAFETY: as above. Ordering: Relaxed, as in `pop_in_place`.
                     unsafe { slot.as_ref() }
                         .mark
                         .store(EMPTY, Ordering::Relaxed);
@@ -234,10 +214,12 @@ impl<T> Lane<T> {
         self.consumer.with_mut(|consumer| {
             // SAFETY: the caller is the only consumer.
             let consumer = unsafe { &mut *consumer };
-            // SAFETY: as above. `slot_at_head` loads the first block.
+            // SAFETY: as above. `slot_at_head` loads the first block; the consumer's own block is not freed.
             unsafe {
                 let _ = self.slot_at_head(consumer);
-                let taken = Cursor::at_head(consumer)?.take_first(matches);
+                let block = NonNull::new(consumer.block)?;
+                let offset = consumer.head - block.as_ref().start;
+                let taken = block::take_first(BlockCursor { block, offset }, matches);
                 self.publish_head(consumer);
                 taken
             }
@@ -245,33 +227,23 @@ impl<T> Lane<T> {
     }
 }
 
-/// A position in the list of blocks, at the consumer's head or after it.
-struct Cursor<T> {
+/// A position in the list of blocks.
+struct BlockCursor<T> {
     block: NonNull<Block<T>>,
     offset: u64,
 }
 
-impl<T> Clone for Cursor<T> {
+impl<T> Clone for BlockCursor<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Cursor<T> {}
+impl<T> Copy for BlockCursor<T> {}
 
-impl<T> Cursor<T> {
-    /// `None` if there is no block yet.
-    fn at_head(consumer: &Consumer<T>) -> Option<Self> {
-        let block = NonNull::new(consumer.block)?;
-        // SAFETY: the consumer's own block is never freed, but by itself.
-        let offset = consumer.head - unsafe { block.as_ref() }.start;
-        Some(Self { block, offset })
-    }
-
-    /// Returns the slot here and steps on; `None` after the last block.
-    ///
+impl<T> Cursor<T> for BlockCursor<T> {
     /// # Safety
-    /// The caller is the only consumer, and has made no other consumer call since `at_head`.
+    /// As [`Cursor::next`].
     unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
         // SAFETY: only the consumer frees the blocks from its own on.
         let block = unsafe { self.block.as_ref() };
@@ -284,59 +256,6 @@ impl<T> Cursor<T> {
         let slot = unsafe { NonNull::new_unchecked(Block::slot(self.block.as_ptr(), self.offset)) };
         self.offset += 1;
         Some(slot)
-    }
-
-    /// # Safety
-    /// As [`Cursor::next`].
-    unsafe fn take_first(mut self, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
-        let mut movable = self;
-        let found = loop {
-            // SAFETY: the caller's promise.
-            let found = unsafe { self.next() }?;
-            // SAFETY: a slot of a block that only the consumer frees.
-            let slot = unsafe { found.as_ref() };
-            // Ordering: Acquire pairs with the Release in `Permit::fill`.
-            match slot.mark.load(Ordering::Acquire) {
-                // A producer is about to fill this slot: nothing can move into it.
-                EMPTY => movable = self,
-                HOLE => {
-                    // SAFETY: the caller's promise; the slots from `movable` on are published.
-                    unsafe {
-                        let _ = movable.move_up_to(found);
-                        movable.next();
-                    }
-                }
-                _ => {
-                    let is_match = slot
-                        .value
-                        // SAFETY: the mark says that a value is published here.
-                        .with(|cell| matches(unsafe { (*cell).assume_init_ref() }));
-                    if is_match {
-                        break found;
-                    }
-                }
-            }
-        };
-        // SAFETY: as above; the content of `found` is a value.
-        Some(unsafe { movable.move_up_to(found).into_value() })
-    }
-
-    /// Moves the contents of the slots from here to `last` by one slot, leaves a hole here and returns the content of
-    /// `last`.
-    ///
-    /// # Safety
-    /// As [`Cursor::next`]; the slots from here to `last` are published.
-    unsafe fn move_up_to(mut self, last: NonNull<Slot<T>>) -> Content<T> {
-        let mut content = Content::hole();
-        // SAFETY: the caller's promise.
-        while let Some(slot) = unsafe { self.next() } {
-            // SAFETY: as above.
-            unsafe { content.swap(slot.as_ref()) };
-            if slot == last {
-                break;
-            }
-        }
-        content
     }
 }
 

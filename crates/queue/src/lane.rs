@@ -478,6 +478,11 @@ impl<T> Lane<T> {
         self.published.gate.load(Ordering::Relaxed) & barrier.bit() != 0
     }
 
+    /// Depth and accepted values.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.depth(), self.accepted())
+    }
+
     /// Values accepted since the lane was created.
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.

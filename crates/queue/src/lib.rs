@@ -26,7 +26,7 @@ mod permit;
 mod ring;
 mod sync;
 
-use std::fmt;
+use std::{fmt, ptr::NonNull};
 
 pub use barrier::Barrier;
 pub use lane::Lane;
@@ -37,7 +37,7 @@ pub use ring::Ring;
 /// The mark of a value that carries no further word.
 pub const PLAIN_MARK: u64 = 1;
 
-/// What the consumer found at the head.
+/// The content of the head, as the consumer found it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Popped<T> {
     /// A value and the mark it was pushed with.
@@ -55,6 +55,22 @@ pub enum Refused<T> {
     Full(T),
     /// The queue was closed.
     Closed(T),
+}
+
+impl<T> Popped<NonNull<T>> {
+    /// Moves the value out of its slot.
+    ///
+    /// # Safety
+    /// The value was popped in place just now, and is moved out once.
+    #[inline(always)]
+    pub unsafe fn read(self) -> Popped<T> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Value(value, mark) => Popped::Value(unsafe { value.read() }, mark),
+            Self::Empty => Popped::Empty,
+            Self::Pending => Popped::Pending,
+        }
+    }
 }
 
 impl<T> Refused<T> {

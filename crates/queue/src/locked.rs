@@ -1,18 +1,21 @@
 //! The locked lane: a mutex and a deque, for the policies under which a *producer* removes queued values.
 //!
 //! Drop-oldest and coalesce remove values while the single consumer may be blocked for seconds. Only a lock lets the
-//! producer do that and keeps the bound hard. A push costs some 20 ns more than on a [`crate::Lane`].
+//! producer do that and keeps the bound hard. A push costs some 20 ns more than on a [`crate::Lane`]. The consumer's
+//! methods have the names of a lane's.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
     hash::Hash,
+    mem::MaybeUninit,
+    ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crate::{
-    Barrier, PLAIN_MARK, Popped, Refused, barrier,
-    sync::{AtomicU64, Ordering},
+    Barrier, PLAIN_MARK, Popped, Refused,
+    sync::{AtomicU64, Ordering, UnsafeCell},
 };
 
 struct Entry<T, K> {
@@ -43,7 +46,12 @@ pub struct LockedLane<T, K> {
     held: AtomicU64,
     accepted: AtomicU64,
     bound: u64,
+    /// The consumer's: the value that it popped in place.
+    popped: UnsafeCell<MaybeUninit<T>>,
 }
+
+// SAFETY: only `pop_in_place` touches the popped value, under its contract; a mutex guards the other values.
+unsafe impl<T: Send, K: Send> Sync for LockedLane<T, K> {}
 
 impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     /// An empty lane that holds at most `bound` values.
@@ -65,6 +73,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             held: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             bound,
+            popped: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -73,16 +82,16 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes the counts; called under the lock after each change.
-    fn publish(&self, state: &State<T, K>) {
+    /// Stores the counts; called under the lock after each change.
+    fn store_counts(&self, state: &State<T, K>) {
         // Ordering: Relaxed, each count stands alone; decisions about the queue's content take the lock.
         self.held.store(state.held, Ordering::Relaxed);
         self.accepted.store(state.accepted, Ordering::Relaxed);
     }
 
     /// The numbers of queued and of accepted values, a moment ago; never waits for the lock.
-    pub fn counts_relaxed(&self) -> (u64, u64) {
-        // Ordering: Relaxed, as in `publish`.
+    pub fn counts(&self) -> (u64, u64) {
+        // Ordering: Relaxed, as in `store_counts`.
         let held = self.held.load(Ordering::Relaxed);
         (held, self.accepted.load(Ordering::Relaxed))
     }
@@ -111,7 +120,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             None
         };
         state.append(value, mark, None);
-        self.publish(&state);
+        self.store_counts(&state);
         Ok(evicted)
     }
 
@@ -127,32 +136,6 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
         mark: impl FnOnce(u64) -> u64,
         key: Option<K>,
     ) -> Result<Option<T>, Refused<T>> {
-        self.push_unless(barrier::ALL, value, mark, key)
-    }
-
-    /// Like [`LockedLane::push_coalescing`], for a sender from the line of waiters: it passes [`Barrier::Waiters`], but
-    /// not the bound, and evicts nothing.
-    ///
-    /// # Errors
-    /// When no key matches, [`Refused::Full`] at the bound or at [`Barrier::Pause`]; [`Refused::Closed`] after
-    /// [`LockedLane::close`].
-    pub fn push_past_waiters(
-        &self,
-        value: T,
-        mark: impl FnOnce(u64) -> u64,
-        key: Option<K>,
-    ) -> Result<Option<T>, Refused<T>> {
-        self.push_unless(Barrier::Pause.bit(), value, mark, key)
-    }
-
-    #[inline(always)]
-    fn push_unless(
-        &self,
-        stops: u8,
-        value: T,
-        mark: impl FnOnce(u64) -> u64,
-        key: Option<K>,
-    ) -> Result<Option<T>, Refused<T>> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(Refused::Closed(value));
@@ -164,14 +147,14 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
                 .expect("a key's entry holds a value");
             let replaced = std::mem::replace(&mut entry.value, value);
             state.accepted += 1;
-            self.publish(&state);
+            self.store_counts(&state);
             return Ok(Some(replaced));
         }
-        if state.barriers & stops != 0 || state.held >= self.bound {
+        if state.barriers != 0 || state.held >= self.bound {
             return Err(Refused::Full(value));
         }
         state.append(value, mark, key);
-        self.publish(&state);
+        self.store_counts(&state);
         Ok(None)
     }
 
@@ -179,11 +162,43 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
     pub fn pop(&self) -> Popped<T> {
         let mut state = self.lock();
         let popped = state.pop();
-        self.publish(&state);
+        self.store_counts(&state);
         match popped {
             Some((value, mark)) => Popped::Value(value, mark),
             None => Popped::Empty,
         }
+    }
+
+    /// Like [`LockedLane::pop`], but leaves the value in a slot of the lane; see
+    /// [`Lane::pop_in_place`](crate::Lane::pop_in_place).
+    ///
+    /// # Safety
+    /// As [`Lane::pop_in_place`](crate::Lane::pop_in_place).
+    pub unsafe fn pop_in_place(&self) -> Popped<NonNull<T>> {
+        match self.pop() {
+            Popped::Value(value, mark) => self.popped.with_mut(|slot| {
+                // SAFETY: only the consumer uses the slot, and has moved the value before out.
+                let slot = unsafe { (*slot).write(value) };
+                Popped::Value(NonNull::from(slot), mark)
+            }),
+            Popped::Empty => Popped::Empty,
+            Popped::Pending => Popped::Pending,
+        }
+    }
+
+    /// Whether [`LockedLane::pop`] would return a value.
+    pub fn is_ready(&self) -> bool {
+        self.depth() > 0
+    }
+
+    /// As [`LockedLane::depth`].
+    pub fn queued(&self) -> u64 {
+        self.depth()
+    }
+
+    /// Returns the remaining depth; there is nothing to publish.
+    pub fn publish(&self) -> u64 {
+        self.depth()
     }
 
     /// Takes the first value that `matches`, wherever it is queued, in time proportional to the depth. `matches` runs
@@ -200,7 +215,7 @@ impl<T, K: Clone + Eq + Hash> LockedLane<T, K> {
             state.keys.remove(&key);
         }
         state.drop_holes();
-        self.publish(&state);
+        self.store_counts(&state);
         Some(entry.value)
     }
 

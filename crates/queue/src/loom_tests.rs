@@ -1,4 +1,4 @@
-//! The one-shot channel under loom: each pair of send, drop, poll, poll with another waker, and time-out.
+//! The one-shot channel under loom: each pair of send, drop, poll and poll with another waker.
 
 use std::{
     sync::Arc as StdArc,
@@ -115,16 +115,6 @@ fn a_receiver_may_be_dropped_at_any_moment() {
             }
         });
     }
-}
-
-#[test]
-fn a_timed_out_receiver_takes_what_came_or_leaves_it() {
-    check(send, |mut rx, [(_, waker), _]| {
-        if poll(&mut rx, waker).is_pending() {
-            // The deadline: one last look, then the drop.
-            let _ = rx.try_recv();
-        }
-    });
 }
 
 #[test]

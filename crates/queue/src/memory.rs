@@ -10,29 +10,32 @@
 //! machine the page faults cost more than the messages: a kind's second and later slabs ask for huge pages. A slab
 //! whose pieces are all free is returned to the system, except for a few.
 //!
-//! A piece is reused only for its [`Kind`]. So the content that an owner leaves in it (the empty marks of a block) is
+//! A piece is reused only for its `Kind`. So the content that an owner leaves in it (the empty marks of a block) is
 //! there when it is taken again; fresh pieces are zero.
 //!
 //! Nothing is pooled under loom, without `mmap`, and with `--cfg unpooled`: a sanitizer sees only the system
 //! allocator's calls.
 
-use std::ptr::NonNull;
+use std::{
+    alloc::{Layout, handle_alloc_error},
+    ptr::NonNull,
+};
 
 #[cfg(all(unix, not(loom), not(unpooled)))]
 mod pool;
 
 /// Largest pooled cell, in bytes.
-pub const CELL_BYTES_MAX: usize = 1_024;
+const CELL_BYTES_MAX: usize = 1_024;
 
 /// Alignment and size step of cells, in bytes.
-pub const CELL_ALIGN_BYTES: usize = 64;
+const CELL_ALIGN_BYTES: usize = 64;
 
 /// Alignment of blocks, in bytes: a cache line.
 pub(crate) const BLOCK_ALIGN_BYTES: usize = 64;
 
 /// The purpose and size of a piece of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub(crate) struct Kind {
     index: usize,
     bytes: usize,
 }
@@ -48,9 +51,10 @@ impl Kind {
         Self { index: 1, bytes }
     }
 
-    /// A cell of `bytes`; `None` if it is too large for the pool.
-    pub const fn cell(bytes: usize) -> Option<Self> {
-        if bytes == 0 || bytes > CELL_BYTES_MAX {
+    /// A cell for a `T`; `None` if it does not fit into the pool.
+    const fn cell<T>() -> Option<Self> {
+        let bytes = size_of::<T>();
+        if !IS_POOLED || bytes > CELL_BYTES_MAX || align_of::<T>() > CELL_ALIGN_BYTES {
             return None;
         }
         let steps = bytes.div_ceil(CELL_ALIGN_BYTES);
@@ -62,12 +66,12 @@ impl Kind {
 }
 
 /// Whether this build pools memory. If not, [`take`] returns `None`.
-pub const IS_POOLED: bool = cfg!(all(unix, not(loom), not(unpooled)));
+pub(crate) const IS_POOLED: bool = cfg!(all(unix, not(loom), not(unpooled)));
 
 /// An aligned piece of the kind: fresh and zero, or as it was last put. `None` if and only if nothing is pooled. Aborts,
 /// like allocations, if the system has no memory left.
 #[inline]
-pub fn take(kind: Kind) -> Option<NonNull<u8>> {
+pub(crate) fn take(kind: Kind) -> Option<NonNull<u8>> {
     #[cfg(all(unix, not(loom), not(unpooled)))]
     return Some(pool::take(kind));
     #[cfg(not(all(unix, not(loom), not(unpooled))))]
@@ -83,7 +87,7 @@ pub fn take(kind: Kind) -> Option<NonNull<u8>> {
 /// The piece came from [`take`] with this kind and is no longer used. Its first word may be overwritten; the others stay
 /// as they are.
 #[inline]
-pub unsafe fn put(piece: NonNull<u8>, kind: Kind) {
+pub(crate) unsafe fn put(piece: NonNull<u8>, kind: Kind) {
     #[cfg(all(unix, not(loom), not(unpooled)))]
     // SAFETY: the caller's promise.
     unsafe {
@@ -93,5 +97,34 @@ pub unsafe fn put(piece: NonNull<u8>, kind: Kind) {
     {
         let _ = (piece, kind);
         unreachable!("nothing was taken");
+    }
+}
+
+/// Memory for one `T`, from the pool if it fits. Aborts if the system has no memory left.
+#[inline]
+pub fn allocate<T>() -> NonNull<T> {
+    const { assert!(size_of::<T>() > 0, "there is something to allocate") };
+    match const { Kind::cell::<T>() }.and_then(take) {
+        Some(piece) => piece.cast(),
+        None => {
+            let layout = Layout::new::<T>();
+            // SAFETY: the layout is not zero-sized.
+            let memory = unsafe { std::alloc::alloc(layout) };
+            NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
+        }
+    }
+}
+
+/// Releases memory from [`allocate`]; drops nothing.
+///
+/// # Safety
+/// The memory came from [`allocate`] with the same `T`, and is no longer used.
+#[inline]
+pub unsafe fn free<T>(memory: NonNull<T>) {
+    match const { Kind::cell::<T>() } {
+        // SAFETY: it was taken with this kind; the caller's promise.
+        Some(kind) => unsafe { put(memory.cast(), kind) },
+        // SAFETY: it was allocated with this layout; the caller's promise.
+        None => unsafe { std::alloc::dealloc(memory.as_ptr().cast(), Layout::new::<T>()) },
     }
 }

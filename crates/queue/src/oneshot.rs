@@ -31,7 +31,6 @@
 //! count of its `Arc`.
 
 use std::{
-    alloc::{Layout, handle_alloc_error},
     fmt,
     mem::{ManuallyDrop, MaybeUninit},
     ptr::NonNull,
@@ -39,7 +38,7 @@ use std::{
 };
 
 use crate::{
-    memory::{self, CELL_ALIGN_BYTES, IS_POOLED, Kind},
+    memory,
     sync::{AtomicU32, Ordering, UnsafeCell},
 };
 
@@ -56,23 +55,9 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    const KIND: Option<Kind> = if IS_POOLED && align_of::<Self>() <= CELL_ALIGN_BYTES {
-        Kind::cell(size_of::<Self>())
-    } else {
-        None
-    };
-
     #[inline]
     fn allocate() -> NonNull<Self> {
-        let slot = match Self::KIND.and_then(memory::take) {
-            Some(piece) => piece.cast::<Self>(),
-            None => {
-                let layout = Layout::new::<Self>();
-                // SAFETY: a slot is not zero-sized: it holds the state word.
-                let memory = unsafe { std::alloc::alloc(layout) };
-                NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
-            }
-        };
+        let slot = memory::allocate::<Self>();
         // SAFETY: the memory is large enough, aligned and nobody else's.
         unsafe {
             slot.write(Self {
@@ -89,12 +74,9 @@ impl<T> Slot<T> {
     #[inline]
     unsafe fn free(slot: NonNull<Self>) {
         // SAFETY: the caller's promise. Only loom's types have anything to drop.
-        unsafe { slot.drop_in_place() };
-        match Self::KIND {
-            // SAFETY: it was taken with this kind, and both sides are gone.
-            Some(kind) => unsafe { memory::put(slot.cast(), kind) },
-            // SAFETY: it was allocated with this layout, and both sides are gone.
-            None => unsafe { std::alloc::dealloc(slot.as_ptr().cast(), Layout::new::<Self>()) },
+        unsafe {
+            slot.drop_in_place();
+            memory::free(slot);
         }
     }
 
@@ -247,22 +229,6 @@ impl<T> Receiver<T> {
             return Poll::Pending;
         }
         Poll::Ready(self.take())
-    }
-
-    /// The value, or `None` if the sender was dropped without one; `Err` before that.
-    ///
-    /// # Panics
-    /// If called again after it returned `Ok`.
-    #[expect(clippy::result_unit_err, reason = "there is one reason")]
-    pub fn try_recv(&mut self) -> Result<Option<T>, ()> {
-        let pointer = self.0.expect("not received twice");
-        // SAFETY: rule 3: this side is not gone.
-        // Ordering: Acquire, as in `poll_recv`.
-        let state = unsafe { pointer.as_ref() }.state.load(Ordering::Acquire);
-        if state & DONE == 0 {
-            return Err(());
-        }
-        Ok(self.take())
     }
 
     /// Stores the waker. `false` if the sender is done.

@@ -15,18 +15,18 @@
 //! pop has no read-modify-write: the head is private to the consumer, which resets the mark of each slot it passes and
 //! publishes the head once per batch ([`Ring::publish`]; in a narrow ring at each pop). Producers compare with the
 //! published head. They keep a copy of it (`head_seen`) beside the tail and read the consumer's cache line only when
-//! the ring looks full against the copy: once per lap while the consumer keeps up.
+//! the ring is full by the copy: once per lap while the consumer keeps up.
 //!
 //! **Closing** sets the tail's top bit, and no later reservation succeeds. The tail stays where it was: everything below
 //! it is accepted, and the consumer drains exactly that. The next two bits are the barriers. A tail with any of these
-//! bits is larger than `head + bound`, so producers test them only when the ring looks full.
+//! bits is larger than `head + bound`, so producers test them only when the ring seems full.
 //!
 //! # Why reusing slots is sound
 //!
 //! Let *i* be the index a producer reserves, in the slot that index *i - slots* had a lap before.
 //! 1. It reserves *i* only after it has read a head above *i - bound*, hence above *i - slots*, from the published head
 //!    or from `head_seen`. Every head in `head_seen` was published before. An older one may overwrite a newer one; that
-//!    only makes the ring look full, and then the published head is read again.
+//!    only makes the ring seem full, and then the published head is read again.
 //! 2. The consumer publishes a head with Release, after it has moved the values below it out and reset their marks. A
 //!    producer loads it with Acquire, and passes it on through `head_seen` with Release to the next producer's Acquire.
 //!    So all accesses to the slot a lap before happen before the reservation, and the mark is EMPTY.
@@ -50,7 +50,7 @@
 //!   in folly's `MPMCQueue` with its stride. Measured, that cuts the cost of a message by a fifth with a consumer that
 //!   is close behind, and by two thirds with one that lags.
 //!
-//! The reservation is a SeqCst read-modify-write and `is_drained` reads the tail with SeqCst, as in a lane: the
+//! The reservation is a SeqCst read-modify-write and `pop_in_place` reads the tail with SeqCst, as in a lane: the
 //! scheduler's proof that no message is left behind relies on both.
 //!
 //! Sources: the LMAX Disruptor (reservation apart from publication, the consumer's position cached by producers),
@@ -63,7 +63,7 @@ use std::{fmt, mem::MaybeUninit, ops::Deref, ptr::NonNull};
 use crate::lane;
 use crate::{
     Barrier, PLAIN_MARK, Permit, Popped, Refused, barrier,
-    block::{Content, EMPTY, HOLE, Slot},
+    block::{self, Cursor, EMPTY, HOLE, Slot},
     sync::{AtomicU64, Ordering, UnsafeCell, spin_loop},
 };
 
@@ -361,6 +361,11 @@ impl<T> Ring<T> {
         self.end().saturating_sub(head).min(self.bound)
     }
 
+    /// Depth and accepted values.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.depth(), self.accepted())
+    }
+
     /// Values accepted since the ring was created.
     pub fn accepted(&self) -> u64 {
         // Ordering: Relaxed, a statistic.
@@ -376,28 +381,37 @@ impl<T> Ring<T> {
     /// As [`Lane::pop`](crate::Lane::pop).
     #[inline]
     pub unsafe fn pop(&self) -> Popped<T> {
-        self.head.with_mut(|head| {
-            // SAFETY: the caller is the only consumer.
-            let head = unsafe { &mut *head };
-            match self.pass_head(head) {
-                // SAFETY: the consumer has just passed the value, and moves it out at once.
-                Some((value, mark)) => Popped::Value(unsafe { value.read() }, mark),
-                None if self.end() == *head => Popped::Empty,
-                None => Popped::Pending,
-            }
-        })
+        // SAFETY: the caller is the only consumer, and the value is moved out at once.
+        unsafe { self.pop_in_place().read() }
     }
 
-    /// Like [`Ring::pop`], but leaves the value in its slot: the caller moves it out before the next consumer call on
-    /// the ring. Returns `None` for [`Popped::Empty`] and [`Popped::Pending`]; [`Ring::is_drained`] tells them apart.
+    /// Like [`Ring::pop`], but leaves the value in its slot; see [`Lane::pop_in_place`](crate::Lane::pop_in_place).
     ///
     /// # Safety
     /// As [`Ring::pop`]; and the caller moves the value out, once.
     #[inline]
-    pub unsafe fn pop_in_place(&self) -> Option<(NonNull<T>, u64)> {
-        // SAFETY: the caller is the only consumer.
-        self.head
-            .with_mut(|head| self.pass_head(unsafe { &mut *head }))
+    pub unsafe fn pop_in_place(&self) -> Popped<NonNull<T>> {
+        self.head.with_mut(|head| {
+            // SAFETY: the caller is the only consumer.
+            let head = unsafe { &mut *head };
+            let Some((slot, mark)) = self.slot_at_head(head) else {
+                return if self.end() == *head {
+                    Popped::Empty
+                } else {
+                    Popped::Pending
+                };
+            };
+            // Ordering: Relaxed: the Release of the head orders it before the slot's next producer, rule 2.
+            slot.mark.store(EMPTY, Ordering::Relaxed);
+            *head += 1;
+            if self.bound() <= NARROW_BOUND_MAX {
+                // Ordering: Release, rule 2; rule 5 protects the value that is still in its slot.
+                self.head_published.store(*head, Ordering::Release);
+            }
+            let value = slot.value.with_mut(|cell| cell.cast::<T>());
+            // SAFETY: a slot's value is not null.
+            Popped::Value(unsafe { NonNull::new_unchecked(value) }, mark)
+        })
     }
 
     /// Whether [`Ring::pop`] would return a value.
@@ -411,17 +425,6 @@ impl<T> Ring<T> {
             .with_mut(|head| self.slot_at_head(unsafe { &mut *head }).is_some())
     }
 
-    /// Whether every reserved index has been consumed: tells [`Popped::Empty`] from [`Popped::Pending`]. It reads the
-    /// tail with SeqCst: after the caller has read its signals with SeqCst, it sees each reservation whose producer did
-    /// not see that read.
-    ///
-    /// # Safety
-    /// As [`Ring::pop`].
-    pub unsafe fn is_drained(&self) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { self.queued() == 0 }
-    }
-
     /// The exact number of queued values. [`Ring::depth`] counts from the published head.
     ///
     /// # Safety
@@ -430,22 +433,6 @@ impl<T> Ring<T> {
         // SAFETY: the caller is the only consumer.
         let head = self.head.with(|head| unsafe { *head });
         self.end() - head
-    }
-
-    /// Steps past the value at the head, and returns its address and mark.
-    #[inline]
-    fn pass_head(&self, head: &mut u64) -> Option<(NonNull<T>, u64)> {
-        let (slot, mark) = self.slot_at_head(head)?;
-        // Ordering: Relaxed: the Release of the head orders it before the slot's next producer, rule 2.
-        slot.mark.store(EMPTY, Ordering::Relaxed);
-        *head += 1;
-        if self.bound() <= NARROW_BOUND_MAX {
-            // Ordering: Release, rule 2; rule 5 protects the value that is still in its slot.
-            self.head_published.store(*head, Ordering::Release);
-        }
-        let value = slot.value.with_mut(|cell| cell.cast::<T>());
-        // SAFETY: a slot's value is not null.
-        Some((unsafe { NonNull::new_unchecked(value) }, mark))
     }
 
     /// The slot at the head and its mark, if a value is published there. Steps over holes.
@@ -458,7 +445,7 @@ impl<T> Ring<T> {
             match mark {
                 EMPTY => return None,
                 HOLE => {
-                    // Ordering: Relaxed, as in `pass_head`.
+                    // Ordering: Relaxed, as in `pop_in_place`.
                     slot.mark.store(EMPTY, Ordering::Relaxed);
                     *head += 1;
                 }
@@ -506,54 +493,41 @@ impl<T> Ring<T> {
         self.head.with_mut(|head| {
             // SAFETY: the caller is the only consumer.
             let head = unsafe { &mut *head };
+            let cursor = RingCursor {
+                ring: self,
+                index: *head,
+                end: self.end(),
+            };
             // SAFETY: as above.
-            let taken = unsafe { self.take_from(*head, matches) };
+            let taken = unsafe { block::take_first(cursor, matches) };
             self.publish_head(head);
             taken
         })
     }
+}
 
-    /// # Safety
-    /// As [`Ring::pop`].
-    unsafe fn take_from(&self, head: u64, mut matches: impl FnMut(&T) -> bool) -> Option<T> {
-        let mut movable = head;
-        let found = (head..self.end()).find(|&index| {
-            let slot = self.slot(index);
-            // Ordering: Acquire pairs with the Release in `Permit::fill`.
-            match slot.mark.load(Ordering::Acquire) {
-                EMPTY => {
-                    // A producer is about to fill this slot: nothing can move into it.
-                    movable = index + 1;
-                    false
-                }
-                HOLE => {
-                    // SAFETY: the slots from `movable` on are published.
-                    let _ = unsafe { self.move_up(movable, index) };
-                    movable += 1;
-                    false
-                }
-                _ => slot
-                    .value
-                    // SAFETY: the mark says that a value is published here.
-                    .with(|cell| matches(unsafe { (*cell).assume_init_ref() })),
-            }
-        })?;
-        // SAFETY: as above; the content of `found` is a value.
-        Some(unsafe { self.move_up(movable, found).into_value() })
+/// A position among the indices that were reserved when the cursor was made.
+struct RingCursor<'a, T> {
+    ring: &'a Ring<T>,
+    index: u64,
+    end: u64,
+}
+
+impl<T> Clone for RingCursor<'_, T> {
+    fn clone(&self) -> Self {
+        *self
     }
+}
 
-    /// Moves the contents of the slots from `first` to `last` by one slot, leaves a hole at `first` and returns the
-    /// content of `last`.
-    ///
+impl<T> Copy for RingCursor<'_, T> {}
+
+impl<T> Cursor<T> for RingCursor<'_, T> {
     /// # Safety
-    /// As [`Ring::pop`]; the slots from `first` to `last` are published.
-    unsafe fn move_up(&self, first: u64, last: u64) -> Content<T> {
-        let mut content = Content::hole();
-        for index in first..=last {
-            // SAFETY: the caller's promise.
-            unsafe { content.swap(self.slot(index)) };
-        }
-        content
+    /// As [`Cursor::next`].
+    unsafe fn next(&mut self) -> Option<NonNull<Slot<T>>> {
+        let slot = (self.index < self.end).then(|| NonNull::from(self.ring.slot(self.index)))?;
+        self.index += 1;
+        Some(slot)
     }
 }
 

@@ -4,9 +4,6 @@
 use freeboard_queue::{Barrier, Lane, PLAIN_MARK, Popped, Refused, Ring};
 use loom::{sync::Arc, thread};
 
-#[path = "loom/ring.rs"]
-mod ring;
-
 /// All interleavings of two preemptions, or of as many as LOOM_MAX_PREEMPTIONS says.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_preempting(2, model);
@@ -20,17 +17,23 @@ fn check_preempting(preemptions: usize, model: impl Fn() + Send + Sync + 'static
     builder.check(model);
 }
 
-/// Pops until `count` values have come, yielding while a producer is between its two steps.
-fn drain(lane: &Lane<Box<u32>>, count: usize) -> Vec<u32> {
-    let mut values = Vec::new();
-    while values.len() < count {
-        // SAFETY: the test's main thread is the only consumer.
-        match unsafe { lane.pop() } {
-            Popped::Value(value, _) => values.push(*value),
-            Popped::Empty | Popped::Pending => thread::yield_now(),
+/// Pops until `count` values have come, publishing each pop, and yields while a producer is between its two steps.
+macro_rules! drain {
+    ($queue:expr, $count:expr) => {{
+        let mut values: Vec<u32> = Vec::new();
+        while values.len() < $count {
+            // SAFETY: the test's main thread is the only consumer.
+            match unsafe { $queue.pop() } {
+                // SAFETY: as above.
+                Popped::Value(value, _) => unsafe {
+                    values.push(*value);
+                    $queue.publish();
+                },
+                Popped::Empty | Popped::Pending => thread::yield_now(),
+            }
         }
-    }
-    values
+        values
+    }};
 }
 
 /// Two producers cross a block's border while the consumer follows and frees behind them.
@@ -49,7 +52,7 @@ fn values_arrive_once_in_each_producers_order() {
                 })
             })
             .collect();
-        let values = drain(&lane, 4);
+        let values = drain!(lane, 4);
         for base in [10, 20] {
             let own: Vec<u32> = values
                 .iter()
@@ -66,7 +69,7 @@ fn values_arrive_once_in_each_producers_order() {
     });
 }
 
-/// A producer that dawdles between drawing and writing while another fills and leaves its block.
+/// A producer waits between reservation and publication while another fills and leaves its block.
 #[test]
 fn a_laggard_finds_its_block() {
     check(|| {
@@ -78,7 +81,7 @@ fn a_laggard_finds_its_block() {
         for value in 2..6 {
             lane.push(Box::new(value)).unwrap();
         }
-        let mut values = drain(&lane, 5);
+        let mut values = drain!(lane, 5);
         laggard.join().unwrap();
         values.sort_unstable();
         assert_eq!(values, [1, 2, 3, 4, 5]);
@@ -108,7 +111,7 @@ fn a_laggard_walks_over_blocks_that_the_consumer_leaves() {
             lane.push(Box::new(value)).unwrap();
         }
         thread::yield_now();
-        let mut values = drain(&lane, 8);
+        let mut values = drain!(lane, 8);
         laggard.join().unwrap();
         values.retain(|value| *value != 10);
         assert_eq!(values, [0, 1, 2, 3, 4, 5, 6]);
@@ -126,7 +129,7 @@ fn two_laggards_walk_at_once() {
         });
         thread::yield_now();
         lane.push(Box::new(4)).unwrap();
-        let mut values = drain(&lane, 7);
+        let mut values = drain!(lane, 7);
         for laggard in laggards {
             laggard.join().unwrap();
         }
@@ -171,209 +174,326 @@ fn closing_waits_for_laggards() {
     });
 }
 
-/// Two producers race for one place: one is refused, and the hole is stepped over.
-#[test]
-fn the_bound_is_hard() {
-    check(|| {
-        let lane = Arc::new(Lane::new(1));
-        let other = {
-            let lane = lane.clone();
-            thread::spawn(move || lane.push(Box::new(1)).is_ok())
-        };
-        let mine = lane.push(Box::new(2)).is_ok();
-        let theirs = other.join().unwrap();
-        assert!(mine ^ theirs, "exactly one fits");
-        assert_eq!(lane.depth(), 1);
-        assert_eq!(drain(&lane, 1).len(), 1);
-        // SAFETY: the test's main thread is the only consumer.
-        unsafe {
-            assert_eq!(lane.pop(), Popped::Empty);
-            lane.publish();
-        }
-        assert_eq!(lane.accepted(), 1);
-        lane.push(Box::new(3)).unwrap();
-        assert_eq!(drain(&lane, 1), [3]);
-    });
-}
-
-/// What was accepted before the close is drained, all else comes back: nothing is lost between.
-#[test]
-fn closing_loses_nothing() {
-    check(|| {
-        let lane = Arc::new(Lane::new(8));
-        let producer = {
-            let lane = lane.clone();
-            thread::spawn(move || {
-                (0..2)
-                    .filter(|value| match lane.push(Box::new(*value)) {
-                        Ok(_) => true,
-                        Err(Refused::Closed(_)) => false,
-                        Err(Refused::Full(_)) => unreachable!("the bound is 8"),
-                    })
-                    .count()
-            })
-        };
-        assert!(lane.close());
-        let mut drained = 0;
-        loop {
-            // SAFETY: the test's main thread is the only consumer.
-            match unsafe { lane.pop() } {
-                Popped::Value(..) => drained += 1,
-                Popped::Pending => thread::yield_now(),
-                Popped::Empty => break,
-            }
-        }
-        assert_eq!(drained, producer.join().unwrap());
-    });
-}
-
-/// What a lane and a ring have in common, for the tests of both.
+/// The tests that run on a lane and on a ring.
 macro_rules! shared_tests {
-    ($queue:ident, $barriers_and_pushes:ident, $closing:ident, $taking:ident) => {
-        /// Barriers go up and down while two producers push, one of them past the waiters. What was
-        /// accepted arrives, the counts are exact, and the barriers are as their owner left them.
-        #[test]
-        fn $barriers_and_pushes() {
-            check(|| {
-                let queue = Arc::new($queue::new(2));
-                let newcomer = {
-                    let queue = queue.clone();
-                    thread::spawn(move || u64::from(queue.push(Box::new(1)).is_ok()))
-                };
-                let let_in = {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        let pushed = queue.push_past_waiters(Box::new(2), |_| PLAIN_MARK);
-                        u64::from(pushed.is_ok())
-                    })
-                };
-                queue.raise(Barrier::Waiters);
-                queue.raise(Barrier::Pause);
-                // They happen after the barriers were raised.
-                let refused = queue.push(Box::new(3)).is_err();
-                let refused_past = queue.push_past_waiters(Box::new(4), |_| PLAIN_MARK);
-                assert!(refused && refused_past.is_err());
-                queue.lower(Barrier::Pause);
-                let accepted = newcomer.join().unwrap() + let_in.join().unwrap();
-                assert!(queue.is_raised(Barrier::Waiters) && !queue.is_raised(Barrier::Pause));
-                assert_eq!((queue.depth(), queue.accepted()), (accepted, accepted));
-                assert!(queue.push(Box::new(5)).is_err());
-                for _ in 0..accepted {
-                    // SAFETY: the test's main thread is the only consumer.
-                    assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
-                }
-                // SAFETY: as above.
-                unsafe {
-                    assert_eq!(queue.pop(), Popped::Empty);
-                    assert!(queue.is_drained());
-                    queue.publish();
-                }
-                queue.lower(Barrier::Waiters);
-                queue.push(Box::new(6)).unwrap();
-            });
-        }
+    ($module:ident, $queue:ident) => {
+        mod $module {
+            use super::*;
 
-        /// A value is taken out of turn while producers append behind an older one, across a block's
-        /// border. The older one moves up, into a slot whose producer is done with it; what was
-        /// taken makes room at once.
-        #[test]
-        fn $taking() {
-            check(|| {
-                let queue = Arc::new($queue::new(3));
-                queue.push(Box::new(1)).unwrap();
-                let producers = [2, 3].map(|value| {
-                    let queue = queue.clone();
-                    thread::spawn(move || queue.push(Box::new(value)).map(drop).unwrap())
+            /// Pushes, yielding while the queue is full.
+            pub(super) fn push_waiting(queue: &$queue<Box<u32>>, value: u32) {
+                let mut value = Box::new(value);
+                while let Err(refused) = queue.push(value) {
+                    value = refused.into_inner();
+                    thread::yield_now();
+                }
+            }
+
+            /// Two producers race for one slot: one is refused, and a hole is stepped over.
+            #[test]
+            fn the_bound_is_hard() {
+                for bound in [1, 2] {
+                    check(move || {
+                        let queue = Arc::new($queue::new(bound));
+                        for value in 1..bound {
+                            queue.push(Box::new(value as u32)).unwrap();
+                        }
+                        let other = {
+                            let queue = queue.clone();
+                            thread::spawn(move || queue.push(Box::new(8)).is_ok())
+                        };
+                        let mine = queue.push(Box::new(9)).is_ok();
+                        let theirs = other.join().unwrap();
+                        assert!(mine ^ theirs, "exactly one fits");
+                        assert_eq!(queue.depth(), bound);
+                        assert_eq!(drain!(queue, bound as usize).len(), bound as usize);
+                        // SAFETY: the test's main thread is the only consumer.
+                        unsafe {
+                            assert_eq!(queue.pop(), Popped::Empty);
+                            queue.publish();
+                        }
+                        assert_eq!(queue.accepted(), bound);
+                        queue.push(Box::new(3)).unwrap();
+                        assert_eq!(drain!(queue, 1), [3]);
+                    });
+                }
+            }
+
+            /// Values accepted before the close are drained, all others come back.
+            #[test]
+            fn closing_loses_nothing() {
+                check(|| {
+                    let queue = Arc::new($queue::new(2));
+                    let producer = {
+                        let queue = queue.clone();
+                        thread::spawn(move || {
+                            (0..2)
+                                .filter(|value| match queue.push(Box::new(*value)) {
+                                    Ok(_) => true,
+                                    Err(Refused::Closed(_)) => false,
+                                    Err(Refused::Full(_)) => unreachable!("the bound is 2"),
+                                })
+                                .count()
+                        })
+                    };
+                    assert!(queue.close());
+                    let mut drained = 0;
+                    loop {
+                        // SAFETY: the test's main thread is the only consumer.
+                        match unsafe { queue.pop() } {
+                            Popped::Value(..) => drained += 1,
+                            Popped::Pending => thread::yield_now(),
+                            Popped::Empty => break,
+                        }
+                    }
+                    assert_eq!(drained, producer.join().unwrap());
+                    assert_eq!(queue.accepted(), drained as u64);
                 });
-                // SAFETY: the test's main thread is the only consumer.
-                let mut taken = unsafe { queue.take_first(|value| **value == 3) };
-                for producer in producers {
-                    producer.join().unwrap();
-                }
-                if taken.is_none() {
-                    assert!(queue.push(Box::new(4)).is_err(), "three are queued");
-                    // SAFETY: as above.
-                    taken = unsafe { queue.take_first(|value| **value == 3) };
-                }
-                assert_eq!(taken, Some(Box::new(3)));
-                // SAFETY: as above.
-                let middle = unsafe { queue.take_first(|value| **value == 2) };
-                assert_eq!(middle, Some(Box::new(2)));
-                // Where a hole was left behind a producer, this call finds it.
-                // SAFETY: as above.
-                assert_eq!(unsafe { queue.take_first(|_| false) }, None);
-                assert_eq!((queue.depth(), queue.accepted()), (1, 3));
-                for value in [5, 6] {
-                    queue.push(Box::new(value)).unwrap();
-                }
-                for value in [1, 5, 6] {
-                    // SAFETY: as above.
-                    let popped = unsafe { queue.pop() };
-                    assert_eq!(popped, Popped::Value(Box::new(value), PLAIN_MARK));
-                }
-                // SAFETY: as above.
-                assert_eq!(unsafe { queue.pop() }, Popped::Empty);
-            });
-        }
+            }
 
-        /// Closing, a barrier and a push at once, with a lane whose bound is reached: the bits of
-        /// one do not undo those of another.
-        #[test]
-        fn $closing() {
-            check(|| {
-                let queue = Arc::new($queue::new(1));
-                let producer = {
-                    let queue = queue.clone();
-                    thread::spawn(move || {
-                        (0..2)
-                            .filter(|value| queue.push(Box::new(*value)).is_ok())
-                            .count() as u64
-                    })
-                };
-                let closer = {
-                    let queue = queue.clone();
-                    thread::spawn(move || assert!(queue.close()))
-                };
-                queue.raise(Barrier::Pause);
-                // SAFETY: the test's main thread is the only consumer.
-                let early = match unsafe { queue.pop() } {
-                    Popped::Value(..) => 1,
-                    Popped::Empty | Popped::Pending => 0,
-                };
-                // SAFETY: as above.
-                unsafe { queue.publish() };
-                let accepted = producer.join().unwrap();
-                assert!(queue.is_raised(Barrier::Pause));
-                closer.join().unwrap();
-                assert!(matches!(queue.push(Box::new(3)), Err(Refused::Closed(_))));
-                assert!(!queue.close());
-                queue.lower(Barrier::Pause);
-                assert!(matches!(queue.push(Box::new(4)), Err(Refused::Closed(_))));
-                assert_eq!(queue.accepted(), accepted);
-                for _ in early..accepted {
+            /// A permit that is given up leaves a hole. It is stepped over, and its slot is used again.
+            #[test]
+            fn a_permit_given_up_leaves_a_hole() {
+                check(|| {
+                    let queue = Arc::new($queue::new(2));
+                    let producer = {
+                        let queue = queue.clone();
+                        thread::spawn(move || {
+                            drop(queue.reserve().expect("the queue is empty"));
+                            for value in 1..3 {
+                                push_waiting(&queue, value);
+                            }
+                        })
+                    };
+                    assert_eq!(drain!(queue, 2), [1, 2]);
+                    producer.join().unwrap();
+                    assert_eq!(queue.accepted(), 2);
+                });
+            }
+
+            /// Barriers go up and down while two producers push, one of them past the waiters. Accepted
+            /// accepted arrives, the counts are exact, and the barriers are as their owner left them.
+            #[test]
+            fn barriers_against_pushes() {
+                check(|| {
+                    let queue = Arc::new($queue::new(2));
+                    let newcomer = {
+                        let queue = queue.clone();
+                        thread::spawn(move || u64::from(queue.push(Box::new(1)).is_ok()))
+                    };
+                    let let_in = {
+                        let queue = queue.clone();
+                        thread::spawn(move || {
+                            let pushed = queue.push_past_waiters(Box::new(2), |_| PLAIN_MARK);
+                            u64::from(pushed.is_ok())
+                        })
+                    };
+                    queue.raise(Barrier::Waiters);
+                    queue.raise(Barrier::Pause);
+                    // They happen after the barriers were raised.
+                    let refused = queue.push(Box::new(3)).is_err();
+                    let refused_past = queue.push_past_waiters(Box::new(4), |_| PLAIN_MARK);
+                    assert!(refused && refused_past.is_err());
+                    queue.lower(Barrier::Pause);
+                    let accepted = newcomer.join().unwrap() + let_in.join().unwrap();
+                    assert!(queue.is_raised(Barrier::Waiters) && !queue.is_raised(Barrier::Pause));
+                    assert_eq!((queue.depth(), queue.accepted()), (accepted, accepted));
+                    assert!(queue.push(Box::new(5)).is_err());
+                    for _ in 0..accepted {
+                        // SAFETY: the test's main thread is the only consumer.
+                        assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
+                    }
                     // SAFETY: as above.
-                    assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
-                }
-                // SAFETY: as above.
-                unsafe {
-                    assert_eq!(queue.pop(), Popped::Empty);
-                    assert!(queue.is_drained());
-                    assert_eq!(queue.publish(), 0);
-                }
-            });
+                    unsafe {
+                        assert_eq!(queue.pop(), Popped::Empty);
+                        assert_eq!(queue.queued(), 0);
+                        queue.publish();
+                    }
+                    queue.lower(Barrier::Waiters);
+                    queue.push(Box::new(6)).unwrap();
+                });
+            }
+
+            /// A value is taken out of turn while producers append behind an older one, across a block's
+            /// border. The older one moves up, into a slot whose producer is done with it; the taken
+            /// value leaves capacity at once.
+            #[test]
+            fn taking_out_of_turn() {
+                check(|| {
+                    let queue = Arc::new($queue::new(3));
+                    queue.push(Box::new(1)).unwrap();
+                    let producers = [2, 3].map(|value| {
+                        let queue = queue.clone();
+                        thread::spawn(move || queue.push(Box::new(value)).map(drop).unwrap())
+                    });
+                    // SAFETY: the test's main thread is the only consumer.
+                    let mut taken = unsafe { queue.take_first(|value| **value == 3) };
+                    for producer in producers {
+                        producer.join().unwrap();
+                    }
+                    if taken.is_none() {
+                        assert!(queue.push(Box::new(4)).is_err(), "three are queued");
+                        // SAFETY: as above.
+                        taken = unsafe { queue.take_first(|value| **value == 3) };
+                    }
+                    assert_eq!(taken, Some(Box::new(3)));
+                    // SAFETY: as above.
+                    let middle = unsafe { queue.take_first(|value| **value == 2) };
+                    assert_eq!(middle, Some(Box::new(2)));
+                    // Where a hole was left behind a producer, this call finds it.
+                    // SAFETY: as above.
+                    assert_eq!(unsafe { queue.take_first(|_| false) }, None);
+                    assert_eq!((queue.depth(), queue.accepted()), (1, 3));
+                    for value in [5, 6] {
+                        queue.push(Box::new(value)).unwrap();
+                    }
+                    for value in [1, 5, 6] {
+                        // SAFETY: as above.
+                        let popped = unsafe { queue.pop() };
+                        assert_eq!(popped, Popped::Value(Box::new(value), PLAIN_MARK));
+                    }
+                    // SAFETY: as above.
+                    assert_eq!(unsafe { queue.pop() }, Popped::Empty);
+                });
+            }
+
+            /// Closing, a barrier and a push at once, with a lane whose bound is reached: the bits of
+            /// one do not undo those of another.
+            #[test]
+            fn barriers_against_closing() {
+                check(|| {
+                    let queue = Arc::new($queue::new(1));
+                    let producer = {
+                        let queue = queue.clone();
+                        thread::spawn(move || {
+                            (0..2)
+                                .filter(|value| queue.push(Box::new(*value)).is_ok())
+                                .count() as u64
+                        })
+                    };
+                    let closer = {
+                        let queue = queue.clone();
+                        thread::spawn(move || assert!(queue.close()))
+                    };
+                    queue.raise(Barrier::Pause);
+                    // SAFETY: the test's main thread is the only consumer.
+                    let early = match unsafe { queue.pop() } {
+                        Popped::Value(..) => 1,
+                        Popped::Empty | Popped::Pending => 0,
+                    };
+                    // SAFETY: as above.
+                    unsafe { queue.publish() };
+                    let accepted = producer.join().unwrap();
+                    assert!(queue.is_raised(Barrier::Pause));
+                    closer.join().unwrap();
+                    assert!(matches!(queue.push(Box::new(3)), Err(Refused::Closed(_))));
+                    assert!(!queue.close());
+                    queue.lower(Barrier::Pause);
+                    assert!(matches!(queue.push(Box::new(4)), Err(Refused::Closed(_))));
+                    assert_eq!(queue.accepted(), accepted);
+                    for _ in early..accepted {
+                        // SAFETY: as above.
+                        assert!(matches!(unsafe { queue.pop() }, Popped::Value(..)));
+                    }
+                    // SAFETY: as above.
+                    unsafe {
+                        assert_eq!(queue.pop(), Popped::Empty);
+                        assert_eq!(queue.queued(), 0);
+                        assert_eq!(queue.publish(), 0);
+                    }
+                });
+            }
         }
     };
 }
 
-shared_tests!(
-    Lane,
-    a_lanes_barriers_against_pushes,
-    a_lanes_barriers_against_its_closing,
-    taking_from_a_lane_out_of_turn
-);
-shared_tests!(
-    Ring,
-    a_rings_barriers_against_pushes,
-    a_rings_barriers_against_its_closing,
-    taking_from_a_ring_out_of_turn
-);
+shared_tests!(lane, Lane);
+shared_tests!(ring, Ring);
+
+/// Two producers push into slots that the consumer is emptying: accepted values come out once and in
+/// their producer's order, refused ones do not.
+#[test]
+fn a_rings_values_arrive_once_in_each_producers_order() {
+    check(|| {
+        let ring = Arc::new(Ring::new(2));
+        for value in 0..2 {
+            ring.push(Box::new(value)).unwrap();
+        }
+        let producers = [10, 20].map(|base| {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                (base..base + 2)
+                    .filter(|value| match ring.push(Box::new(*value)) {
+                        Ok(_) => true,
+                        Err(Refused::Full(refused)) => {
+                            assert_eq!(*refused, *value);
+                            false
+                        }
+                        Err(Refused::Closed(_)) => unreachable!("nobody closes it"),
+                    })
+                    .collect::<Vec<u32>>()
+            })
+        });
+        let mut values = drain!(ring, 2);
+        let accepted = producers.map(|producer| producer.join().unwrap());
+        let left = accepted.iter().map(Vec::len).sum();
+        values.extend(drain!(ring, left));
+        assert_eq!(values[..2], [0, 1]);
+        for (base, accepted) in [10, 20].into_iter().zip(accepted) {
+            let mut own = values.clone();
+            own.retain(|value| (base..base + 10).contains(value));
+            assert_eq!(own, accepted);
+        }
+        // SAFETY: the test's main thread is the only consumer.
+        assert_eq!(unsafe { ring.pop() }, Popped::Empty);
+        assert_eq!(ring.accepted(), 2 + left as u64);
+    });
+}
+
+/// Three laps of one producer, with a consumer that publishes its head once per lap.
+#[test]
+fn a_rings_slots_are_reused_lap_after_lap() {
+    check(|| {
+        let ring = Arc::new(Ring::new(2));
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || (0..6).for_each(|value| ring::push_waiting(&ring, value)))
+        };
+        for expected in 0..6 {
+            loop {
+                // SAFETY: the test's main thread is the only consumer.
+                match unsafe { ring.pop() } {
+                    Popped::Value(value, _) => break assert_eq!(*value, expected),
+                    Popped::Empty | Popped::Pending => thread::yield_now(),
+                }
+            }
+            if expected % 2 == 1 {
+                // SAFETY: as above.
+                unsafe { ring.publish() };
+            }
+        }
+        producer.join().unwrap();
+    });
+}
+
+/// A narrow ring publishes a pop while the value is still in its slot.
+#[test]
+fn a_value_popped_in_place_is_not_overwritten() {
+    check(|| {
+        let ring = Arc::new(Ring::new(1));
+        ring.push(Box::new(1)).unwrap();
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring::push_waiting(&ring, 2))
+        };
+        // SAFETY: the test's main thread is the only consumer.
+        let popped = unsafe { ring.pop_in_place() };
+        producer.join().unwrap();
+        // SAFETY: moved out once, before the next consumer call.
+        assert_eq!(
+            unsafe { popped.read() },
+            Popped::Value(Box::new(1), PLAIN_MARK)
+        );
+        assert_eq!(drain!(ring, 1), [2]);
+    });
+}

@@ -2,13 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-use freeboard_meter::{Counter, GroupSnapshot, MemberSnapshot};
+use freeboard_meter::{Counter, GroupSnapshot};
 
-use crate::{
-    actor::Actor,
-    actor_ref::ActorRef,
-    sync::{AtomicU64, Ordering},
-};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The counters of one member, on cache lines of their own: a sender writes only those of its receiver.
 #[derive(Default)]
@@ -18,21 +14,6 @@ pub(super) struct MemberGauges {
     pub(super) redirected: Counter,
     pub(super) taken_over: Counter,
     pub(super) refused: Counter,
-}
-
-impl MemberGauges {
-    pub(super) fn snapshot<A: Actor>(&self, actor: &ActorRef<A>) -> MemberSnapshot {
-        MemberSnapshot {
-            id: actor.id().get(),
-            name: actor.name().map(str::to_owned),
-            routed: self.routed.get(),
-            redirected: self.redirected.get(),
-            taken_over: self.taken_over.get(),
-            refused: self.refused.get(),
-            depth: actor.depth(),
-            is_alive: actor.is_alive(),
-        }
-    }
 }
 
 /// Counts the choices of a router that is not by key: the turn, or the position in a random sequence. One counter

@@ -25,14 +25,14 @@
 //! key in turn, as a Kafka producer does.
 
 mod ask;
-mod gauges;
+pub(crate) mod gauges;
 mod options;
 mod route;
 mod router;
 
 use std::{fmt, sync::Arc};
 
-use freeboard_meter::GroupSnapshot;
+use freeboard_meter::{GroupSnapshot, MemberSnapshot};
 
 use crate::{
     actor::{Actor, Message},
@@ -42,7 +42,6 @@ use crate::{
 use gauges::{Gauged, MemberGauges, Turns};
 
 pub use ask::{GroupAsk, GroupAskFuture};
-pub(crate) use gauges::Groups;
 pub use options::{GROUP_MEMBERS_MAX, GroupError, GroupOptions};
 pub use route::Route;
 pub use router::Router;
@@ -212,7 +211,16 @@ impl<A: Actor> GroupInner<A> {
 impl<A: Actor> Gauged for GroupInner<A> {
     fn snapshot(&self) -> GroupSnapshot {
         let members: Vec<_> = std::iter::zip(&self.gauges, &self.actors)
-            .map(|(gauges, actor)| gauges.snapshot(actor))
+            .map(|(gauges, actor)| MemberSnapshot {
+                id: actor.id().get(),
+                name: actor.name().map(str::to_owned),
+                routed: gauges.routed.get(),
+                redirected: gauges.redirected.get(),
+                taken_over: gauges.taken_over.get(),
+                refused: gauges.refused.get(),
+                depth: actor.depth(),
+                is_alive: actor.is_alive(),
+            })
             .collect();
         GroupSnapshot {
             id: self.actors[0].id().get(),

@@ -4,12 +4,8 @@ use std::sync::Arc;
 
 use super::{Group, router::Router};
 use crate::{
-    actor::Actor,
-    actor_ref::ActorRef,
-    body::Factory,
-    context::Context,
-    options::SpawnOptions,
-    system::{SpawnError, System},
+    actor::Actor, actor_ref::ActorRef, context::Context, options::SpawnOptions, run::Factory,
+    spawn::SpawnError, system::System,
 };
 
 /// The maximum number of members of a group.

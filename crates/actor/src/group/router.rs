@@ -48,7 +48,7 @@ impl Router {
     pub const FIRST_BYTES_MAX: usize = 8;
 
     /// The index of the chosen member, below `members`, which is not 0. `turn` gives a number that
-    /// counts up with each call, `load` what a member has queued.
+    /// counts up with each call, `load` a member's queue length.
     #[inline]
     pub(super) fn choose(
         self,

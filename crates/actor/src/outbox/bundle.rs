@@ -9,11 +9,11 @@ use std::{
 use freeboard_flow::Overload;
 
 use crate::{
-    actor::ActorId,
     catch_panic,
-    cell::{Core, Unaccepted},
-    cell_ref::CoreRef,
+    core::{Core, Unaccepted},
+    core_ref::CoreRef,
     envelope::Envelope,
+    id::ActorId,
     termination::ExitReason,
     wait_graph::Holding,
 };
@@ -148,13 +148,9 @@ impl Bundle {
     /// Offers one message; returns it if it has to wait.
     fn offer(&self, sender: &Core, envelope: Envelope, granted: &mut u64) -> Result<(), Envelope> {
         let core: &Core = &self.target;
-        let offered = if *granted > 0 {
-            *granted -= 1;
-            core.offer_granted(self.lane, envelope)
-        } else {
-            core.offer(self.lane, envelope)
-        };
-        match offered {
+        let is_granted = *granted > 0;
+        *granted -= u64::from(is_granted);
+        match core.offer(self.lane, envelope, is_granted) {
             Ok(()) => Ok(()),
             Err(Unaccepted::Wait(envelope)) => Err(envelope),
             Err(refused) => {

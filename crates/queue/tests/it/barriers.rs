@@ -52,20 +52,22 @@ fn check_row<Q: Queue<u32>>(bound: u64, depth: u64, raised: usize, is_closed: bo
         accepted += u64::from(pushed.is_ok());
     }
     for _ in 0..2 {
-        let pushed = queue.push_past_waiters(7);
+        let Some(pushed) = queue.push_past_waiters(7) else {
+            break;
+        };
         assert_eq!(pushed, expected(pause || accepted == bound));
         accepted += u64::from(pushed.is_ok());
     }
     assert_eq!((queue.depth(), queue.accepted()), (accepted, accepted));
     assert_eq!(queue.is_closed(), is_closed);
-    assert_eq!(queue.is_drained(), accepted == 0);
+    assert_eq!((queue.queued(), queue.is_ready()), (accepted, accepted > 0));
     for _ in 0..accepted {
         assert!(matches!(queue.pop(), Popped::Value(..)));
         queue.publish();
     }
     assert_eq!(queue.pop(), Popped::Empty);
     assert_eq!((queue.depth(), queue.accepted()), (0, accepted));
-    assert!(queue.is_drained());
+    assert_eq!(queue.queued(), 0);
     // Neither the bound nor the consumer changes the barriers.
     for (number, barrier) in BOTH.into_iter().enumerate() {
         assert_eq!(queue.is_raised(barrier), is_raised(number));

@@ -6,11 +6,13 @@ use freeboard_queue::{Barrier, Lane, LockedLane, PLAIN_MARK, Permit, Popped, Ref
 pub(crate) trait Queue<T>: Sized {
     fn new(bound: u64) -> Self;
     fn push(&self, value: T) -> Result<(), Refused<T>>;
-    fn push_past_waiters(&self, value: T) -> Result<(), Refused<T>>;
+    /// `None` if the queue has no waiting senders.
+    fn push_past_waiters(&self, value: T) -> Option<Result<(), Refused<T>>>;
     fn pop(&self) -> Popped<T>;
     fn publish(&self) -> u64;
     fn take_first(&self, matches: impl FnMut(&T) -> bool) -> Option<T>;
-    fn is_drained(&self) -> bool;
+    fn queued(&self) -> u64;
+    fn is_ready(&self) -> bool;
     fn raise(&self, barrier: Barrier);
     fn lower(&self, barrier: Barrier);
     fn is_raised(&self, barrier: Barrier) -> bool;
@@ -31,8 +33,6 @@ pub(crate) trait SlotQueue<T>: Queue<T> + Send + Sync {
     fn reserve(&self) -> Result<Permit<'_, T>, Refused<()>>;
     /// Pops in place, calls `before_move`, then moves the value out.
     fn pop_in_place(&self, before_move: impl FnOnce(*const T)) -> Option<(T, u64)>;
-    fn is_ready(&self) -> bool;
-    fn queued(&self) -> u64;
 }
 
 /// The methods that have the same names in all queues.
@@ -76,8 +76,8 @@ macro_rules! slot_queue {
             fn push(&self, value: T) -> Result<(), Refused<T>> {
                 self.push(value).map(drop)
             }
-            fn push_past_waiters(&self, value: T) -> Result<(), Refused<T>> {
-                self.push_past_waiters(value, |_| PLAIN_MARK).map(drop)
+            fn push_past_waiters(&self, value: T) -> Option<Result<(), Refused<T>>> {
+                Some(self.push_past_waiters(value, |_| PLAIN_MARK).map(drop))
             }
             fn pop(&self) -> Popped<T> {
                 // SAFETY: see above.
@@ -91,9 +91,13 @@ macro_rules! slot_queue {
                 // SAFETY: see above.
                 unsafe { self.take_first(matches) }
             }
-            fn is_drained(&self) -> bool {
+            fn queued(&self) -> u64 {
                 // SAFETY: see above.
-                unsafe { self.is_drained() }
+                unsafe { self.queued() }
+            }
+            fn is_ready(&self) -> bool {
+                // SAFETY: see above.
+                unsafe { self.is_ready() }
             }
         }
 
@@ -113,18 +117,13 @@ macro_rules! slot_queue {
             }
             fn pop_in_place(&self, before_move: impl FnOnce(*const T)) -> Option<(T, u64)> {
                 // SAFETY: see above.
-                let (value, mark) = unsafe { self.pop_in_place() }?;
+                let popped = unsafe { self.pop_in_place() };
+                let Popped::Value(value, mark) = popped else {
+                    return None;
+                };
                 before_move(value.as_ptr());
                 // SAFETY: moved out once, before the next consumer call.
                 Some((unsafe { value.read() }, mark))
-            }
-            fn is_ready(&self) -> bool {
-                // SAFETY: see above.
-                unsafe { self.is_ready() }
-            }
-            fn queued(&self) -> u64 {
-                // SAFETY: see above.
-                unsafe { self.queued() }
             }
         }
     };
@@ -138,21 +137,23 @@ impl<T> Queue<T> for LockedLane<T, u32> {
     fn push(&self, value: T) -> Result<(), Refused<T>> {
         self.push_coalescing(value, |_| PLAIN_MARK, None).map(drop)
     }
-    fn push_past_waiters(&self, value: T) -> Result<(), Refused<T>> {
-        self.push_past_waiters(value, |_| PLAIN_MARK, None)
-            .map(drop)
+    fn push_past_waiters(&self, _value: T) -> Option<Result<(), Refused<T>>> {
+        None
     }
     fn pop(&self) -> Popped<T> {
         self.pop()
     }
     fn publish(&self) -> u64 {
-        self.depth()
+        self.publish()
     }
     fn take_first(&self, matches: impl FnMut(&T) -> bool) -> Option<T> {
         self.take_first(matches)
     }
-    fn is_drained(&self) -> bool {
-        self.depth() == 0
+    fn queued(&self) -> u64 {
+        self.queued()
+    }
+    fn is_ready(&self) -> bool {
+        self.is_ready()
     }
 }
 

@@ -1,9 +1,10 @@
-//! What only a locked lane does: evicting, replacing by key, and taking out of turn without growing.
+//! The behaviour of locked lanes alone: evicting, replacing by key, and taking out of turn without growing.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     collections::VecDeque,
+    rc::Rc,
 };
 
 use freeboard_queue::{LockedLane, PLAIN_MARK, Popped, Refused};
@@ -70,12 +71,32 @@ fn a_locked_lane_replaces_at_a_barrier() {
         lane.raise(barrier);
         assert_eq!(push(1, 'a'), Ok(Some(1)));
         assert_eq!(push(2, 'b'), Err(Refused::Full(2)));
-        let past = lane.push_past_waiters(1, |_| PLAIN_MARK, Some('a'));
-        assert_eq!(past, Ok(Some(1)));
         lane.lower(barrier);
     }
-    assert_eq!((lane.depth(), lane.accepted()), (1, 5));
+    assert_eq!((lane.depth(), lane.accepted()), (1, 3));
     assert_eq!(push(2, 'b'), Ok(None));
+}
+
+/// A value that was popped in place lies in the lane until the next pop, while producers push, and is moved out once.
+#[test]
+fn a_locked_lane_pops_in_place() {
+    let lane = LockedLane::<Rc<u32>, ()>::new(2);
+    for value in 0..4 {
+        lane.push_evicting(Rc::new(value), |_| PLAIN_MARK).unwrap();
+    }
+    for expected in [2, 3] {
+        // SAFETY: this thread is the only consumer, and moves the value out once.
+        let popped = unsafe { lane.pop_in_place() };
+        lane.push_evicting(Rc::new(expected + 2), |_| PLAIN_MARK)
+            .unwrap();
+        // SAFETY: as above.
+        let popped = unsafe { popped.read() };
+        assert_eq!(popped, Popped::Value(Rc::new(expected), PLAIN_MARK));
+    }
+    lane.take_first(|_| true).unwrap();
+    assert_eq!(lane.pop(), Popped::Value(Rc::new(5), PLAIN_MARK));
+    // SAFETY: as above.
+    assert_eq!(unsafe { lane.pop_in_place() }, Popped::Empty);
 }
 
 /// The deque of a locked lane does not grow while values behind an old one are taken.

@@ -193,7 +193,7 @@ fn follow<Q: SlotQueue<Box<u64>>>(steps: Vec<Step>, bound: u64) -> Result<(), Te
         prop_assert_eq!(queue.accepted(), model.accepted);
         prop_assert_eq!(queue.depth(), model.depth());
         prop_assert_eq!(queue.queued(), model.slots.len().min(bound as usize) as u64);
-        prop_assert_eq!(queue.is_drained(), model.slots.is_empty());
+
         model.pass_holes();
         prop_assert_eq!(queue.is_ready(), !model.slots.is_empty());
     }
@@ -294,7 +294,7 @@ fn a_writer_that_panics_leaves_a_hole<Q: SlotQueue<u32>>() {
     queue.push(1).unwrap();
     assert_eq!(queue.accepted(), 1);
     assert_eq!(queue.pop(), Popped::Value(1, PLAIN_MARK));
-    assert!(queue.is_drained());
+    assert_eq!(queue.queued(), 0);
 }
 
 /// Between reservation and publication the consumer waits, also for values published behind.
@@ -304,7 +304,7 @@ fn a_reserved_slot_is_pending_until_it_is_filled<Q: SlotQueue<u32>>() {
     queue.push(2).unwrap();
     assert_eq!(queue.pop(), Popped::Pending);
     assert_eq!(queue.pop_in_place(|_| ()), None);
-    assert!(!queue.is_drained() && !queue.is_ready());
+    assert!(queue.queued() > 0 && !queue.is_ready());
     // SAFETY: the writer initialises the value.
     unsafe { permit.fill(PLAIN_MARK, |slot| slot.write(1)) };
     assert_eq!(queue.pop(), Popped::Value(1, PLAIN_MARK));

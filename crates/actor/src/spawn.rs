@@ -1,0 +1,120 @@
+//! Spawning: from options and an actor to a scheduled cell.
+
+use std::sync::Arc;
+
+use freeboard_flow::ConfigError;
+
+use crate::{
+    actor::Actor,
+    actor_ref::ActorRef,
+    cell::{Cell, CellRef},
+    core::{self, CellParts},
+    core_ref::CoreRef,
+    id::ActorId,
+    life,
+    options::SpawnOptions,
+    run::Factory,
+    sync::{AtomicU64, Ordering},
+    system_inner::SystemInner,
+};
+
+/// The next actor id, for all systems of the process; 0 is no actor.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Why an actor could not be spawned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The mailbox or the supervision is out of range.
+    #[error("bad spawn options: {0}")]
+    Options(#[from] ConfigError),
+    /// Another living actor has this name.
+    #[error("the name \"{0}\" is taken")]
+    NameTaken(String),
+    /// The system is shutting down.
+    #[error("the system is shutting down")]
+    ShuttingDown,
+    /// A pinned actor got no thread, or not on the requested core.
+    #[error("no thread for a pinned actor: {0}")]
+    Thread(String),
+}
+
+impl SystemInner {
+    pub(crate) fn spawn<A: Actor>(
+        self: &Arc<Self>,
+        options: Option<Box<SpawnOptions>>,
+        parent: Option<CoreRef>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
+    ) -> ActorRef<A> {
+        self.spawn_known(options, parent, actor, factory, |_| ())
+    }
+
+    /// Spawns; `make_known` is called with the reference before the actor can run.
+    fn spawn_known<A: Actor>(
+        self: &Arc<Self>,
+        options: Option<Box<SpawnOptions>>,
+        parent: Option<CoreRef>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
+        make_known: impl FnOnce(&ActorRef<A>),
+    ) -> ActorRef<A> {
+        // Ordering: Relaxed, each caller gets its own number.
+        let id = ActorId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let parts = CellParts {
+            id,
+            system: self.clone(),
+            options,
+            parent,
+        };
+        // Before the registry is locked: large rings allocate their memory here.
+        let cell = CellRef::new(Cell::new(parts, actor, factory));
+        let is_kept = self.registry.insert(cell.core_ref());
+        let actor_ref = ActorRef::new(cell);
+        make_known(&actor_ref);
+        let cell = actor_ref.cell();
+        if !is_kept {
+            // SAFETY: a closed registry means that no worker runs any more; only this function has the cell.
+            unsafe { life::abandon(cell) };
+            return actor_ref;
+        }
+        let core = cell.core();
+        let is_wanted = core.parent().is_none_or(|parent| parent.adopt(core));
+        if !is_wanted || self.is_shutting_down() {
+            // Nothing would wait for it any more: it is spawned stopped, and terminates in its first run.
+            core.mailbox.close();
+            let _ = core.state.signal(core::STOP);
+        }
+        core.enqueue();
+        actor_ref
+    }
+
+    pub(crate) fn spawn_with<A: Actor>(
+        self: &Arc<Self>,
+        mut options: SpawnOptions,
+        parent: Option<CoreRef>,
+        actor: Option<A>,
+        factory: Option<Factory<A>>,
+    ) -> Result<ActorRef<A>, SpawnError> {
+        options.validate()?;
+        if self.is_shutting_down() {
+            return Err(SpawnError::ShuttingDown);
+        }
+        options
+            .start_thread(&self.scheduler)
+            .map_err(|error| SpawnError::Thread(error.to_string()))?;
+        let Some(name) = options.name.clone() else {
+            return Ok(self.spawn(Some(Box::new(options)), parent, actor, factory));
+        };
+        // Claimed before the actor exists, so that no actor is created for a name that is taken.
+        let claim = ActorId(0);
+        if !self.names.claim(&name, claim, ()) {
+            return Err(SpawnError::NameTaken(name.to_string()));
+        }
+        let options = Some(Box::new(options));
+        let make_known = |actor: &ActorRef<A>| {
+            self.names.transfer(&name, claim, actor.id(), actor.clone());
+        };
+        Ok(self.spawn_known(options, parent, actor, factory, make_known))
+    }
+}
