@@ -70,10 +70,11 @@ impl<R: Send + 'static> ReplyPort<R> for ReplySlot<R> {
     const IS_TELL: bool = false;
 
     fn unwanted(&self) -> Option<ShedReason> {
-        if self.sender.is_closed() {
-            Some(ShedReason::AskerGone)
-        } else if self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns {
+        // The deadline first: a caller that got `Expired` has dropped its end by now.
+        if self.deadline_ns != NO_DEADLINE_NS && clock::now_ns() >= self.deadline_ns {
             Some(ShedReason::Expired)
+        } else if self.sender.is_closed() {
+            Some(ShedReason::AskerGone)
         } else {
             None
         }

@@ -28,6 +28,9 @@ pub enum SpawnError {
     /// The mailbox or the supervision is out of range.
     #[error("bad spawn options: {0}")]
     Options(#[from] ConfigError),
+    /// The supervision restarts the actor, but `spawn_once` has no factory for a new state.
+    #[error("an actor that is restarted needs a factory: use spawn_with")]
+    NoFactory,
     /// Another living actor has this name.
     #[error("the name \"{0}\" is taken")]
     NameTaken(String),
@@ -97,6 +100,9 @@ impl SystemInner {
         factory: Option<Factory<A>>,
     ) -> Result<ActorRef<A>, SpawnError> {
         options.validate()?;
+        if factory.is_none() && options.supervision.always_restarts() {
+            return Err(SpawnError::NoFactory);
+        }
         if self.is_shutting_down() {
             return Err(SpawnError::ShuttingDown);
         }

@@ -113,6 +113,10 @@ impl Supervision {
         Self::new(Decision::Always(Directive::Restart))
     }
 
+    pub(crate) fn always_restarts(&self) -> bool {
+        matches!(self.decision, Decision::Always(Directive::Restart))
+    }
+
     /// A failed actor is stopped, and its parent fails as if it had panicked.
     pub fn escalate() -> Self {
         Self::new(Decision::Always(Directive::Escalate))

@@ -117,7 +117,7 @@ impl System {
     /// Spawns an actor with options, from a value: it cannot be restarted.
     ///
     /// # Errors
-    /// As [`System::spawn_with`].
+    /// As [`System::spawn_with`]; [`SpawnError::NoFactory`] if its supervision is [`crate::Supervision::restart`].
     pub fn spawn_once<A: Actor>(
         &self,
         options: SpawnOptions,

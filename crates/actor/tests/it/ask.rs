@@ -59,7 +59,7 @@ fn an_ask_that_expires_is_not_handled() {
         assert_eq!(way(actor.ask(2).timeout(LIMIT)), Ok(2));
         finish(&system);
         assert_eq!(notes.all(), [2]);
-        assert_eq!(shed(&actor, "expired") + shed(&actor, "asker_gone"), 1);
+        assert_eq!(shed(&actor, "expired"), 1);
         check_balance(&lane(&actor, 0));
     }
 }

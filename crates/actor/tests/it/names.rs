@@ -112,6 +112,10 @@ fn bad_options_are_refused() {
         let spawned = system.spawn_with(options, Probe::default);
         assert!(matches!(spawned, Err(SpawnError::Options(_))));
     }
+    // There would be nothing to restart it from.
+    let options = SpawnOptions::new().supervision(Supervision::restart());
+    let spawned = system.spawn_once(options, Probe::default());
+    assert_eq!(spawned.err(), Some(SpawnError::NoFactory));
     // A refused spawn holds no name.
     let options = SpawnOptions::new()
         .name("actor")
