@@ -51,7 +51,6 @@ mod index;
 mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod prometheus;
 mod reader;
 mod salvage;
 mod scan;

@@ -1,5 +1,7 @@
 //! A record: its length, its checksum, its bytes and, where sealed by record, its tag.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 /// The bytes before a record's payload.
@@ -81,10 +83,11 @@ pub struct RecordAt<'a> {
 }
 
 impl RecordAt<'_> {
-    /// The offset of its payload in the body.
+    /// The range of its payload in the body.
     #[must_use]
-    pub fn payload_at(&self) -> usize {
-        self.offset + RECORD_HEAD_BYTES
+    pub fn payload_range(&self) -> Range<usize> {
+        let begin = self.offset + RECORD_HEAD_BYTES;
+        begin..begin + self.payload.len()
     }
 }
 

@@ -10,7 +10,11 @@ use std::{
 
 use futures_core::Stream;
 
-use super::{error::ReadError, record::Record, stop::ReaderStop, stream_reader::StreamReader};
+use super::{
+    error::ReadError,
+    record::Record,
+    stream_reader::{ReaderStop, StreamReader},
+};
 
 /// How much is read ahead of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

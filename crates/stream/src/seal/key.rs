@@ -40,9 +40,9 @@ impl MasterKey {
     /// The file cannot be read, is too short, lies inside the stream's directory, or can be read by
     /// every user of the machine.
     pub fn from_file(path: &Path, stream: &Path) -> Result<Self, KeyError> {
-        let unreadable = |source| KeyError::Unreadable {
+        let unreadable = |error| KeyError::Unreadable {
             path: path.to_owned(),
-            source,
+            error,
         };
         let file = fs::canonicalize(path).map_err(unreadable)?;
         // A stream that does not exist yet holds no key.
@@ -96,12 +96,12 @@ impl fmt::Debug for MasterKey {
 #[non_exhaustive]
 pub enum KeyError {
     /// The key file cannot be read.
-    #[error("the key file {} cannot be read: {source}", path.display())]
+    #[error("the key file {} cannot be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// The error of the operating system.
+        error: io::Error,
     },
     /// The key file lies where the sealed data lies, which would seal nothing.
     #[error("the key file {} lies inside the stream's directory: keep it elsewhere", path.display())]

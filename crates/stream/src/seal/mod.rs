@@ -25,8 +25,8 @@ mod ratchet;
 
 pub use chunk::{SealFault, check_chunk, seal_chunk};
 pub use key::{KEY_BYTES_MIN, KeyError, MasterKey};
-pub(crate) use ratchet::Secret;
 pub use ratchet::{Ratchet, SegmentKeys};
+pub(crate) use ratchet::{Secret, keys_at};
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ pub enum CloseError {
     },
     /// The last sync, or cutting the file to its length, failed.
     #[error("the stream's end could not be written: {0}")]
-    End(#[source] std::io::Error),
+    End(std::io::Error),
     /// The disk is full, and what was accepted and not written is lost; its tickets say so. After a
     /// failed write the stream could not be read again either.
     #[error("the disk is full: {records} accepted records could not be written")]

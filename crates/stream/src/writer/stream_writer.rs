@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     future::poll_fn,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -12,15 +12,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::{head::Head, log::OpenError, storage::Storage};
+use crate::{head::Head, storage::Storage};
 
 use super::{
     error::{AppendError, AppendManyError, CloseError, TicketError},
-    gauges::StreamSnapshot,
-    options::StreamOptions,
+    metrics::StreamSnapshot,
     shard::Shard,
-    shared::{Attempt, Shared},
-    start::start,
+    shared::{Attempt, Sequences, Shared},
     sync_mode::SyncMode,
     ticket::{Ticket, Unpark},
 };
@@ -39,19 +37,7 @@ pub struct StreamWriter {
     shard: usize,
 }
 
-/// Where a stream stands. Each is the sequence of a record, 0 for none; durable <= written <=
-/// accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sequences {
-    /// The last record that was accepted: it has a place in memory.
-    pub accepted: u64,
-    /// The last record that was handed to the operating system.
-    pub written: u64,
-    /// The last record that is durable. In mode none it rises only when the stream is closed.
-    pub durable: u64,
-}
-
-/// What ends with the last handle.
+/// Closed with the last handle.
 #[derive(Debug)]
 struct OpenStream {
     shared: Arc<Shared>,
@@ -61,21 +47,20 @@ struct OpenStream {
 }
 
 impl StreamWriter {
-    pub(super) fn open(
-        options: &StreamOptions,
-        storage: Arc<dyn Storage>,
-        path: Option<PathBuf>,
-    ) -> Result<Self, OpenError> {
-        let started = start(options, storage, path)?;
-        Ok(Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        threads: Vec<JoinHandle<()>>,
+        lock: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
             open: Arc::new(OpenStream {
-                shared: started.shared,
-                threads: Mutex::new(started.threads),
-                lock: Mutex::new(Some(started.lock)),
+                shared,
+                threads: Mutex::new(threads),
+                lock: Mutex::new(Some(lock)),
                 handles: AtomicUsize::new(1),
             }),
             shard: 0,
-        })
+        }
     }
 
     fn shared(&self) -> &Shared {
@@ -278,7 +263,7 @@ impl StreamWriter {
             None if !self.shared().is_closed() => Err(CloseError::Down {
                 reason: self.fault().unwrap_or_default(),
             }),
-            Some(Ok(())) | None => Ok(self.shared().head()),
+            Some(Ok(())) | None => Ok(self.shared().log().head()),
         }
     }
 }

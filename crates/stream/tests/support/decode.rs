@@ -50,7 +50,7 @@ pub(crate) fn decode(
     let checked = verify(memory, key, &VerifyOptions::default(), &mut |_| {});
     let report = match checked {
         Ok(report) => Some(report),
-        Err(VerifyError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(VerifyError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => None,
     };
     let (read, is_read_whole) = forward(memory, key, written, &limits);
@@ -113,8 +113,8 @@ fn options(key: Option<&MasterKey>) -> ReaderOptions {
 }
 
 fn refused(error: ReadError) {
-    if let ReadError::Io { what, source } = error {
-        panic!("{what}: {source}");
+    if let ReadError::Io { what, error } = error {
+        panic!("{what}: {error}");
     }
 }
 
@@ -220,7 +220,7 @@ fn rescue(
     let options = SalvageOptions { doubtful };
     match salvage(memory, key, &options, &mut |_| {}, &mut sink) {
         Ok(report) => assert_eq!(report.copied, copied.len() as u64),
-        Err(VerifyError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(VerifyError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => {}
     }
     assert!(copied.len() as u64 <= limits.records);
@@ -244,7 +244,7 @@ fn recover(memory: &Memory, key: Option<&MasterKey>, next: Option<u64>) {
     }
     let stream = match options.open_on(disk.clone()) {
         Ok(stream) => stream,
-        Err(OpenError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(OpenError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => return,
     };
     let ticket = stream.append(NEXT).expect("it is open");
