@@ -1,8 +1,8 @@
-//! One file: what the page cache shows, and what the device holds.
+//! One file: its content in the page cache, and on the device.
 
 use std::collections::BTreeSet;
 
-use super::random::Random;
+use super::machine::Random;
 
 /// How far a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub(super) enum Reach {
 #[derive(Debug)]
 pub(super) struct Content {
     sector_bytes: usize,
-    /// What reads through the page cache see.
+    /// The content that reads through the page cache see.
     cached: Vec<u8>,
-    /// What is there when the power comes back, if nothing unsynced gets there.
+    /// The content after a power failure, if nothing unsynced survives.
     device: Vec<u8>,
     /// The sectors of the cache that are to be written to the device. After a failed sync a sector
     /// may differ from the device's and not be among them: nobody will ever write it again.
@@ -27,7 +27,7 @@ pub(super) struct Content {
     lengths: Vec<usize>,
     /// How often writing the cache back has failed.
     errors: u64,
-    /// Whether somebody was told of the last of those.
+    /// Whether the last of those was reported.
     is_error_told: bool,
 }
 
@@ -55,7 +55,7 @@ impl Content {
         found
     }
 
-    /// Reads what the device holds. As a direct read does, it has the page cache's dirty sectors
+    /// Reads from the device. As a direct read does, it has the page cache's dirty sectors
     /// written first; but what is in the device's own cache then is not durable.
     pub(super) fn read_device(&mut self, buffer: &mut [u8], offset: usize) -> usize {
         // A file system may write its journal at any time. Here it must: bytes that were cut off
@@ -177,7 +177,7 @@ impl Content {
         self.write_back_some(random);
     }
 
-    /// What the device holds at the end is what the next boot finds.
+    /// The content of the device at the end is what the next boot finds.
     pub(super) fn lose_power(&mut self, random: &mut Random) {
         // A journal keeps the order of a file's lengths.
         let kept = random.below(self.lengths.len() as u64 + 1) as usize;
