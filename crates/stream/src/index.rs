@@ -84,10 +84,6 @@ pub(crate) fn index_name(number: u64) -> String {
 }
 
 /// Makes the index of a segment anew, from the segment.
-///
-/// # Errors
-///
-/// An error of the file system.
 pub fn rebuild_index(storage: &dyn Storage, number: u64) -> io::Result<()> {
     let scan = scan::open_segment(storage, number, Access::Read)?;
     let Ok(header) = scan.header()? else {

@@ -4,10 +4,10 @@ use std::{fmt, str::FromStr};
 
 use super::FormatError;
 
-/// What computes the tags.
+/// The algorithm of the tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Nothing: CRCs find rot, and nobody finds tampering.
+    /// None: CRCs find rot, and tampering is not found.
     #[default]
     None,
     /// HMAC-SHA256, tags of 32 bytes.
@@ -95,7 +95,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// What one tag covers.
+/// The records that one tag covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SealUnit {
     /// Each record has its own tag: damage is pinned to the record, at a MAC a record.

@@ -1,7 +1,7 @@
 //! The bytes on the disk.
 //!
 //! A stream is a directory of segments, `00000000000000000001.segment` and so on. A segment is a
-//! header of 4,096 bytes and chunks behind it, each aligned to 4,096 bytes; a chunk is what one
+//! header of 4,096 bytes and chunks after it, each aligned to 4,096 bytes; a chunk is what one
 //! page held when it was sealed: a header of 256 bytes, records, and zeros up to the alignment.
 //! All integers are little-endian. Sequences, segment numbers and epochs count from 1, so that 0
 //! says "none yet". After redb's `design.md`, a file format is drawn byte by byte:
@@ -144,7 +144,7 @@ pub const ALIGNMENT: usize = 4_096;
 /// The size of a chunk header, in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 256;
 
-/// The room for a tag in headers, in bytes; shorter tags are followed by zeros.
+/// The space for a tag in headers, in bytes; shorter tags are followed by zeros.
 pub const TAG_BYTES: usize = 64;
 
 /// The most bytes of records that a chunk may hold: a chunk is read into memory as a whole.

@@ -1,4 +1,4 @@
-//! The mark that retention leaves. It tells segments that retention removed from segments that somebody deleted.
+//! The mark of retention. It tells segments that retention removed from segments that were deleted by hand.
 
 use super::{
     ALIGNMENT, Algorithm, FormatError, StreamId, Tag, VERSION,

@@ -1,4 +1,4 @@
-//! The stream as one thread sees it: its end, and what the next chunk's header says.
+//! The stream as one thread sees it: its end, and the header of the next chunk.
 //!
 //! ```text
 //!   open ──▶ recovery ──▶ LogEnd { active segment, chain, counts } ──seal──▶ chunk, and its file and offset

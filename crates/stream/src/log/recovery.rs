@@ -2,8 +2,8 @@
 //!
 //! Segments are read from the last whose header holds, and from the one before while nothing says that all before it
 //! was durable. The walk ends at the first chunk that does not follow. If a later chunk proves that the missing part
-//! had been durable, that is damage and nothing is touched. Otherwise it is what a crash left, and it is cut off and
-//! kept under another name.
+//! had been durable, that is damage and nothing is touched. Otherwise the remains of a crash are cut off and kept under
+//! another name.
 
 use std::{collections::VecDeque, io};
 
@@ -93,7 +93,7 @@ struct Position {
     durable: u64,
 }
 
-/// What a walk found at its end instead of a chunk that follows.
+/// Something else than a chunk that follows, at the end of a walk.
 struct Hole {
     reason: String,
     /// The offset past its known remains.
@@ -152,7 +152,7 @@ impl Recovery<'_> {
         let mut later: Vec<u64> = known[end..].iter().map(|header| header.number).collect();
         later.extend(&segments.later);
         self.cut_off(&position, hole, &known[end - 1], &later)?;
-        // The next chunk must not call durable what a process left in the page cache.
+        // The next chunk must not call data durable that a process left in the page cache.
         for header in &known[first..end] {
             self.sync(header.number)?;
         }
@@ -251,7 +251,7 @@ impl Recovery<'_> {
             .map_err(OpenError::io(format!("open segment {number}")))
     }
 
-    /// Walks through these segments. Returns where the walk ended, and what is there if it should not be.
+    /// Walks through these segments. Returns the end, and the hole there, if there is one.
     fn walk(&self, headers: &[SegmentHeader]) -> Result<(Position, Option<Hole>), OpenError> {
         let first = &headers[0];
         let mut position = Position {
@@ -330,7 +330,7 @@ impl Recovery<'_> {
         search(&mut scan, offset, missing, previous, is_whole).map_err(searched)
     }
 
-    /// Cuts off what a crash left after the end, or refuses to if it is damage. `last` is the header of the segment
+    /// Cuts off the remains of a crash after the end, or refuses to if it is damage. `last` is the header of the segment
     /// with the end.
     fn cut_off(
         &self,

@@ -20,10 +20,6 @@ fn is_proof(header: &ChunkHeader, record: u64) -> bool {
 impl StreamReader {
     /// The fault of the bytes at the end, if they begin like the chunk that must come next and it is not whole. While a
     /// writer works it is writing that chunk. Otherwise a crash has torn it, or it was cut.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
     pub fn torn_end(&mut self) -> Result<Option<ReadError>, ReadError> {
         let Some(segment) = &self.segment else {
             return Ok(None);
@@ -124,10 +120,6 @@ impl StreamReader {
 
     /// Continues after damage, with the next whole chunk; returns the sequence of its first record. At the end of the
     /// stream nothing is skipped.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
     pub fn skip_damage(&mut self) -> Result<u64, ReadError> {
         self.chunk = None;
         let was_lost = self.lost_before.take().is_some();

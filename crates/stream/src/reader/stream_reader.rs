@@ -20,7 +20,6 @@ use super::{
     error::ReadError,
     options::{ReadFrom, ReaderOptions},
     record::{Record, RecordRef},
-    record_stream::{RecordStream, StreamCapacity},
 };
 
 /// The first pause of a reader that waits at the end.
@@ -207,19 +206,11 @@ impl StreamReader {
     }
 
     /// The next record; `None` at the end, which may have moved at the next call.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
     pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
         Ok(self.next_ref()?.map(RecordRef::to_record))
     }
 
     /// The next record, without a copy; `None` at the end, which may have moved at the next call.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
     pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = false;
         let found = self.advance()?;
@@ -228,10 +219,6 @@ impl StreamReader {
 
     /// The next record. Waits for it until `timeout` has passed or the reader is stopped. Whether data follows the end,
     /// which would be damage, is checked once a minute.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
     pub fn wait_next(&mut self, timeout: Duration) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = true;
         let begun = Instant::now();
@@ -262,12 +249,6 @@ impl StreamReader {
     #[must_use]
     pub fn backwards(self) -> Backwards {
         Backwards::new(self)
-    }
-
-    /// The records as an async stream, read by a thread of its own.
-    #[must_use]
-    pub fn into_stream(self, capacity: StreamCapacity) -> RecordStream {
-        RecordStream::start(self, capacity)
     }
 
     /// Steps to the next record: its sequence, time, and range in the body.

@@ -10,14 +10,14 @@ use crate::{
 
 use super::Expected;
 
-/// What a segment holds at an offset.
+/// The content of a segment at an offset.
 #[derive(Debug)]
 pub(crate) enum Slot {
     /// Nothing: the file ends here, or before.
     End,
     /// Zeros for 4 KiB, or to the file's end.
     Zeros,
-    /// No chunk header. `head` is what is there, up to 256 bytes.
+    /// No chunk header. `head` is up to 256 bytes of it.
     NoHeader { error: FormatError, head: Vec<u8> },
     /// A chunk header, and the file ends before the chunk does.
     Cut(Box<ChunkHeader>),
@@ -50,10 +50,10 @@ pub(crate) struct Broken {
     pub(crate) end: u64,
 }
 
-/// What is there instead of the chunk that must come next.
+/// The content in place of the chunk that must come next.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// No chunk header; up to 256 bytes of what is there.
+    /// No chunk header; up to 256 bytes of it.
     Bytes(Vec<u8>),
     /// The header of a chunk that does not follow.
     Other(Box<ChunkHeader>),
@@ -151,7 +151,7 @@ impl SegmentScan {
         Ok(())
     }
 
-    /// The segment's header, or what is wrong with it.
+    /// The segment's header, or its fault.
     pub(crate) fn header(&self) -> io::Result<Result<SegmentHeader, FormatError>> {
         let mut bytes = vec![0; ALIGNMENT];
         let read = self.file.read_at(&mut bytes, 0)?;
@@ -213,7 +213,7 @@ impl SegmentScan {
         }
     }
 
-    /// Reads what is at `offset`, a multiple of 4 KiB.
+    /// Reads the slot at `offset`, a multiple of 4 KiB.
     pub(crate) fn read(&mut self, offset: u64) -> io::Result<Slot> {
         self.read_if(offset, |_, _| true)
     }
@@ -280,7 +280,7 @@ impl SegmentScan {
                 return Ok(Slot::NoHeader { error, head });
             }
         };
-        // The length is believed only under the header's checksum, and memory is taken only for what the file has.
+        // The length is believed only under the header's checksum, and memory is taken only for bytes that the file has.
         let chunk_bytes = header.chunk_bytes();
         if chunk_bytes > self.bytes - offset {
             return Ok(Slot::Cut(header));

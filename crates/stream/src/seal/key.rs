@@ -37,8 +37,8 @@ impl MasterKey {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is too short, lies inside the stream's directory, or can be read by
-    /// every user of the machine.
+    /// The file cannot be read, is too short, is inside the stream's directory, or can be read by every
+    /// user of the machine.
     pub fn from_file(path: &Path, stream: &Path) -> Result<Self, KeyError> {
         let unreadable = |error| KeyError::Unreadable {
             path: path.to_owned(),
@@ -103,13 +103,13 @@ pub enum KeyError {
         /// The error of the operating system.
         error: io::Error,
     },
-    /// The key file lies where the sealed data lies, which would seal nothing.
+    /// The key file is beside the sealed data, which would seal nothing.
     #[error("the key file {} lies inside the stream's directory: keep it elsewhere", path.display())]
     Inside {
         /// The file.
         path: PathBuf,
     },
-    /// Everybody can read the key file.
+    /// Every user can read the key file.
     #[error("the key file {} can be read by every user: `chmod o= {}` it", path.display(), path.display())]
     Exposed {
         /// The file.

@@ -103,7 +103,7 @@ pub(crate) enum Secret<'a> {
 }
 
 impl Secret<'_> {
-    /// The ratchet of segment `number`; `None` if that is before what was kept.
+    /// The ratchet of segment `number`; `None` if that is before the kept one.
     pub(crate) fn at(self, algorithm: Algorithm, stream: StreamId, number: u64) -> Option<Ratchet> {
         match self {
             Self::Master(key) => Some(Ratchet::at(key, algorithm, stream, number)),

@@ -198,7 +198,7 @@ impl Storage for Disk {
         // The directory cannot while it holds the stream.
         let directory = File::open(&self.path)?;
         match lock_exclusively(&directory) {
-            // NFS locks only what is open for writing, which a directory never is.
+            // NFS locks only files that are open for writing, which a directory never is.
             Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {}
             result => result?,
         }
@@ -304,7 +304,7 @@ impl StorageFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // `fdatasync` also writes what is needed to find the data again: a length that grew.
+        // `fdatasync` also writes a length that grew: the data is not found without it.
         self.file.sync_data()
     }
 

@@ -35,10 +35,6 @@ pub enum Access {
 /// calls can come from several threads at once.
 pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// The names of the regular files in it, in no order. Pipes and directories are left out.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// Creates a file of `bytes` bytes of zeros whose space on the device is reserved, where the file
@@ -57,24 +53,12 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Gives a file another name; a file that has that name already is replaced.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes names durable: what was created, renamed and removed.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
+    /// Makes all creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
 
     /// Takes the directory's lock, which is held until the returned guard is dropped or the process
@@ -99,10 +83,6 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
 /// error of the other.
 pub trait StorageFile: fmt::Debug + Send + Sync {
     /// Reads from `offset` until `buffer` is full or the file ends; returns the bytes read.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes the parts one behind the other from `offset`, all of them.
@@ -120,7 +100,7 @@ pub trait StorageFile: fmt::Debug + Send + Sync {
     /// nothing.
     fn sync(&self) -> io::Result<()>;
 
-    /// Sets the length; what is added reads as zeros, with space reserved where the file system can.
+    /// Sets the length; added bytes read as zeros, with space reserved where the file system can.
     ///
     /// # Errors
     ///
@@ -128,18 +108,10 @@ pub trait StorageFile: fmt::Debug + Send + Sync {
     fn resize(&self, bytes: u64) -> io::Result<()>;
 
     /// Its length, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn bytes(&self) -> io::Result<u64>;
 
     /// The first offset from `offset` on at which there may be something else than zeros; the file's length if there is
     /// none. So a search need not read all of a file of reserved space.
-    ///
-    /// # Errors
-    ///
-    /// An error of the file system.
     fn next_data(&self, offset: u64) -> io::Result<u64> {
         Ok(offset)
     }

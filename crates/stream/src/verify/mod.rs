@@ -1,4 +1,4 @@
-//! Checks whether a stream is what was written, and if not, which damage is where.
+//! Checks whether a stream holds the written bytes, and if not, which damage is where.
 //!
 //! Every byte of every segment is read, in order, and compared with the chunk that must come next: its sequence, its
 //! first record, the tag of the chunk before, the epoch. Anything else is damage. The check continues after it with the
@@ -178,10 +178,6 @@ fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMa
 
 /// The header that identifies the stream: of those that the key agrees with, or, without a key, of those that hold, the
 /// first that names the stream that most headers name.
-///
-/// # Errors
-///
-/// See [`VerifyError`].
 pub fn stream_header(
     storage: &dyn Storage,
     key: Option<&MasterKey>,

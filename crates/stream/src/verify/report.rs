@@ -116,7 +116,7 @@ pub struct Damage {
     pub records: Option<(u64, u64)>,
     /// The kind.
     pub kind: DamageKind,
-    /// What was found.
+    /// A description.
     pub detail: String,
 }
 

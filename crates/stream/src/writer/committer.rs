@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Seals what was gathered and writes it.
+    /// Seals the gathered pages and writes them.
     fn commit(&self, mut gathered: Gathered, guard: &TurnGuard<'_>) {
         let emptied = self.take_shards(&mut gathered);
         let mut pages = gathered.pages;
@@ -433,7 +433,7 @@ impl Shared {
         wake_all(completions.wakers);
     }
 
-    /// Makes durable what was written, in mode interval.
+    /// Makes the written data durable, in mode interval.
     fn sync(&self, unsynced: Unsynced, guard: &TurnGuard<'_>) {
         let result = unsynced.files.iter().try_for_each(|file| file.sync());
         if let Err(error) = result {

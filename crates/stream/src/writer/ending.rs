@@ -83,7 +83,7 @@ impl<'a> TurnGuard<'a> {
         }
     }
 
-    /// Ends what it does.
+    /// Ends its present work.
     pub(super) fn release(&self, state: &mut WriterState) {
         match self.held.take() {
             Held::Nothing => {}

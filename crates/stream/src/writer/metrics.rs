@@ -1,4 +1,4 @@
-//! What a stream counts while it is written, and the Prometheus families of it.
+//! The counters of a stream that is written, and its Prometheus families.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

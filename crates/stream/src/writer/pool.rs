@@ -29,7 +29,7 @@ impl Pool {
         }
     }
 
-    /// A buffer of at least `bytes`, or what the policy says instead.
+    /// A buffer of at least `bytes`, or the policy's decision.
     pub(super) fn take(&mut self, bytes: usize) -> Result<AlignedBuffer, Admission> {
         // Not a far larger one: it would hold memory that other producers wait for.
         let fits = |buffer: &AlignedBuffer| (bytes..=4 * bytes).contains(&buffer.capacity());

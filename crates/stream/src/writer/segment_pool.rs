@@ -47,7 +47,7 @@ struct Unsynced {
     last_record: u64,
 }
 
-/// What is done with the files at present, by one thread at a time.
+/// The work on the files at present, by one thread at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     Idle,
@@ -494,14 +494,6 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.lock().activity = Activity::Idle;
         self.0.changed.notify_all();
-    }
-}
-
-impl std::fmt::Debug for SegmentPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SegmentPool")
-            .field("segment_bytes", &self.segment_bytes)
-            .finish_non_exhaustive()
     }
 }
 

@@ -37,10 +37,6 @@ impl StreamOptions {
     }
 
     /// Opens the stream on any storage.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
     pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamWriter, OpenError> {
         self.validate()?;
         start(self, storage, None)

@@ -26,9 +26,8 @@ use super::{
 /// Records that `append_many` appends under one lock.
 const RECORDS_A_LOCK: usize = 256;
 
-/// A stream that is open for writing. Each handle is a producer: what is appended through one handle
-/// keeps its order, and each clone fills another of the stream's buffers, so give each thread or
-/// actor its own.
+/// A stream that is open for writing. Each handle is a producer: records of one handle keep their order, and
+/// each clone fills another of the stream's pages, so give each thread or actor its own.
 ///
 /// The stream is closed by [`close`](StreamWriter::close), or when the last handle is dropped.
 #[derive(Debug)]
@@ -212,24 +211,24 @@ impl StreamWriter {
         }
     }
 
-    /// Where the stream stands.
+    /// How far the stream has come.
     #[must_use]
     pub fn sequences(&self) -> Sequences {
         self.shared().sequences()
     }
 
-    /// Tells retention that a reader has done with all records up to this one.
+    /// Tells retention that a reader has acknowledged all records up to this one.
     pub fn acknowledge(&self, sequence: u64) {
         self.shared().segment_pool.acknowledge(sequence);
     }
 
-    /// What is counted while the stream is written.
+    /// The state and the counters of the stream.
     #[must_use]
     pub fn snapshot(&self) -> StreamSnapshot {
         self.shared().snapshot()
     }
 
-    /// What the last failed write or sync said, if there was one.
+    /// The error of the last failed write or sync, if there was one.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.shared().fault()
@@ -241,19 +240,15 @@ impl StreamWriter {
         self.shared().path.as_deref()
     }
 
-    /// Where the stream's bytes are, for readers of it.
+    /// The storage of the stream, for readers.
     #[must_use]
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.shared().storage
     }
 
-    /// Closes the stream, for all handles: writes what was accepted, makes it durable whatever the
-    /// mode, and cuts the last file to what it holds. Returns the stream's head, `None` if it has no
+    /// Closes the stream, for all handles: writes the accepted records, makes them durable whatever the
+    /// mode, and cuts the last file to its chunks. Returns the stream's head, `None` if it has no
     /// records.
-    ///
-    /// # Errors
-    ///
-    /// See [`CloseError`].
     pub fn close(self) -> Result<Option<Head>, CloseError> {
         self.open.close();
         let result = self.shared().closed.lock();

@@ -1,7 +1,7 @@
 //! The state that the writer's threads share: pages that are ready, writes in flight, and which threads sleep.
 //!
 //! Two threads take turns, and so does a producer that blocks for its record while nothing is in flight. One thread
-//! seals what has gathered and writes it. While it waits for the disk, the other may seal and write the next, if a
+//! seals the gathered pages and writes them. While it waits for the disk, the other may seal and write the next, if a
 //! whole page is ready. Records that are waited for but fill no page stay until nothing is in flight: that is group
 //! commit.
 //!
@@ -154,7 +154,7 @@ impl Unsynced {
 pub(super) enum Turn {
     /// Seal and write: everything, or only the pages that are full.
     Commit { is_all: bool },
-    /// Sync what was written.
+    /// Sync the written data.
     Sync,
     /// Read the stream again after a failure.
     Reopen,

@@ -9,7 +9,7 @@ use super::machine::Random;
 pub(super) enum Reach {
     /// Into the page cache.
     Cache,
-    /// To the device, past the page cache, which forgets what it had there.
+    /// To the device, past the page cache, which drops its own copy.
     Device,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Content {
     /// The content after a power failure, if nothing unsynced survives.
     device: Vec<u8>,
     /// The sectors of the cache that are to be written to the device. After a failed sync a sector
-    /// may differ from the device's and not be among them: nobody will ever write it again.
+    /// may differ from the device's and not be among them: it will never be written again.
     dirty: BTreeSet<usize>,
     /// The lengths that the file was given since the device knew its length, in order.
     lengths: Vec<usize>,
@@ -56,7 +56,7 @@ impl Content {
     }
 
     /// Reads from the device. As a direct read does, it has the page cache's dirty sectors
-    /// written first; but what is in the device's own cache then is not durable.
+    /// written first; but data in the device's own cache is not durable.
     pub(super) fn read_device(&mut self, buffer: &mut [u8], offset: usize) -> usize {
         // A file system may write its journal at any time. Here it must: bytes that were cut off
         // and added again are zeros to every reader.
@@ -154,13 +154,13 @@ impl Content {
         }
     }
 
-    /// The errors that a description which is opened now is not told of: all but the last one, if
-    /// nobody was told of that.
+    /// The errors that are not reported to a description which is opened now: all but the last one, if
+    /// that was not reported.
     pub(super) fn errors_at_open(&self) -> u64 {
         self.errors - u64::from(!self.is_error_told)
     }
 
-    /// Whether writing back has failed since the description that knows of `told` errors was told.
+    /// Whether writing back has failed since `told` errors were reported to a description.
     pub(super) fn tell_error(&mut self, told: &mut u64) -> bool {
         let is_new = std::mem::replace(told, self.errors) < self.errors;
         self.is_error_told |= is_new;

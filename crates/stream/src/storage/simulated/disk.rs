@@ -264,7 +264,7 @@ impl SimulatedFile {
         }
     }
 
-    /// The kernel refuses what is not aligned.
+    /// The kernel refuses a write that is not aligned.
     fn check_aligned(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let is_aligned = offset.is_multiple_of(ALIGNMENT as u64)
             && parts.iter().all(|part| {

@@ -175,7 +175,7 @@ impl Random {
 
     /// Which of `count` things happened when not all of them need to have: none, all, those up to
     /// some point, or each by itself. Pure coins would almost never give the first three, which are
-    /// what real disks do most.
+    /// the most frequent ones on real disks.
     pub(super) fn subset(&mut self, count: usize) -> Vec<bool> {
         let length = count as u64;
         match self.below(4) {

@@ -1,4 +1,4 @@
-//! A disk for crash tests: it forgets, tears and reorders what was not synced, and fails any call.
+//! A disk for crash tests: it loses, tears and reorders unsynced writes, and fails any call.
 //!
 //! After the simulators of FoundationDB and TigerBeetle: all chance comes from one seed, so that a
 //! failure is repeated by its number. One thread sees the same run each time; where several threads
