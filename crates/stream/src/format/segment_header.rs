@@ -51,8 +51,8 @@ impl SegmentHeader {
         put(&mut bytes, 0, MAGIC);
         put(&mut bytes, 8, &VERSION.to_le_bytes());
         bytes[10] = self.algorithm.code();
-        bytes[11] = FLAG_RECORD * u8::from(self.unit == SealUnit::Record)
-            | FLAG_RECYCLED * u8::from(self.is_recycled);
+        bytes[11] = (FLAG_RECORD * u8::from(self.unit == SealUnit::Record))
+            | (FLAG_RECYCLED * u8::from(self.is_recycled));
         put(&mut bytes, 16, &self.stream.0);
         put(&mut bytes, 32, &self.number.to_le_bytes());
         put(&mut bytes, 40, &self.epoch.to_le_bytes());

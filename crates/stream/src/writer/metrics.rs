@@ -8,6 +8,7 @@ use freeboard_meter::{Counter, Exposition, Histogram, HistogramSummary, metrics}
 use super::buffer_size::BufferSize;
 
 /// The counters and histograms of a stream.
+#[derive(Default)]
 pub(super) struct Gauges {
     size: BufferSize,
     /// The size of new buffers, in bytes.
@@ -30,17 +31,7 @@ impl Gauges {
         Self {
             buffer_bytes: AtomicUsize::new(size.smallest()),
             size,
-            shed: Default::default(),
-            refused: Counter::new(),
-            unknown: Counter::new(),
-            unwritten: Counter::new(),
-            bytes: Counter::new(),
-            chunks: Counter::new(),
-            syncs: Counter::new(),
-            reopenings: Counter::new(),
-            flush_bytes: Histogram::new(),
-            write_ns: Histogram::new(),
-            acknowledge_ns: Histogram::new(),
+            ..Self::default()
         }
     }
 

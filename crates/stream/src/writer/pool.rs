@@ -7,7 +7,7 @@ use freeboard_flow::{Admission, LaneConfig, admit};
 use crate::storage::AlignedBuffer;
 
 /// The buffers of a stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pool {
     lane: LaneConfig,
     /// The bytes of all buffers there are, free ones included.
@@ -22,10 +22,7 @@ impl Pool {
     pub(super) fn new(lane: LaneConfig) -> Self {
         Self {
             lane,
-            used_bytes: 0,
-            free: Vec::new(),
-            waiting: Vec::new(),
-            above_high: 0,
+            ..Self::default()
         }
     }
 

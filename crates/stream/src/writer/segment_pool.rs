@@ -48,8 +48,9 @@ struct Unsynced {
 }
 
 /// The work on the files at present, by one thread at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Activity {
+    #[default]
     Idle,
     /// A segment is prepared or removed.
     Preparing,
@@ -58,8 +59,9 @@ enum Activity {
 }
 
 /// Whether the thread may begin something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     Running,
     /// The stream is being read again: the files stay as they are.
     Resting,
@@ -74,6 +76,7 @@ struct Retired {
     is_removed: bool,
 }
 
+#[derive(Default)]
 struct State {
     finished: VecDeque<Finished>,
     /// The number of a retired file that waits to be used again. Its content is stale.
@@ -116,16 +119,7 @@ impl SegmentPool {
             retention,
             state: Mutex::new(State {
                 finished,
-                spare: None,
-                wanted: None,
-                activity: Activity::Idle,
-                mode: Mode::Running,
-                prepared: None,
-                unindexed: Vec::new(),
-                unsynced: VecDeque::new(),
-                failure: None,
-                is_stuck: false,
-                sealer: None,
+                ..State::default()
             }),
             changed: Condvar::new(),
             acknowledged: AtomicU64::new(0),
@@ -303,15 +297,13 @@ impl SegmentPool {
         time: Option<Duration>,
     ) -> MutexGuard<'a, State> {
         match time {
-            None => self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => {
+                let woken = self.changed.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            }
             Some(time) => {
-                self.changed
-                    .wait_timeout(state, time)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                let woken = self.changed.wait_timeout(state, time);
+                woken.unwrap_or_else(PoisonError::into_inner).0
             }
         }
     }

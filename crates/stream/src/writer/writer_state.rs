@@ -27,8 +27,9 @@ const TURN_BYTES_MAX: usize = 8 << 20;
 pub(super) const DISK_FULL_RETRY_NS: u64 = 100_000_000;
 
 /// The condition of a stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Phase {
+    #[default]
     Open,
     /// The disk has no space for a new segment. Accepted records wait in memory.
     DiskFull {
@@ -44,8 +45,9 @@ pub(super) enum Phase {
 }
 
 /// How far a close has come. It only advances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Closing {
+    #[default]
     No,
     Begun,
     /// Writing was tried since it began.
@@ -65,8 +67,9 @@ impl Closing {
 }
 
 /// The turns in progress, without the writes. At most one thread seals and at most one syncs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Activity {
+    #[default]
     Idle,
     /// A thread gathers and seals, or reads the stream again, or ends it.
     Sealing,
@@ -102,9 +105,10 @@ impl Activity {
 }
 
 /// The regular check for records that stay in a shard for too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Watch {
     /// The next thread that sleeps does it.
+    #[default]
     Due,
     /// A thread sleeps until it does it, or does it.
     Held,
@@ -186,7 +190,7 @@ pub(super) struct Gathered {
 }
 
 /// The state that the writer's threads share, behind one lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct WriterState {
     pub(super) phase: Phase,
     /// Full pages, in each shard's order.
@@ -225,23 +229,8 @@ pub(super) struct Interval {
 impl WriterState {
     pub(super) fn new(memory: LaneConfig) -> Self {
         Self {
-            phase: Phase::Open,
-            ready: VecDeque::new(),
-            order: VecDeque::new(),
-            failed: Vec::new(),
-            next_entry: 0,
-            activity: Activity::Idle,
-            in_flight: 0,
-            slots: [false; WRITE_SLOTS],
-            unsynced: Unsynced::default(),
-            growing: None,
-            sync_wanted: 0,
-            synced: 0,
-            is_aged: false,
-            sleeping: 0,
-            watch: Watch::Due,
-            closing: Closing::No,
             pool: Pool::new(memory),
+            ..Self::default()
         }
     }
 
