@@ -31,8 +31,16 @@ pub struct Backwards {
     is_done: bool,
 }
 
+impl StreamReader {
+    /// All records before this position, the youngest first.
+    #[must_use]
+    pub fn backwards(self) -> Backwards {
+        Backwards::new(self)
+    }
+}
+
 impl Backwards {
-    pub(super) fn new(reader: StreamReader) -> Self {
+    fn new(reader: StreamReader) -> Self {
         Self {
             before: reader.next_sequence(),
             known: reader.cursor.next.record,

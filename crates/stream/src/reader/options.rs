@@ -1,13 +1,6 @@
 //! The options of a reader.
 
-use std::{path::Path, sync::Arc};
-
-use crate::{
-    seal::MasterKey,
-    storage::{Disk, Storage},
-};
-
-use super::{error::ReadError, stream_reader::StreamReader};
+use crate::seal::MasterKey;
 
 /// Where reading begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,20 +66,5 @@ impl ReaderOptions {
     pub fn follow(mut self, follow: bool) -> Self {
         self.follow = follow;
         self
-    }
-
-    /// Opens the stream in a directory that exists; it may be empty yet.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
-        let path = path.as_ref();
-        let disk = Disk::open(path).map_err(ReadError::io(format!(
-            "open the directory {}",
-            path.display()
-        )))?;
-        self.open_on(Arc::new(disk))
-    }
-
-    /// Opens the stream on any storage.
-    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamReader, ReadError> {
-        StreamReader::open(self, storage)
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fmt, io,
     ops::Range,
+    path::Path,
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -12,11 +13,10 @@ use crate::{
     format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader},
     scan::{Expected, Next, SegmentScan},
     seal::{MasterKey, Ratchet, SegmentKeys},
-    storage::Storage,
+    storage::{Disk, Storage},
 };
 
 use super::{
-    backwards::Backwards,
     error::ReadError,
     options::{ReadFrom, ReaderOptions},
     record::{Record, RecordRef},
@@ -132,11 +132,25 @@ impl fmt::Debug for OpenSegment {
     }
 }
 
+impl ReaderOptions {
+    /// Opens the stream in a directory that exists; it may be empty yet.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
+        let path = path.as_ref();
+        let disk = Disk::open(path).map_err(ReadError::io(format!(
+            "open the directory {}",
+            path.display()
+        )))?;
+        self.open_on(Arc::new(disk))
+    }
+
+    /// Opens the stream on any storage.
+    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamReader, ReadError> {
+        StreamReader::open(self, storage)
+    }
+}
+
 impl StreamReader {
-    pub(super) fn open(
-        options: &ReaderOptions,
-        storage: Arc<dyn Storage>,
-    ) -> Result<Self, ReadError> {
+    fn open(options: &ReaderOptions, storage: Arc<dyn Storage>) -> Result<Self, ReadError> {
         let mut reader = Self {
             storage,
             key: options.key.clone(),
@@ -243,12 +257,6 @@ impl StreamReader {
             time_ns,
             payload: &segment.scan.body()[payload],
         }
-    }
-
-    /// All records before this position, the youngest first.
-    #[must_use]
-    pub fn backwards(self) -> Backwards {
-        Backwards::new(self)
     }
 
     /// Steps to the next record: its sequence, time, and range in the body.

@@ -3,12 +3,13 @@
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader},
+    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError},
     scan::{Expected, SegmentScan, Slot},
     seal::{SealFault, SegmentKeys, check_chunk},
 };
 
 use super::{
+    Begin,
     report::DamageKind,
     verify_pass::{Hole, VerifyPass},
 };
@@ -20,16 +21,69 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 const SECTOR_BYTES: usize = 512;
 
 /// A segment that is checked.
-pub(super) struct SegmentCheck<'a> {
-    pub(super) number: u64,
-    pub(super) is_recycled: bool,
-    pub(super) keys: Option<&'a SegmentKeys>,
+struct SegmentCheck<'a> {
+    number: u64,
+    is_recycled: bool,
+    keys: Option<&'a SegmentKeys>,
+}
+
+impl VerifyPass {
+    /// Checks a segment. `is_behind_end` says that no later one has begun.
+    pub(super) fn segment(
+        &mut self,
+        number: u64,
+        begin: &Begin,
+        scan: SegmentScan,
+        keys: Option<&SegmentKeys>,
+        is_behind_end: bool,
+        progress: &mut dyn FnMut(u64),
+    ) -> io::Result<()> {
+        if let Some(last) = self.last_segment
+            && last + 1 != number
+        {
+            self.missing_segments(last + 1, number - 1, begin.header());
+        }
+        self.last_segment = Some(number);
+        self.report.last_segment = number;
+        let fault = match begin {
+            Begin::Header(header) => {
+                self.header(number, header, keys);
+                None
+            }
+            Begin::Blank if is_behind_end => None,
+            Begin::Blank => Some(&FormatError::Magic),
+            Begin::Broken(error) => Some(error),
+        };
+        if let Some(fault) = fault {
+            let detail = format!("the segment's header: {fault}");
+            self.damage(DamageKind::Rot, (number, 0), None, detail);
+        }
+        let is_begun = !is_behind_end || !matches!(begin, Begin::Blank);
+        self.report.segments += u64::from(is_begun);
+        let check = SegmentCheck {
+            number,
+            // A prepared file may have been recycled.
+            is_recycled: begin
+                .header()
+                .map_or(!is_begun, |header| header.is_recycled),
+            keys,
+        };
+        // The hole at the end of the segments before stays open until a segment follows.
+        let before = self.hole.take();
+        let chunks_before = self.report.chunks;
+        self.hole = Some(check.run(self, scan, before, progress)?);
+        if !is_begun && self.report.chunks > chunks_before {
+            let detail = "the segment's header is zero, and its chunks follow";
+            self.damage(DamageKind::Rot, (number, 0), None, detail);
+        }
+        Ok(())
+    }
 }
 
 impl SegmentCheck<'_> {
     /// Checks everything after the segment's header. `hole` is the one at the end of the segment before, which may be
     /// its end. Returns the one at the end of this segment.
-    pub(super) fn run(
+    fn run(
         &self,
         pass: &mut VerifyPass,
         mut scan: SegmentScan,

@@ -1,18 +1,15 @@
 //! One pass over the segments: compares each header with the one that must come next.
 
-use std::io;
-
 use crate::{
     format::{ChunkHeader, FormatError, RetentionMark, SegmentHeader},
     head::Head,
-    scan::{Expected, NUMBER_STEP_MAX, SegmentScan},
+    scan::{Expected, NUMBER_STEP_MAX},
     seal::{MasterKey, Ratchet, SegmentFault, SegmentKeys, check_segment, is_mark_genuine},
 };
 
 use super::{
-    Begin, VerifyOptions, is_near_end,
+    VerifyOptions, is_near_end,
     report::{Damage, DamageKind, VerifyReport},
-    segment::SegmentCheck,
 };
 
 /// A stretch of a segment that does not hold what must come next.
@@ -34,10 +31,10 @@ pub(super) struct VerifyPass {
     pub(super) expected: Option<Expected>,
     options: VerifyOptions,
     /// The hole at the end of the last segment.
-    hole: Option<Hole>,
+    pub(super) hole: Option<Hole>,
     /// The indices of the gaps among the damages. A chunk that is found elsewhere makes one a reordering.
     gaps: Vec<usize>,
-    last_segment: Option<u64>,
+    pub(super) last_segment: Option<u64>,
     /// Whether a chunk ends with the expected head.
     is_head_met: bool,
 }
@@ -207,59 +204,13 @@ impl VerifyPass {
         (!is_mark_genuine(&ratchet.keys(), mark)).then_some("has a tag that does not match")
     }
 
-    /// Checks a segment. `is_behind_end` says that no later one has begun.
-    pub(super) fn segment(
-        &mut self,
-        number: u64,
-        begin: &Begin,
-        scan: SegmentScan,
-        keys: Option<&SegmentKeys>,
-        is_behind_end: bool,
-        progress: &mut dyn FnMut(u64),
-    ) -> io::Result<()> {
-        if let Some(last) = self.last_segment
-            && last + 1 != number
-        {
-            self.missing_segments(last + 1, number - 1, begin.header());
-        }
-        self.last_segment = Some(number);
-        self.report.last_segment = number;
-        let fault = match begin {
-            Begin::Header(header) => {
-                self.header(number, header, keys);
-                None
-            }
-            Begin::Blank if is_behind_end => None,
-            Begin::Blank => Some(&FormatError::Magic),
-            Begin::Broken(error) => Some(error),
-        };
-        if let Some(fault) = fault {
-            let detail = format!("the segment's header: {fault}");
-            self.damage(DamageKind::Rot, (number, 0), None, detail);
-        }
-        let is_begun = !is_behind_end || !matches!(begin, Begin::Blank);
-        self.report.segments += u64::from(is_begun);
-        let check = SegmentCheck {
-            number,
-            // A prepared file may have been recycled.
-            is_recycled: begin
-                .header()
-                .map_or(!is_begun, |header| header.is_recycled),
-            keys,
-        };
-        // The hole at the end of the segments before stays open until a segment follows.
-        let before = self.hole.take();
-        let chunks_before = self.report.chunks;
-        self.hole = Some(check.run(self, scan, before, progress)?);
-        if !is_begun && self.report.chunks > chunks_before {
-            let detail = "the segment's header is zero, and its chunks follow";
-            self.damage(DamageKind::Rot, (number, 0), None, detail);
-        }
-        Ok(())
-    }
-
     /// Reports missing segments, and continues with `header`, if it is known.
-    fn missing_segments(&mut self, first: u64, last: u64, header: Option<&SegmentHeader>) {
+    pub(super) fn missing_segments(
+        &mut self,
+        first: u64,
+        last: u64,
+        header: Option<&SegmentHeader>,
+    ) {
         let hole = Hole {
             segment: first,
             offset: 0,
@@ -282,7 +233,12 @@ impl VerifyPass {
     }
 
     /// Checks a segment's header against the segments before it.
-    fn header(&mut self, number: u64, header: &SegmentHeader, keys: Option<&SegmentKeys>) {
+    pub(super) fn header(
+        &mut self,
+        number: u64,
+        header: &SegmentHeader,
+        keys: Option<&SegmentKeys>,
+    ) {
         let identity = self.identity;
         let at = (number, 0);
         if header.stream != identity.stream {

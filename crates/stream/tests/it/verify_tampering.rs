@@ -14,6 +14,7 @@ use freeboard_stream::{
     DamageKind, Head, MasterKey, VerifyError, VerifyOptions, VerifyReport,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, SealUnit, SegmentHeader, StreamId,
+        segment_name,
     },
     storage::{Access, Storage, StorageFile},
     verify,
@@ -103,11 +104,10 @@ fn a_doubled_chunk_is_a_reordering() {
 fn a_missing_segment_is_a_gap() {
     each(|algorithm, unit| {
         let mut memory = thirty_six(algorithm, unit).memory();
-        memory.0.remove(&freeboard_stream::format::segment_name(2));
-        assert_eq!(
-            kinds(&check(&memory)),
-            [(DamageKind::Gap, 2, Some((13, 24)))]
-        );
+        memory.0.remove(&segment_name(2));
+        let report = check(&memory);
+        assert_eq!(kinds(&report), [(DamageKind::Gap, 2, Some((13, 24)))]);
+        assert_eq!(report.damages[0].detail, "segment 2 is missing");
     });
 }
 

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use freeboard_flow::{LaneConfig, Overload};
 use freeboard_stream::{
-    AppendError, BufferSize, OpenError, StreamOptions, SyncMode, TicketError, format::Algorithm,
+    AppendError, BufferSize, MasterKey, OpenError, ReaderOptions, StreamOptions, SyncMode,
+    TicketError, format::Algorithm,
 };
 
 use crate::{
@@ -170,6 +171,22 @@ fn options_that_no_stream_can_have_are_refused_by_name() {
         let opened = wrong.open(directory.path());
         let is_named = matches!(&opened, Err(OpenError::Option { option, .. }) if *option == name);
         assert!(is_named, "{name}: {opened:?}");
+    }
+}
+
+/// A program that prints an error with all its sources prints the cause once.
+#[test]
+fn an_error_names_its_cause_once() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let written = StreamOptions::new().open(file.path()).unwrap_err();
+    let read = ReaderOptions::new().open(file.path()).unwrap_err();
+    let key = MasterKey::from_file(&file.path().join("none"), file.path()).unwrap_err();
+    let errors: [Box<dyn std::error::Error>; 3] =
+        [Box::new(written), Box::new(read), Box::new(key)];
+    for error in errors {
+        let text = error.to_string().to_lowercase();
+        assert!(text.contains("not a directory"), "{text}");
+        assert!(error.source().is_none(), "{text}");
     }
 }
 
