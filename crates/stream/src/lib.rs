@@ -1,27 +1,26 @@
-//! Sealed, durable, append-only logs at the disk's speed; for threads, tasks and actors alike.
+//! Sealed, durable, append-only logs at the disk's speed; for threads, tasks and actors.
 //!
-//! A stream is a directory of segment files. Any number of producers append records of bytes; each
-//! append returns a [`Ticket`] that is resolved when the record is durable. What was appended while
-//! one batch was on its way to the disk is the next batch.
+//! A stream is a directory of segment files. Any number of producers append records of bytes. Each append returns a
+//! [`Ticket`] that is resolved when the record is durable. Records that are appended while one batch is written form the
+//! next batch.
 //!
 //! ```text
 //!   append ──▶ shard ──full, or waited for──▶ seal ──▶ O_DIRECT|O_DSYNC ──▶ ticket
 //!   (copy, checksum)                      (MAC, chain)   (4 KiB aligned)
 //!
 //!   directory:  00000000000000000001.segment   finished     .index   (to seek, never trusted)
-//!               00000000000000000002.segment   active       .broken  (what a crash cut off)
+//!               00000000000000000002.segment   active       .broken  (cut off after a crash)
 //!               00000000000000000003.segment   prepared     stream.lock
 //! ```
 //!
-//! The design follows scene 2's stream writer (one contiguous buffer, a chained hash, a buffer that
-//! follows the rate) and mends what it left open; group commit and the refusal to retry a failed
-//! sync are PostgreSQL's, the simulated crashes FoundationDB's and TigerBeetle's.
+//! Group commit and the refusal to retry a failed sync follow PostgreSQL, the simulated crashes FoundationDB and
+//! TigerBeetle.
 //!
 //! - [`mod@format`]: the bytes on the disk. [`seal`]: keys, tags, the chain.
 //! - [`StreamOptions`], [`StreamWriter`], [`Ticket`]: writing.
-//! - [`ReaderOptions`], [`StreamReader`]: reading, from anywhere, along with the writer.
-//! - [`verify`]: whether a stream is what was written.
-//! - [`storage`]: where the bytes go.
+//! - [`ReaderOptions`], [`StreamReader`]: reading, from any position, beside the writer.
+//! - [`verify`]: checks whether a stream is what was written. [`salvage`]: copies the whole records of a damaged one.
+//! - [`storage`]: the directory, real or simulated.
 //!
 //! ```
 //! use freeboard_stream::{MasterKey, StreamOptions, format::{Algorithm, SealUnit}};
@@ -51,7 +50,6 @@ mod index;
 mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod prometheus;
 mod reader;
 mod salvage;
 mod scan;
@@ -67,7 +65,7 @@ pub use index::rebuild_index;
 pub use log::{OpenError, TailDamage};
 pub use reader::{
     Backwards, FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, ReadError, ReadFrom, ReaderOptions, ReaderStop,
-    Record, RecordRef, RecordStream, StreamCapacity, StreamReader,
+    Record, RecordRef, StreamReader,
 };
 pub use salvage::{SalvageOptions, SalvageReport, salvage};
 pub use seal::{KeyError, MasterKey};

@@ -1,59 +1,58 @@
-//! What can be saved out of a damaged stream.
+//! Copies the whole records of a damaged stream.
 //!
-//! Every chunk of the stream whose header holds gives what is whole in it. Between chunks, segments are read page
-//! by page. Nothing is written here: the caller gets the records with their sequences.
+//! Every chunk of the stream whose header holds gives its whole records. Between chunks, segments are read page by page.
+//! Nothing is written here: the caller gets the records with their sequences.
 //!
 //! A record's payload may look like a chunk. So a whole chunk is stepped over as a whole. Inside a damaged one, with a
 //! key, each page is tried, and the tags decide. Without a key the length in its header is believed: there is nothing
 //! else to check. The limit: where a chunk's *header* is destroyed and there is no key, a payload is taken for a chunk if
 //! it copies the stream's id and guesses the next sequence.
 //!
-//! In a recycled file old chunks stand behind the end. Their sequences are below the segment's first one, or their
-//! epoch is an earlier one: they are not taken.
+//! In a recycled file old chunks follow the end. Their sequences are below the segment's first one, or their epoch is an
+//! earlier one: they are not taken.
 
 use std::{collections::BTreeMap, io};
 
 use crate::{
-    format::{ALIGNMENT, ChunkHeader, ChunkLikeness, Records, SegmentHeader},
+    format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader, is_torn_header},
     reader::RecordRef,
     scan::{self, Slot},
-    seal::{MasterKey, Ratchet, SealFault, SegmentKeys, check_chunk, check_segment},
+    seal::{MasterKey, Ratchet, SealFault, SegmentKeys, check_chunk, check_segment, keys_at},
     storage::{Access, Storage},
     verify::{Progress, VerifyError, stream_header},
 };
 
-/// What salvage takes.
+/// The options of salvage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SalvageOptions {
-    /// Whether to take records whose checksums hold and whose tags do not, or cannot be checked for
-    /// damage in their chunk: somebody may have altered them.
+    /// Whether to take records whose checksums hold and whose tags do not, or cannot be checked because their chunk is
+    /// damaged. They may have been altered.
     pub doubtful: bool,
 }
 
-/// What salvage has found.
+/// The result of salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
     /// Records that were handed over.
     pub copied: u64,
-    /// Records whose checksums hold and that nothing else vouches for; copied only if asked for.
+    /// Records whose checksums hold and whose tags do not, or cannot be checked; copied only if the options say so.
     pub doubtful: u64,
-    /// The first and the last sequence of each stretch that was not handed over, from the first
-    /// record of the stream's oldest segment to the last one that any header speaks of.
+    /// The first and the last sequence of each stretch that was not handed over, from the first record of the stream's
+    /// oldest segment to the last one that any header names.
     pub lost: Vec<(u64, u64)>,
     /// Segments and offsets of bytes that are neither a chunk nor stale. How many records they held is not known. Of
     /// adjacent pages only the first is listed. Chunks whose header holds are counted in `lost` instead.
     pub unreadable: Vec<(u64, u64)>,
 }
 
-/// Hands over every whole record once, in the order in which they are found, which is that of their
-/// sequences unless the files were changed. With a key, a record is whole if its tag holds, or its
-/// chunk's where the stream is sealed by batch.
+/// Hands over every whole record once, in the order in which they are found, which is that of their sequences unless the
+/// files were changed. With a key, a record is whole if its tag holds, or its chunk's where the stream is sealed by
+/// batch.
 ///
 /// # Errors
 ///
-/// As [`verify`](crate::verify): there is no stream, it cannot be read, the key is wrong; or what
-/// `sink` says.
+/// As [`verify`](crate::verify): there is no stream, it cannot be read, the key is wrong; or an error of `sink`.
 pub fn salvage(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
@@ -99,7 +98,7 @@ pub fn salvage(
 /// The number of the last segment that does not begin with zeros, 0 for none.
 fn last_begun(storage: &dyn Storage, numbers: &[u64]) -> io::Result<u64> {
     for &number in numbers.iter().rev() {
-        if !scan::open_segment(storage, number, Access::Read)?.is_zero(0)? {
+        if !scan::open_segment(storage, number, Access::Read)?.is_blank()? {
             return Ok(number);
         }
     }
@@ -110,14 +109,14 @@ struct Salvage<'a> {
     header: SegmentHeader,
     key: Option<&'a MasterKey>,
     options: SalvageOptions,
-    /// The stretches of sequences that were handed over: first to last.
+    /// The stretches of sequences that were handed over, from first to last.
     taken: BTreeMap<u64, u64>,
-    /// One more than the last sequence that a header speaks of.
+    /// One more than the last sequence that a header names.
     end: u64,
     /// One more than the highest sequence of a chunk so far, and its epoch.
     next_chunk: u64,
     epoch: u64,
-    /// The last segment that has begun: blank files behind it are made ready.
+    /// The last segment that has begun: blank files after it are prepared ones.
     last_begun: u64,
     ratchet: Option<Ratchet>,
     /// The sequence of the stream's first chunk; 0 where the oldest segment's header does not tell.
@@ -125,21 +124,21 @@ struct Salvage<'a> {
     report: SalvageReport,
 }
 
-/// What is known of a segment from its header, or from what came before it.
+/// A segment, as its header or the segments before it describe it.
 struct Segment {
     keys: Option<SegmentKeys>,
     /// The lowest sequence of a chunk in it, and the lowest epoch.
     first_chunk: u64,
     epoch: u64,
-    /// Whether stale bytes may stand in it.
+    /// Whether stale bytes may be in it.
     is_recycled: bool,
 }
 
-/// What vouches for the records of a chunk.
-struct Vouched {
-    /// So many from the beginning are whole.
+/// How many records of a chunk are valid, from its beginning.
+struct Valid {
+    /// Records that are whole.
     whole: u64,
-    /// So many from the beginning have checksums that hold.
+    /// Records whose checksums hold.
     readable: u64,
 }
 
@@ -154,34 +153,28 @@ impl Salvage<'_> {
         let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
         let segment = self.begin(&scan, number)?;
         let mut offset = ALIGNMENT as u64;
-        // Up to where a chunk's header speaks for the bytes, and the end of the last row of unreadable pages.
+        // The end of the bytes that a chunk's header covers, and the end of the last row of unreadable pages.
         let (mut known_until, mut row_end) = (0, 0);
         loop {
             let next = offset + ALIGNMENT as u64;
             let is_wanted =
                 |header: &ChunkHeader| self.is_ours(header) && !self.is_stale(header, &segment);
-            let slot = match scan.search(offset, is_wanted)? {
-                Ok(slot) => slot,
-                Err(header) if self.is_ours(&header) => {
+            offset = match scan.search(offset, is_wanted)? {
+                Slot::Unread(header) if self.is_ours(&header) => {
                     let end = offset + header.chunk_bytes();
-                    // Of too many that overlap; else stale.
+                    // One of too many that overlap; else stale.
                     if offset >= known_until && is_wanted(&header) {
                         known_until = end;
                         self.end = self.end.max(header.last_record().saturating_add(1));
                     }
-                    offset = if segment.keys.is_none() { end } else { next };
-                    continue;
+                    if segment.keys.is_none() { end } else { next }
                 }
-                // As good as no chunk.
-                Err(header) => Slot::Cut(header),
-            };
-            offset = match slot {
                 Slot::End => return Ok(scan.bytes()),
                 Slot::Zeros => scan.behind_zeros(offset)?,
                 Slot::Chunk { header, .. } if self.is_ours(&header) => {
                     let end = offset + header.chunk_bytes();
                     let keys = segment.keys.as_ref();
-                    // Inside of a damaged chunk only what the key agrees with is more than a payload.
+                    // Inside a damaged chunk only a chunk that the key agrees with is more than a payload.
                     let is_payload = offset < known_until
                         && !(self.is_alike(&header)
                             && check_chunk(keys, &header, scan.body()).is_ok());
@@ -218,14 +211,9 @@ impl Salvage<'_> {
 
     fn begin(&mut self, scan: &scan::SegmentScan, number: u64) -> io::Result<Segment> {
         let ours = self.header;
-        let keys = self.key.map(|key| {
-            let at = |number| Ratchet::at(key, ours.algorithm, ours.stream, number);
-            let ratchet = self.ratchet.get_or_insert_with(|| at(number));
-            while ratchet.number() < number {
-                ratchet.advance();
-            }
-            ratchet.keys()
-        });
+        let ratchet = &mut self.ratchet;
+        let keys = self.key;
+        let keys = keys.map(|key| keys_at(ratchet, key, ours.algorithm, ours.stream, number));
         let is_genuine = |header: &SegmentHeader| {
             header.stream == ours.stream
                 && header.number == number
@@ -263,14 +251,14 @@ impl Salvage<'_> {
             || header.sequence >= self.next_chunk && header.epoch < self.epoch
     }
 
-    /// Whether what is no chunk of the stream may be what a former life left behind.
+    /// Whether bytes that are no chunk of the stream may be remains of the file's former life.
     fn may_be_stale(&self, slot: &Slot, segment: &Segment) -> bool {
         let head = match slot {
             Slot::NoHeader { head, .. } => head,
             _ => return segment.is_recycled,
         };
-        let likeness = ChunkLikeness::of(head, self.header.stream, self.next_chunk, self.end);
-        segment.is_recycled && !likeness.is_ours()
+        let stream = self.header.stream;
+        segment.is_recycled && !is_torn_header(head, stream, self.next_chunk, self.end)
     }
 
     /// Hands over the whole records of a chunk; returns whether it is whole.
@@ -281,23 +269,23 @@ impl Salvage<'_> {
         keys: Option<&SegmentKeys>,
         sink: &mut dyn FnMut(RecordRef<'_>) -> io::Result<()>,
     ) -> io::Result<bool> {
-        let mut vouched = vouched(header, body, keys);
-        // Whoever writes a chunk that says that it is not sealed needs no key.
+        let mut valid = valid(header, body, keys);
+        // Forging a chunk that says that it is not sealed needs no key.
         if !self.is_alike(header) {
-            vouched.whole = 0;
+            valid.whole = 0;
         }
-        let is_whole = vouched.whole == u64::from(header.count);
+        let is_whole = valid.whole == u64::from(header.count);
         if is_whole && header.sequence >= self.next_chunk {
             (self.next_chunk, self.epoch) = (header.sequence + 1, header.epoch);
         }
         self.end = self.end.max(header.last_record().saturating_add(1));
         let records = Records::new(body, header.record_tag_bytes());
         for (record, index) in records.map_while(Result::ok).zip(0..) {
-            if index >= vouched.readable {
+            if index >= valid.readable {
                 break;
             }
             let sequence = header.first_record + index;
-            let is_doubtful = index >= vouched.whole;
+            let is_doubtful = index >= valid.whole;
             if self.is_taken(sequence) {
                 continue;
             }
@@ -344,31 +332,20 @@ impl Salvage<'_> {
     }
 }
 
-fn vouched(header: &ChunkHeader, body: &[u8], keys: Option<&SegmentKeys>) -> Vouched {
+fn valid(header: &ChunkHeader, body: &[u8], keys: Option<&SegmentKeys>) -> Valid {
     let count = u64::from(header.count);
     let is_tagged = header.record_tag_bytes() > 0 && keys.is_some();
     let needs_chunk_tag = header.algorithm.is_sealed() && keys.is_some() && !is_tagged;
-    match check_chunk(keys, header, body) {
-        Ok(()) => Vouched {
-            whole: count,
-            readable: count,
-        },
+    let (whole, readable) = match check_chunk(keys, header, body) {
+        Ok(()) => (count, count),
         Err(SealFault::Record { index, .. }) => {
-            // There may be more than the header says, whose sequences are others'.
+            // The body may have more than the header says, whose sequences are of other records.
             let readable = count.min(index.into());
-            Vouched {
-                // By batch, the tag over all of them cannot be checked any more.
-                whole: if needs_chunk_tag { 0 } else { readable },
-                readable,
-            }
+            // By batch, the tag over all of them cannot be checked any more.
+            (if needs_chunk_tag { 0 } else { readable }, readable)
         }
-        Err(SealFault::RecordTag { index, .. }) => Vouched {
-            whole: index.into(),
-            readable: count,
-        },
-        Err(SealFault::Body | SealFault::ChunkTag) => Vouched {
-            whole: if is_tagged { count } else { 0 },
-            readable: count,
-        },
-    }
+        Err(SealFault::RecordTag { index, .. }) => (index.into(), count),
+        Err(SealFault::Body | SealFault::ChunkTag) => (if is_tagged { count } else { 0 }, count),
+    };
+    Valid { whole, readable }
 }

@@ -17,13 +17,14 @@ use freeboard_stream::{
     MasterKey,
     format::{
         ALIGNMENT, Algorithm, ChunkHeader, HeadsSum, SealUnit, SegmentHeader, StreamId, SyncKind,
-        TAG_BYTES,
+        TAG_BYTES, write_record,
     },
+    seal::seal_chunk,
 };
 use proptest::prelude::*;
 use support::{
-    KEY,
     decode::{Decoded, decode},
+    key,
     memory::Memory,
     mutation::Mutated,
     samples::{Sample, sample},
@@ -98,10 +99,6 @@ fn measured(memory: &Memory, key: Option<&MasterKey>, written: Option<&[Vec<u8>]
     decoded
 }
 
-fn key() -> MasterKey {
-    MasterKey::new(KEY).unwrap()
-}
-
 /// Numbers at the edges of their range, where sums overflow, and small ones.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -166,28 +163,22 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
             let [epoch, sequence, first_record, durable, time_ns, _] = numbers;
             let mut body = Vec::new();
             let mut heads = HeadsSum::default();
-            heads.add(
-                freeboard_stream::format::write_record(&mut body, &payload, 0),
-                &[],
-            );
+            heads.add(write_record(&mut body, &payload, 0), &[]);
+            // A forged one is whole but for what its numbers say.
+            let (algorithm, count, body_bytes) = match is_forged {
+                true => (Algorithm::None, 1, body.len() as u32),
+                false => (algorithm, count, body_bytes),
+            };
             let mut header = ChunkHeader {
-                algorithm: if is_forged {
-                    Algorithm::None
-                } else {
-                    algorithm
-                },
+                algorithm,
                 unit,
                 sync: SyncKind::Batch,
                 stream: STREAM,
                 epoch,
                 sequence,
                 first_record,
-                count: if is_forged { 1 } else { count },
-                body_bytes: if is_forged {
-                    body.len() as u32
-                } else {
-                    body_bytes
-                },
+                count,
+                body_bytes,
                 durable,
                 time_ns,
                 heads_sum: HeadsSum::default(),
@@ -195,8 +186,7 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
                 tag: [0; TAG_BYTES],
             };
             if is_forged {
-                // Whole but for what its numbers say.
-                freeboard_stream::seal::seal_chunk(None, &mut header, &mut body, heads);
+                seal_chunk(None, &mut header, &mut body, heads);
             }
             let mut bytes = header.encode().to_vec();
             bytes.extend_from_slice(&body);

@@ -13,13 +13,11 @@
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
-use freeboard_stream::MasterKey;
 use libfuzzer_sys::fuzz_target;
-use support::{KEY, decode::decode, memory::Memory};
+use support::{decode::decode, key, memory::Memory};
 
 fuzz_target!(|bytes: &[u8]| {
-    let key = MasterKey::new(KEY).expect("it is long enough");
     let memory = Memory::of(&[bytes.to_vec()]);
-    decode(&memory, Some(&key), None);
+    decode(&memory, Some(&key()), None);
     decode(&memory, None, None);
 });

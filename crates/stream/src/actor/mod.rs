@@ -1,4 +1,4 @@
-//! Streams for actors: the writer as one, and the reader as messages to one.
+//! Streams for actors: a writer as an actor, and a reader that sends records to an actor.
 //!
 //! ```text
 //!   actors ──Append──▶ StreamActor ──▶ stream ──▶ ReaderFeed ──Recorded, credit──▶ actor
@@ -6,8 +6,8 @@
 //!      └── Ticket ◀── reply (resolved when durable)
 //! ```
 //!
-//! The reply to an [`Append`] is its ticket, at once: the mailbox never waits for the disk, only for
-//! memory, and whoever asked awaits the ticket.
+//! The reply to an [`Append`] is its ticket, at once: the mailbox never waits for the disk, only for memory. The caller
+//! awaits the ticket.
 //!
 //! ```
 //! use freeboard_actor::System;
@@ -25,12 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod messages;
 mod reader_feed;
-mod recorded;
 mod stream_actor;
 
-pub use messages::{Acknowledge, Append, Flush, Snapshot};
-pub use reader_feed::{FeedEnd, ReaderFeed};
-pub use recorded::Recorded;
-pub use stream_actor::StreamActor;
+pub use reader_feed::{FeedEnd, ReaderFeed, Recorded};
+pub use stream_actor::{Acknowledge, Append, Flush, Snapshot, StreamActor};

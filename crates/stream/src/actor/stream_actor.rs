@@ -7,14 +7,29 @@ use crate::{
 };
 use freeboard_actor::{Actor, AsyncHandler, Context, Handler};
 
-use super::messages::{Acknowledge, Append, Flush, Snapshot};
+/// Appends a record. The reply is its [`Ticket`], or why it was not accepted. Without a reply (`tell`), it is appended
+/// and nobody waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append(pub Vec<u8>);
+
+/// Makes everything appended before durable. The reply is the last sequence that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flush;
+
+/// Asks for the state and the counters of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot;
+
+/// Tells retention that a reader has acknowledged all records up to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledge(pub u64);
 
 /// Owns a stream that is open for writing; one actor per stream.
 ///
-/// While the stream's memory is full its mailbox waits, without a thread, and the mailbox's own bound
-/// and policy hold back the senders. Stopping it closes the stream in order: what it has accepted is
-/// durable then. A stream that is down after a failed write fails the actor, so that its supervisor
-/// decides; a factory that [opens](StreamActor::open) the stream again is a restart.
+/// While the stream's memory is full its mailbox waits, without a thread, and the mailbox's own bound and policy hold
+/// back the senders. Stopping it closes the stream in order: accepted records are durable then. A stream that is down
+/// after a failed write fails the actor, so its supervisor decides; a factory that [opens](StreamActor::open) the stream
+/// again is a restart.
 #[derive(Debug)]
 pub struct StreamActor {
     stream: StreamWriter,
@@ -25,10 +40,6 @@ struct Fail;
 
 impl StreamActor {
     /// The actor of the stream in this directory.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
     pub fn open(options: StreamOptions, path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         options.open(path.into()).map(Self::new)
     }
@@ -43,7 +54,7 @@ impl StreamActor {
 impl Actor for StreamActor {
     fn stopped(&mut self, cx: &mut Context<Self>) {
         let stream = self.stream.clone();
-        // Errors are in the tickets of those who wait, and in the stream's fault.
+        // Errors are in the tickets, and in the stream's fault.
         let _closed = cx.blocking(|| stream.close());
     }
 }
@@ -54,7 +65,7 @@ impl AsyncHandler<Append> for StreamActor {
     async fn handle(&mut self, append: Append, cx: &mut Context<Self>) -> Self::Reply {
         let appended = self.stream.append_async(&append.0).await;
         if matches!(appended, Err(AppendError::Down)) {
-            // Refused only if the actor ends anyway.
+            // Refused only if the actor terminates anyway.
             let _ = cx.actor_ref().tell(Fail);
         }
         appended

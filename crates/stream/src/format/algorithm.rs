@@ -4,10 +4,10 @@ use std::{fmt, str::FromStr};
 
 use super::FormatError;
 
-/// What computes the tags.
+/// The algorithm of the tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Nothing: CRCs find rot, and nobody finds tampering.
+    /// None: CRCs find rot, and tampering is not found.
     #[default]
     None,
     /// HMAC-SHA256, tags of 32 bytes.
@@ -25,12 +25,7 @@ impl Algorithm {
     /// Its code in headers.
     #[must_use]
     pub const fn code(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::HmacSha256 => 1,
-            Self::HmacSha512 => 2,
-            Self::Blake3 => 3,
-        }
+        self as u8
     }
 
     /// The algorithm of a code.
@@ -38,14 +33,9 @@ impl Algorithm {
     /// # Errors
     ///
     /// [`FormatError::Algorithm`] for a code that this version does not know.
-    pub const fn from_code(code: u8) -> Result<Self, FormatError> {
-        match code {
-            0 => Ok(Self::None),
-            1 => Ok(Self::HmacSha256),
-            2 => Ok(Self::HmacSha512),
-            3 => Ok(Self::Blake3),
-            _ => Err(FormatError::Algorithm { code }),
-        }
+    pub fn from_code(code: u8) -> Result<Self, FormatError> {
+        let known = Self::ALL.get(usize::from(code));
+        known.copied().ok_or(FormatError::Algorithm { code })
     }
 
     /// The bytes of a tag; 0 for [`Algorithm::None`].
@@ -95,7 +85,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// What one tag covers.
+/// The records that one tag covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SealUnit {
     /// Each record has its own tag: damage is pinned to the record, at a MAC a record.

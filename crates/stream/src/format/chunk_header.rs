@@ -3,7 +3,7 @@
 use super::{
     Algorithm, CHUNK_BODY_BYTES_MAX, CHUNK_HEADER_BYTES, FormatError, HeadsSum, SealUnit, StreamId,
     SyncKind, TAG_BYTES, Tag, VERSION,
-    fields::{get, get_u16, get_u32, get_u64, put},
+    fields::{check_version, get, get_u32, get_u64, put, put_checksum},
     record::RECORD_HEAD_BYTES,
 };
 
@@ -11,12 +11,12 @@ const MAGIC: &[u8; 4] = b"FBCK";
 const TAG_AT: usize = 144;
 const CHECKSUM_AT: usize = CHUNK_HEADER_BYTES - 4;
 
-/// What a chunk's header says.
+/// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// What computes the tags.
+    /// The algorithm of the tags.
     pub algorithm: Algorithm,
-    /// What one tag covers.
+    /// The records that one tag covers.
     pub unit: SealUnit,
     /// How the writer synced.
     pub sync: SyncKind,
@@ -24,7 +24,7 @@ pub struct ChunkHeader {
     pub stream: StreamId,
     /// How many times the stream had been opened for writing.
     pub epoch: u64,
-    /// Its place among the chunks of the stream, from 1.
+    /// Its number among the chunks of the stream, from 1.
     pub sequence: u64,
     /// The sequence of its first record.
     pub first_record: u64,
@@ -84,13 +84,12 @@ impl ChunkHeader {
         bytes
     }
 
-    /// The header as it stands on the disk.
+    /// The header as it is on the disk.
     #[must_use]
     pub fn encode(&self) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = self.encode_untagged();
         put(&mut bytes, TAG_AT, &self.tag);
-        let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
-        put(&mut bytes, CHECKSUM_AT, &checksum.to_le_bytes());
+        put_checksum(&mut bytes);
         bytes
     }
 
@@ -98,8 +97,8 @@ impl ChunkHeader {
     ///
     /// # Errors
     ///
-    /// What is wrong with them, the checksum before any other field but magic and version. A length
-    /// that it returns is at most [`CHUNK_BODY_BYTES_MAX`].
+    /// The first fault, the checksum before any other field but the magic. A length that it returns is at most
+    /// [`CHUNK_BODY_BYTES_MAX`].
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let Some(bytes) = bytes.first_chunk::<CHUNK_HEADER_BYTES>() else {
             return Err(FormatError::Short { bytes: bytes.len() });
@@ -107,18 +106,11 @@ impl ChunkHeader {
         if &get::<4>(bytes, 0) != MAGIC {
             return Err(FormatError::Magic);
         }
-        // Before the version, so that rot in it does not pass for a newer one: every version keeps
-        // its checksum here.
+        // Before the version, so that rot in it does not pass for a newer one: every version keeps its checksum here.
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        let version = get_u16(bytes, 4);
-        if version != VERSION {
-            return Err(FormatError::Version {
-                found: version,
-                newest: VERSION,
-            });
-        }
+        check_version(bytes, 4)?;
         let algorithm = Algorithm::from_code(bytes[6])?;
         let (unit, sync) = from_flags(bytes[7])?;
         let header = Self {
@@ -139,84 +131,45 @@ impl ChunkHeader {
         };
         header.validate()?;
         let reserve = &bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT];
-        let is_reserved_zero = reserve.iter().all(|byte| *byte == 0);
-        if !is_reserved_zero {
+        if reserve.iter().any(|byte| *byte != 0) {
             return Err(FormatError::Field { field: "reserve" });
         }
         Ok(header)
     }
 
     fn validate(&self) -> Result<(), FormatError> {
-        let field = |field| Err(FormatError::Field { field });
-        let per_record = RECORD_HEAD_BYTES + self.record_tag_bytes();
-        if self.body_bytes > CHUNK_BODY_BYTES_MAX {
-            return field("length");
-        }
-        if self.count == 0 || u64::from(self.count) * per_record as u64 > self.body_bytes.into() {
-            return field("count");
-        }
-        if self.epoch == 0 || self.epoch == u64::MAX || self.sequence == 0 || self.first_record == 0
-        {
-            return field("sequence");
-        }
-        if self.first_record.checked_add(self.count.into()).is_none()
-            || self.sequence == u64::MAX
+        let per_record = (RECORD_HEAD_BYTES + self.record_tag_bytes()) as u64;
+        let counts = [self.epoch, self.sequence, self.first_record];
+        let field = if self.body_bytes > CHUNK_BODY_BYTES_MAX {
+            "length"
+        } else if self.count == 0 || u64::from(self.count) * per_record > self.body_bytes.into() {
+            "count"
+        } else if counts.contains(&0)
+            || counts.contains(&u64::MAX)
+            || self.first_record.checked_add(self.count.into()).is_none()
             || self.durable >= self.first_record
         {
-            return field("sequence");
-        }
-        Ok(())
-    }
-}
-
-/// How much damaged bytes look like the header that was expected in their place.
-///
-/// Where a header's checksum fails, this tells a torn or rotten header of this stream from the stale
-/// bytes of a recycled segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkLikeness {
-    /// It begins with a chunk's magic bytes.
-    pub has_magic: bool,
-    /// It names the expected stream.
-    pub is_stream: bool,
-    /// It has the expected chunk sequence.
-    pub is_sequence: bool,
-    /// It has the expected sequence of the first record.
-    pub is_first_record: bool,
-}
-
-impl ChunkLikeness {
-    /// Compares bytes with what was expected in their place.
-    #[must_use]
-    pub fn of(bytes: &[u8], stream: StreamId, sequence: u64, first_record: u64) -> Self {
-        let Some(bytes) = bytes.first_chunk::<CHUNK_HEADER_BYTES>() else {
-            return Self {
-                has_magic: false,
-                is_stream: false,
-                is_sequence: false,
-                is_first_record: false,
-            };
+            "sequence"
+        } else {
+            return Ok(());
         };
-        Self {
-            has_magic: &get::<4>(bytes, 0) == MAGIC,
-            is_stream: get::<16>(bytes, 8) == stream.0,
-            is_sequence: get_u64(bytes, 32) == sequence,
-            is_first_record: get_u64(bytes, 40) == first_record,
-        }
+        Err(FormatError::Field { field })
     }
+}
 
-    /// Whether they are what is left of the expected header: at least two of four agree, and one of
-    /// them is a sequence, which stale chunks never share.
-    #[must_use]
-    pub fn is_ours(self) -> bool {
-        let agree = [
-            self.has_magic,
-            self.is_stream,
-            self.is_sequence,
-            self.is_first_record,
-        ];
-        (self.is_sequence || self.is_first_record) && agree.into_iter().filter(|b| *b).count() >= 2
-    }
+/// Whether bytes whose checksum fails are the remains of the header that must come next, torn or rotten, and not the
+/// stale bytes of a recycled segment: of magic, stream, sequence and first record at least two agree, and one of them is
+/// a sequence, which stale chunks never share.
+#[must_use]
+pub fn is_torn_header(bytes: &[u8], stream: StreamId, sequence: u64, first_record: u64) -> bool {
+    let Some(bytes) = bytes.first_chunk::<CHUNK_HEADER_BYTES>() else {
+        return false;
+    };
+    let is_magic = &get::<4>(bytes, 0) == MAGIC;
+    let is_stream = get::<16>(bytes, 8) == stream.0;
+    let is_sequence = get_u64(bytes, 32) == sequence;
+    let is_first_record = get_u64(bytes, 40) == first_record;
+    (is_sequence || is_first_record) && (is_magic || is_stream || is_sequence && is_first_record)
 }
 
 fn flags(unit: SealUnit, sync: SyncKind) -> u8 {

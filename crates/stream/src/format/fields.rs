@@ -1,16 +1,13 @@
 //! Little-endian fields at fixed offsets.
 
+use super::{FormatError, VERSION};
+
 /// The `N` bytes at `offset`.
 #[inline]
 pub(super) fn get<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut field = [0; N];
     field.copy_from_slice(&bytes[offset..offset + N]);
     field
-}
-
-#[inline]
-pub(super) fn get_u16(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes(get(bytes, offset))
 }
 
 #[inline]
@@ -26,4 +23,22 @@ pub(super) fn get_u64(bytes: &[u8], offset: usize) -> u64 {
 #[inline]
 pub(super) fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {
     bytes[offset..offset + field.len()].copy_from_slice(field);
+}
+
+/// Puts the checksum of all bytes before it into the last four.
+pub(super) fn put_checksum(bytes: &mut [u8]) {
+    let at = bytes.len() - 4;
+    let checksum = crc32c::crc32c(&bytes[..at]);
+    put(bytes, at, &checksum.to_le_bytes());
+}
+
+/// Checks the version at `offset`.
+pub(super) fn check_version(bytes: &[u8], offset: usize) -> Result<(), FormatError> {
+    match u16::from_le_bytes(get(bytes, offset)) {
+        VERSION => Ok(()),
+        found => Err(FormatError::Version {
+            found,
+            newest: VERSION,
+        }),
+    }
 }

@@ -1,8 +1,8 @@
 //! The bytes on the disk.
 //!
 //! A stream is a directory of segments, `00000000000000000001.segment` and so on. A segment is a
-//! header of 4,096 bytes and chunks behind it, each aligned to 4,096 bytes; a chunk is what one
-//! buffer held when it was sealed: a header of 256 bytes, records, and zeros up to the alignment.
+//! header of 4,096 bytes and chunks after it, each aligned to 4,096 bytes; a chunk is what one
+//! page held when it was sealed: a header of 256 bytes, records, and zeros up to the alignment.
 //! All integers are little-endian. Sequences, segment numbers and epochs count from 1, so that 0
 //! says "none yet". After redb's `design.md`, a file format is drawn byte by byte:
 //!
@@ -55,11 +55,11 @@
 //! last record's tag. Stream id and segment number are also bound by the keys ([`crate::seal`]).
 //! Tags shorter than 64 bytes are followed by zeros.
 //!
-//! **Beginning of a stream.** Segments count from 1. Before retention lets a segment go, it writes a mark into
-//! the file `retention.mark`, sealed with the key of the segment that is written then. If the oldest segments are
-//! missing and no mark covers them, somebody deleted them. The file has room for two marks, at 0 and at 4096; a new one
-//! replaces the older, so that a crash tears one at most. The file is made when the stream is opened: when the disk is
-//! full, retention must not need room.
+//! **Beginning of a stream.** Segments count from 1. Before retention removes a segment, it writes a mark into the file
+//! `retention.mark`, sealed with the key of the segment that is written then. If the oldest segments are missing and no
+//! mark covers them, they were deleted by hand. The file holds two marks, at 0 and at 4096; a new one replaces the
+//! older, so a crash tears one at most. The file is created when the stream is opened, because retention must not need
+//! space when the disk is full.
 //!
 //! ```text
 //! retention mark
@@ -70,11 +70,10 @@
 //!  16  16  stream id                          252   4  CRC32C of bytes 0..252
 //! ```
 //!
-//! **End of a segment.** What follows the last chunk is zero, or, in a recycled file, stale: chunks
-//! whose sequence or epoch is below what would have to follow, or the inside of one. Epochs count
-//! the times a stream was opened for writing and never fall, so that what an earlier crash left
-//! behind is not taken for a successor. Nothing covers stale bytes: they are no part of the stream, and no tool hands
-//! them out.
+//! **End of a segment.** The bytes after the last chunk are zero, or, in a recycled file, stale: chunks whose sequence
+//! or epoch is below that of the chunk that must follow, or the inside of one. Epochs count the times a stream was
+//! opened for writing and never fall, so the remains of an earlier crash are not taken for a successor. Nothing covers
+//! stale bytes: they are no part of the stream, and no tool hands them out.
 
 mod algorithm;
 mod chunk_header;
@@ -84,11 +83,11 @@ mod heads_sum;
 mod record;
 mod retention_mark;
 mod segment_header;
-mod segment_name;
-mod stream_id;
+
+use std::fmt;
 
 pub use algorithm::{Algorithm, SealUnit};
-pub use chunk_header::{ChunkHeader, ChunkLikeness};
+pub use chunk_header::{ChunkHeader, is_torn_header};
 pub use error::FormatError;
 pub use heads_sum::HeadsSum;
 pub use record::{RECORD_HEAD_BYTES, RecordAt, RecordError, Records, record_bytes, write_record};
@@ -96,8 +95,45 @@ pub use retention_mark::{
     RETENTION_FILE_BYTES, RETENTION_MARK, RETENTION_MARK_BYTES, RetentionMark,
 };
 pub use segment_header::SegmentHeader;
-pub use segment_name::{segment_name, segment_number};
-pub use stream_id::StreamId;
+
+/// Sixteen random bytes, drawn when a stream is created, that every header of it carries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamId(pub [u8; 16]);
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamId({self})")
+    }
+}
+
+const SEGMENT_SUFFIX: &str = ".segment";
+const SEGMENT_DIGITS: usize = 20;
+
+/// The file name of the segment with this number.
+///
+/// ```
+/// # use freeboard_stream::format::segment_name;
+/// assert_eq!(segment_name(7), "00000000000000000007.segment");
+/// ```
+#[must_use]
+pub fn segment_name(number: u64) -> String {
+    format!("{number:0SEGMENT_DIGITS$}{SEGMENT_SUFFIX}")
+}
+
+/// The number in a segment's file name, or `None` for any other name.
+#[must_use]
+pub fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    let is_number =
+        digits.len() == SEGMENT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
 
 /// The version that this crate writes, and the newest it reads.
 pub const VERSION: u16 = 1;
@@ -108,7 +144,7 @@ pub const ALIGNMENT: usize = 4_096;
 /// The size of a chunk header, in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 256;
 
-/// The room for a tag in headers, in bytes; shorter tags are followed by zeros.
+/// The space for a tag in headers, in bytes; shorter tags are followed by zeros.
 pub const TAG_BYTES: usize = 64;
 
 /// The most bytes of records that a chunk may hold: a chunk is read into memory as a whole.
@@ -136,11 +172,7 @@ pub enum SyncKind {
 
 impl SyncKind {
     pub(crate) const fn bits(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Interval => 1,
-            Self::Batch => 2,
-        }
+        self as u8
     }
 
     pub(crate) const fn from_bits(bits: u8) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! A record: its length, its checksum, its bytes and, where sealed by record, its tag.
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 /// The bytes before a record's payload.
@@ -12,9 +14,9 @@ pub const fn record_bytes(payload: usize, tag_bytes: usize) -> usize {
     RECORD_HEAD_BYTES + payload + tag_bytes
 }
 
-/// Appends a record to `body`, with `tag_bytes` zeros where its tag will stand, and returns its head.
+/// Appends a record to `body`, with `tag_bytes` zeros for its tag, and returns its head.
 ///
-/// Whoever fills a body keeps the sum over the heads ([`HeadsSum`](super::HeadsSum)) in passing.
+/// The caller keeps the sum over the heads ([`HeadsSum`](super::HeadsSum)).
 ///
 /// # Panics
 ///
@@ -37,15 +39,13 @@ pub fn write_record(
     head
 }
 
-/// The checksum of a record: its length stands where a CRC begins with 0, so that both are covered by
-/// one call.
+/// The checksum of a record. It begins with the length in place of 0, so that one call covers both.
 #[inline]
 fn checksum(length: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(length, payload)
 }
 
-/// Why the next record of a body could not be read; what follows it in the chunk cannot be found
-/// either.
+/// Why the next record of a body could not be read. The records after it cannot be found either.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -69,22 +69,23 @@ pub struct Records<'a> {
     is_broken: bool,
 }
 
-/// A record where it stands in a chunk.
+/// A record in a chunk's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordAt<'a> {
     /// The offset of its head in the body.
     pub offset: usize,
-    /// What was appended.
+    /// The appended bytes.
     pub payload: &'a [u8],
     /// Its tag; empty where the stream is not sealed by record.
     pub tag: &'a [u8],
 }
 
 impl RecordAt<'_> {
-    /// The offset of its payload in the body.
+    /// The range of its payload in the body.
     #[must_use]
-    pub fn payload_at(&self) -> usize {
-        self.offset + RECORD_HEAD_BYTES
+    pub fn payload_range(&self) -> Range<usize> {
+        let begin = self.offset + RECORD_HEAD_BYTES;
+        begin..begin + self.payload.len()
     }
 }
 

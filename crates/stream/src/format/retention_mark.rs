@@ -1,8 +1,8 @@
-//! The mark that retention leaves. It tells segments that retention removed from segments that somebody deleted.
+//! The mark of retention. It tells segments that retention removed from segments that were deleted by hand.
 
 use super::{
     ALIGNMENT, Algorithm, FormatError, StreamId, Tag, VERSION,
-    fields::{get, get_u16, get_u32, get_u64, put},
+    fields::{check_version, get, get_u32, get_u64, put, put_checksum},
 };
 
 /// The name of the file that holds two marks.
@@ -18,10 +18,10 @@ const MAGIC: &[u8; 8] = b"FBRETAIN";
 const TAG_AT: usize = 48;
 const CHECKSUM_AT: usize = RETENTION_MARK_BYTES - 4;
 
-/// Says which segments retention has let go.
+/// Says which segments retention has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionMark {
-    /// What computes the tag.
+    /// The algorithm of the tag.
     pub algorithm: Algorithm,
     /// The stream it belongs to.
     pub stream: StreamId,
@@ -47,14 +47,13 @@ impl RetentionMark {
         bytes
     }
 
-    /// The mark as it stands on the disk.
+    /// The mark as it is on the disk.
     #[must_use]
     pub fn encode(&self) -> [u8; RETENTION_MARK_BYTES] {
         let mut bytes = [0; RETENTION_MARK_BYTES];
         put(&mut bytes, 0, &self.encode_untagged());
         put(&mut bytes, TAG_AT, &self.tag);
-        let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
-        put(&mut bytes, CHECKSUM_AT, &checksum.to_le_bytes());
+        put_checksum(&mut bytes);
         bytes
     }
 
@@ -62,7 +61,7 @@ impl RetentionMark {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The first fault.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let Ok(bytes) = <&[u8; RETENTION_MARK_BYTES]>::try_from(bytes) else {
             return Err(FormatError::Short { bytes: bytes.len() });
@@ -73,13 +72,7 @@ impl RetentionMark {
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        let version = get_u16(bytes, 8);
-        if version != VERSION {
-            return Err(FormatError::Version {
-                found: version,
-                newest: VERSION,
-            });
-        }
+        check_version(bytes, 8)?;
         let mark = Self {
             algorithm: Algorithm::from_code(bytes[10])?,
             stream: StreamId(get(bytes, 16)),
@@ -87,7 +80,7 @@ impl RetentionMark {
             sealed_in: get_u64(bytes, 40),
             tag: get(bytes, TAG_AT),
         };
-        // Also what is reserved must be what a writer writes.
+        // The reserve must also be as a writer writes it.
         if mark.encode() == *bytes && mark.sealed_in > 0 {
             Ok(mark)
         } else {

@@ -2,7 +2,7 @@
 
 use super::{
     ALIGNMENT, Algorithm, FormatError, SealUnit, StreamId, TAG_BYTES, Tag, VERSION,
-    fields::{get, get_u16, get_u32, get_u64, put},
+    fields::{check_version, get, get_u32, get_u64, put, put_checksum},
 };
 
 const MAGIC: &[u8; 8] = b"FBSEGMNT";
@@ -12,18 +12,18 @@ const CHECKSUM_AT: usize = ALIGNMENT - 4;
 const FLAG_RECORD: u8 = 1;
 const FLAG_RECYCLED: u8 = 8;
 
-/// What a segment's header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// What computes the tags.
+    /// The algorithm of the tags.
     pub algorithm: Algorithm,
-    /// What one tag covers.
+    /// The records that one tag covers.
     pub unit: SealUnit,
-    /// Whether the file had a former life, so that stale bytes may follow the last chunk.
+    /// Whether the file was recycled, so that stale bytes may follow the last chunk.
     pub is_recycled: bool,
     /// The stream it belongs to.
     pub stream: StreamId,
-    /// Its place among the segments of the stream, from 1.
+    /// Its number among the segments of the stream, from 1.
     pub number: u64,
     /// How many times the stream had been opened for writing.
     pub epoch: u64,
@@ -51,11 +51,8 @@ impl SegmentHeader {
         put(&mut bytes, 0, MAGIC);
         put(&mut bytes, 8, &VERSION.to_le_bytes());
         bytes[10] = self.algorithm.code();
-        bytes[11] = if self.unit == SealUnit::Record {
-            FLAG_RECORD
-        } else {
-            0
-        } | if self.is_recycled { FLAG_RECYCLED } else { 0 };
+        bytes[11] = (FLAG_RECORD * u8::from(self.unit == SealUnit::Record))
+            | (FLAG_RECYCLED * u8::from(self.is_recycled));
         put(&mut bytes, 16, &self.stream.0);
         put(&mut bytes, 32, &self.number.to_le_bytes());
         put(&mut bytes, 40, &self.epoch.to_le_bytes());
@@ -68,14 +65,13 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header as it stands on the disk.
+    /// The header as it is on the disk.
     #[must_use]
     pub fn encode(&self) -> [u8; ALIGNMENT] {
         let mut bytes = [0; ALIGNMENT];
         put(&mut bytes, 0, &self.encode_untagged());
         put(&mut bytes, TAG_AT, &self.tag);
-        let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
-        put(&mut bytes, CHECKSUM_AT, &checksum.to_le_bytes());
+        put_checksum(&mut bytes);
         bytes
     }
 
@@ -83,7 +79,7 @@ impl SegmentHeader {
     ///
     /// # Errors
     ///
-    /// What is wrong with them, the checksum before any other field but the magic bytes.
+    /// The first fault, the checksum before any other field but the magic.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let Some(bytes) = bytes.first_chunk::<ALIGNMENT>() else {
             return Err(FormatError::Short { bytes: bytes.len() });
@@ -94,13 +90,7 @@ impl SegmentHeader {
         if crc32c::crc32c(&bytes[..CHECKSUM_AT]) != get_u32(bytes, CHECKSUM_AT) {
             return Err(FormatError::Checksum);
         }
-        let version = get_u16(bytes, 8);
-        if version != VERSION {
-            return Err(FormatError::Version {
-                found: version,
-                newest: VERSION,
-            });
-        }
+        check_version(bytes, 8)?;
         let algorithm = Algorithm::from_code(bytes[10])?;
         let flags = bytes[11];
         if flags & !(FLAG_RECORD | FLAG_RECYCLED) != 0 {
@@ -125,25 +115,19 @@ impl SegmentHeader {
             key_check: get(bytes, KEY_CHECK_AT),
             tag: get(bytes, TAG_AT),
         };
-        header.validate()?;
-        let is_reserved_zero = get_u32(bytes, 12) == 0
-            && bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT]
-                .iter()
-                .all(|b| *b == 0);
-        if !is_reserved_zero {
+        let counts = [
+            header.number,
+            header.epoch,
+            header.first_chunk,
+            header.first_record,
+        ];
+        if counts.contains(&0) || counts.contains(&u64::MAX) {
+            return Err(FormatError::Field { field: "sequence" });
+        }
+        let reserve = &bytes[TAG_AT + TAG_BYTES..CHECKSUM_AT];
+        if get_u32(bytes, 12) != 0 || reserve.iter().any(|byte| *byte != 0) {
             return Err(FormatError::Field { field: "reserve" });
         }
         Ok(header)
-    }
-
-    fn validate(&self) -> Result<(), FormatError> {
-        let is_counted = [self.number, self.epoch, self.first_chunk, self.first_record]
-            .into_iter()
-            .all(|count| count != 0 && count != u64::MAX);
-        if is_counted {
-            Ok(())
-        } else {
-            Err(FormatError::Field { field: "sequence" })
-        }
     }
 }

@@ -1,75 +1,74 @@
 //! Why a stream could not be opened for writing.
 
-use std::io;
+use std::{fmt, io};
 
 use freeboard_flow::ConfigError;
 use thiserror::Error;
 
-use super::damage::TailDamage;
 use crate::format::{Algorithm, FormatError, SealUnit};
 
 /// Why a stream could not be opened for writing.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file system refused something.
-    #[error("cannot {what}: {source}")]
+    /// A file operation failed.
+    #[error("cannot {what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The operation.
         what: String,
-        /// What it said.
-        source: io::Error,
+        /// The error of the operating system.
+        error: io::Error,
     },
-    /// Another writer has the stream.
+    /// Another writer has the stream open.
     #[error("another writer has this stream open")]
     Locked,
-    /// Sealing was asked for, and no key was given; there is no default one.
+    /// Sealing needs a key, and none was given.
     #[error("sealing with {algorithm} needs a key")]
     KeyMissing {
-        /// What was to seal.
+        /// The algorithm.
         algorithm: Algorithm,
     },
-    /// The key is not the one that the stream was sealed with.
+    /// The stream was sealed with another key.
     #[error("the key is not the one that segment {segment} was sealed with")]
     WrongKey {
         /// The segment whose key check failed.
         segment: u64,
     },
-    /// The stream is sealed in another way than was asked for.
+    /// The stream is sealed in another way than the options say.
     #[error(
-        "the stream is sealed with {found} by {found_unit}, and {asked} by {asked_unit} was asked \
-         for: a stream keeps its seal for life"
+        "the stream is sealed with {found} by {found_unit}, not with {asked} by {asked_unit}: a stream keeps its \
+         seal for life"
     )]
     OtherSeal {
-        /// How it is sealed.
+        /// The algorithm of the stream.
         found: Algorithm,
-        /// By what unit.
+        /// Its unit.
         found_unit: SealUnit,
-        /// What was asked for.
+        /// The algorithm of the options.
         asked: Algorithm,
-        /// By what unit.
+        /// Their unit.
         asked_unit: SealUnit,
     },
-    /// A header that this version does not read.
+    /// This version cannot read a header.
     #[error("segment {segment}: {error}")]
     Format {
         /// The segment.
         segment: u64,
-        /// What is wrong with it.
+        /// The fault of its header.
         error: FormatError,
     },
-    /// Damage with valid data behind it.
+    /// The stream is damaged, and valid data follows the damage.
     #[error("{0}. Nothing was changed; salvage copies what is whole")]
     Damaged(Box<TailDamage>),
-    /// The bound on memory is not one.
+    /// The bound of the memory is not valid.
     #[error("the memory's bound: {0}")]
-    Memory(#[from] ConfigError),
-    /// An option's value cannot be used.
+    Memory(ConfigError),
+    /// An option has an invalid value.
     #[error("{option}: {reason}")]
     Option {
         /// The option.
         option: &'static str,
-        /// What is wrong with its value.
+        /// Why the value is invalid.
         reason: String,
     },
 }
@@ -77,12 +76,41 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Io { what, source }
+        move |error| Self::Io { what, error }
     }
 
-    /// Whether it failed for want of room on the disk, which may come.
+    pub(crate) fn damaged(damage: TailDamage) -> Self {
+        Self::Damaged(Box::new(damage))
+    }
+
+    /// Whether the disk is full. A later attempt may succeed.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
+/// Damage that valid data follows. Cutting it off would lose acknowledged records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailDamage {
+    /// The damaged segment.
+    pub segment: u64,
+    /// The offset of the damage in that segment's file, in bytes.
+    pub offset: u64,
+    /// The sequence of the first record that cannot be read.
+    pub record: u64,
+    /// The fault.
+    pub reason: String,
+    /// The later data that proves that it is not the remains of a crash.
+    pub behind: String,
+}
+
+impl fmt::Display for TailDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "segment {} at byte {}, record {}: {}; {}",
+            self.segment, self.offset, self.record, self.reason, self.behind
+        )
     }
 }

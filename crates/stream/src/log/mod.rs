@@ -1,33 +1,24 @@
-//! The stream as one thread sees it: where the next chunk goes, and what its header says.
+//! The stream as one thread sees it: its end, and the header of the next chunk.
 //!
 //! ```text
-//!   open ──▶ recovery ──▶ Log { active segment, chain, counts } ──place──▶ Placed ──▶ (written by
-//!                                      │                                        whoever has it)
-//!                                 Segments: the finished, the prepared, the retired
+//!   open ──▶ recovery ──▶ LogEnd { active segment, chain, counts } ──seal──▶ chunk, and its file and offset
 //! ```
 //!
-//! `Log` seals and assigns places; it does no I/O but to begin a segment. Two placed batches may be
-//! on their way to the disk at once, in any order; the headers' `durable` field is what lets
-//! recovery tell the hole that leaves from damage.
+//! This layer does not know the writer. [`LogEnd`] seals chunks and assigns offsets; it does no I/O. Two sealed chunks
+//! may be written at once, in any order: recovery tells the hole that a crash leaves from damage by the headers'
+//! `durable` field.
 
-mod damage;
+mod end;
 mod error;
-mod identity;
-mod place;
+mod files;
+mod marks;
 mod recovery;
 mod search;
 mod segment_file;
-mod segments;
-mod tail;
-mod walk;
 
-pub use damage::TailDamage;
-pub use error::OpenError;
-pub(crate) use identity::Identity;
-pub(crate) use place::{Filled, Log, Part, Placed};
+pub(crate) use end::{Body, Identity, LogEnd};
+pub use error::{OpenError, TailDamage};
+pub(crate) use files::{Finished, PREPARING, Prepared, prepare, spare_name};
+pub(crate) use marks::{read_marks, reserve_mark, write_mark};
 pub(crate) use recovery::recover;
-pub(crate) use segment_file::SegmentFile;
-pub(crate) use segments::{
-    Finished, Prepared, Retired, Segments, prepare, read_marks, reserve_mark, spare_name,
-    write_mark,
-};
+pub(crate) use segment_file::{SegmentFile, WRITE_SLOTS};

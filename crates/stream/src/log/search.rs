@@ -1,18 +1,18 @@
-//! Looking for whole chunks behind damage.
+//! Searches for whole chunks after damage.
 //!
-//! Behind a header that is lost nothing says where the next chunk begins, so each page may be one;
-//! and what a page holds may be a payload, whose bytes somebody else has chosen. Two rules keep it
-//! from passing for a chunk:
+//! After a lost header nothing says where the next chunk begins, so each page may begin one. A page may also hold a
+//! payload, whose bytes its sender has chosen. Two rules keep a payload from passing for a chunk:
 //!
-//! - A chunk is believed only as a whole: header, records, and, in a sealed stream, the tag, which no
-//!   payload can have. What follows it is looked for behind its end.
-//! - A header whose records are torn gives its length only where it continues the chain, since a
-//!   payload cannot know the tag of the chunk before. Anywhere else the next page is looked at.
+//! - A chunk is believed only as a whole: header, records, and, in a sealed stream, the tag, which no payload can have.
+//!   The search continues after its end.
+//! - A header whose records are torn is stepped over by its length only where it continues the chain, since a payload
+//!   cannot know the tag of the chunk before. Anywhere else the next page is tried.
 //!
-//! **Without a seal** checksums are all there is, and a payload can have them. If one that holds the
-//! stream's id in a chunk of its own making is behind a header that a crash has torn, it can pass for
-//! the proof that what is missing had been durable, and opening is refused. That is the safe side:
-//! nothing is changed or believed of it, and no real proof is missed.
+//! **Without a seal** only checksums can be checked, and a payload can have them. A payload that holds the stream's id
+//! in a forged chunk, after a header that a crash has torn, can pass for the proof that the missing part had been
+//! durable. Then opening is refused. That is the safe side: nothing is changed, and no real proof is missed. For the
+//! same reason a header is believed when the search has read too many bodies to check it
+//! ([`SegmentScan::search`]).
 
 use std::io;
 
@@ -21,32 +21,31 @@ use crate::{
     scan::{SegmentScan, Slot},
 };
 
-/// What damage left unread: where it begins in the stream.
+/// The first chunk that damage made unreadable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
-    /// The stream, where a header has told it.
+    /// The stream, if a header names it.
     pub(super) stream: Option<StreamId>,
-    /// The sequence of the first chunk that is missing.
+    /// The sequence of the chunk.
     pub(super) chunk: u64,
-    /// The sequence of the first record that is missing.
+    /// The sequence of its first record.
     pub(super) record: u64,
 }
 
-/// What was found behind damage.
+/// The chunks after damage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Behind {
-    /// The offset past the last chunk that may belong behind the damage; 0 for none.
+    /// The offset past the last chunk that may follow the damage; 0 for none.
     pub(super) end: u64,
-    /// Where a chunk stands that proves that what is missing had been durable, and its sequence.
+    /// The offset and the sequence of a chunk that proves that the missing part had been durable.
     pub(super) proof: Option<(u64, u64)>,
 }
 
-/// Looks through a segment, from `offset`, for chunks that belong behind what is missing.
+/// Searches a segment from `offset` for chunks that follow the missing one.
 ///
-/// A chunk proves that what is missing had been durable if its header says so; or, in mode none,
-/// where no header ever does, by being there. `previous` is the tag that a chunk at `offset` has to
-/// continue, if one begins there. `is_whole` says whether a header and its records are to be
-/// believed.
+/// A chunk proves that the missing part had been durable if its header says so; in mode none, where no header ever
+/// does, if it exists. `previous` is the tag that a chunk at `offset` must continue, if one begins there. `is_whole`
+/// says whether a header and its records are believed.
 pub(super) fn search(
     scan: &mut SegmentScan,
     mut offset: u64,
@@ -55,25 +54,28 @@ pub(super) fn search(
     is_whole: impl Fn(&ChunkHeader, &[u8]) -> bool,
 ) -> io::Result<Behind> {
     let mut behind = Behind::default();
-    while offset < scan.bytes() {
-        let header = match scan.read(offset)? {
-            Slot::End => break,
-            Slot::Chunk { header, .. } => header,
+    loop {
+        let (header, is_believed, is_whole) = match scan.search(offset, |_| true)? {
+            Slot::End => return Ok(behind),
             Slot::Zeros => {
                 previous = None;
                 offset = scan.behind_zeros(offset)?;
                 continue;
             }
-            _ => {
+            Slot::Cut(_) | Slot::NoHeader { .. } => {
                 previous = None;
                 offset += ALIGNMENT as u64;
                 continue;
             }
+            Slot::Unread(header) => (header, true, false),
+            Slot::Chunk { header, .. } => {
+                let is_whole = is_whole(&header, scan.body());
+                (header, is_whole, is_whole)
+            }
         };
-        let is_whole = is_whole(&header, scan.body());
         if missing.comes_before(&header) {
             behind.end = behind.end.max(offset + header.chunk_bytes());
-            if is_whole && missing.is_proved_by(&header) {
+            if is_believed && missing.is_proved_by(&header) {
                 behind.proof.get_or_insert((offset, header.sequence));
             }
         }
@@ -85,7 +87,6 @@ pub(super) fn search(
             offset += ALIGNMENT as u64;
         }
     }
-    Ok(behind)
 }
 
 impl Missing {

@@ -1,39 +1,49 @@
-//! From a place to the beginning.
+//! Reads to the beginning.
 
 use std::ops::Range;
 
-use crate::{format::Records, scan::Slot, seal::check_chunk};
+use crate::{
+    format::{ALIGNMENT, Records},
+    scan::{Expected, Next},
+};
 
 use super::{
-    cursor::Cursor,
     error::ReadError,
     record::Record,
     stream_reader::{OpenSegment, StreamReader},
 };
 
-/// The records before a place, the youngest first. Ends after an error.
+/// The records before a position, the youngest first. Ends after an error.
 #[derive(Debug)]
 pub struct Backwards {
     reader: StreamReader,
     /// Records from this sequence on are passed over.
     before: u64,
-    /// Records before this sequence are there, or were; a reader may want one that is yet to come.
+    /// Records before this sequence exist, or did; a reader may want one that is yet to come.
     known: u64,
     segment: Option<OpenSegment>,
-    /// The offsets of the segment's chunks that are still to be read.
-    chunks: Vec<u64>,
-    /// The places in the scan's body of the records that are still to be handed out.
+    /// The segment's chunks that must still be read, and their offsets.
+    chunks: Vec<(u64, Expected)>,
+    /// The ranges in the scan's body of the records that must still be handed out.
     records: Vec<Range<usize>>,
     first_record: u64,
     time_ns: u64,
     is_done: bool,
 }
 
+impl StreamReader {
+    /// All records before this position, the youngest first.
+    #[must_use]
+    pub fn backwards(self) -> Backwards {
+        Backwards::new(self)
+    }
+}
+
 impl Backwards {
-    pub(super) fn new(reader: StreamReader) -> Self {
+    fn new(reader: StreamReader) -> Self {
         Self {
             before: reader.next_sequence(),
-            known: reader.cursor.record,
+            known: reader.cursor.next.record,
             reader,
             segment: None,
             chunks: Vec::new(),
@@ -53,17 +63,17 @@ impl Backwards {
                     payload: segment.scan.body()[payload].to_vec(),
                 }));
             }
-            if let Some(offset) = self.chunks.pop() {
-                self.read_chunk(offset)?;
+            if let Some((offset, expected)) = self.chunks.pop() {
+                self.read_chunk(offset, &expected)?;
             } else if !self.enter_previous()? {
                 return Ok(None);
             }
         }
     }
 
-    /// Enters the segment before, and lists its chunks; whether there is one.
+    /// Enters the segment before, and lists its chunks. Returns whether there is one.
     fn enter_previous(&mut self) -> Result<bool, ReadError> {
-        let next = match (&self.segment, &self.reader.segment) {
+        let number = match (&self.segment, &self.reader.segment) {
             (Some(segment), _) => {
                 self.before = segment.header.first_record;
                 self.known = self.before;
@@ -72,74 +82,51 @@ impl Backwards {
             (None, Some(segment)) => segment.header.number,
             (None, None) => return Ok(false),
         };
-        let Some(Ok(header)) = self.reader.header_of(next)? else {
-            // Retention has taken it, or there never was one.
+        let Some(Ok(header)) = self.reader.header_of(number)? else {
+            // Retention has removed it, or there never was one.
             return match self.reader.numbers()?.first() {
-                Some(oldest) if *oldest < next => Err(ReadError::Damaged {
-                    segment: next,
-                    offset: 0,
-                    record: self.before - 1,
-                    reason: "the segment's header does not hold".to_owned(),
-                }),
+                Some(oldest) if *oldest < number => {
+                    let reason = "the segment's header does not hold";
+                    Err(ReadError::damaged(number, 0, self.before - 1, reason))
+                }
                 _ => Ok(false),
             };
         };
         let segment = self.reader.open_segment(header)?;
-        let mut cursor = Cursor::at(&header, header.first_record);
-        while cursor.record < self.before {
-            let found = segment.scan.chunk_header(cursor.offset);
-            let found = found.map_err(ReadError::io(format!("read segment {next}")))?;
-            let Some(found) = found.filter(|found| cursor.is_followed_by(found, &header)) else {
-                if cursor.record >= self.known {
+        let (mut offset, mut next) = (ALIGNMENT as u64, Expected::first_of(&header));
+        while next.record < self.before {
+            let chunk = segment.scan.chunk_header(offset);
+            let chunk = chunk.map_err(ReadError::io(format!("read segment {number}")))?;
+            let Some(chunk) = chunk.filter(|chunk| next.check(chunk, &header).is_ok()) else {
+                if next.record >= self.known {
                     break;
                 }
-                return Err(ReadError::Damaged {
-                    segment: next,
-                    offset: cursor.offset,
-                    record: cursor.record,
-                    reason: "no chunk that follows is there".to_owned(),
-                });
+                let reason = "the chunk that must follow is missing";
+                return Err(ReadError::damaged(number, offset, next.record, reason));
             };
-            self.chunks.push(cursor.offset);
-            cursor.pass(&found);
+            self.chunks.push((offset, next));
+            next = Expected::after(&chunk);
+            offset += chunk.chunk_bytes();
         }
         self.segment = Some(segment);
         Ok(true)
     }
 
-    fn read_chunk(&mut self, offset: u64) -> Result<(), ReadError> {
+    fn read_chunk(&mut self, offset: u64, expected: &Expected) -> Result<(), ReadError> {
         let segment = self.segment.as_mut().expect("its chunks were listed");
         let number = segment.header.number;
-        let damaged = |record, reason: String| ReadError::Damaged {
-            segment: number,
-            offset,
-            record,
-            reason,
+        let damaged =
+            |reason: String| Err(ReadError::damaged(number, offset, expected.record, reason));
+        let next = segment.next(offset, expected);
+        let header = match next.map_err(ReadError::io(format!("read segment {number}")))? {
+            Next::Chunk(header) => header,
+            Next::Nothing => return damaged("the chunk is no longer there".to_owned()),
+            Next::Broken(broken) => return damaged(broken.reason),
         };
-        let slot = segment.scan.read(offset);
-        let slot = slot.map_err(ReadError::io(format!("read segment {number}")))?;
-        let Slot::Chunk {
-            header,
-            is_padding_zero,
-        } = slot
-        else {
-            return Err(damaged(0, "the chunk is no longer there".to_owned()));
-        };
-        if !is_padding_zero {
-            let reason = "the bytes behind its records are not zero".to_owned();
-            return Err(damaged(header.first_record, reason));
-        }
-        if let Err(fault) = check_chunk(segment.keys.as_ref(), &header, segment.scan.body()) {
-            return Err(damaged(header.first_record, fault.to_string()));
-        }
         let wanted = self.before.saturating_sub(header.first_record);
         self.records = Records::new(segment.scan.body(), header.record_tag_bytes())
             .take(usize::try_from(wanted).unwrap_or(usize::MAX))
-            .map(|record| {
-                let record = record.expect("the chunk was checked");
-                let begin = record.payload_at();
-                begin..begin + record.payload.len()
-            })
+            .map(|record| record.expect("the chunk was checked").payload_range())
             .collect();
         self.first_record = header.first_record;
         self.time_ns = header.time_ns;

@@ -10,23 +10,23 @@ use crate::format::FormatError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file system refused something.
-    #[error("cannot {what}: {source}")]
+    /// A file operation failed.
+    #[error("cannot {what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The operation.
         what: String,
-        /// What it said.
-        source: io::Error,
+        /// The error of the operating system.
+        error: io::Error,
     },
-    /// A header that this version does not read.
+    /// This version cannot read a header.
     #[error("segment {segment}: {error}")]
     Format {
         /// The segment.
         segment: u64,
-        /// What is wrong with it.
+        /// The fault of its header.
         error: FormatError,
     },
-    /// The key is not the one that the stream was sealed with.
+    /// The stream was sealed with another key.
     #[error("the key is not the one that segment {segment} was sealed with")]
     WrongKey {
         /// The segment whose key check failed.
@@ -38,37 +38,51 @@ pub enum ReadError {
         /// The segment.
         segment: u64,
     },
-    /// Retention has taken what was wanted.
+    /// Retention has removed the wanted record.
     #[error("record {wanted} is no longer kept: the oldest is {oldest}")]
     Gone {
-        /// The sequence that was to be read.
+        /// The sequence of the wanted record.
         wanted: u64,
-        /// The sequence of the oldest record there is.
+        /// The sequence of the oldest record.
         oldest: u64,
     },
-    /// What comes next is damaged, and there is more behind it: see
+    /// The stream is damaged here, and continues after the damage: see
     /// [`StreamReader::skip_damage`](crate::StreamReader::skip_damage).
     #[error("segment {segment} at byte {offset}, record {record}: {reason}")]
     Damaged {
-        /// The segment it is in.
+        /// The damaged segment.
         segment: u64,
-        /// The offset in that segment's file, in bytes.
+        /// The offset of the damage in that segment's file, in bytes.
         offset: u64,
         /// The sequence of the first record that cannot be read.
         record: u64,
-        /// What is wrong there.
+        /// The fault.
         reason: String,
     },
 }
 
 impl ReadError {
-    /// Whether a file was gone that had just been listed: retention has taken it.
+    /// Whether a file that had just been listed is missing: retention has removed it.
     pub(super) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    pub(super) fn damaged(
+        segment: u64,
+        offset: u64,
+        record: u64,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Damaged {
+            segment,
+            offset,
+            record,
+            reason: reason.into(),
+        }
     }
 
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
-        move |source| Self::Io { what, source }
+        move |error| Self::Io { what, error }
     }
 }

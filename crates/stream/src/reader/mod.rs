@@ -1,8 +1,7 @@
-//! Reading: from anywhere, in both directions, along with the writer.
+//! Reading: from any position, in both directions, beside the writer.
 //!
-//! A reader holds one chunk at a time and hands out its records one by one, each after its chunk was
-//! checked as a whole: checksums always, tags if it was given the key. It takes no lock and asks the
-//! writer for nothing; it reads the files.
+//! A reader holds one chunk at a time and hands out its records one by one, after the chunk was checked as a whole:
+//! checksums always, tags if it was given the key. It takes no lock and asks the writer for nothing; it reads the files.
 //!
 //! ```text
 //!   segment 7 ──▶ chunk, chunk, chunk ──▶ does the next one follow?
@@ -12,36 +11,28 @@
 //!                                          └ no: the end, for now
 //! ```
 //!
-//! At the tail a chunk may be seen half written; it is not there until all its checksums hold. Two
-//! may be on their way at once, so one behind a hole proves nothing until its header says that what
-//! is missing had been durable.
+//! At the end a chunk may be seen half written; it counts once all its checksums hold. Two may be written at once, so a
+//! chunk after a hole proves nothing until its header says that the missing chunk had been durable.
 //!
-//! **A reader may be ahead of what is durable.** It hands out what is whole in the files, which the
-//! writer may still be making durable: in mode batch what is in the writes on their way, in mode
-//! interval what was written since the last sync, in mode none all that is in the last segments. A power
-//! failure, or a write or sync that fails, may take that away again, and other records get its
-//! sequences. Who must not act on such a record compares its sequence with
-//! [`Sequences::durable`](crate::Sequences::durable) of the writer; what is up to there stays. Who keeps
-//! a place beyond a crash keeps that one. A reader that was ahead when a running writer failed gets
-//! [`ReadError::Damaged`] where the stream goes on; one that has lived through a crash of the writer's
-//! process is to be opened anew.
+//! **A reader may be ahead of the durable records.** It hands out what is whole in the files. The writer may still be
+//! making that durable: the writes in flight (mode batch), the data since the last sync (mode interval), or the last
+//! segments (mode none). A power failure, or a write or sync that fails, may lose those records, and other records get
+//! their sequences. A caller that must not act on such a record compares its sequence with
+//! [`Sequences::durable`](crate::Sequences::durable) of the writer; records up to there stay. A caller that keeps a
+//! position beyond a crash keeps that one. A reader that was ahead when a running writer failed gets
+//! [`ReadError::Damaged`] where the stream continues. After a crash of the writer's process, open a new reader.
 
 mod backwards;
-mod cursor;
 mod error;
 mod gap;
 mod options;
 mod record;
-mod record_stream;
 mod seek;
 mod segments;
-mod stop;
 mod stream_reader;
 
 pub use backwards::Backwards;
 pub use error::ReadError;
 pub use options::{ReadFrom, ReaderOptions};
 pub use record::{Record, RecordRef};
-pub use record_stream::{RecordStream, StreamCapacity};
-pub use stop::ReaderStop;
-pub use stream_reader::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, StreamReader};
+pub use stream_reader::{FOLLOW_PAUSE_MAX, FOLLOW_PAUSE_MIN, ReaderStop, StreamReader};

@@ -1,27 +1,20 @@
-//! What a stream is read with.
+//! The options of a reader.
 
-use std::{path::Path, sync::Arc};
-
-use crate::{
-    seal::MasterKey,
-    storage::{Disk, Storage},
-};
-
-use super::{error::ReadError, stream_reader::StreamReader};
+use crate::seal::MasterKey;
 
 /// Where reading begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// With the oldest record there is.
+    /// With the oldest record.
     #[default]
     Start,
-    /// With the record of this sequence, now or when it comes.
+    /// With the record of this sequence, which may be yet to come.
     Sequence(u64),
     /// With the first chunk that was sealed at this time or later, in nanoseconds since 1970.
     Time(u64),
-    /// Behind the last record there is.
+    /// After the last record.
     Tail,
-    /// With as many of the last records.
+    /// With so many of the last records.
     Last(u64),
 }
 
@@ -46,14 +39,14 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// ReadFrom the start to the end, without a key.
+    /// From the start to the end, without a key.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the key to check tags with. Without it, checksums and the chain are checked. With it, a
-    /// stream that is not sealed is refused: whoever writes one needs no key.
+    /// stream that is not sealed is refused: forging one needs no key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Option<MasterKey>>) -> Self {
         self.key = key.into();
@@ -67,34 +60,11 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets whether iteration waits at the end for what comes. Records may come before they are durable,
+    /// Sets whether iteration waits at the end for new records. Records may come before they are durable,
     /// and be lost then: up to [`Sequences::durable`](crate::Sequences::durable) they stay.
     #[must_use]
     pub fn follow(mut self, follow: bool) -> Self {
         self.follow = follow;
         self
-    }
-
-    /// Opens the stream in a directory that exists; it may be empty yet.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
-        let path = path.as_ref();
-        let disk = Disk::open(path).map_err(ReadError::io(format!(
-            "open the directory {}",
-            path.display()
-        )))?;
-        self.open_on(Arc::new(disk))
-    }
-
-    /// Opens the stream on any storage.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
-    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamReader, ReadError> {
-        StreamReader::open(self, storage)
     }
 }

@@ -3,22 +3,22 @@
 /// A record, with its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in the stream, from 1.
+    /// Its number in the stream, from 1.
     pub sequence: u64,
     /// When its chunk was sealed, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What was appended.
+    /// The appended bytes.
     pub payload: Vec<u8>,
 }
 
 /// A record whose bytes are the reader's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
-    /// Its place in the stream, from 1.
+    /// Its number in the stream, from 1.
     pub sequence: u64,
     /// When its chunk was sealed, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What was appended.
+    /// The appended bytes.
     pub payload: &'a [u8],
 }
 

@@ -1,24 +1,28 @@
-//! Finding the place where reading begins.
+//! Finds the position where reading begins.
 
 use crate::{
     format::{ALIGNMENT, ChunkHeader, SegmentHeader},
     index::{IndexEntry, read_index},
+    scan::{Expected, Next},
 };
 
-use super::{cursor::Cursor, error::ReadError, options::ReadFrom, stream_reader::StreamReader};
+use super::{
+    error::ReadError,
+    options::ReadFrom,
+    stream_reader::{Cursor, StreamReader},
+};
 
 impl StreamReader {
     pub(super) fn go_to(&mut self, from: ReadFrom) -> Result<(), ReadError> {
         self.segment = None;
         self.cursor.wanted = 1;
         if !self.open_oldest()? {
-            self.cursor.wanted = match from {
-                ReadFrom::Sequence(sequence) => sequence.max(1),
-                _ => 1,
-            };
+            if let ReadFrom::Sequence(sequence) = from {
+                self.cursor.wanted = sequence.max(1);
+            }
             return Ok(());
         }
-        let oldest = self.cursor.record;
+        let oldest = self.cursor.next.record;
         if !matches!(from, ReadFrom::Start) {
             self.lost_before = None;
         }
@@ -41,31 +45,31 @@ impl StreamReader {
                     |header| header.time_ns >= time_ns,
                     |entry| entry.time_ns < time_ns,
                 )?;
-                self.cursor.wanted = self.cursor.record;
+                self.cursor.wanted = self.cursor.next.record;
             }
             ReadFrom::Tail => {
                 self.enter_last(|_| true)?;
                 self.hop(|_| false, |_| true)?;
-                self.cursor.wanted = self.cursor.record;
+                self.cursor.wanted = self.cursor.next.record;
             }
             ReadFrom::Last(records) => {
                 self.go_to(ReadFrom::Tail)?;
-                let wanted = self.cursor.record.saturating_sub(records).max(oldest);
+                let wanted = self.cursor.next.record.saturating_sub(records).max(oldest);
                 self.go_to(ReadFrom::Sequence(wanted))?;
             }
         }
         Ok(())
     }
 
-    /// Enters the last segment for which `is_before` holds, which it does for none behind one for
-    /// which it does not; the oldest if it holds for none.
+    /// Enters the last segment for which `is_before` holds, or the oldest if it holds for none. It holds for no segment
+    /// after one for which it does not.
     fn enter_last(&mut self, is_before: impl Fn(&SegmentHeader) -> bool) -> Result<(), ReadError> {
         let numbers = self.numbers()?;
         let (mut low, mut high) = (0, numbers.len());
         let mut found = None;
         while low < high {
             let middle = (low + high) / 2;
-            // Prepared, foreign, or damaged: the last segment before it will lead there.
+            // Prepared, foreign, or damaged: reading gets there from the last segment before it.
             match self.header_of(numbers[middle])? {
                 Some(Ok(header)) if !self.is_foreign(&header) && is_before(&header) => {
                     found = Some(header);
@@ -81,8 +85,8 @@ impl StreamReader {
         Ok(())
     }
 
-    /// Goes from header to header to the first chunk of the segment for which `is_it` holds, or to
-    /// its end. `is_before` says which entries of the index lie before it.
+    /// Goes from header to header to the first chunk of the segment for which `is_it` holds, or to its end. `is_before`
+    /// says which entries of the index are before it.
     fn hop(
         &mut self,
         is_it: impl Fn(&ChunkHeader) -> bool,
@@ -103,23 +107,20 @@ impl StreamReader {
             && entry.offset.is_multiple_of(ALIGNMENT as u64)
             && let Some(header) = header_at(entry.offset)?
             && entry.agrees(stream, &header)
-            && header.sequence >= self.cursor.chunk
+            && header.sequence >= self.cursor.next.chunk
         {
             self.cursor = Cursor {
                 offset: entry.offset,
-                chunk: header.sequence,
-                record: header.first_record,
-                previous: None,
-                epoch: header.epoch,
+                next: Expected::exactly(&header),
                 ..self.cursor
             };
         }
         let mut last = None;
         while let Some(header) = header_at(self.cursor.offset)? {
             let follows = header.stream == stream
-                && header.sequence == self.cursor.chunk
-                && header.first_record == self.cursor.record
-                && header.epoch >= self.cursor.epoch;
+                && header.sequence == self.cursor.next.chunk
+                && header.first_record == self.cursor.next.record
+                && header.epoch >= self.cursor.next.epoch;
             if follows && is_it(&header) {
                 return Ok(());
             }
@@ -129,13 +130,12 @@ impl StreamReader {
             last = Some(self.cursor);
             self.cursor.pass(&header);
         }
-        // A header may speak of more than has come: the end is behind the last chunk that is whole.
+        // A header may be there before its chunk is: the end is after the last chunk that is whole.
         if let Some(last) = last {
             let next = std::mem::replace(&mut self.cursor, last);
-            if self.read_chunk()?.is_none() {
+            if matches!(self.look()?, Next::Chunk(_)) {
                 self.cursor = next;
             }
-            self.chunk = None;
         }
         Ok(())
     }

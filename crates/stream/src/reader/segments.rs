@@ -3,17 +3,16 @@
 use crate::{
     format::{FormatError, SegmentHeader},
     scan,
-    seal::{Ratchet, SegmentFault, SegmentKeys, check_segment},
+    seal::{SegmentFault, check_segment, keys_at},
     storage::Access,
 };
 
 use super::{
-    cursor::Cursor,
     error::ReadError,
-    stream_reader::{OpenSegment, StreamReader},
+    stream_reader::{Cursor, OpenSegment, StreamReader},
 };
 
-/// So many headers at most, evenly spaced, say what stream this is: opening does not read all of many files.
+/// At most so many headers, evenly spaced, decide which stream this is: opening does not read all of many files.
 const IDENTITY_HEADERS_MAX: usize = 1_024;
 
 impl StreamReader {
@@ -31,7 +30,7 @@ impl StreamReader {
         Ok(numbers)
     }
 
-    /// The header of a segment: `None` if there is no such file, an error inside if it has none.
+    /// The header of a segment: `None` if there is no such file, an error inside if the header does not hold.
     pub(super) fn header_of(
         &self,
         number: u64,
@@ -60,7 +59,7 @@ impl StreamReader {
     /// Whether a segment has zeros where its header will be.
     pub(super) fn is_blank(&self, number: u64) -> Result<bool, ReadError> {
         scan::open_segment(self.storage.as_ref(), number, Access::Read)
-            .and_then(|scan| scan.is_zero(0))
+            .and_then(|scan| scan.is_blank())
             .map_err(ReadError::io(format!("read segment {number}")))
     }
 
@@ -68,36 +67,30 @@ impl StreamReader {
     pub(super) fn open_segment(&mut self, header: SegmentHeader) -> Result<OpenSegment, ReadError> {
         let number = header.number;
         self.first.get_or_insert(header);
+        let damaged =
+            |reason: &str| Err(ReadError::damaged(number, 0, header.first_record, reason));
         if self.is_foreign(&header) {
-            // Whoever writes a segment that says that it is not sealed needs no key.
-            return Err(ReadError::Damaged {
-                segment: number,
-                offset: 0,
-                record: header.first_record,
-                reason: "the segment is of another stream, or sealed in another way".to_owned(),
-            });
+            // A segment that says that it is not sealed needs no key to be forged.
+            return damaged("the segment is of another stream, or sealed in another way");
         }
         if self.key.is_some() && !header.algorithm.is_sealed() {
             return Err(ReadError::NotSealed { segment: number });
         }
-        let keys = self.keys(&header);
-        if let Some(Err(fault)) = keys.as_ref().map(|keys| check_segment(keys, &header)) {
-            return Err(match fault {
-                // The key was right before: somebody else has written this one.
-                SegmentFault::WrongKey if self.segment.is_some() => ReadError::Damaged {
-                    segment: number,
-                    offset: 0,
-                    record: header.first_record,
-                    reason: "the segment was sealed with another key".to_owned(),
-                },
-                SegmentFault::WrongKey => ReadError::WrongKey { segment: number },
-                SegmentFault::Tampered => ReadError::Damaged {
-                    segment: number,
-                    offset: 0,
-                    record: header.first_record,
-                    reason: "the tag of the segment's header does not match".to_owned(),
-                },
-            });
+        let key = self.key.as_ref().filter(|_| header.algorithm.is_sealed());
+        let (algorithm, stream) = (header.algorithm, header.stream);
+        let keys = key.map(|key| keys_at(&mut self.ratchet, key, algorithm, stream, number));
+        match keys.as_ref().map(|keys| check_segment(keys, &header)) {
+            None | Some(Ok(())) => {}
+            // The key was right before, so this segment was written with another one.
+            Some(Err(SegmentFault::WrongKey)) if self.segment.is_some() => {
+                return damaged("the segment was sealed with another key");
+            }
+            Some(Err(SegmentFault::WrongKey)) => {
+                return Err(ReadError::WrongKey { segment: number });
+            }
+            Some(Err(SegmentFault::Tampered)) => {
+                return damaged("the tag of the segment's header does not match");
+            }
         }
         let scan = scan::open_segment(self.storage.as_ref(), number, Access::Read)
             .map_err(ReadError::io(format!("open segment {number}")))?;
@@ -110,35 +103,22 @@ impl StreamReader {
         self.first.as_ref().is_some_and(is_other)
     }
 
-    /// The header that says what stream this is, as [`stream_header`](crate::stream_header) finds it; `None` if there
-    /// is none, or if headers differ and the key agrees with none.
+    /// The header that identifies the stream, as [`stream_header`](crate::stream_header) finds it; `None` if there is
+    /// none, or if headers differ and the key agrees with none.
     fn identity(&self, numbers: &[u64]) -> Option<SegmentHeader> {
         let step = numbers.len().div_ceil(IDENTITY_HEADERS_MAX).max(1);
-        // What cannot be read is spoken of when it is come to.
+        // A header that cannot be read is reported when reading gets there.
         let header_of = |number: &u64| self.header_of(*number).ok()??.ok();
         let mut headers: Vec<_> = numbers.iter().step_by(step).filter_map(header_of).collect();
         scan::sort_by_share(&mut headers);
         let (first, last) = (headers.first()?, headers.last()?);
         match &self.key {
-            // The way to the keys is long: it is gone only where headers differ.
+            // Deriving keys takes many steps, so only where headers differ.
             Some(key) if scan::named(first) != scan::named(last) => {
                 scan::agreed(&headers, *numbers.last()?, key)
             }
             _ => Some(*first),
         }
-    }
-
-    fn keys(&mut self, header: &SegmentHeader) -> Option<SegmentKeys> {
-        let key = self.key.as_ref().filter(|_| header.algorithm.is_sealed())?;
-        let at = |number| Ratchet::at(key, header.algorithm, header.stream, number);
-        let ratchet = self.ratchet.get_or_insert_with(|| at(header.number));
-        if ratchet.number() > header.number {
-            *ratchet = at(header.number);
-        }
-        while ratchet.number() < header.number {
-            ratchet.advance();
-        }
-        Some(ratchet.keys())
     }
 
     /// Goes to the beginning of a segment.
@@ -149,8 +129,8 @@ impl StreamReader {
         self.searched = None;
     }
 
-    /// Goes to the oldest segment of the stream; whether there is one. Notes if one before it has lost its header, is
-    /// another stream's, or does not agree with the key, with which a later one agrees.
+    /// Goes to the oldest segment of the stream. Returns whether there is one. Notes if one before it has lost its
+    /// header, is of another stream, or does not agree with the key while a later one does.
     pub(super) fn open_oldest(&mut self) -> Result<bool, ReadError> {
         self.lost_before = None;
         let mut lost = None;
@@ -178,14 +158,14 @@ impl StreamReader {
                     return Ok(true);
                 }
                 Some(Err(_)) => lost = lost.or(Some(number)),
-                // Retention has taken it meanwhile.
+                // Retention has removed it meanwhile.
                 None => {}
             }
         }
         if let Some(refused) = refused {
             return Err(refused);
         }
-        // A first header on its way to the disk may be seen half written; who waits looks again.
+        // A first header that is being written may be seen half written; a reader that waits reads it again.
         if let Some(lost) = lost
             && !self.is_waiting
             && !self.is_blank(lost)?

@@ -2,29 +2,27 @@
 
 use std::{
     collections::BTreeSet,
+    fmt, io,
     ops::Range,
-    sync::Arc,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use crate::{
     format::{ALIGNMENT, ChunkHeader, Records, SegmentHeader},
-    scan::{SegmentScan, Slot},
-    seal::{MasterKey, Ratchet, SegmentKeys, check_chunk},
-    storage::Storage,
+    scan::{Expected, Next, SegmentScan},
+    seal::{MasterKey, Ratchet, SegmentKeys},
+    storage::{Disk, Storage},
 };
 
 use super::{
-    backwards::Backwards,
-    cursor::Cursor,
     error::ReadError,
     options::{ReadFrom, ReaderOptions},
     record::{Record, RecordRef},
-    record_stream::{RecordStream, StreamCapacity},
-    stop::ReaderStop,
 };
 
-/// The first pause of a reader that waits for what comes.
+/// The first pause of a reader that waits at the end.
 pub const FOLLOW_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// The longest pause, to which the pauses double.
@@ -32,31 +30,58 @@ pub const FOLLOW_PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Reads a stream's records, in order, each once.
 ///
-/// As an iterator it ends at the end; if it [follows](ReaderOptions::follow), it waits there until its
-/// [`ReaderStop`] ends it. It yields an error once for each attempt, and stays where it is.
+/// The iterator ends at the end of the stream. If it [follows](ReaderOptions::follow), it waits there until its
+/// [`ReaderStop`] stops it. It yields an error once for each attempt, and stays where it is.
 #[derive(Debug)]
 pub struct StreamReader {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) key: Option<MasterKey>,
     pub(super) ratchet: Option<Ratchet>,
-    /// The header that says what stream this is: all segments are of its stream and sealed as it is.
+    /// The header that identifies the stream: all segments are of its stream and sealed as it is.
     pub(super) first: Option<SegmentHeader>,
     is_following: bool,
     stop: ReaderStop,
     pub(super) segment: Option<OpenSegment>,
     pub(super) cursor: Cursor,
     pub(super) chunk: Option<OpenChunk>,
-    /// Where the end was looked behind, and nothing was found.
+    /// The segment and offset after which nothing was found.
     pub(super) searched: Option<(u64, u64)>,
     searched_at: Option<Instant>,
     /// Whether the reader follows, so that a search may be put off.
     pub(super) is_waiting: bool,
     /// Whether a stream without any header that holds was given up.
     pub(super) has_given_up: bool,
-    /// A segment before the first that can be read, whose header is lost; until it was spoken of.
+    /// A segment before the first that can be read, whose header is lost; until it was reported.
     pub(super) lost_before: Option<u64>,
-    /// Segments of others that [`skip_damage`](Self::skip_damage) has passed over.
+    /// Segments that [`skip_damage`](Self::skip_damage) has passed over.
     pub(super) passed_over: BTreeSet<u64>,
+}
+
+/// A reader's position.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    /// Where the next chunk must be.
+    pub(super) offset: u64,
+    pub(super) next: Expected,
+    /// The sequence of the record that is wanted next; those before it are passed over.
+    pub(super) wanted: u64,
+}
+
+impl Cursor {
+    /// The beginning of a segment.
+    pub(super) fn at(segment: &SegmentHeader, wanted: u64) -> Self {
+        Self {
+            offset: ALIGNMENT as u64,
+            next: Expected::first_of(segment),
+            wanted,
+        }
+    }
+
+    /// Moves past this chunk.
+    pub(super) fn pass(&mut self, chunk: &ChunkHeader) {
+        self.offset += chunk.chunk_bytes();
+        self.next = Expected::after(chunk);
+    }
 }
 
 /// The segment that is being read.
@@ -76,34 +101,56 @@ pub(super) struct OpenChunk {
     sequence: u64,
 }
 
-/// A reader that follows searches what lies behind the end at most once in this time: a segment's
-/// rest may be large.
+/// A reader that follows searches the rest of a segment at most once in this time: it may be large.
 const SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
-/// How often a place is looked for, while retention takes the segments that were just listed.
+/// How often a seek is repeated while retention removes the segments that were just listed.
 const SEEKS_MAX: u32 = 8;
 
-/// What came of looking for the next chunk.
-enum Next {
+/// The result of a step to the next chunk.
+enum Step {
     Chunk,
-    /// Look again: the reader has gone on to the next segment.
+    /// The reader has gone on to the next segment.
     Again,
     End,
 }
 
-impl std::fmt::Debug for OpenSegment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl OpenSegment {
+    /// Reads and checks the chunk that must come next. The file may have grown.
+    pub(super) fn next(&mut self, offset: u64, expected: &Expected) -> io::Result<Next> {
+        self.scan.refresh()?;
+        self.scan
+            .next(offset, expected, &self.header, self.keys.as_ref())
+    }
+}
+
+impl fmt::Debug for OpenSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OpenSegment")
             .field(&self.header.number)
             .finish()
     }
 }
 
+impl ReaderOptions {
+    /// Opens the stream in a directory that exists; it may be empty yet.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamReader, ReadError> {
+        let path = path.as_ref();
+        let disk = Disk::open(path).map_err(ReadError::io(format!(
+            "open the directory {}",
+            path.display()
+        )))?;
+        self.open_on(Arc::new(disk))
+    }
+
+    /// Opens the stream on any storage.
+    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamReader, ReadError> {
+        StreamReader::open(self, storage)
+    }
+}
+
 impl StreamReader {
-    pub(super) fn open(
-        options: &ReaderOptions,
-        storage: Arc<dyn Storage>,
-    ) -> Result<Self, ReadError> {
+    fn open(options: &ReaderOptions, storage: Arc<dyn Storage>) -> Result<Self, ReadError> {
         let mut reader = Self {
             storage,
             key: options.key.clone(),
@@ -114,10 +161,12 @@ impl StreamReader {
             segment: None,
             cursor: Cursor {
                 offset: ALIGNMENT as u64,
-                chunk: 1,
-                record: 1,
-                previous: None,
-                epoch: 1,
+                next: Expected {
+                    chunk: 1,
+                    record: 1,
+                    previous: None,
+                    epoch: 1,
+                },
                 wanted: 1,
             },
             chunk: None,
@@ -132,12 +181,11 @@ impl StreamReader {
         Ok(reader)
     }
 
-    /// Goes somewhere else.
+    /// Goes to another position.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Gone`] for a sequence that retention has taken; then the reader is at the oldest
-    /// record.
+    /// [`ReadError::Gone`] for a sequence that retention has removed; then the reader is at the oldest record.
     pub fn seek(&mut self, from: ReadFrom) -> Result<(), ReadError> {
         self.chunk = None;
         self.searched = None;
@@ -155,90 +203,63 @@ impl StreamReader {
     pub fn next_sequence(&self) -> u64 {
         match &self.chunk {
             Some(chunk) => chunk.sequence.max(self.cursor.wanted),
-            None => self.cursor.record.max(self.cursor.wanted),
+            None => self.cursor.next.record.max(self.cursor.wanted),
         }
     }
 
-    /// What ends this reader, from another thread.
+    /// Stops this reader from another thread.
     #[must_use]
     pub fn stop_handle(&self) -> ReaderStop {
         self.stop.clone()
     }
 
-    /// Where the stream's bytes are.
+    /// The storage of the stream.
     #[must_use]
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// The next record; `None` at the end, which may be another one at the next call.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
+    /// The next record; `None` at the end, which may have moved at the next call.
     pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
         Ok(self.next_ref()?.map(RecordRef::to_record))
     }
 
-    /// The next record, without a copy; `None` at the end, which may be another one at the next call.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
+    /// The next record, without a copy; `None` at the end, which may have moved at the next call.
     pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = false;
-        let Some((sequence, time_ns, payload)) = self.advance()? else {
-            return Ok(None);
-        };
-        let segment = self.segment.as_ref().expect("a chunk is of a segment");
-        Ok(Some(RecordRef {
-            sequence,
-            time_ns,
-            payload: &segment.scan.body()[payload],
-        }))
+        let found = self.advance()?;
+        Ok(found.map(|found| self.record(found)))
     }
 
-    /// The next record, waited for until `timeout` has passed or the reader is stopped. Whether there is
-    /// more behind the end, which would be damage, is looked for once a minute.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReadError`].
+    /// The next record. Waits for it until `timeout` has passed or the reader is stopped. Whether data follows the end,
+    /// which would be damage, is checked once a minute.
     pub fn wait_next(&mut self, timeout: Duration) -> Result<Option<RecordRef<'_>>, ReadError> {
         self.is_waiting = true;
         let begun = Instant::now();
         let mut pause = FOLLOW_PAUSE_MIN;
-        let (sequence, time_ns, payload) = loop {
+        loop {
             if let Some(found) = self.advance()? {
-                break found;
+                return Ok(Some(self.record(found)));
             }
             let left = timeout.saturating_sub(begun.elapsed());
             if left.is_zero() || self.stop.pause(pause.min(left)) {
                 return Ok(None);
             }
             pause = (pause * 2).min(FOLLOW_PAUSE_MAX);
-        };
+        }
+    }
+
+    /// A record whose bytes the scan holds.
+    fn record(&self, (sequence, time_ns, payload): (u64, u64, Range<usize>)) -> RecordRef<'_> {
         let segment = self.segment.as_ref().expect("a chunk is of a segment");
-        Ok(Some(RecordRef {
+        RecordRef {
             sequence,
             time_ns,
             payload: &segment.scan.body()[payload],
-        }))
+        }
     }
 
-    /// All records before this place, the youngest first.
-    #[must_use]
-    pub fn backwards(self) -> Backwards {
-        Backwards::new(self)
-    }
-
-    /// The records as a stream of the async world, read by a thread of its own.
-    #[must_use]
-    pub fn into_stream(self, capacity: StreamCapacity) -> RecordStream {
-        RecordStream::start(self, capacity)
-    }
-
-    /// Steps to the next record: its sequence, time, and place in the body.
+    /// Steps to the next record: its sequence, time, and range in the body.
     fn advance(&mut self) -> Result<Option<(u64, u64, Range<usize>)>, ReadError> {
         loop {
             if let (Some(chunk), Some(segment)) = (&mut self.chunk, &self.segment) {
@@ -247,8 +268,7 @@ impl StreamReader {
                 let record = Records::at(body, tag_bytes, chunk.offset).next();
                 if let Some(record) = record {
                     let record = record.expect("the chunk was checked");
-                    let begin = record.payload_at();
-                    let payload = begin..begin + record.payload.len();
+                    let payload = record.payload_range();
                     let sequence = chunk.sequence;
                     chunk.offset = payload.end + tag_bytes;
                     chunk.sequence += 1;
@@ -261,52 +281,43 @@ impl StreamReader {
             }
             self.chunk = None;
             match self.next_chunk()? {
-                Next::Chunk | Next::Again => {}
-                Next::End => return Ok(None),
+                Step::Chunk | Step::Again => {}
+                Step::End => return Ok(None),
             }
         }
     }
 
-    fn next_chunk(&mut self) -> Result<Next, ReadError> {
+    fn next_chunk(&mut self) -> Result<Step, ReadError> {
         if let Some(lost) = self.lost_before {
-            return Err(ReadError::Damaged {
-                segment: lost,
-                offset: 0,
-                // The last of those that it had; the first is not known.
-                record: self.cursor.record.saturating_sub(1),
-                reason: "its header does not hold, or is of another stream".to_owned(),
-            });
+            // The last of the records that it had; the first is not known.
+            let record = self.cursor.next.record.saturating_sub(1);
+            let reason = "its header does not hold, or is of another stream";
+            return Err(ReadError::damaged(lost, 0, record, reason));
         }
         if self.segment.is_none() && !self.open_oldest()? {
-            return if self.lost_before.is_some() {
-                Ok(Next::Again)
-            } else {
-                Ok(Next::End)
-            };
+            return Ok(match self.lost_before {
+                Some(_) => Step::Again,
+                None => Step::End,
+            });
         }
         let Some(reason) = self.read_chunk()? else {
-            return Ok(Next::Chunk);
+            return Ok(Step::Chunk);
         };
-        let number = self.number();
+        let (number, here) = (self.number(), self.cursor);
         match self.header_of(number + 1)? {
-            Some(Ok(next)) if next.first_chunk == self.cursor.chunk => {
+            Some(Ok(next)) if next.first_chunk == here.next.chunk => {
                 let next = match self.open_segment(next) {
                     Err(error) if error.is_not_found() => return Err(self.gone(&self.numbers()?)?),
                     next => next?,
                 };
                 self.enter(next);
-                return Ok(Next::Again);
+                return Ok(Step::Again);
             }
-            Some(Ok(next)) if next.first_chunk > self.cursor.chunk => {
-                // It may have been written since it was looked at.
-                return match self.read_chunk()? {
-                    None => Ok(Next::Chunk),
-                    Some(reason) => Err(self.damaged(reason)),
-                };
-            }
-            // It was cut off behind this reader's back.
-            Some(Ok(next)) if next.first_chunk < self.cursor.chunk => {
-                let reason = "the stream goes on before it: what was read last was not durable";
+            // The chunk may have been written meanwhile.
+            Some(Ok(next)) if next.first_chunk > here.next.chunk => return self.try_again(None),
+            // It was cut off meanwhile.
+            Some(Ok(_)) => {
+                let reason = "the stream continues before it: the last record was not durable";
                 return Err(self.damaged(Some(reason.to_owned())));
             }
             _ => {}
@@ -317,74 +328,55 @@ impl StreamReader {
         }
         if self.is_cut_off(&numbers)? {
             let next = number + 1;
-            let gap = || format!("segment {next} is missing, or its header does not hold");
-            return match self.read_chunk()? {
-                None => Ok(Next::Chunk),
-                Some(again) => Err(self.damaged(again.or(reason).or_else(|| Some(gap())))),
-            };
+            let gap = format!("segment {next} is missing, or its header does not hold");
+            return self.try_again(reason.or(Some(gap)));
         }
-        // Followed by another file that holds nothing yet, or by none: the end, if nothing behind it
-        // says otherwise. It is looked for once at each place.
-        let here = (number, self.cursor.offset);
+        // An empty file follows, or none: the end, if no later data says otherwise. It is searched once at each
+        // position.
+        let position = (number, here.offset);
         let is_recent = |at: Instant| at.elapsed() < SEARCH_PAUSE;
         let is_put_off = self.is_waiting && self.searched_at.is_some_and(is_recent);
-        if self.searched == Some(here) || is_put_off {
-            return Ok(Next::End);
+        if self.searched == Some(position) || is_put_off {
+            return Ok(Step::End);
         }
         if !self.is_proved_durable()? {
-            self.searched = Some(here);
+            self.searched = Some(position);
             self.searched_at = Some(Instant::now());
-            return Ok(Next::End);
+            return Ok(Step::End);
         }
+        self.try_again(reason)
+    }
+
+    /// Reads the chunk that must come next, which may have been written meanwhile. It is damaged otherwise.
+    fn try_again(&mut self, reason: Option<String>) -> Result<Step, ReadError> {
         match self.read_chunk()? {
-            None => Ok(Next::Chunk),
+            None => Ok(Step::Chunk),
             Some(again) => Err(self.damaged(again.or(reason))),
         }
     }
 
-    /// Reads the chunk that has to come next. `Some` if it does not, with what is wrong where
-    /// something is there.
-    pub(super) fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
-        let segment = self.segment.as_mut().expect("a segment is open");
+    /// Reads and checks the chunk that must come next.
+    pub(super) fn look(&mut self) -> Result<Next, ReadError> {
         let cursor = self.cursor;
-        let read = ReadError::io(format!("read segment {}", segment.header.number));
-        let slot = segment
-            .scan
-            .refresh()
-            .and_then(|()| segment.scan.read(cursor.offset))
-            .map_err(read)?;
-        let (header, is_padding_zero) = match slot {
-            Slot::End | Slot::Zeros => return Ok(Some(None)),
-            Slot::Cut(_) => return Ok(Some(Some("the file ends inside the chunk".to_owned()))),
-            Slot::NoHeader { error, .. } => return Ok(Some(Some(error.to_string()))),
-            Slot::Chunk {
-                header,
-                is_padding_zero,
-            } => (header, is_padding_zero),
-        };
-        if !cursor.is_followed_by(&header, &segment.header) {
-            return Ok(Some(Some("the chunk does not follow".to_owned())));
-        }
-        if !is_padding_zero {
-            return Ok(Some(Some(
-                "the bytes behind its records are not zero".to_owned(),
-            )));
-        }
-        if let Err(fault) = check_chunk(segment.keys.as_ref(), &header, segment.scan.body()) {
-            return Ok(Some(Some(fault.to_string())));
-        }
-        self.take(*header);
-        Ok(None)
+        let segment = self.segment.as_mut().expect("a segment is open");
+        let next = segment.next(cursor.offset, &cursor.next);
+        next.map_err(ReadError::io(format!("read segment {}", self.number())))
     }
 
-    /// Hands out the records of a chunk that the scan holds.
-    fn take(&mut self, header: ChunkHeader) {
+    /// Begins to hand out the chunk that must come next. `Some` if it is not there, with the fault of what is there.
+    fn read_chunk(&mut self) -> Result<Option<Option<String>>, ReadError> {
+        let header = match self.look()? {
+            Next::Chunk(header) => *header,
+            Next::Nothing => return Ok(Some(None)),
+            Next::Broken(broken) => return Ok(Some(Some(broken.reason))),
+        };
         self.cursor.pass(&header);
         self.chunk = Some(OpenChunk {
             header,
             offset: 0,
             sequence: header.first_record,
         });
+        Ok(None)
     }
 }
 
@@ -406,5 +398,33 @@ impl Iterator for StreamReader {
                 found => return found,
             }
         }
+    }
+}
+
+/// Stops a reader that follows a stream, from another thread: its iteration ends.
+#[derive(Clone, Debug, Default)]
+pub struct ReaderStop(Arc<(Mutex<bool>, Condvar)>);
+
+impl ReaderStop {
+    /// Stops it.
+    pub fn stop(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether it was stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for this long, or until it is stopped. Returns whether it was.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let is_stopped = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .0
+            .1
+            .wait_timeout_while(is_stopped, time, |stopped| !*stopped);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

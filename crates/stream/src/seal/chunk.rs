@@ -5,11 +5,11 @@ use std::fmt;
 use super::{is_same, mac::Mac, ratchet::SegmentKeys};
 use crate::format::{ChunkHeader, HeadsSum, RECORD_HEAD_BYTES, Records, SealUnit, TAG_BYTES, Tag};
 
-/// Fills in what a chunk's header says of its body: sum and tag; and, where sealed by record,
-/// the records' tags in the body.
+/// Computes the sum and the tag of a chunk's header; and, where sealed by record, the records' tags in the
+/// body.
 ///
-/// `heads` is the sum over the records' heads, which whoever filled the body has kept; it is used where
-/// records have no tags, which saves a walk.
+/// `heads` is the sum over the records' heads, kept while the body was filled. It is used where records
+/// have no tags, which saves a walk.
 ///
 /// # Panics
 ///
@@ -89,7 +89,7 @@ fn record_tag(
     mac.tag(&front[..tag_bytes + 12], payload)
 }
 
-/// A checksum in the place of a tag: it chains chunks, and proves nothing.
+/// A checksum in place of a tag: it chains chunks, and proves nothing.
 fn unsealed_tag(header: &ChunkHeader) -> Tag {
     let mut tag = [0; TAG_BYTES];
     tag[..4].copy_from_slice(&crc32c::crc32c(&header.encode_untagged()).to_le_bytes());
@@ -97,25 +97,25 @@ fn unsealed_tag(header: &ChunkHeader) -> Tag {
     tag
 }
 
-/// What is wrong with a chunk whose header's own checksum matched.
+/// The fault of a chunk whose header's own checksum matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealFault {
-    /// A record's bytes are not those that were written: checksum or length is wrong. What comes
-    /// behind it in the chunk cannot be found.
+    /// A record's bytes are not those that were written: checksum or length is wrong. The records after it
+    /// in the chunk cannot be found.
     Record {
-        /// Its place in the chunk, from 0.
+        /// Its index in the chunk, from 0.
         index: u32,
         /// The offset of its head in the body.
         offset: usize,
     },
     /// A record's tag is not the one that its bytes have, though their checksum matches.
     RecordTag {
-        /// Its place in the chunk, from 0.
+        /// Its index in the chunk, from 0.
         index: u32,
         /// The offset of its head in the body.
         offset: usize,
-        /// Whether the sum over the tags matches too: then somebody has altered it who knows
-        /// the format; if not, the tag has rotted.
+        /// Whether the sum over the tags matches too: then it was altered with knowledge of the format; if
+        /// not, the tag has rotted.
         is_checksum_right: bool,
     },
     /// The records are whole but are not those that this header was written for: their number or
@@ -150,12 +150,11 @@ impl fmt::Display for SealFault {
 
 /// Checks the body of a chunk against its header: all checksums and, with keys, all tags.
 ///
-/// The chain is not looked at: that `header.previous` is the tag of the chunk before is for the
-/// caller to compare, who knows it.
+/// The chain is not checked: the caller compares `header.previous` with the tag of the chunk before.
 ///
 /// # Errors
 ///
-/// The first fault, by place in the chunk.
+/// The first fault, by index in the chunk.
 pub fn check_chunk(
     keys: Option<&SegmentKeys>,
     header: &ChunkHeader,

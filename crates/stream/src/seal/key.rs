@@ -37,12 +37,12 @@ impl MasterKey {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is too short, lies inside the stream's directory, or can be read by
-    /// every user of the machine.
+    /// The file cannot be read, is too short, is inside the stream's directory, or can be read by every
+    /// user of the machine.
     pub fn from_file(path: &Path, stream: &Path) -> Result<Self, KeyError> {
-        let unreadable = |source| KeyError::Unreadable {
+        let unreadable = |error| KeyError::Unreadable {
             path: path.to_owned(),
-            source,
+            error,
         };
         let file = fs::canonicalize(path).map_err(unreadable)?;
         // A stream that does not exist yet holds no key.
@@ -96,20 +96,20 @@ impl fmt::Debug for MasterKey {
 #[non_exhaustive]
 pub enum KeyError {
     /// The key file cannot be read.
-    #[error("the key file {} cannot be read: {source}", path.display())]
+    #[error("the key file {} cannot be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// The error of the operating system.
+        error: io::Error,
     },
-    /// The key file lies where the sealed data lies, which would seal nothing.
+    /// The key file is beside the sealed data, which would seal nothing.
     #[error("the key file {} lies inside the stream's directory: keep it elsewhere", path.display())]
     Inside {
         /// The file.
         path: PathBuf,
     },
-    /// Everybody can read the key file.
+    /// Every user can read the key file.
     #[error("the key file {} can be read by every user: `chmod o= {}` it", path.display(), path.display())]
     Exposed {
         /// The file.

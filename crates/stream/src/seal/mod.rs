@@ -1,8 +1,7 @@
-//! What makes a stream's bytes provably its own: keys, tags and the chain.
+//! Keys, tags and the chain: they prove that a stream's bytes are its own.
 //!
-//! After scene 2's chained hash (`sig[n] = HMAC(secret, sig[n-1] ‖ record[n])`) with what it left
-//! open: every tag also covers sequence and length, the stream's id and the segment's number are in
-//! the key, and the key moves on:
+//! A chained hash, `tag[n] = MAC(key, tag[n-1] ‖ record[n])`. Every tag also covers sequence and length,
+//! the stream's id and the segment's number are in the key, and each segment has a key of its own:
 //!
 //! ```text
 //!   master key ──HKDF-Extract(salt: stream id)──▶ ratchet 1 ──▶ ratchet 2 ──▶ ...
@@ -13,7 +12,7 @@
 //! Each ratchet state is the HKDF-Expand of the one before, which is then zeroised. A writer needs the
 //! master key to open a stream, and drops its copy then. It keeps the state of the segment that held
 //! the last durable record when it last wrote, since a stream is read again from there when a write
-//! has failed. So whoever reads a running writer's memory cannot forge the segments before that one.
+//! has failed. So an intruder who reads a running writer's memory cannot forge the segments before that one.
 //! This does not hold in a process that has the master key for another reason: the caller's
 //! [`StreamOptions`](crate::StreamOptions), a reader or a check with the key. All derivations are
 //! HKDF-SHA256; each purpose has an info text of its own.
@@ -25,8 +24,8 @@ mod ratchet;
 
 pub use chunk::{SealFault, check_chunk, seal_chunk};
 pub use key::{KEY_BYTES_MIN, KeyError, MasterKey};
-pub(crate) use ratchet::Secret;
 pub use ratchet::{Ratchet, SegmentKeys};
+pub(crate) use ratchet::{Secret, keys_at};
 
 use std::sync::Arc;
 
@@ -48,8 +47,8 @@ pub fn seal_segment(keys: Option<&SegmentKeys>, header: &mut SegmentHeader) {
 /// [`SegmentFault::Tampered`] if the keys are right and its tag is not.
 pub fn check_segment(keys: &SegmentKeys, header: &SegmentHeader) -> Result<(), SegmentFault> {
     if header.key_check != keys.key_check() {
-        // Whoever alters the key check and mends the checksum makes it look like a wrong key; the
-        // header's tag tells the two apart.
+        // An altered key check under a recomputed checksum would look like a wrong key; the header's tag
+        // tells the two apart.
         let mut expected = *header;
         expected.key_check = keys.key_check();
         return if is_same(
@@ -73,11 +72,11 @@ pub fn check_segment(keys: &SegmentKeys, header: &SegmentHeader) -> Result<(), S
 pub enum SegmentFault {
     /// It was written with another key.
     WrongKey,
-    /// It was altered by somebody who mended its checksum.
+    /// It was altered and its checksum recomputed.
     Tampered,
 }
 
-/// Seals what retention says.
+/// Seals retention marks.
 pub(crate) struct MarkSealer {
     pub(crate) algorithm: Algorithm,
     pub(crate) stream: StreamId,

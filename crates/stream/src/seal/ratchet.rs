@@ -1,4 +1,4 @@
-//! The keys of a segment, and the way from one segment's to the next.
+//! The keys of a segment, and their derivation from those of the segment before.
 
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -12,8 +12,7 @@ const CHUNK: &[u8] = b"freeboard-stream 1 chunk";
 const RECORD: &[u8] = b"freeboard-stream 1 record";
 const CHECK: &[u8] = b"freeboard-stream 1 key check";
 
-/// The secret of one segment, from which its keys and the next segment's secret come, and no earlier
-/// one.
+/// The secret of one segment. Its keys and the next segment's secret are derived from it, and no earlier secret.
 #[derive(Clone)]
 pub struct Ratchet {
     secret: Zeroizing<[u8; 32]>,
@@ -22,7 +21,7 @@ pub struct Ratchet {
 }
 
 impl Ratchet {
-    /// The ratchet of a stream's segment `number`, which takes a microsecond a segment.
+    /// The ratchet of a stream's segment `number`. Takes a microsecond a segment.
     ///
     /// # Panics
     ///
@@ -37,13 +36,17 @@ impl Ratchet {
             algorithm,
             number: 1,
         };
-        while ratchet.number < number {
-            ratchet.advance();
-        }
+        ratchet.advance_to(number);
         ratchet
     }
 
-    /// Goes on to the next segment; the secret of this one is gone.
+    fn advance_to(&mut self, number: u64) {
+        while self.number < number {
+            self.advance();
+        }
+    }
+
+    /// Goes on to the next segment, and zeroises the secret of this one.
     pub fn advance(&mut self) {
         let secret = expand(&self.here(), &[NEXT]);
         self.secret = secret;
@@ -76,25 +79,37 @@ impl Ratchet {
     }
 }
 
-/// Where the keys of a stream's segments come from.
+/// The keys of segment `number`. `ratchet` keeps the last state, so a later segment takes only the steps between.
+pub(crate) fn keys_at(
+    ratchet: &mut Option<Ratchet>,
+    key: &MasterKey,
+    algorithm: Algorithm,
+    stream: StreamId,
+    number: u64,
+) -> SegmentKeys {
+    ratchet.take_if(|it| it.number > number);
+    let ratchet = ratchet.get_or_insert_with(|| Ratchet::at(key, algorithm, stream, number));
+    ratchet.advance_to(number);
+    ratchet.keys()
+}
+
+/// The source of the keys of a stream's segments.
 #[derive(Clone, Copy)]
 pub(crate) enum Secret<'a> {
     /// For all of them.
     Master(&'a MasterKey),
-    /// What a running writer has kept, for this segment and those behind it.
+    /// The state that a running writer has kept, for this segment and the later ones.
     Kept(&'a Ratchet),
 }
 
 impl Secret<'_> {
-    /// The ratchet of segment `number`; `None` if that is before what was kept.
+    /// The ratchet of segment `number`; `None` if that is before the kept one.
     pub(crate) fn at(self, algorithm: Algorithm, stream: StreamId, number: u64) -> Option<Ratchet> {
         match self {
             Self::Master(key) => Some(Ratchet::at(key, algorithm, stream, number)),
             Self::Kept(kept) => {
                 let mut ratchet = (kept.number <= number).then(|| kept.clone())?;
-                while ratchet.number < number {
-                    ratchet.advance();
-                }
+                ratchet.advance_to(number);
                 Some(ratchet)
             }
         }
@@ -109,18 +124,18 @@ pub struct SegmentKeys {
 }
 
 impl SegmentKeys {
-    /// What the segment's header holds for the next reader's key to be checked against.
+    /// The key check of the segment's header. A reader's key is compared with it.
     #[must_use]
     pub fn key_check(&self) -> [u8; 32] {
         self.check
     }
 
-    /// The tag of a header and what is covered with it.
+    /// The tag of a header and of the bytes that it covers.
     pub(super) fn chunk_tag(&self, header: &[u8], rest: &[u8]) -> Tag {
         self.chunk.clone().tag(header, rest)
     }
 
-    /// What tags the records of one chunk.
+    /// The MAC of the records of one chunk.
     pub(super) fn record_mac(&self) -> Mac {
         self.record.clone()
     }

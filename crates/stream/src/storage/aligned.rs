@@ -54,7 +54,7 @@ impl AlignedBuffer {
         self.len() == 0
     }
 
-    /// The bytes it still takes.
+    /// How many more bytes it takes.
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
@@ -93,14 +93,14 @@ impl AlignedBuffer {
         result
     }
 
-    /// What it holds.
+    /// Its bytes.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// What it holds, to be changed.
+    /// Its bytes, to be changed.
     #[must_use]
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {

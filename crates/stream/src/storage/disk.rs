@@ -29,7 +29,7 @@ use crate::format::ALIGNMENT;
 
 const LOCK: &str = "stream.lock";
 
-/// How long a lock is tried to be had.
+/// How long a taken lock is waited for.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The most parts one call to the kernel takes (`IOV_MAX` on Linux).
@@ -46,7 +46,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// `NotADirectory` if there is something else, or what the file system says.
+    /// `NotADirectory` if there is something else, or an error of the file system.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let missing = path.ancestors().take_while(|path| !path.exists());
@@ -69,7 +69,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// `NotFound`, `NotADirectory`, or what the file system says.
+    /// `NotFound`, `NotADirectory`, or an error of the file system.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if fs::metadata(&path)?.is_dir() {
@@ -96,7 +96,7 @@ impl Disk {
             Access::ReadDevice => OFlags::DIRECT,
             Access::Durable => OFlags::DIRECT | OFlags::DSYNC,
         };
-        // A pipe under a segment's name would stop whoever opens it.
+        // Opening a pipe under a segment's name would block.
         let flags = flags | OFlags::NONBLOCK;
         options.custom_flags(flags.bits() as i32);
         match options.open(&path).and_then(regular) {
@@ -116,8 +116,8 @@ impl Disk {
                     .create(is_new);
                 let file = options.open(&path).and_then(regular)?;
                 if access == Access::ReadDevice {
-                    // Only clean pages are dropped. What cannot be written back is clean then, and
-                    // dropped too: what is read is the device's, so the error need not be known.
+                    // Only clean pages are dropped. Pages that cannot be written back are clean then, and dropped too.
+                    // The reads that follow are of the device, so the error need not be known.
                     let _ = file.sync_data();
                     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
                 }
@@ -149,7 +149,7 @@ impl Storage for Disk {
             let kind = entry.file_type()?;
             let is_file = kind.is_file()
                 || kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|it| it.is_file());
-            // A name that is not text is none of ours.
+            // The stream gives no name that is not text.
             if let Ok(name) = entry.file_name().into_string()
                 && is_file
             {
@@ -163,7 +163,7 @@ impl Storage for Disk {
         let file = self.open_file(name, access, true)?;
         if let Err(error) = file.resize(bytes) {
             drop(file);
-            // Half a file helps nobody; the first error is the one that matters.
+            // The first error is the one that matters.
             let _ = self.remove(name);
             return Err(error);
         }
@@ -198,7 +198,7 @@ impl Storage for Disk {
         // The directory cannot while it holds the stream.
         let directory = File::open(&self.path)?;
         match lock_exclusively(&directory) {
-            // NFS locks only what is open for writing, which a directory never is.
+            // NFS locks only files that are open for writing, which a directory never is.
             Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP) => {}
             result => result?,
         }
@@ -223,7 +223,7 @@ impl Storage for Disk {
     }
 }
 
-/// Takes a lock. Somebody who only asks whether it is taken has it for microseconds: that is waited for.
+/// Takes a lock. Another process that only checks it holds it for microseconds, so this waits for a moment.
 fn lock_exclusively(file: &File) -> Result<(), Errno> {
     let begun = Instant::now();
     loop {
@@ -304,7 +304,7 @@ impl StorageFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // `fdatasync` also writes what is needed to find the data again: a length that grew.
+        // `fdatasync` also writes a length that grew: the data is not found without it.
         self.file.sync_data()
     }
 
@@ -317,7 +317,7 @@ impl StorageFile for DiskFile {
             rustix::fs::fallocate(&self.file, FallocateFlags::empty(), before, bytes - before)
         });
         match reserved {
-            // Without reserved room a write may find the disk full; it says so then.
+            // Without reserved space a write may find the disk full.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(bytes),
             result => result.map_err(io::Error::from),
         }
@@ -332,17 +332,13 @@ impl StorageFile for DiskFile {
         if offset >= bytes {
             return Ok(bytes);
         }
-        // Reads and writes name their offset, so the file's own position is nobody's.
+        // Reads and writes name their offset, so the file's own position is not used.
         match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
             Ok(data) => Ok(data),
             Err(Errno::NXIO) => Ok(bytes),
             // The file system does not know.
             Err(_) => Ok(offset),
         }
-    }
-
-    fn is_synchronous(&self) -> bool {
-        self.is_direct || self.syncs_each_write
     }
 
     fn is_direct(&self) -> bool {

@@ -1,8 +1,7 @@
-//! Where the bytes go: a directory of files, behind a trait so that a crash can be faked.
+//! A directory of files, behind a trait so that a crash can be simulated.
 //!
-//! [`Disk`] is a real directory. [`SimulatedDisk`](simulated::SimulatedDisk) keeps everything in memory, drops, tears and
-//! reorders what was not synced when its power fails, and fails any call when told to; the crash
-//! tests run on it.
+//! [`Disk`] is a real directory. [`SimulatedDisk`](simulated::SimulatedDisk) keeps everything in memory. When its power
+//! fails, it drops, tears and reorders unsynced writes, and it fails any call when told to. The crash tests run on it.
 
 mod aligned;
 mod disk;
@@ -18,8 +17,8 @@ pub use disk::Disk;
 pub enum Access {
     /// To read, through the page cache.
     Read,
-    /// To read what is on the device, past anything that the page cache believes: after a failed
-    /// sync the cache may hold what the device does not.
+    /// To read from the device, past the page cache: after a failed sync the cache may hold data that the device does
+    /// not.
     ReadDevice,
     /// To write through the page cache; [`StorageFile::sync`] makes it durable.
     Cached,
@@ -36,46 +35,30 @@ pub enum Access {
 /// calls can come from several threads at once.
 pub trait Storage: fmt::Debug + Send + Sync + 'static {
     /// The names of the regular files in it, in no order. Pipes and directories are left out.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Creates a file of `bytes` bytes of zeros whose room on the device is reserved, where the file
+    /// Creates a file of `bytes` bytes of zeros whose space on the device is reserved, where the file
     /// system can.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`, `StorageFull`, or what the file system says.
+    /// `AlreadyExists`, `StorageFull`, or an error of the file system.
     fn create(&self, name: &str, bytes: u64, access: Access) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Opens a file that exists.
     ///
     /// # Errors
     ///
-    /// `NotFound`, or what the file system says.
+    /// `NotFound`, or an error of the file system.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Gives a file another name; a file that has that name already is replaced.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes names durable: what was created, renamed and removed.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
+    /// Makes all creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
 
     /// Takes the directory's lock, which is held until the returned guard is dropped or the process
@@ -83,10 +66,10 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if somebody has it.
+    /// `WouldBlock` if another process or handle holds it.
     fn lock(&self) -> io::Result<Box<dyn Any + Send + Sync>>;
 
-    /// Whether somebody has the lock. It changes nothing where the storage can tell without taking the lock.
+    /// Whether the lock is held. The default takes the lock and releases it.
     fn is_locked(&self) -> bool {
         self.lock()
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -95,59 +78,43 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
 
 /// A file of a [`Storage`], opened. Reads and writes name their offset, so threads can share it.
 ///
-/// An error of writing the page cache back is told once to each opened file, by its next sync or
-/// synced write, whoever wrote what was lost. Who has two durable writes on their way at once opens
-/// the file twice, or the one may be told of the other's error.
+/// An error of writing the page cache back is reported once to each opened file, by its next sync or synced write,
+/// whichever file wrote the lost data. For two durable writes at once, open the file twice, or one write may get the
+/// error of the other.
 pub trait StorageFile: fmt::Debug + Send + Sync {
     /// Reads from `offset` until `buffer` is full or the file ends; returns the bytes read.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes the parts one behind the other from `offset`, all of them.
     ///
     /// # Errors
     ///
-    /// `StorageFull`, or what the file system says; some of it may have been written then.
+    /// `StorageFull`, or an error of the file system; some of it may have been written then.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
     /// Makes everything durable that was written to the file, and its length.
     ///
     /// # Errors
     ///
-    /// What the file system says. After an error what was written since the last success may be
-    /// anywhere; a second call proves nothing.
+    /// An error of the file system. After it the data written since the last success may be lost; a second call proves
+    /// nothing.
     fn sync(&self) -> io::Result<()>;
 
-    /// Sets the length; what is added reads as zeros, with room reserved where the file system can.
+    /// Sets the length; added bytes read as zeros, with space reserved where the file system can.
     ///
     /// # Errors
     ///
-    /// `StorageFull`, or what the file system says.
+    /// `StorageFull`, or an error of the file system.
     fn resize(&self, bytes: u64) -> io::Result<()>;
 
     /// Its length, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// The first offset from `offset` on at which there may be something else than zeros; the file's length if there
-    /// is none. Whoever looks through a file of reserved room need not read all of it.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says.
+    /// The first offset from `offset` on at which there may be something else than zeros; the file's length if there is
+    /// none. So a search need not read all of a file of reserved space.
     fn next_data(&self, offset: u64) -> io::Result<u64> {
         Ok(offset)
     }
-
-    /// Whether each write is durable when it returns, so that no [`sync`](StorageFile::sync) is
-    /// needed.
-    fn is_synchronous(&self) -> bool;
 
     /// Whether reads and writes go past the page cache.
     fn is_direct(&self) -> bool;

@@ -1,14 +1,11 @@
-//! Whether a stream is what was written, and if not, what is wrong where.
+//! Checks whether a stream holds the written bytes, and if not, which damage is where.
 //!
-//! Every byte of every segment is read, in order, with what has to come next in hand: the chunk's
-//! sequence, its first record, the tag of the chunk before, the epoch. What stands there instead is
-//! damage of a kind; the check goes on past it with the next chunk of the stream that it finds.
+//! Every byte of every segment is read, in order, and compared with the chunk that must come next: its sequence, its
+//! first record, the tag of the chunk before, the epoch. Anything else is damage. The check continues after it with the
+//! next chunk of the stream that it finds.
 //!
-//! A chain cannot show that its end was cut off: give the check a [`Head`](crate::Head) that was kept
-//! elsewhere.
+//! A chain cannot show that its end was cut off: give the check a [`Head`](crate::Head) that was kept elsewhere.
 
-mod damage;
-mod error;
 mod report;
 mod segment;
 mod verify_pass;
@@ -22,20 +19,18 @@ use crate::{
     },
     head::Head,
     log::read_marks,
-    scan::{self, Slot},
-    seal::{MasterKey, Ratchet, check_chunk},
+    scan,
+    seal::{MasterKey, Ratchet, check_chunk, keys_at},
     storage::{Access, Storage},
 };
 
-pub use damage::{Damage, DamageKind};
-pub use error::VerifyError;
-pub use report::{Progress, VerifyReport};
+pub use report::{Damage, DamageKind, Progress, VerifyError, VerifyReport};
 use verify_pass::VerifyPass;
 
-/// How a stream is checked.
+/// The options of a check.
 #[derive(Clone, Debug)]
 pub struct VerifyOptions {
-    /// A head that the stream must have, as its end or within.
+    /// A head that the stream must have, at its end or before.
     pub expect_head: Option<Head>,
     /// The most damages that are listed; all are counted.
     pub damages_max: usize,
@@ -50,19 +45,19 @@ impl Default for VerifyOptions {
     }
 }
 
-/// How often a stream is checked that somebody writes to, and the pause before the second time; it doubles.
+/// How often a stream that is being written is checked, and the pause before the second time; it doubles.
 const LIVE_CHECKS_MAX: u32 = 6;
 const LIVE_PAUSE: Duration = Duration::from_millis(10);
 
-/// In this number of last segments there may be writes on their way: small segments are filled several at a time.
+/// Writes may be in flight in so many of the last segments: small segments are filled several at a time.
 const LIVE_SEGMENTS: u64 = 64;
 
 /// Checks a stream. Without a key, a sealed stream's checksums and chain are checked, and its tags are not; with one, a
-/// stream that is not sealed is refused. `progress` is told from time to time how far it has come.
+/// stream that is not sealed is refused. `progress` is called from time to time.
 ///
-/// Beside a writer, which holds the stream's lock, the end moves: what it is writing may look torn, or as if something
-/// were missing. If such damage is found in the last 64 segments, the stream is checked up to five times more, and
-/// only damage that is found each time in the same place is reported. The report says so in `is_live`.
+/// Beside a writer, which holds the stream's lock, the end moves: a chunk that is being written may look torn or missing.
+/// If such damage is found in the last 64 segments, the stream is checked up to five times more, and only damage that is
+/// found each time in the same position is reported. The report says so in `is_live`.
 ///
 /// # Errors
 ///
@@ -76,30 +71,24 @@ pub fn verify(
     let mut known: Option<Vec<Damage>> = None;
     for checks in 1.. {
         let may_repeat = checks < LIVE_CHECKS_MAX;
-        // Also one that has ended meanwhile has moved the end.
+        // A writer that has terminated meanwhile has moved the end too.
         let was_live = storage.is_locked();
         let is_live = || was_live || storage.is_locked();
         match check(storage, key, options, known.as_deref(), progress) {
-            // Retention may have taken all that was listed; or there is nothing yet.
+            // Retention may have removed all that was listed; or there is nothing yet.
             Err(VerifyError::NoStream) if checks == 1 && is_live() => continue,
-            // Retention may have taken a segment since the directory was listed.
-            Err(VerifyError::Io { source, .. })
-                if may_repeat && source.kind() == io::ErrorKind::NotFound && is_live() => {}
+            // Retention may have removed a segment since the directory was listed.
+            Err(VerifyError::Io { error, .. })
+                if may_repeat && error.kind() == io::ErrorKind::NotFound && is_live() => {}
             Ok(mut report) if !report.is_whole() && is_live() => {
                 report.is_live = true;
-                let may_move = |damage: &Damage| is_near_end(damage, report.last_segment);
-                let is_let_go = |damage: &Damage| {
-                    let numbers = scan::segments(storage).unwrap_or_default();
-                    numbers
-                        .first()
-                        .is_some_and(|oldest| damage.segment < *oldest)
+                // Near the end, or in a segment that retention has removed.
+                let is_moving = |damage: &Damage| {
+                    is_near_end(damage, report.last_segment)
+                        || scan::segments(storage)
+                            .is_ok_and(|it| it.first().is_some_and(|it| damage.segment < *it))
                 };
-                if !may_repeat
-                    || !report
-                        .damages
-                        .iter()
-                        .all(|it| may_move(it) || is_let_go(it))
-                {
+                if !may_repeat || !report.damages.iter().all(is_moving) {
                     return Ok(report);
                 }
                 known = Some(report.damages);
@@ -115,7 +104,7 @@ pub fn verify(
     unreachable!("the last check returns")
 }
 
-/// Whether writes on their way may reach back to where the damage is.
+/// Whether writes in flight may reach back to the damage.
 fn is_near_end(damage: &Damage, last_segment: u64) -> bool {
     damage.segment.saturating_add(LIVE_SEGMENTS) > last_segment
 }
@@ -149,15 +138,8 @@ fn check(
     for (index, (&number, begin)) in numbers.iter().zip(&headers).enumerate() {
         let scan = scan::open_segment(storage, number, Access::Read)
             .map_err(VerifyError::io(format!("open segment {number}")))?;
-        let keys = key.map(|key| {
-            let ratchet = ratchet.get_or_insert_with(|| {
-                Ratchet::at(key, identity.algorithm, identity.stream, number)
-            });
-            while ratchet.number() < number {
-                ratchet.advance();
-            }
-            ratchet.keys()
-        });
+        let (algorithm, stream) = (identity.algorithm, identity.stream);
+        let keys = key.map(|key| keys_at(&mut ratchet, key, algorithm, stream, number));
         let bytes_before = bytes_done;
         bytes_done += scan.bytes();
         pass.segment(
@@ -182,7 +164,7 @@ fn check(
     Ok(pass.finish(bytes_total, known))
 }
 
-/// The mark of retention, if there is one.
+/// The retention mark, if there is one.
 fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMark, FormatError>>> {
     let file = match storage.open(RETENTION_MARK, Access::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -194,12 +176,8 @@ fn retention_mark(storage: &dyn Storage) -> io::Result<Option<Result<RetentionMa
     Ok(marks.pop())
 }
 
-/// The header that says what stream this is: of those that the key agrees with, or, without a key, of those that hold,
-/// the first that names the stream that most headers name.
-///
-/// # Errors
-///
-/// See [`VerifyError`].
+/// The header that identifies the stream: of those that the key agrees with, or, without a key, of those that hold, the
+/// first that names the stream that most headers name.
 pub fn stream_header(
     storage: &dyn Storage,
     key: Option<&MasterKey>,
@@ -208,10 +186,10 @@ pub fn stream_header(
     identity(storage, &numbers, &headers(storage, &numbers)?, key)
 }
 
-/// What a segment's file begins with.
+/// The beginning of a segment's file.
 enum Begin {
     Header(Box<SegmentHeader>),
-    /// A header's length of zeros, or nothing at all: it is made ready for a segment.
+    /// Zeros instead of a header, or nothing at all: the file is prepared for a segment.
     Blank,
     Broken(FormatError),
 }
@@ -225,35 +203,27 @@ impl Begin {
     }
 }
 
-/// What all segments begin with.
+/// The beginnings of all segments.
 fn headers(storage: &dyn Storage, numbers: &[u64]) -> Result<Vec<Begin>, VerifyError> {
-    let read = |number: u64| -> io::Result<_> {
-        let scan = scan::open_segment(storage, number, Access::Read)?;
-        Ok(match scan.header()? {
-            Ok(header) => Ok(Begin::Header(Box::new(header))),
-            Err(_) if scan.is_zero(0)? => Ok(Begin::Blank),
-            Err(error) => Err(error),
+    let begin = |&segment: &u64| {
+        let read = || {
+            let scan = scan::open_segment(storage, segment, Access::Read)?;
+            Ok((scan.header()?, scan.is_blank()?))
+        };
+        let read = read().map_err(VerifyError::io(format!("read segment {segment}")))?;
+        Ok(match read {
+            (Ok(header), _) => Begin::Header(Box::new(header)),
+            (Err(_), true) => Begin::Blank,
+            (Err(error @ (FormatError::Version { .. } | FormatError::Algorithm { .. })), _) => {
+                return Err(VerifyError::Format { segment, error });
+            }
+            (Err(error), _) => Begin::Broken(error),
         })
     };
-    numbers
-        .iter()
-        .map(|&number| {
-            let begin = read(number).map_err(VerifyError::io(format!("read segment {number}")))?;
-            match begin {
-                Err(error @ (FormatError::Version { .. } | FormatError::Algorithm { .. })) => {
-                    Err(VerifyError::Format {
-                        segment: number,
-                        error,
-                    })
-                }
-                Err(error) => Ok(Begin::Broken(error)),
-                Ok(begin) => Ok(begin),
-            }
-        })
-        .collect()
+    numbers.iter().map(begin).collect()
 }
 
-/// As [`stream_header`]; where no header holds, what the first whole chunk says of it.
+/// As [`stream_header`]; where no header holds, by the first whole chunk.
 fn identity(
     storage: &dyn Storage,
     numbers: &[u64],
@@ -271,7 +241,7 @@ fn identity(
     let number_max = numbers.last().copied().unwrap_or_default();
     match scan::agreed(&sound, number_max, key) {
         Some(agreed) => Ok(agreed),
-        // Whoever writes a stream that says so needs no key.
+        // Forging a stream that says that it is not sealed needs no key.
         None if first.algorithm == Algorithm::None => Err(VerifyError::NotSealed {
             segment: first.number,
         }),
@@ -281,33 +251,27 @@ fn identity(
     }
 }
 
-/// What the first whole chunk says of a stream of which no header holds.
+/// Identifies a stream of which no header holds by its first whole chunk.
 fn identity_of_chunks(
     storage: &dyn Storage,
     numbers: &[u64],
     key: Option<&MasterKey>,
 ) -> Result<Option<SegmentHeader>, VerifyError> {
     for &number in numbers {
-        let find = || -> io::Result<Option<SegmentHeader>> {
+        // With a key, a chunk that the key does not agree with says nothing.
+        let is_wanted = |header: &ChunkHeader| key.is_none() || header.algorithm.is_sealed();
+        let is_whole = |header: &ChunkHeader, body: &[u8]| {
+            // Deriving keys takes many steps, so only for a chunk that is whole without them.
+            check_chunk(None, header, body).is_ok()
+                && key.is_none_or(|key| {
+                    let keys = Ratchet::at(key, header.algorithm, header.stream, number).keys();
+                    check_chunk(Some(&keys), header, body).is_ok()
+                })
+        };
+        let find = || {
             let mut scan = scan::open_segment(storage, number, Access::Read)?.windowed();
-            let mut offset = ALIGNMENT as u64;
-            while offset < scan.bytes() {
-                // With a key, one that the key does not agree with says nothing.
-                let is_wanted =
-                    |header: &ChunkHeader| key.is_none() || header.algorithm.is_sealed();
-                if let Ok(Slot::Chunk { header, .. }) = scan.search(offset, is_wanted)?
-                    && check_chunk(None, &header, scan.body()).is_ok()
-                {
-                    let (algorithm, stream) = (header.algorithm, header.stream);
-                    // The way to the keys is long: only for what is whole without them.
-                    let keys = key.map(|key| Ratchet::at(key, algorithm, stream, number).keys());
-                    if check_chunk(keys.as_ref(), &header, scan.body()).is_ok() {
-                        return Ok(Some(header_before(&header, number, scan.bytes())));
-                    }
-                }
-                offset = scan.behind_zeros(offset)?;
-            }
-            Ok(None)
+            let found = scan.find(ALIGNMENT as u64, is_wanted, is_whole)?;
+            Ok(found.map(|(chunk, _)| header_before(&chunk, number, scan.bytes())))
         };
         let found = find().map_err(VerifyError::io(format!("read segment {number}")))?;
         if found.is_some() {

@@ -1,35 +1,89 @@
-//! The chunks of one segment.
+//! Checks the chunks of one segment.
 
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, ChunkLikeness},
-    scan::{SegmentScan, Slot},
+    format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, FormatError},
+    scan::{Expected, SegmentScan, Slot},
     seal::{SealFault, SegmentKeys, check_chunk},
 };
 
 use super::{
-    damage::{Damage, DamageKind},
-    verify_pass::{Expected, Hole, VerifyPass},
+    Begin,
+    report::DamageKind,
+    verify_pass::{Hole, VerifyPass},
 };
 
-/// After so many bytes progress is told.
+/// The bytes between two reports of progress.
 const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// A torn write leaves whole sectors as they were, zero in a new file.
 const SECTOR_BYTES: usize = 512;
 
-/// What is known of the segment.
-pub(super) struct SegmentCheck<'a> {
-    pub(super) number: u64,
-    pub(super) is_recycled: bool,
-    pub(super) keys: Option<&'a SegmentKeys>,
+/// A segment that is checked.
+struct SegmentCheck<'a> {
+    number: u64,
+    is_recycled: bool,
+    keys: Option<&'a SegmentKeys>,
+}
+
+impl VerifyPass {
+    /// Checks a segment. `is_behind_end` says that no later one has begun.
+    pub(super) fn segment(
+        &mut self,
+        number: u64,
+        begin: &Begin,
+        scan: SegmentScan,
+        keys: Option<&SegmentKeys>,
+        is_behind_end: bool,
+        progress: &mut dyn FnMut(u64),
+    ) -> io::Result<()> {
+        if let Some(last) = self.last_segment
+            && last + 1 != number
+        {
+            self.missing_segments(last + 1, number - 1, begin.header());
+        }
+        self.last_segment = Some(number);
+        self.report.last_segment = number;
+        let fault = match begin {
+            Begin::Header(header) => {
+                self.header(number, header, keys);
+                None
+            }
+            Begin::Blank if is_behind_end => None,
+            Begin::Blank => Some(&FormatError::Magic),
+            Begin::Broken(error) => Some(error),
+        };
+        if let Some(fault) = fault {
+            let detail = format!("the segment's header: {fault}");
+            self.damage(DamageKind::Rot, (number, 0), None, detail);
+        }
+        let is_begun = !is_behind_end || !matches!(begin, Begin::Blank);
+        self.report.segments += u64::from(is_begun);
+        let check = SegmentCheck {
+            number,
+            // A prepared file may have been recycled.
+            is_recycled: begin
+                .header()
+                .map_or(!is_begun, |header| header.is_recycled),
+            keys,
+        };
+        // The hole at the end of the segments before stays open until a segment follows.
+        let before = self.hole.take();
+        let chunks_before = self.report.chunks;
+        self.hole = Some(check.run(self, scan, before, progress)?);
+        if !is_begun && self.report.chunks > chunks_before {
+            let detail = "the segment's header is zero, and its chunks follow";
+            self.damage(DamageKind::Rot, (number, 0), None, detail);
+        }
+        Ok(())
+    }
 }
 
 impl SegmentCheck<'_> {
-    /// Checks everything behind the segment's header. `hole` is what the segment before ended with,
-    /// where nothing says whether that was its end. Returns what this one ends with.
-    pub(super) fn run(
+    /// Checks everything after the segment's header. `hole` is the one at the end of the segment before, which may be
+    /// its end. Returns the one at the end of this segment.
+    fn run(
         &self,
         pass: &mut VerifyPass,
         mut scan: SegmentScan,
@@ -43,58 +97,53 @@ impl SegmentCheck<'_> {
                 told = offset;
                 progress(offset);
             }
-            let is_wanted = |header: &ChunkHeader| !self.is_left_alone(pass, header);
-            let slot = match scan.search(offset, is_wanted)? {
-                Ok(slot) => slot,
-                Err(header) => {
-                    let (chunk, epoch) = (header.sequence, header.epoch);
-                    let detail = format!("chunk {chunk} of epoch {epoch} stands there");
-                    let kind = DamageKind::Stale;
-                    self.note(&mut hole, offset, kind, &detail, !self.is_recycled);
-                    offset += ALIGNMENT as u64;
-                    continue;
-                }
+            let mut note = |kind, detail: &str, is_damage| {
+                self.note(&mut hole, offset, kind, detail, is_damage);
             };
-            offset += match slot {
+            let is_wanted = |header: &ChunkHeader| !self.is_left_alone(pass, header);
+            let mut step = ALIGNMENT as u64;
+            match scan.search(offset, is_wanted)? {
                 Slot::End => break,
+                Slot::Unread(header) => {
+                    let (chunk, epoch) = (header.sequence, header.epoch);
+                    let detail = format!("chunk {chunk} of epoch {epoch} is there");
+                    note(DamageKind::Stale, &detail, !self.is_recycled);
+                }
                 Slot::Chunk {
                     header,
                     is_padding_zero,
-                } => self.chunk(pass, &scan, offset, &header, is_padding_zero, &mut hole),
+                } => {
+                    self.chunk(pass, &scan, offset, &header, is_padding_zero, &mut hole);
+                    step = header.chunk_bytes();
+                }
                 Slot::Zeros => {
-                    self.note(
-                        &mut hole,
-                        offset,
-                        DamageKind::Gap,
-                        "nothing is there",
-                        false,
-                    );
-                    scan.behind_zeros(offset)? - offset
+                    note(DamageKind::Gap, "nothing is there", false);
+                    step = scan.behind_zeros(offset)? - offset;
                 }
                 Slot::Cut(header) => {
-                    let is_stale = self.is_recycled && self.is_old(pass, &header);
+                    let is_old = pass.expected.is_some_and(|it| it.is_after(&header));
+                    let is_stale = self.is_recycled && is_old;
                     let detail = "the file ends inside a chunk";
-                    let kind = DamageKind::Truncated;
-                    self.note(&mut hole, offset, kind, detail, !is_stale);
-                    ALIGNMENT as u64
+                    note(DamageKind::Truncated, detail, !is_stale);
                 }
                 // No writer leaves a file that ends inside a page.
                 Slot::NoHeader { head, .. } if head.len() < CHUNK_HEADER_BYTES => {
                     let detail = "the file ends inside a chunk's header";
-                    self.note(&mut hole, offset, DamageKind::Truncated, detail, true);
-                    ALIGNMENT as u64
+                    note(DamageKind::Truncated, detail, true);
                 }
                 Slot::NoHeader { error, head } => {
-                    let is_stale = self.is_recycled && !self.is_ours(pass, &head);
+                    let stream = pass.identity.stream;
+                    let is_torn = pass.expected.is_some_and(|it| it.is_torn(&head, stream));
+                    let is_stale = self.is_recycled && !is_torn;
                     let kind = if is_stale {
                         DamageKind::Stale
                     } else {
                         DamageKind::Rot
                     };
-                    self.note(&mut hole, offset, kind, &error.to_string(), !is_stale);
-                    ALIGNMENT as u64
+                    note(kind, &error.to_string(), !is_stale);
                 }
-            };
+            }
+            offset += step;
         }
         Ok(hole.unwrap_or(Hole {
             segment: self.number,
@@ -105,8 +154,7 @@ impl SegmentCheck<'_> {
         }))
     }
 
-    /// Notes that what has to come next does not stand here. The first place counts, but damage more
-    /// than what may be an end.
+    /// Notes that the expected chunk is not here. The first position counts, but damage more than a possible end.
     fn note(
         &self,
         hole: &mut Option<Hole>,
@@ -115,10 +163,8 @@ impl SegmentCheck<'_> {
         detail: &str,
         is_damage: bool,
     ) {
-        if hole
-            .as_ref()
-            .is_none_or(|hole| is_damage && !hole.is_damage)
-        {
+        let is_worse = |hole: &Hole| is_damage && !hole.is_damage;
+        if hole.as_ref().is_none_or(is_worse) {
             *hole = Some(Hole {
                 segment: self.number,
                 offset,
@@ -129,11 +175,9 @@ impl SegmentCheck<'_> {
         }
     }
 
-    /// Whether a chunk of the stream is of an earlier time, and no part of it: the next page is looked at, whatever
-    /// its body is.
+    /// Whether a chunk of the stream is older and no part of it. The next page is tried then, whatever its body is.
     fn is_left_alone(&self, pass: &VerifyPass, header: &ChunkHeader) -> bool {
-        let is_ours = header.stream == pass.identity.stream;
-        is_ours
+        header.stream == pass.identity.stream
             && pass.expected.is_some_and(|expected| {
                 if header.sequence < expected.chunk {
                     self.is_recycled
@@ -143,20 +187,7 @@ impl SegmentCheck<'_> {
             })
     }
 
-    fn is_old(&self, pass: &VerifyPass, header: &ChunkHeader) -> bool {
-        pass.expected.is_some_and(|expected| {
-            header.sequence < expected.chunk || header.epoch < expected.epoch
-        })
-    }
-
-    fn is_ours(&self, pass: &VerifyPass, head: &[u8]) -> bool {
-        pass.expected.is_some_and(|expected| {
-            let stream = pass.identity.stream;
-            ChunkLikeness::of(head, stream, expected.chunk, expected.record).is_ours()
-        })
-    }
-
-    /// Checks a chunk whose header holds; returns how far to go on.
+    /// Checks a chunk whose header holds.
     fn chunk(
         &self,
         pass: &mut VerifyPass,
@@ -165,80 +196,48 @@ impl SegmentCheck<'_> {
         header: &ChunkHeader,
         is_padding_zero: bool,
         hole: &mut Option<Hole>,
-    ) -> u64 {
-        let identity = &pass.identity;
-        let records = Some((header.first_record, header.last_record()));
-        let damage = |records, kind, detail: String| Damage {
-            segment: self.number,
-            offset,
-            records,
-            kind,
-            detail,
-        };
+    ) {
+        let identity = pass.identity;
         if header.stream != identity.stream {
             if !self.is_recycled {
                 let detail = format!("a chunk of stream {}", header.stream);
                 self.note(hole, offset, DamageKind::Tamper, &detail, true);
             }
-            return header.chunk_bytes();
+            return;
         }
-        let expected = pass.expected.unwrap_or(Expected {
-            chunk: header.sequence,
-            record: header.first_record,
-            previous: None,
-            epoch: header.epoch,
-        });
+        let expected = pass.expected.unwrap_or(Expected::exactly(header));
         if header.sequence < expected.chunk {
-            return self.old(pass, scan, offset, header);
+            return self.old(pass, scan, offset, header, expected);
         }
-        let is_sealed_alike =
-            (header.algorithm, header.unit) == (identity.algorithm, identity.unit);
         self.close(pass, offset, header, hole.take(), expected);
         let is_next = header.sequence == expected.chunk;
         let is_chained = !is_next
             || expected
                 .previous
                 .is_none_or(|previous| previous == header.previous);
-        let fault = check_chunk(self.keys, header, scan.body()).err();
-        if !is_sealed_alike {
-            pass.damage(damage(
-                records,
-                DamageKind::Tamper,
-                "the chunk is sealed in another way".to_owned(),
-            ));
+        let mut damage = |kind, detail: &str| {
+            let records = Some((header.first_record, header.last_record()));
+            pass.damage(kind, (self.number, offset), records, detail);
+        };
+        if (header.algorithm, header.unit) != (identity.algorithm, identity.unit) {
+            damage(DamageKind::Tamper, "the chunk is sealed in another way");
         } else if is_next && header.first_record != expected.record {
-            pass.damage(damage(
-                records,
-                DamageKind::Tamper,
-                format!("record {} has to come next", expected.record),
-            ));
-        } else if let Some(fault) = fault {
-            pass.damage(self.fault(scan, offset, header, fault));
+            let detail = format!("record {} must come next", expected.record);
+            damage(DamageKind::Tamper, &detail);
+        } else if let Err(fault) = check_chunk(self.keys, header, scan.body()) {
+            self.fault(pass, scan, offset, header, fault);
         } else if !is_chained {
-            pass.damage(damage(
-                records,
-                DamageKind::Tamper,
-                "the chunk does not name the tag of the one before".to_owned(),
-            ));
+            let detail = "the chunk does not name the tag of the one before";
+            damage(DamageKind::Tamper, detail);
         } else if !is_padding_zero {
-            pass.damage(damage(
-                records,
-                DamageKind::Rot,
-                "the bytes behind its records are not zero".to_owned(),
-            ));
+            damage(DamageKind::Rot, "the bytes after its records are not zero");
         } else {
             pass.whole(header);
         }
-        pass.expected = Some(Expected {
-            chunk: header.sequence + 1,
-            record: header.last_record() + 1,
-            previous: Some(header.tag),
-            epoch: header.epoch,
-        });
-        header.chunk_bytes()
+        pass.expected = Some(Expected::after(header));
     }
 
-    /// Reports what is missing before a chunk that holds.
+    /// Reports the data that is missing before a chunk that holds.
     fn close(
         &self,
         pass: &mut VerifyPass,
@@ -271,44 +270,40 @@ impl SegmentCheck<'_> {
         pass.close_hole(hole, Some(header.first_record));
     }
 
-    /// A chunk that should have come before, in a file without a former life.
+    /// Reports a chunk that should have come before, in a file that was not recycled.
     fn old(
         &self,
         pass: &mut VerifyPass,
         scan: &SegmentScan,
         offset: u64,
         header: &ChunkHeader,
-    ) -> u64 {
+        expected: Expected,
+    ) {
         let is_whole = check_chunk(self.keys, header, scan.body()).is_ok();
         if is_whole && pass.fills_gap(header, self.number, offset) {
-            return header.chunk_bytes();
+            return;
         }
-        let is_older = pass
-            .expected
-            .is_some_and(|expected| header.epoch < expected.epoch);
-        pass.damage(Damage {
-            segment: self.number,
-            offset,
-            records: Some((header.first_record, header.last_record())),
-            kind: if is_older {
-                DamageKind::Stale
-            } else {
-                DamageKind::Reorder
-            },
-            detail: format!("chunk {} stands here again", header.sequence),
-        });
-        header.chunk_bytes()
+        let kind = if header.epoch < expected.epoch {
+            DamageKind::Stale
+        } else {
+            DamageKind::Reorder
+        };
+        let records = Some((header.first_record, header.last_record()));
+        let detail = format!("chunk {} is here again", header.sequence);
+        pass.damage(kind, (self.number, offset), records, detail);
     }
 
+    /// Reports the fault of a chunk's body.
     fn fault(
         &self,
+        pass: &mut VerifyPass,
         scan: &SegmentScan,
         offset: u64,
         header: &ChunkHeader,
         fault: SealFault,
-    ) -> Damage {
+    ) {
         let (first, last) = (header.first_record, header.last_record());
-        let (records, kind) = match fault {
+        let ((from, to), kind) = match fault {
             SealFault::Record { index, .. } => ((first + u64::from(index), last), DamageKind::Rot),
             SealFault::RecordTag {
                 index,
@@ -326,22 +321,14 @@ impl SegmentCheck<'_> {
             SealFault::Body => ((first, last), DamageKind::Rot),
             SealFault::ChunkTag => ((first, last), DamageKind::Tamper),
         };
-        // Only the last chunk can be torn, and what was not written of it is as it was before.
+        // Only the last chunk can be torn. Its unwritten sectors are as they were before.
         let is_last = offset + header.chunk_bytes() >= scan.bytes();
-        let sectors = scan.body().chunks_exact(SECTOR_BYTES);
-        let has_unwritten = sectors
-            .rev()
-            .any(|sector| sector.iter().all(|byte| *byte == 0));
-        let kind = match kind {
-            DamageKind::Rot if is_last && has_unwritten => DamageKind::Torn,
-            kind => kind,
-        };
-        Damage {
-            segment: self.number,
-            offset,
-            records: Some((records.0.min(last), records.1)),
-            kind,
-            detail: fault.to_string(),
-        }
+        let mut sectors = scan.body().chunks_exact(SECTOR_BYTES).rev();
+        let is_torn = kind == DamageKind::Rot
+            && is_last
+            && sectors.any(|sector| sector.iter().all(|byte| *byte == 0));
+        let kind = if is_torn { DamageKind::Torn } else { kind };
+        let records = Some((from.min(last), to));
+        pass.damage(kind, (self.number, offset), records, fault.to_string());
     }
 }

@@ -1,9 +1,7 @@
-//! How large the buffers are that producers fill.
+//! The size of the pages that producers fill.
 //!
-//! Scene 2 sized its buffer by the measured rate: what was written a second, times two seconds. A
-//! second is what was safe to lose there; here a buffer is what goes to the disk in one piece, so
-//! the time is a millisecond: a tenth of that and a piece costs more than its bytes, ten times that
-//! and records wait for nothing.
+//! A page is written in one piece, so its size is the bytes that the disk writes in a millisecond. With a
+//! tenth of that a write would cost more than its bytes; with ten times that records would wait for nothing.
 
 use std::{fmt, str::FromStr};
 
@@ -19,7 +17,7 @@ const TIME_NS: u64 = 1_000_000;
 /// The size of the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferSize {
-    /// What the disk takes in a millisecond at the measured rate, from [`BUFFER_BYTES_MIN`] to
+    /// The bytes that the disk writes in a millisecond at the measured rate, from [`BUFFER_BYTES_MIN`] to
     /// [`BUFFER_BYTES_MAX`].
     #[default]
     Auto,
@@ -36,8 +34,8 @@ impl BufferSize {
         }
     }
 
-    /// The size after a write of `bytes` in `time_ns`, when it was `now`: halfway to what the rate
-    /// asks for, in powers of two, so that buffers can be used again.
+    /// The size after a write of `bytes` in `time_ns`, when it was `now`: halfway to the size for
+    /// this rate, in powers of two, so that buffers can be used again.
     pub(super) fn after(self, now: usize, bytes: u64, time_ns: u64) -> usize {
         let Self::Auto = self else {
             return now;

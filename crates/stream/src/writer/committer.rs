@@ -1,4 +1,4 @@
-//! What a writer thread does: gather, seal, write, acknowledge.
+//! The turns of the writer's threads: gather, seal, write, acknowledge.
 
 use std::{
     collections::VecDeque,
@@ -12,51 +12,61 @@ use freeboard_meter::now_ns;
 
 use crate::{
     format::{ALIGNMENT, SyncKind, chunk_bytes},
-    log::{Filled, Part, Placed},
+    log::WRITE_SLOTS,
     storage::AlignedBuffer,
 };
 
 use super::{
-    ending::DISK_FULL_RETRY_NS,
+    batch::{Hurry, Part, wake_all},
+    ending::TurnGuard,
     error::AppendError,
     segment_pool::{Trouble, time_ns},
-    shard::Page,
+    shard::{Filled, Page},
     shared::Shared,
-    turn_guard::TurnGuard,
-    wake::wake_all,
-    writer_state::{Closing, Due, IN_FLIGHT_MAX, Phase, Turn, WriterState},
+    write::Write,
+    writer_state::{
+        Closing, DISK_FULL_RETRY_NS, Due, Gathered, Phase, Turn, Unsynced, Watch, WriterState,
+    },
 };
-
-/// The most bytes that one turn takes from the full buffers.
-const TURN_BYTES_MAX: usize = 8 << 20;
 
 /// Chunks up to this size are put together into one, in bytes of records.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// After so many looks at empty shards nobody looks any more.
-const QUIET_LOOKS: u32 = 100;
+/// After so many checks of empty shards the watch is turned off.
+const QUIET_CHECKS: u32 = 100;
 
 /// Runs until the stream is closed.
 pub(super) fn run(shared: &Shared) {
     let guard = TurnGuard::new(shared);
-    let mut quiet_looks = 0;
+    let mut quiet_checks = 0;
     loop {
         match shared.next_turn(&guard) {
-            Turn::Commit { is_all } => {
-                quiet_looks = 0;
-                shared.commit(is_all, &guard);
+            Work::Commit(gathered) => {
+                quiet_checks = 0;
+                shared.commit(gathered, &guard);
             }
-            Turn::Sync => shared.sync(&guard),
-            Turn::Watch => shared.watch(&mut quiet_looks),
-            Turn::Reopen => shared.reopen(&guard),
-            Turn::Finish => shared.finish(&guard),
-            Turn::Exit => break,
+            Work::Sync(unsynced) => shared.sync(unsynced, &guard),
+            Work::Watch => shared.watch(&mut quiet_checks),
+            Work::Reopen => shared.reopen(&guard),
+            Work::Finish => shared.finish(&guard),
+            Work::Exit => break,
         }
     }
     guard.finish();
 }
 
-/// What a turn leaves to be done when nothing is held any more: it runs code of the user's.
+/// A turn that has begun, with what it took from the state.
+enum Work {
+    Commit(Gathered),
+    Sync(Unsynced),
+    /// Check whether a record has waited too long in a shard.
+    Watch,
+    Reopen,
+    Finish,
+    Exit,
+}
+
+/// The end of a turn. It runs user code, so no lock is held then.
 #[derive(Default)]
 struct Completions {
     /// Batches that are durable in the stream's mode, and the sequences of their first records.
@@ -64,11 +74,10 @@ struct Completions {
     wakers: Vec<Waker>,
 }
 
-impl Shared {
-    /// Somebody is about to block until what is in the shards is durable: while nothing is on its
-    /// way he writes it himself, which spares waking a writer thread and being woken by it.
-    pub(super) fn help(&self) {
-        // What is waited for there is a sync, whose time the writer threads keep.
+impl Hurry for Shared {
+    /// While nothing is in flight the caller writes, which spares two wake-ups.
+    fn help(&self) {
+        // In mode interval callers wait for a sync, whose time the writer threads keep.
         if self.identity.sync == SyncKind::Interval {
             return;
         }
@@ -77,9 +86,10 @@ impl Shared {
         let due = state.due(now_ns(), true, None);
         if due == Due::Now(Turn::Commit { is_all: true }) {
             let guard = TurnGuard::new(self);
-            guard.take(&mut state);
+            guard.seal(&mut state);
+            let gathered = state.gather(true);
             drop(state);
-            self.commit(true, &guard);
+            self.commit(gathered, &guard);
             guard.finish();
             self.ring_if_due();
         } else if must_ring && state.sleeping > 0 && matches!(due, Due::Now(_)) {
@@ -87,8 +97,16 @@ impl Shared {
         }
     }
 
-    /// Waits for something to do, and marks it as begun.
-    fn next_turn(&self, guard: &TurnGuard<'_>) -> Turn {
+    fn demand(&self) {
+        if self.demand.raise() {
+            self.ring_if_due();
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for the next turn, and begins it.
+    fn next_turn(&self, guard: &TurnGuard<'_>) -> Work {
         let period = self
             .options
             .flush_after
@@ -97,104 +115,91 @@ impl Shared {
         loop {
             let now = now_ns();
             let deadline = match state.due(now, self.demand.is_raised(), self.interval()) {
-                Due::Now(turn) => {
-                    match turn {
-                        Turn::Commit { .. } | Turn::Reopen | Turn::Finish => guard.take(&mut state),
-                        Turn::Sync => guard.sync(&mut state),
-                        Turn::Watch | Turn::Exit => {}
-                    }
-                    return turn;
-                }
+                Due::Now(turn) => return begin(turn, &mut state, guard),
                 Due::At(deadline) => {
                     Some(Duration::from_nanos(deadline.saturating_sub(now).max(1)))
                 }
                 Due::Never => None,
             };
-            let is_watch =
-                !state.is_watched && !state.is_dozing && matches!(state.phase, Phase::Open);
-            state.is_watched |= is_watch;
-            let time = match (deadline, is_watch) {
-                (Some(deadline), true) => Some(deadline.min(period)),
-                (deadline, false) => deadline,
-                (None, true) => Some(period),
-            };
+            let is_watcher = state.watch == Watch::Due && matches!(state.phase, Phase::Open);
+            if is_watcher {
+                state.watch = Watch::Held;
+            }
             state.sleeping += 1;
+            let time = deadline.into_iter().chain(is_watcher.then_some(period));
             let is_timeout;
-            (state, is_timeout) = match time {
+            (state, is_timeout) = match time.min() {
                 None => {
-                    let state = self
-                        .work
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    (state, false)
+                    let woken = self.work.wait(state);
+                    (woken.unwrap_or_else(PoisonError::into_inner), false)
                 }
                 Some(time) => {
-                    let (state, timeout) = self
-                        .work
-                        .wait_timeout(state, time)
-                        .unwrap_or_else(PoisonError::into_inner);
+                    let woken = self.work.wait_timeout(state, time);
+                    let (state, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
                     (state, timeout.timed_out())
                 }
             };
             state.sleeping -= 1;
-            if is_watch {
-                state.is_watched = false;
-                if is_timeout {
-                    return Turn::Watch;
-                }
+            if is_watcher && is_timeout {
+                return Work::Watch;
+            }
+            if is_watcher {
+                state.watch = Watch::Due;
             }
         }
     }
 
-    /// Looks whether a record has waited too long in a shard; after a long quiet, nobody looks any
-    /// more until one begins a buffer.
-    fn watch(&self, quiet_looks: &mut u32) {
-        let limit_ns = u64::try_from(self.options.flush_after.as_nanos()).unwrap_or(u64::MAX);
-        *quiet_looks += 1;
-        let is_dozing = *quiet_looks > QUIET_LOOKS;
-        if is_dozing {
-            // Before the shards are looked at: who begins a buffer after that look, under the
-            // shard's lock, sees it and rings.
-            self.state().is_dozing = true;
-            *quiet_looks = 0;
+    /// Checks whether a record has waited too long in a shard. After many checks of empty shards the watch is turned
+    /// off until a record begins a page.
+    fn watch(&self, quiet_checks: &mut u32) {
+        *quiet_checks += 1;
+        let is_off = *quiet_checks > QUIET_CHECKS;
+        if is_off {
+            // Before the shards are read: a record that begins a page after that, under the shard's lock, sees it and
+            // rings.
+            self.state().watch = Watch::Off;
+            *quiet_checks = 0;
         }
         let now = now_ns();
-        let oldest = self
-            .shards
-            .iter()
+        let pages = self.shards.iter();
+        let oldest = pages
             .filter_map(|shard| shard.lock().page.as_ref().map(|page| page.begun_ns))
             .min();
+        let mut state = self.state();
         if let Some(begun_ns) = oldest {
-            *quiet_looks = 0;
-            let mut state = self.state();
-            state.is_dozing = false;
+            *quiet_checks = 0;
+            let limit_ns = u64::try_from(self.options.flush_after.as_nanos()).unwrap_or(u64::MAX);
             state.is_aged |= now.saturating_sub(begun_ns) >= limit_ns;
+        }
+        // If it was turned on meanwhile, another thread may hold it.
+        if !is_off || oldest.is_some() && state.watch == Watch::Off {
+            state.watch = Watch::Due;
         }
     }
 
-    /// Gathers what has filled, seals it and writes it.
-    fn commit(&self, is_all: bool, guard: &TurnGuard<'_>) {
-        let (mut waiting, emptied) = self.gather(is_all);
-        let (sealed, failure) = self.seal(&mut waiting, is_all);
-        // The shards learn it before the phase says so: as soon as it does, the other thread may
-        // reopen the stream, and would be overtaken.
+    /// Seals the gathered pages and writes them.
+    fn commit(&self, mut gathered: Gathered, guard: &TurnGuard<'_>) {
+        let emptied = self.take_shards(&mut gathered);
+        let mut pages = gathered.pages;
+        let (writes, failure) = self.seal(&mut pages, gathered.is_all);
+        // The shards learn it before the phase does: from then on the other thread may reopen the stream, and its
+        // message to the shards must come last.
         match &failure {
             Some(error) => self.refuse(Some(refusal_for(error))),
-            // Nothing else is on its way while the disk is full.
-            None if self.is_disk_full() => self.refuse(None),
+            // Nothing else is in flight while the disk is full.
+            None if gathered.was_full && self.is_disk_full() => self.refuse(None),
             None => {}
         }
         let mut completions = Completions::default();
         let mut state = self.state();
-        let ids: Vec<u64> = sealed.iter().map(|_| state.begin()).collect();
-        let places = match sealed.last() {
-            None => 0,
-            Some(last) if last.zeros > 0 => IN_FLIGHT_MAX,
-            Some(_) => 1,
-        };
-        guard.give_taken(&mut state, places);
-        while let Some(filled) = waiting.pop_back() {
-            state.ready.push_front(filled);
+        let ids: Vec<u64> = writes.iter().map(|_| state.begin()).collect();
+        let places = writes.last().map_or(0, |last| match last.zeros {
+            0 => 1,
+            _ => WRITE_SLOTS,
+        });
+        guard.write(&mut state, places);
+        while let Some(page) = pages.pop_back() {
+            state.ready.push_front(page);
         }
         for buffer in emptied {
             completions.wakers.extend(state.pool.put(buffer));
@@ -204,107 +209,98 @@ impl Shared {
             None => {}
             Some(error) => {
                 self.no_segment(&mut state, &error);
-                // Who waits for room learns why there is none.
+                // Producers that wait for capacity learn why there is none.
                 completions.wakers.extend(state.pool.give_up());
             }
         }
         if !state.ready.is_empty() && state.sleeping > 0 {
             self.work.notify_one();
         }
+        let mut is_writable = state.is_writable();
         drop(state);
-        let count = sealed.len();
-        for (index, (placed, id)) in sealed.into_iter().zip(ids).enumerate() {
-            let is_last = index + 1 == count;
-            self.write(placed, id, guard, is_last, &mut completions);
+        let count = writes.len();
+        for (index, (write, id)) in writes.into_iter().zip(ids).enumerate() {
+            let last = (index + 1 == count).then_some(guard);
+            let slot = guard.slot();
+            is_writable = self.write(write, id, slot, is_writable, last, &mut completions);
         }
-        self.finish_turn(completions);
+        self.complete(completions);
     }
 
-    fn finish_turn(&self, completions: Completions) {
-        let now = now_ns();
-        for (part, first) in completions.settled {
-            self.gauges.acknowledged(now.saturating_sub(part.begun_ns));
-            part.batch.settle(Ok(first));
+    /// Takes the pages of the shards, if they are due, and puts small pages together. Returns the buffers that this has
+    /// emptied.
+    fn take_shards(&self, gathered: &mut Gathered) -> Vec<AlignedBuffer> {
+        if !gathered.takes_shards {
+            return Vec::new();
         }
-        wake_all(completions.wakers);
-    }
-
-    /// Takes the full buffers, and, if all is wanted, what the shards hold; puts small ones
-    /// together. Also returns the buffers that this has emptied.
-    fn gather(&self, is_all: bool) -> (VecDeque<Filled>, Vec<AlignedBuffer>) {
-        let mut waiting = VecDeque::new();
-        let mut bytes = 0;
-        let mut state = self.state();
-        let is_closing = state.closing.has_begun();
-        if is_closing {
-            state.closing.advance(Closing::Tried);
-        }
-        while bytes < TURN_BYTES_MAX
-            && let Some(filled) = state.ready.pop_front()
-        {
-            bytes += filled.body_bytes();
-            waiting.push_back(filled);
-        }
-        // What is in the shards comes after what has left them.
-        if !is_all || !state.ready.is_empty() {
-            return (waiting, Vec::new());
-        }
-        state.is_aged = false;
-        drop(state);
         self.demand.lower();
-        self.empty_shards(&mut waiting);
-        if is_closing && waiting.is_empty() {
+        self.empty_shards(&mut gathered.pages);
+        if gathered.is_closing && gathered.pages.is_empty() {
             self.state().closing.advance(Closing::Drained);
         }
-        collapse(waiting)
-    }
-
-    /// Takes what the shards hold, behind what they have handed over.
-    pub(super) fn empty_shards(&self, waiting: &mut VecDeque<Filled>) {
-        for shard in &self.shards {
-            let mut filling = shard.lock();
-            // With the shard locked nothing of it can come between what is ready and its page.
-            waiting.append(&mut self.state().ready);
-            waiting.extend(filling.page.take().map(Page::finish));
-        }
-    }
-
-    /// Seals what is waiting and gives it places. What is left waits for a segment that could not
-    /// be begun.
-    fn seal(
-        &self,
-        waiting: &mut VecDeque<Filled>,
-        is_all: bool,
-    ) -> (Vec<Placed>, Option<io::Error>) {
-        // A lower figure than the true one is true as well.
-        let durable = self.segment_pool.durable();
-        let mut sealed = Vec::new();
-        let mut log = self.log();
-        while let Some(first) = waiting.front() {
-            let now = time_ns();
-            let mut header = None;
-            if log.must_roll(first) {
-                let needed = ALIGNMENT as u64 + chunk_bytes(first.body_bytes() as u32);
-                match self.segment_pool.take(log.next_segment(), needed) {
-                    Ok(prepared) => {
-                        let (buffer, finished) = log.roll(prepared, now);
-                        self.segment_pool
-                            .rolled(finished, log.next_segment(), log.mark_sealer());
-                        header = Some(buffer);
+        let mut emptied = Vec::new();
+        let mut together: VecDeque<Filled> = VecDeque::with_capacity(gathered.pages.len());
+        for mut page in gathered.pages.drain(..) {
+            if page.body.bytes() <= SMALL_BYTES
+                && let Some(last) = together.back_mut()
+            {
+                match last.body.absorb(page.body) {
+                    Ok(buffer) => {
+                        emptied.push(buffer);
+                        last.parts.append(&mut page.parts);
+                        continue;
                     }
-                    Err(error) => return (sealed, Some(error)),
+                    Err(body) => page.body = body,
                 }
             }
-            sealed.push(log.place(waiting, durable, now, header));
+            together.push_back(page);
         }
-        // Everything is taken only while nothing is on its way.
+        gathered.pages = together;
+        emptied
+    }
+
+    /// Takes the pages of the shards, after those that have left them.
+    pub(super) fn empty_shards(&self, pages: &mut VecDeque<Filled>) {
+        for shard in &self.shards {
+            let mut filling = shard.lock();
+            if let Some(page) = filling.page.take() {
+                // While the shard is locked, none of its pages can come between those that are ready and this one.
+                pages.append(&mut self.state().ready);
+                pages.push_back(Page::finish(page));
+            }
+        }
+    }
+
+    /// Seals the pages. Those that are left wait for a segment that could not be begun.
+    fn seal(&self, pages: &mut VecDeque<Filled>, is_all: bool) -> (Vec<Write>, Option<io::Error>) {
+        // A lower figure than the true one is true as well.
+        let durable = self.segment_pool.durable();
+        let mut writes = Vec::new();
+        let mut log = self.log();
+        while let Some(first) = pages.front() {
+            let now = time_ns();
+            let mut header = None;
+            if log.must_roll(&first.body) {
+                let needed = ALIGNMENT as u64 + chunk_bytes(first.body.bytes() as u32);
+                let prepared = match self.segment_pool.take(log.next_segment(), needed) {
+                    Ok(prepared) => prepared,
+                    Err(error) => return (writes, Some(error)),
+                };
+                let (buffer, finished) = log.roll(prepared, now);
+                self.segment_pool
+                    .rolled(finished, log.next_segment(), log.mark_sealer());
+                header = Some(buffer);
+            }
+            writes.push(Write::seal(&mut log, pages, header, durable, now));
+        }
+        // Everything is taken only while nothing is in flight.
         if is_all
             && self.identity.sync == SyncKind::Batch
-            && let Some(last) = sealed.last_mut()
+            && let Some(last) = writes.last_mut()
         {
-            log.look_ahead(last);
+            last.zeros = log.zeros_after(last.bytes());
         }
-        (sealed, None)
+        (writes, None)
     }
 
     /// A new segment could not be begun. Nothing was written, so nothing is unknown.
@@ -325,100 +321,97 @@ impl Shared {
         }
     }
 
-    /// With the last one of a turn, what the turn holds is given back.
+    /// Writes, unless a write before it failed: it could not be reached then. With the last write of a turn the turn
+    /// releases its slot. Returns whether the stream can be written to.
     fn write(
         &self,
-        placed: Placed,
+        write: Write,
         id: u64,
-        guard: &TurnGuard<'_>,
-        is_last: bool,
+        slot: usize,
+        is_writable: bool,
+        last: Option<&TurnGuard<'_>>,
         completions: &mut Completions,
-    ) {
-        let last = is_last.then_some(guard);
+    ) -> bool {
         let begun = now_ns();
-        // Behind a write that failed nothing more is written: it could not be reached.
-        let is_failed = !self.state().is_writable();
-        let result = if is_failed {
-            Err(io::Error::other("an earlier write failed"))
+        let result = if is_writable {
+            write.run(slot)
         } else {
-            placed.write(guard.slot())
+            Err(io::Error::other("an earlier write failed"))
         };
         match result {
             Ok(()) => {
-                let time = now_ns() - begun;
-                let bytes = placed.bytes() - placed.zeros;
-                self.gauges.wrote(bytes, placed.chunks.len(), time);
-                self.wrote(placed, id, last, completions);
+                self.gauges
+                    .wrote(write.bytes(), write.chunks.len(), now_ns() - begun);
+                self.wrote(write, id, last, completions)
             }
             Err(error) => {
-                if !is_failed {
+                if is_writable {
                     self.note_fault(format!("a write failed: {error}"));
                 }
                 // Before the phase says so, as in `commit`.
                 self.refuse(Some(AppendError::Reopening));
                 let mut state = self.state();
                 if let Some(guard) = last {
-                    guard.give_places(&mut state);
+                    guard.release(&mut state);
                 }
-                state.failed.push(placed);
+                state.failed.push(write);
                 state.fail_phase();
+                false
             }
         }
     }
 
-    /// A write has returned: acknowledges it and what was done before it and waited for it.
+    /// A write has returned: completes it and the later ones that waited for it. Returns whether the stream can be
+    /// written to.
     fn wrote(
         &self,
-        placed: Placed,
+        write: Write,
         id: u64,
         last: Option<&TurnGuard<'_>>,
         completions: &mut Completions,
-    ) {
+    ) -> bool {
         let now = now_ns();
         let mut settled: Vec<(Part, u64)> = Vec::new();
         let mut state = self.state();
         if let Some(guard) = last {
-            guard.give_places(&mut state);
+            guard.release(&mut state);
         }
-        let done = match state.end(id, placed) {
+        let is_writable = state.is_writable();
+        let done = match state.end(id, write) {
             Ok(done) => done,
             Err(lost) => {
                 drop(state);
-                // Not under the lock: its tickets wake whoever waits.
-                return drop(lost);
+                // Not under the lock: its tickets wake those who wait.
+                drop(lost);
+                return is_writable;
             }
         };
-        for mut placed in done {
-            let mut first = placed.first_record;
-            let bytes = placed.bytes();
-            for chunk in std::mem::take(&mut placed.chunks) {
-                for part in chunk.batches {
-                    let count = part.count;
-                    settled.push((part, first));
-                    first += u64::from(count);
-                }
-                completions.wakers.extend(state.pool.put(chunk.buffer));
-            }
-            // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its
-            // bytes in the file. Stored under the state's lock, so it never falls.
-            self.written.store(placed.last_record, Ordering::Release);
+        for write in done {
+            // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes in the file.
+            // Stored under the state's lock, so it never falls.
+            self.written.store(write.last_record, Ordering::Release);
             match self.identity.sync {
-                SyncKind::Batch => self.segment_pool.set_durable(placed.last_record),
+                SyncKind::Batch => self.segment_pool.set_durable(write.last_record),
                 // The first write to a segment: all those to the one before have returned.
-                SyncKind::None if placed.segment_header.is_some() => {
-                    if let Some(file) = state.growing.replace(placed.file.file().clone()) {
-                        self.segment_pool.sync(file, placed.first_record - 1);
+                SyncKind::None if write.segment_header.is_some() => {
+                    if let Some(file) = state.growing.replace(write.file.file().clone()) {
+                        self.segment_pool.sync(file, write.first_record - 1);
                     }
                 }
                 SyncKind::None => {
-                    state
-                        .growing
-                        .get_or_insert_with(|| placed.file.file().clone());
+                    let growing = &mut state.growing;
+                    growing.get_or_insert_with(|| write.file.file().clone());
                 }
-                SyncKind::Interval => {
-                    state.unsynced.add(placed.file.file(), bytes, now);
-                    state.unsynced.last_record = placed.last_record;
+                SyncKind::Interval => state.unsynced.add(&write, now),
+            }
+            let mut first = write.first_record;
+            for chunk in write.chunks {
+                for part in chunk.parts {
+                    let count = u64::from(part.count);
+                    settled.push((part, first));
+                    first += count;
                 }
+                completions.wakers.extend(state.pool.put(chunk.body.buffer));
             }
         }
         if self.identity.sync == SyncKind::Interval {
@@ -426,41 +419,49 @@ impl Shared {
         }
         drop(state);
         completions.settled.append(&mut settled);
+        is_writable
     }
 
-    /// Makes durable what was written, in mode interval and at the end.
-    fn sync(&self, guard: &TurnGuard<'_>) {
-        let unsynced = std::mem::take(&mut self.state().unsynced);
-        let result = unsynced.files.iter().try_for_each(|file| file.sync());
-        match result {
-            Ok(()) => {
-                let mut state = self.state();
-                guard.give_synced(&mut state);
-                state.synced = unsynced.last_record;
-                self.segment_pool.set_durable(unsynced.last_record);
-                drop(state);
-                self.gauges.synced();
-                self.finish_turn(Completions {
-                    settled: unsynced.batches,
-                    wakers: Vec::new(),
-                });
-            }
-            Err(error) => {
-                self.note_fault(format!("a sync failed: {error}"));
-                // Before the phase says so, as in `commit`.
-                self.refuse(Some(AppendError::Reopening));
-                let mut state = self.state();
-                guard.give_synced(&mut state);
-                // Never a second time: the pages are marked clean now, and a sync that succeeds
-                // would prove nothing. What was written meanwhile is as unknown.
-                let newer = std::mem::replace(&mut state.unsynced, unsynced);
-                state.unsynced.batches.extend(newer.batches);
-                state.fail_phase();
-            }
+    /// Settles the tickets and wakes those who wait.
+    fn complete(&self, completions: Completions) {
+        let now = now_ns();
+        for (part, first) in completions.settled {
+            let time_ns = now.saturating_sub(part.begun_ns);
+            self.gauges.acknowledge_ns.record_shared(time_ns);
+            part.batch.settle(Ok(first));
         }
+        wake_all(completions.wakers);
     }
 
-    /// The segment pool's thread met trouble.
+    /// Makes the written data durable, in mode interval.
+    fn sync(&self, unsynced: Unsynced, guard: &TurnGuard<'_>) {
+        let result = unsynced.files.iter().try_for_each(|file| file.sync());
+        if let Err(error) = result {
+            self.note_fault(format!("a sync failed: {error}"));
+            // Before the phase says so, as in `commit`.
+            self.refuse(Some(AppendError::Reopening));
+            let mut state = self.state();
+            guard.release(&mut state);
+            // Never a second time: the pages are marked clean now, and a sync that succeeds would prove nothing. What
+            // was written meanwhile is as unknown.
+            let newer = std::mem::replace(&mut state.unsynced, unsynced);
+            state.unsynced.batches.extend(newer.batches);
+            state.fail_phase();
+            return;
+        }
+        let mut state = self.state();
+        guard.release(&mut state);
+        state.synced = unsynced.last_record;
+        self.segment_pool.set_durable(unsynced.last_record);
+        drop(state);
+        self.gauges.syncs.add(1);
+        self.complete(Completions {
+            settled: unsynced.batches,
+            wakers: Vec::new(),
+        });
+    }
+
+    /// The thread of the segment pool has met a failure.
     pub(super) fn troubled(&self, trouble: Trouble) {
         match trouble {
             Trouble::Sync(error) => self.sync_failed(&error),
@@ -478,12 +479,35 @@ impl Shared {
             return;
         }
         state.phase = Phase::Failed;
-        // It is not read again before the shards know: that would overtake it.
+        // It is not read again before the shards know: that message to the shards must come last.
         state.in_flight += 1;
         drop(state);
         self.refuse(Some(AppendError::Reopening));
         self.state().in_flight -= 1;
         self.work.notify_one();
+    }
+}
+
+/// Begins a turn.
+fn begin(turn: Turn, state: &mut WriterState, guard: &TurnGuard<'_>) -> Work {
+    match turn {
+        Turn::Commit { is_all } => {
+            guard.seal(state);
+            Work::Commit(state.gather(is_all))
+        }
+        Turn::Sync => {
+            guard.sync(state);
+            Work::Sync(std::mem::take(&mut state.unsynced))
+        }
+        Turn::Reopen => {
+            guard.seal(state);
+            Work::Reopen
+        }
+        Turn::Finish => {
+            guard.seal(state);
+            Work::Finish
+        }
+        Turn::Exit => Work::Exit,
     }
 }
 
@@ -493,20 +517,4 @@ fn refusal_for(error: &io::Error) -> AppendError {
     } else {
         AppendError::Reopening
     }
-}
-
-/// Puts small neighbours together, so that what goes to the disk is short and contiguous. Returns
-/// the buffers that this has emptied.
-fn collapse(waiting: VecDeque<Filled>) -> (VecDeque<Filled>, Vec<AlignedBuffer>) {
-    let mut together: VecDeque<Filled> = VecDeque::with_capacity(waiting.len());
-    let mut emptied = Vec::new();
-    for filled in waiting {
-        match together.back_mut() {
-            Some(last) if filled.body_bytes() <= SMALL_BYTES && last.has_room_for(&filled) => {
-                emptied.push(last.absorb(filled));
-            }
-            _ => together.push_back(filled),
-        }
-    }
-    (together, emptied)
 }

@@ -1,24 +1,24 @@
-//! The flag by which those who wait make the writer hurry.
+//! The flag by which waiting callers make the writer hurry.
 //!
-//! A waiter appends its record (under its shard's lock) and then raises the flag; whoever finds it
-//! down locks the writer state. If somebody is at work there, that is all; if not, it rings for a writer
-//! thread, or, if it would block anyway, does the work itself. Who works lowers the flag and then
-//! empties the shards, and looks at the flag again when the work is done.
+//! A waiter appends its record (under its shard's lock) and then raises the flag. If it was down, the waiter locks the
+//! writer state. If a thread seals there, that is all. If none does, the waiter rings for a writer thread, or, if it
+//! would block anyway, does the work itself. The worker lowers the flag, then empties the shards, and reads the flag
+//! again when the work is done.
 //!
 //! ```text
-//!   waiter   append ─▶ raise: was down? ─yes─▶ state: is a thread at work? ─no─▶ ring, or work
-//!   worker   state: begin ─▶ lower ─▶ take all that the shards hold ─▶ write ─▶ state: end; raised?
+//!   waiter   append ─▶ raise: was down? ─yes─▶ state: does a thread seal? ─no─▶ ring, or work
+//!   worker   state: begin ─▶ lower ─▶ take the pages of all shards ─▶ write ─▶ state: end; raised?
 //! ```
 //!
-//! No record is left behind with nobody to take it. If the waiter found the flag up, the lowering that
-//! follows in the flag's order reads its raise or a later one, so it happens after the append, and
-//! what is taken then includes the record. If it found it down and nobody at work, it sees to it
-//! itself. If somebody was at work, its end comes after it under the lock, and finds the flag as it was
-//! raised: a writer thread goes on then, a waiter that has worked rings for one.
+//! No record is left behind without a thread to take it. If the waiter found the flag up, the lowering that follows in
+//! the flag's order reads its raise or a later one, so it happens after the append, and the pages that are taken then
+//! include the record. If the waiter found the flag down and no thread at work, it works or rings itself. If a thread
+//! was at work, the end of that work comes after the waiter under the lock, and finds the flag raised: a writer thread
+//! continues then, and a waiter that has worked rings for one.
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// Whether somebody waits for what is still in the shards.
+/// Whether a caller waits for a record that is still in a shard.
 #[derive(Debug)]
 pub(crate) struct Demand(AtomicBool);
 
@@ -27,11 +27,11 @@ impl Demand {
         Self(AtomicBool::new(false))
     }
 
-    /// Raises the flag. Whether the caller is to ring.
+    /// Raises the flag. Returns whether the caller must ring.
     #[must_use]
     pub(crate) fn raise(&self) -> bool {
-        // Ordering: Release pairs with the Acquire of `lower`, which makes the append visible to
-        // who empties the shards; Acquire is not needed, the bell is behind a lock.
+        // Ordering: Release pairs with the Acquire of `lower`, which makes the append visible to the thread that empties
+        // the shards; Acquire is not needed, the bell is behind a lock.
         !self.0.swap(true, Ordering::AcqRel)
     }
 

@@ -1,4 +1,4 @@
-//! Why a record was not taken, or is not durable.
+//! Why a record was not accepted, or is not durable.
 
 use freeboard_flow::ShedReason;
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub enum AppendError {
         /// The most that are taken.
         limit: usize,
     },
-    /// The disk has no room. Writing resumes, and appending with it, when there is some.
+    /// The disk is full. Writing and appending resume when there is space.
     #[error("the disk is full")]
     DiskFull,
     /// A write or a sync failed and the stream is being read again, which takes a moment.
@@ -73,8 +73,8 @@ pub enum CloseError {
     },
     /// The last sync, or cutting the file to its length, failed.
     #[error("the stream's end could not be written: {0}")]
-    End(#[source] std::io::Error),
-    /// The disk is full, and what was accepted and not written is lost; its tickets say so. After a
+    End(std::io::Error),
+    /// The disk is full, and accepted records that were not written are lost; their tickets say so. After a
     /// failed write the stream could not be read again either.
     #[error("the disk is full: {records} accepted records could not be written")]
     DiskFull {

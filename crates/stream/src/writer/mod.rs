@@ -7,10 +7,9 @@
 //!                                     or aged
 //! ```
 //!
-//! Each handle is a producer and fills one of the stream's shards, at memory speed; a shard's buffer
-//! is laid out as the chunk it will be, so that it is sealed and written where it stands. Sequences
-//! are given when a chunk is sealed. Two threads take turns ([`state`]), a third has the next segment
-//! ready ([`segment_pool`]).
+//! Each handle is a producer and fills one of the stream's shards, at memory speed. A shard's page has the layout of the
+//! chunk that it becomes, so it is sealed and written without a copy. Sequences are assigned when a chunk is sealed. Two
+//! threads take turns (`writer_state`), a third prepares the next segment (`segment_pool`).
 
 mod batch;
 mod buffer_size;
@@ -18,10 +17,9 @@ mod committer;
 mod demand;
 mod ending;
 mod error;
-mod gauges;
+mod metrics;
 mod options;
 mod pool;
-mod retention;
 mod segment_pool;
 mod shard;
 mod shared;
@@ -29,19 +27,16 @@ mod start;
 mod stream_writer;
 mod sync_mode;
 mod ticket;
-mod turn_guard;
-mod wake;
+mod write;
 mod writer_state;
 
-pub(crate) use batch::Batch;
 pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};
 #[cfg(all(test, loom))]
 pub(crate) use demand::Demand;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};
-pub use gauges::StreamSnapshot;
-pub use options::{RECORD_BYTES_LIMIT, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions};
-pub use retention::Retention;
-pub use stream_writer::{Sequences, StreamWriter};
+pub use metrics::StreamSnapshot;
+pub use options::{RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions};
+pub use shared::Sequences;
+pub use stream_writer::StreamWriter;
 pub use sync_mode::SyncMode;
 pub use ticket::Ticket;
-pub(crate) use writer_state::IN_FLIGHT_MAX;

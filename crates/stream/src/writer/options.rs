@@ -1,6 +1,6 @@
-//! What a stream is opened with.
+//! The options of a stream that is written.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use freeboard_flow::{LaneConfig, Overload};
 
@@ -8,10 +8,9 @@ use crate::{
     format::{ALIGNMENT, Algorithm, SealUnit},
     log::OpenError,
     seal::MasterKey,
-    storage::{Disk, Storage},
 };
 
-use super::{StreamWriter, buffer_size::BufferSize, retention::Retention, sync_mode::SyncMode};
+use super::{buffer_size::BufferSize, sync_mode::SyncMode};
 
 /// The largest value of [`StreamOptions::record_bytes_max`], in bytes.
 pub const RECORD_BYTES_LIMIT: usize = 512 << 20;
@@ -77,8 +76,8 @@ impl StreamOptions {
         Self::default()
     }
 
-    /// Sets what the stream is sealed with, and by what unit; by default keyed BLAKE3 by batch if there is a key,
-    /// else nothing. A stream keeps its seal for life.
+    /// Sets the algorithm and the unit of the seal; by default keyed BLAKE3 by batch if there is a key, else none. A
+    /// stream keeps its seal for life.
     #[must_use]
     pub fn seal(mut self, algorithm: Algorithm, unit: SealUnit) -> Self {
         self.algorithm = algorithm;
@@ -106,16 +105,14 @@ impl StreamOptions {
         self
     }
 
-    /// Sets the size of the buffers that producers fill, which is that of the chunks on the disk
-    /// under load.
+    /// Sets the size of the pages that producers fill, which is that of the chunks on the disk under load.
     #[must_use]
     pub fn buffer(mut self, size: BufferSize) -> Self {
         self.buffer = size;
         self
     }
 
-    /// Sets the most bytes of buffers in memory and what happens to records that arrive when they
-    /// are full: a lane's bound, in bytes, and its policy.
+    /// Sets the bound of the buffers in memory, in bytes, and the policy for records that arrive when they are full.
     ///
     /// [`Overload::DropOldest`] and [`Overload::Coalesce`] are refused: an accepted record is kept.
     #[must_use]
@@ -124,7 +121,7 @@ impl StreamOptions {
         self
     }
 
-    /// Sets how long a record stays in a buffer that does not fill and that nobody waits for.
+    /// Sets how long a record stays in a page that does not fill and that no caller waits for.
     #[must_use]
     pub fn flush_after(mut self, time: Duration) -> Self {
         self.flush_after = time;
@@ -139,7 +136,7 @@ impl StreamOptions {
         self
     }
 
-    /// Sets which segments may go. By default none ever does.
+    /// Sets which segments are removed. By default none is.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
@@ -153,39 +150,12 @@ impl StreamOptions {
         self
     }
 
-    /// Sets how many buffers are filled side by side; by default as many as there are processors,
-    /// at most 8. Each handle of the stream fills one of them.
+    /// Sets how many pages are filled at the same time; by default as many as there are processors, at most 8. Each
+    /// handle of the stream fills one of them.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
-    }
-
-    /// Opens the stream in a directory, which is created if it does not exist. A stream has one writer:
-    /// the directory is locked until it is closed, also if `stream.lock` is removed meanwhile (but on
-    /// NFS, which locks only that file).
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`]. What a crash left behind is cut off and kept aside; that is no error.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamWriter, OpenError> {
-        let path = path.as_ref();
-        self.validate()?;
-        let disk = Disk::create(path).map_err(OpenError::io(format!(
-            "open the directory {}",
-            path.display()
-        )))?;
-        StreamWriter::open(self, Arc::new(disk), Some(path.to_owned()))
-    }
-
-    /// Opens the stream on any storage.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`].
-    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamWriter, OpenError> {
-        self.validate()?;
-        StreamWriter::open(self, storage, None)
     }
 
     /// The size of segments, in bytes.
@@ -196,63 +166,92 @@ impl StreamOptions {
     pub(super) fn shard_count(&self) -> usize {
         self.shards.unwrap_or_else(|| {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            let affordable = self.memory.bound() as usize / self.buffer.smallest() / 2;
+            let affordable = self.memory.bound() as usize / self.buffer.smallest().max(1) / 2;
             processors.min(8).min(affordable).max(1)
         })
     }
 
-    fn validate(&self) -> Result<(), OpenError> {
-        let refuse = |option, reason: String| Err(OpenError::Option { option, reason });
+    pub(super) fn validate(&self) -> Result<(), OpenError> {
         if self.algorithm.is_sealed() && self.key.is_none() {
             return Err(OpenError::KeyMissing {
                 algorithm: self.algorithm,
             });
         }
-        self.memory.validate()?;
+        self.memory.validate().map_err(OpenError::Memory)?;
         let policy = self.memory.overload_policy();
-        if matches!(policy, Overload::DropOldest | Overload::Coalesce) {
-            return refuse(
+        let drops = matches!(policy, Overload::DropOldest | Overload::Coalesce);
+        let buffer = match self.buffer {
+            BufferSize::Auto => ALIGNMENT,
+            BufferSize::Bytes(bytes) => bytes,
+        };
+        let is_record_valid = (1..=RECORD_BYTES_LIMIT).contains(&self.record_bytes_max);
+        let are_shards_valid = self
+            .shards
+            .is_none_or(|shards| (1..=SHARDS_MAX).contains(&shards));
+        // A page that fills and a page that is written, for each shard.
+        let shards = self.shard_count();
+        let least = shards.saturating_mul(self.buffer.smallest().saturating_mul(2)) as u64;
+        let checks = [
+            (
+                !drops,
                 "memory",
                 format!("{policy:?} would drop records that were accepted"),
-            );
-        }
-        if let BufferSize::Bytes(bytes) = self.buffer
-            && !(ALIGNMENT..=RECORD_BYTES_LIMIT).contains(&bytes)
-        {
-            return refuse(
+            ),
+            (
+                (ALIGNMENT..=RECORD_BYTES_LIMIT).contains(&buffer),
                 "buffer",
-                format!("{bytes} bytes are not between {ALIGNMENT} and {RECORD_BYTES_LIMIT}"),
-            );
-        }
-        if !(1..=RECORD_BYTES_LIMIT).contains(&self.record_bytes_max) {
-            return refuse(
+                format!("{buffer} bytes are not between {ALIGNMENT} and {RECORD_BYTES_LIMIT}"),
+            ),
+            (
+                is_record_valid,
                 "record_bytes_max",
                 format!("it is not between 1 and {RECORD_BYTES_LIMIT}"),
-            );
-        }
-        if self.segment_bytes < SEGMENT_BYTES_MIN {
-            return refuse(
+            ),
+            (
+                self.segment_bytes >= SEGMENT_BYTES_MIN,
                 "segment_bytes",
                 format!("a segment has at least {SEGMENT_BYTES_MIN} bytes"),
-            );
-        }
-        if self
-            .shards
-            .is_some_and(|shards| !(1..=SHARDS_MAX).contains(&shards))
-        {
-            return refuse("shards", format!("it is not between 1 and {SHARDS_MAX}"));
-        }
-        if let SyncMode::Interval { bytes: 0, .. } = self.sync {
-            return refuse("sync", "an interval has at least 1 byte".to_owned());
-        }
-        // One buffer that fills and one that is written, for each shard.
-        let least = (self.shard_count() * 2 * self.buffer.smallest()) as u64;
-        if self.memory.bound() < least {
-            return refuse(
+            ),
+            (
+                are_shards_valid,
+                "shards",
+                format!("it is not between 1 and {SHARDS_MAX}"),
+            ),
+            (
+                !matches!(self.sync, SyncMode::Interval { bytes: 0, .. }),
+                "sync",
+                "an interval has at least 1 byte".to_owned(),
+            ),
+            (
+                self.memory.bound() >= least,
                 "memory",
-                format!("{} shards need at least {least} bytes", self.shard_count()),
-            );
-        }
-        Ok(())
+                format!("{shards} shards need at least {least} bytes"),
+            ),
+        ];
+        let failed = checks.into_iter().find(|(holds, ..)| !holds);
+        failed.map_or(Ok(()), |(_, option, reason)| {
+            Err(OpenError::Option { option, reason })
+        })
+    }
+}
+
+/// Which of a stream's finished segments are removed, the oldest first. Whole segments only, never the active one. Each
+/// limit that is set is enough by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The most bytes that the stream's segments take.
+    pub bytes: Option<u64>,
+    /// The most time since its last record was written.
+    pub age: Option<Duration>,
+    /// Whether a segment is removed when a reader has acknowledged all its records
+    /// ([`StreamWriter::acknowledge`](crate::StreamWriter::acknowledge)).
+    pub acknowledged: bool,
+}
+
+impl Retention {
+    /// Whether a segment is ever removed.
+    #[must_use]
+    pub const fn is_bounded(&self) -> bool {
+        self.bytes.is_some() || self.age.is_some() || self.acknowledged
     }
 }

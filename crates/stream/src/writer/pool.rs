@@ -1,4 +1,4 @@
-//! The memory of a stream: buffers in use and buffers to be used again, under one bound.
+//! The memory of a stream: buffers in use and free buffers, under one bound.
 
 use std::task::Waker;
 
@@ -7,13 +7,13 @@ use freeboard_flow::{Admission, LaneConfig, admit};
 use crate::storage::AlignedBuffer;
 
 /// The buffers of a stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pool {
     lane: LaneConfig,
     /// The bytes of all buffers there are, free ones included.
     used_bytes: u64,
     free: Vec<AlignedBuffer>,
-    /// Who waits for room.
+    /// The producers that wait for capacity.
     waiting: Vec<Waker>,
     above_high: u64,
 }
@@ -22,16 +22,13 @@ impl Pool {
     pub(super) fn new(lane: LaneConfig) -> Self {
         Self {
             lane,
-            used_bytes: 0,
-            free: Vec::new(),
-            waiting: Vec::new(),
-            above_high: 0,
+            ..Self::default()
         }
     }
 
-    /// A buffer of at least `bytes`, or what the policy says instead.
+    /// A buffer of at least `bytes`, or the policy's decision.
     pub(super) fn take(&mut self, bytes: usize) -> Result<AlignedBuffer, Admission> {
-        // Not one that is far too large: it would hold memory that others wait for.
+        // Not a far larger one: it would hold memory that other producers wait for.
         let fits = |buffer: &AlignedBuffer| (bytes..=4 * bytes).contains(&buffer.capacity());
         let reused = self.free.iter().rposition(fits);
         if reused.is_none() {
@@ -65,7 +62,7 @@ impl Pool {
         })
     }
 
-    /// Takes a buffer back; returns who waits for room, to be woken.
+    /// Takes a buffer back; returns the producers that wait for capacity, to be woken.
     #[must_use]
     pub(super) fn put(&mut self, mut buffer: AlignedBuffer) -> Vec<Waker> {
         buffer.clear();
@@ -80,7 +77,7 @@ impl Pool {
         }
     }
 
-    /// Who waits for room, to be woken because there will be none.
+    /// The producers that wait for capacity, to be woken because there will be none.
     #[must_use]
     pub(super) fn give_up(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.waiting)

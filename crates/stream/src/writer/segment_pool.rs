@@ -1,8 +1,8 @@
-//! The thread that has the next segment ready, and lets old ones go.
+//! The thread that prepares the next segment, and removes old ones.
 //!
-//! Reserving room and making names durable takes milliseconds, which would be the longest waits a
-//! record ever has. So while one segment fills, the next is made; from a file that retention has set
-//! free, where there is one: its extents are written, and a write to it costs only its bytes.
+//! Reserving space and making names durable takes milliseconds, longer than a record ever waits for anything else. So
+//! while one segment fills, the next is prepared, from a file that retention has removed if there is one: its extents
+//! are written, and a write to it costs only its bytes.
 
 use std::{
     collections::VecDeque,
@@ -17,17 +17,17 @@ use std::{
 use crate::{
     format::segment_name,
     index::{index_name, rebuild_index},
-    log::{Finished, Prepared, Retired, Segments, prepare, spare_name, write_mark},
+    log::{Finished, Prepared, prepare, spare_name, write_mark},
     seal::MarkSealer,
     storage::{Access, Storage, StorageFile},
 };
 
-use super::retention::Retention;
+use super::options::Retention;
 
-/// How often segments are looked at that may have become too old.
-const AGE_LOOK: Duration = Duration::from_secs(1);
+/// How often the age of the oldest segment is checked.
+const AGE_CHECK: Duration = Duration::from_secs(1);
 
-/// The files of a stream, and the thread that tends them.
+/// The files of a stream but for the active one, and the thread that manages them.
 pub(super) struct SegmentPool {
     storage: Arc<dyn Storage>,
     access: Access,
@@ -47,27 +47,61 @@ struct Unsynced {
     last_record: u64,
 }
 
+/// The work on the files at present, by one thread at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Activity {
+    #[default]
+    Idle,
+    /// A segment is prepared or removed.
+    Preparing,
+    /// A segment is synced or indexed.
+    Tending,
+}
+
+/// Whether the thread may begin something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Running,
+    /// The stream is being read again: the files stay as they are.
+    Resting,
+    Stopping,
+}
+
+/// A segment that leaves the stream.
+#[derive(Clone, Copy, Debug)]
+struct Retired {
+    number: u64,
+    /// Whether its file is removed, because another one waits to be recycled already.
+    is_removed: bool,
+}
+
+#[derive(Default)]
 struct State {
-    segments: Segments,
-    /// The segment that is to be made ready.
+    finished: VecDeque<Finished>,
+    /// The number of a retired file that waits to be used again. Its content is stale.
+    spare: Option<u64>,
+    /// The segment that must be prepared.
     wanted: Option<u64>,
-    /// Whether the thread makes a segment ready, or lets one go.
-    is_preparing: bool,
-    /// Whether it syncs or indexes one.
-    is_tending: bool,
+    activity: Activity,
+    mode: Mode,
     prepared: Option<Prepared>,
-    /// Segments whose index is to be written.
+    /// Segments whose index must be written.
     unindexed: Vec<u64>,
-    /// Segments that are to be synced, the oldest first.
+    /// Segments that must be synced, the oldest first.
     unsynced: VecDeque<Unsynced>,
-    /// What a sync in the background said, until somebody has heard it.
+    /// The error of a sync in the background, until it was reported.
     failure: Option<io::Error>,
-    /// Whether the oldest segment could not be let go; it is tried again after the next roll.
+    /// Whether the oldest segment could not be removed. It is tried again after the next roll.
     is_stuck: bool,
-    /// Whether the directory is somebody else's for the time being.
-    is_resting: bool,
-    is_stopping: bool,
     sealer: Option<Arc<MarkSealer>>,
+}
+
+impl State {
+    /// The bytes of all finished segments.
+    fn bytes(&self) -> u64 {
+        self.finished.iter().map(|segment| segment.bytes).sum()
+    }
 }
 
 impl SegmentPool {
@@ -76,7 +110,7 @@ impl SegmentPool {
         access: Access,
         segment_bytes: u64,
         retention: Retention,
-        segments: Segments,
+        finished: VecDeque<Finished>,
     ) -> Self {
         Self {
             storage,
@@ -84,18 +118,8 @@ impl SegmentPool {
             segment_bytes,
             retention,
             state: Mutex::new(State {
-                segments,
-                wanted: None,
-                is_preparing: false,
-                is_tending: false,
-                prepared: None,
-                unindexed: Vec::new(),
-                unsynced: VecDeque::new(),
-                failure: None,
-                is_stuck: false,
-                is_resting: false,
-                is_stopping: false,
-                sealer: None,
+                finished,
+                ..State::default()
             }),
             changed: Condvar::new(),
             acknowledged: AtomicU64::new(0),
@@ -107,26 +131,25 @@ impl SegmentPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of segment `number`, with room for `bytes` at least. Waits for it if it is being
-    /// made, and makes it here if it is not.
+    /// The file of segment `number`, of `bytes` bytes at least. Waits for it if it is being prepared, and prepares it
+    /// here if it is not.
     pub(super) fn take(&self, number: u64, bytes: u64) -> io::Result<Prepared> {
         let mut state = self.lock();
-        while state.is_preparing {
+        while state.activity == Activity::Preparing {
             state = self.wait(state, None);
         }
         state.wanted = None;
-        let prepared = state
-            .prepared
-            .take()
-            .filter(|prepared| prepared.number == number);
-        let spare = match prepared {
-            Some(_) => None,
-            None => state.segments.take_spare(),
-        };
-        drop(state);
+        let prepared = state.prepared.take().filter(|it| it.number == number);
         let mut prepared = match prepared {
-            Some(prepared) => prepared,
-            None => self.prepare(number, spare)?,
+            Some(prepared) => {
+                drop(state);
+                prepared
+            }
+            None => {
+                let spare = state.spare.take();
+                drop(state);
+                self.prepare(number, spare)?
+            }
         };
         if prepared.bytes < bytes {
             prepared.file.file().resize(bytes)?;
@@ -136,12 +159,12 @@ impl SegmentPool {
         Ok(prepared)
     }
 
-    /// Takes note of a finished segment, and has the one after the new one made ready.
+    /// A segment was begun: another one is finished thereby, and `next` must be prepared.
     pub(super) fn rolled(&self, finished: Option<Finished>, next: u64, sealer: MarkSealer) {
         let mut state = self.lock();
         state.sealer = Some(Arc::new(sealer));
         if let Some(finished) = finished {
-            state.segments.finished.push_back(finished);
+            state.finished.push_back(finished);
             state.unindexed.push(finished.number);
         }
         state.wanted = Some(next);
@@ -150,9 +173,9 @@ impl SegmentPool {
         self.changed.notify_all();
     }
 
-    /// Takes note of what was acknowledged by a reader.
+    /// A reader has acknowledged the records up to this one.
     pub(super) fn acknowledge(&self, sequence: u64) {
-        // Ordering: Relaxed, the lock orders it against the thread's look.
+        // Ordering: Relaxed, the lock orders it against the thread's check.
         self.acknowledged.fetch_max(sequence, Ordering::Relaxed);
         if self.retention.acknowledged {
             drop(self.lock());
@@ -160,23 +183,16 @@ impl SegmentPool {
         }
     }
 
-    /// Takes note of what is durable: only such segments go. It may fall when a failed stream was
-    /// read again.
+    /// The records up to this one are durable: only such segments are removed. It may fall when a failed stream was read
+    /// again.
     pub(super) fn set_durable(&self, sequence: u64) {
-        // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes
-        // in the file.
+        // Ordering: Release pairs with the Acquire of readers: who sees the sequence finds its bytes in the file.
         let before = self.durable.swap(sequence, Ordering::Release);
         if !self.retention.is_bounded() {
             return;
         }
         let is_oldest_due = |oldest: &Finished| (before..sequence).contains(&oldest.last_record);
-        let is_due = self
-            .lock()
-            .segments
-            .finished
-            .front()
-            .is_some_and(is_oldest_due);
-        if is_due {
+        if self.lock().finished.front().is_some_and(is_oldest_due) {
             self.changed.notify_all();
         }
     }
@@ -187,8 +203,8 @@ impl SegmentPool {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Has a finished segment of mode none synced in the background: its power failures cost what the
-    /// last segments hold, and not more.
+    /// Has a finished segment of mode none synced in the background: a power failure costs the records of the last
+    /// segments, and not more.
     pub(super) fn sync(&self, file: Arc<dyn StorageFile>, last_record: u64) {
         self.lock()
             .unsynced
@@ -196,7 +212,7 @@ impl SegmentPool {
         self.changed.notify_all();
     }
 
-    /// Syncs what waits for it, in this thread.
+    /// Syncs the finished segments in this thread.
     pub(super) fn sync_now(&self) -> io::Result<()> {
         loop {
             let mut state = self.wait_idle();
@@ -215,17 +231,17 @@ impl SegmentPool {
     /// How many segments are finished, and their bytes.
     pub(super) fn finished(&self) -> (usize, u64) {
         let state = self.lock();
-        (state.segments.finished.len(), state.segments.bytes())
+        (state.finished.len(), state.bytes())
     }
 
-    /// Ends the thread, and forgets what it has made ready.
+    /// Terminates the thread.
     pub(super) fn stop(&self) {
-        self.lock().is_stopping = true;
+        self.lock().mode = Mode::Stopping;
         self.changed.notify_all();
     }
 
-    /// Lets go what is due, and removes the prepared file and the spare, when the stream is closed in
-    /// order. A stream that is open for moments only would else never get to it.
+    /// Removes the segments that are due, the prepared file and the spare, when the stream is closed in order. A stream
+    /// that is open for moments only would otherwise never get to it.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut state = self.wait_idle();
         while !state.is_stuck && self.retire_due(&state) {
@@ -239,7 +255,7 @@ impl SegmentPool {
             .prepared
             .take()
             .map(|prepared| segment_name(prepared.number));
-        let spare = state.segments.take_spare().map(spare_name);
+        let spare = state.spare.take().map(spare_name);
         drop(state);
         for name in prepared.into_iter().chain(spare) {
             self.storage.remove(&name)?;
@@ -248,28 +264,28 @@ impl SegmentPool {
     }
 
     /// Starts anew after the stream was read again.
-    pub(super) fn restart(&self, segments: Segments) {
+    pub(super) fn restart(&self, finished: VecDeque<Finished>) {
         let mut state = self.wait_idle();
-        state.segments = segments;
+        state.finished = finished;
+        state.spare = None;
         state.failure = None;
         state.is_stuck = false;
         state.prepared = None;
         state.wanted = None;
         state.unsynced.clear();
-        state.is_resting = false;
+        state.mode = Mode::Running;
     }
 
-    /// Waits until nothing is being made, and makes nothing until [`restart`](Self::restart): the
-    /// directory's files stay what they are.
+    /// Waits until nothing is being done, and begins nothing until [`restart`](Self::restart).
     pub(super) fn rest(&self) {
-        self.lock().is_resting = true;
+        self.lock().mode = Mode::Resting;
         drop(self.wait_idle());
     }
 
-    /// The state, when the thread is at nothing.
+    /// The state, once nothing is being done.
     fn wait_idle(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        while state.is_preparing || state.is_tending {
+        while state.activity != Activity::Idle {
             state = self.wait(state, None);
         }
         state
@@ -281,28 +297,26 @@ impl SegmentPool {
         time: Option<Duration>,
     ) -> MutexGuard<'a, State> {
         match time {
-            None => self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => {
+                let woken = self.changed.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            }
             Some(time) => {
-                self.changed
-                    .wait_timeout(state, time)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                let woken = self.changed.wait_timeout(state, time);
+                woken.unwrap_or_else(PoisonError::into_inner).0
             }
         }
     }
 
-    /// What the thread does until it is stopped. `trouble` is told what went wrong.
+    /// Runs until it is stopped. `trouble` is told of failures.
     pub(super) fn run(&self, trouble: &mut dyn FnMut(Trouble)) {
-        let look = self.retention.age.map(|_| AGE_LOOK);
+        let check = self.retention.age.map(|_| AGE_CHECK);
         let mut state = self.lock();
-        while !state.is_stopping {
+        while state.mode != Mode::Stopping {
             let is_retired = !state.is_stuck && self.retire_due(&state);
             let is_tended = !state.unindexed.is_empty() || !state.unsynced.is_empty();
-            if state.is_resting || !is_retired && state.wanted.is_none() && !is_tended {
-                state = self.wait(state, look);
+            if state.mode == Mode::Resting || !is_retired && state.wanted.is_none() && !is_tended {
+                state = self.wait(state, check);
                 continue;
             }
             let found = if is_retired || state.wanted.is_some() {
@@ -317,16 +331,20 @@ impl SegmentPool {
         }
     }
 
-    /// Makes the next segment ready, and lets the oldest go.
+    /// Prepares the next segment, and removes the oldest.
     fn make_ready(&self, mut state: MutexGuard<'_, State>, is_retired: bool) -> Option<Trouble> {
-        let busy = Busy::preparing(self, &mut state);
+        let busy = Busy::begin(self, &mut state, Activity::Preparing);
         let wanted = state.wanted.take();
-        let spare = wanted.and_then(|_| state.segments.take_spare());
-        let retired = is_retired.then(|| state.segments.oldest()).flatten();
+        let spare = wanted.and_then(|_| state.spare.take());
+        let oldest = state.finished.front().filter(|_| is_retired);
+        let retired = oldest.map(|oldest| Retired {
+            number: oldest.number,
+            is_removed: state.spare.is_some(),
+        });
         let sealer = state.sealer.clone();
         drop(state);
         let removed = retired.map(|retired| (retired, self.remove(retired, sealer.as_deref())));
-        // What fails is tried again by who needs it, and says there what is wrong.
+        // The thread that needs the segment tries again after a failure, and reports it.
         let prepared = wanted.and_then(|number| self.prepare(number, spare).ok());
         let mut state = self.lock();
         if prepared.is_some() {
@@ -334,8 +352,13 @@ impl SegmentPool {
         }
         let mut trouble = None;
         match removed {
-            // Only now: what could not go is still of the stream.
-            Some((retired, Ok(()))) => state.segments.retire(retired),
+            // Only now: a segment that could not be removed is still of the stream.
+            Some((retired, Ok(()))) => {
+                state.finished.pop_front();
+                if !retired.is_removed {
+                    state.spare = Some(retired.number);
+                }
+            }
             Some((_, Err(error))) => {
                 state.is_stuck = true;
                 trouble = Some(Trouble::Retire(error));
@@ -348,7 +371,7 @@ impl SegmentPool {
 
     /// Syncs a finished segment, and writes its index.
     fn tend(&self, mut state: MutexGuard<'_, State>) -> Option<Trouble> {
-        let busy = Busy::tending(self, &mut state);
+        let busy = Busy::begin(self, &mut state, Activity::Tending);
         let unsynced = state.unsynced.pop_front();
         let unindexed = state.unindexed.pop();
         drop(state);
@@ -365,7 +388,9 @@ impl SegmentPool {
         }
         let mut state = self.lock();
         let trouble = failure.as_ref().map(|error| Trouble::Sync(copy(error)));
-        state.is_resting |= failure.is_some();
+        if failure.is_some() && state.mode == Mode::Running {
+            state.mode = Mode::Resting;
+        }
         state.failure = failure.or(state.failure.take());
         busy.end(&mut state);
         trouble
@@ -381,17 +406,17 @@ impl SegmentPool {
         )
     }
 
-    /// Whether the oldest segment may go.
+    /// Whether the oldest segment must be removed.
     fn retire_due(&self, state: &State) -> bool {
-        let Some(oldest) = state.segments.finished.front() else {
+        let Some(oldest) = state.finished.front() else {
             return false;
         };
-        // Not the last durable segment either: the header of the next is durable with its first
-        // record, and without any header that holds there is no stream.
+        // Not the last durable segment either: the header of the next is durable with its first record, and without any
+        // header that holds there is no stream.
         if oldest.last_record >= self.durable() {
             return false;
         }
-        let bytes = state.segments.bytes() + self.segment_bytes;
+        let bytes = state.bytes() + self.segment_bytes;
         let is_too_much = self.retention.bytes.is_some_and(|limit| bytes > limit);
         let is_too_old = self.retention.age.is_some_and(|age| {
             let now_ns = time_ns();
@@ -403,7 +428,7 @@ impl SegmentPool {
         is_too_much || is_too_old || is_acknowledged
     }
 
-    /// Takes a segment's name away. Durable before the next one goes: a gap would be damage.
+    /// Takes a segment's name away. Durable before the next one is removed: a gap would be damage.
     fn remove(&self, retired: Retired, sealer: Option<&MarkSealer>) -> io::Result<()> {
         if let Some(sealer) = sealer {
             write_mark(self.storage.as_ref(), &sealer.mark(retired.number + 1))?;
@@ -417,7 +442,7 @@ impl SegmentPool {
             self.storage.rename(&name, &spare_name(retired.number))
         };
         match done {
-            // Done by an attempt that failed later.
+            // An attempt that failed later has done it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,
         }
@@ -425,15 +450,15 @@ impl SegmentPool {
     }
 }
 
-/// What went wrong in the background.
+/// A failure in the background.
 pub(super) enum Trouble {
     /// A finished segment could not be synced.
     Sync(io::Error),
-    /// The oldest segment could not be let go.
+    /// The oldest segment could not be removed.
     Retire(io::Error),
 }
 
-/// An error that two must hear of.
+/// A copy of an error that is reported twice.
 fn copy(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
@@ -441,22 +466,17 @@ fn copy(error: &io::Error) -> io::Error {
     }
 }
 
-/// The thread is at work; also a panic ends that, so that nobody waits for it for ever.
+/// An activity. It also ends by a panic, so that no thread waits for it for ever.
 struct Busy<'a>(&'a SegmentPool);
 
 impl<'a> Busy<'a> {
-    fn preparing(pool: &'a SegmentPool, state: &mut State) -> Self {
-        state.is_preparing = true;
-        Self(pool)
-    }
-
-    fn tending(pool: &'a SegmentPool, state: &mut State) -> Self {
-        state.is_tending = true;
+    fn begin(pool: &'a SegmentPool, state: &mut State, activity: Activity) -> Self {
+        state.activity = activity;
         Self(pool)
     }
 
     fn end(self, state: &mut State) {
-        state.rest();
+        state.activity = Activity::Idle;
         self.0.changed.notify_all();
         std::mem::forget(self);
     }
@@ -464,22 +484,8 @@ impl<'a> Busy<'a> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.lock().rest();
+        self.0.lock().activity = Activity::Idle;
         self.0.changed.notify_all();
-    }
-}
-
-impl State {
-    fn rest(&mut self) {
-        (self.is_preparing, self.is_tending) = (false, false);
-    }
-}
-
-impl std::fmt::Debug for SegmentPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SegmentPool")
-            .field("segment_bytes", &self.segment_bytes)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! A buffer that producers fill, under a lock of its own.
+//! The pages that producers fill, each under a lock of its own.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -7,13 +7,16 @@ use std::sync::{
 
 use crate::{
     format::{CHUNK_HEADER_BYTES, HeadsSum, record_bytes, write_record},
-    log::{Filled, Part},
+    log::Body,
     storage::AlignedBuffer,
 };
 
-use super::{batch::Batch, error::AppendError};
+use super::{
+    batch::{Batch, Part},
+    error::AppendError,
+};
 
-/// One of a stream's buffers, on cache lines of its own.
+/// A producer's page, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -22,8 +25,8 @@ pub(super) struct Shard {
     accepted: AtomicU64,
 }
 
-/// What a shard's lock guards.
-#[derive(Debug)]
+/// The data under a shard's lock.
+#[derive(Debug, Default)]
 pub(super) struct Filling {
     pub(super) page: Option<Page>,
     /// The last batch that a record was appended to.
@@ -32,39 +35,40 @@ pub(super) struct Filling {
     pub(super) refusal: Option<AppendError>,
 }
 
-/// A buffer that is being filled.
+/// A page that is being filled. It has the layout of the chunk on disk.
 #[derive(Debug)]
 pub(super) struct Page {
-    buffer: AlignedBuffer,
-    count: u32,
-    heads: HeadsSum,
+    body: Body,
     batch: Arc<Batch>,
     /// When it was begun.
     pub(super) begun_ns: u64,
 }
 
+/// A page to which nothing will be added, or several in one.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub(super) body: Body,
+    /// The batches of its records, in order.
+    pub(super) parts: Vec<Part>,
+}
+
 impl Shard {
     pub(super) fn new() -> Self {
         Self {
-            filling: Mutex::new(Filling {
-                page: None,
-                last: None,
-                refusal: None,
-            }),
+            filling: Mutex::default(),
             accepted: AtomicU64::new(0),
         }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Filling> {
-        // Nothing that runs under the lock leaves a half-made state when it panics.
+        // No code under the lock leaves a half-made state when it panics.
         self.filling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a record; the caller holds the lock.
     #[inline]
     pub(super) fn count(&self) {
-        // Ordering: Relaxed, a figure for readers; written under the lock only, so no addition is
-        // lost.
+        // Ordering: Relaxed, a figure for readers; written under the lock only, so no addition is lost.
         let accepted = self.accepted.load(Ordering::Relaxed);
         self.accepted.store(accepted + 1, Ordering::Relaxed);
     }
@@ -74,7 +78,7 @@ impl Shard {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Begins to count anew; nothing is accepted meanwhile.
+    /// Starts counting anew; nothing is accepted meanwhile.
     pub(super) fn reset(&self) {
         // Ordering: Relaxed, a figure.
         self.accepted.store(0, Ordering::Relaxed);
@@ -84,47 +88,50 @@ impl Shard {
 impl Page {
     pub(super) fn new(mut buffer: AlignedBuffer, batch: Arc<Batch>, begun_ns: u64) -> Self {
         buffer.pad_to(CHUNK_HEADER_BYTES);
-        Self {
+        let body = Body {
             buffer,
             count: 0,
             heads: HeadsSum::default(),
+        };
+        Self {
+            body,
             batch,
             begun_ns,
         }
     }
 
-    /// Whether a record of this many bytes finds room.
+    /// Whether a record of this many bytes fits.
     #[inline]
     pub(super) fn has_room(&self, payload: usize, tag_bytes: usize) -> bool {
-        record_bytes(payload, tag_bytes) <= self.buffer.room()
+        record_bytes(payload, tag_bytes) <= self.body.buffer.room()
     }
 
-    /// Appends a record that has room; returns its place.
+    /// Appends a record that fits; returns its batch and its index there.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], tag_bytes: usize) -> (&Arc<Batch>, u32) {
         let room = record_bytes(payload.len(), tag_bytes);
-        let head = self
+        let body = &mut self.body;
+        let head = body
             .buffer
-            .append(room, |body| write_record(body, payload, tag_bytes));
-        // With tags, whoever seals walks the records anyway and sums them then.
+            .append(room, |bytes| write_record(bytes, payload, tag_bytes));
+        // With tags, sealing walks the records and sums them then.
         if tag_bytes == 0 {
-            self.heads.add(head, &[]);
+            body.heads.add(head, &[]);
         }
-        let index = self.count;
-        self.count += 1;
+        let index = body.count;
+        body.count += 1;
         (&self.batch, index)
     }
 
     pub(super) fn finish(self) -> Filled {
+        let part = Part {
+            batch: self.batch,
+            count: self.body.count,
+            begun_ns: self.begun_ns,
+        };
         Filled {
-            buffer: self.buffer,
-            count: self.count,
-            heads: self.heads,
-            batches: vec![Part {
-                batch: self.batch,
-                count: self.count,
-                begun_ns: self.begun_ns,
-            }],
+            body: self.body,
+            parts: vec![part],
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all handles and threads of a stream share.
+//! A stream that is open for writing: the producers' side.
 
 use std::{
     path::PathBuf,
@@ -14,33 +14,41 @@ use freeboard_meter::now_ns;
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, record_bytes},
-    head::Head,
-    log::{Identity, Log},
+    log::{Identity, LogEnd, WRITE_SLOTS},
     storage::Storage,
 };
 
 use super::{
-    batch::Batch,
+    batch::{Batch, Hurry, wake_all},
     demand::Demand,
     error::{AppendError, CloseError, TicketError},
-    gauges::{Gauges, StreamSnapshot},
+    metrics::{Gauges, StreamSnapshot},
     options::StreamOptions,
     segment_pool::SegmentPool,
     shard::{Filling, Page, Shard},
-    stream_writer::Sequences,
     sync_mode::SyncMode,
     ticket::Ticket,
-    wake::wake_all,
-    writer_state::{Closing, Due, IN_FLIGHT_MAX, Interval, Phase, WriterState},
+    writer_state::{Closing, Due, Interval, Phase, Watch, WriterState},
 };
 
-/// A stream that is open for writing.
-pub(crate) struct Shared {
+/// How far a stream has come. Each is the sequence of a record, 0 for none; durable <= written <= accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequences {
+    /// The last record that was accepted into memory.
+    pub accepted: u64,
+    /// The last record that was handed to the operating system.
+    pub written: u64,
+    /// The last record that is durable. In mode none it rises only when the stream is closed.
+    pub durable: u64,
+}
+
+/// The state that all handles and threads of a stream share.
+pub(super) struct Shared {
     pub(super) options: StreamOptions,
     pub(super) path: Option<PathBuf>,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) identity: Identity,
-    /// The last record that was there when it was opened.
+    /// The last record when it was opened.
     pub(super) recovered: u64,
     pub(super) tag_bytes: usize,
     pub(super) record_limit: usize,
@@ -49,15 +57,15 @@ pub(crate) struct Shared {
     pub(super) shards: Box<[Shard]>,
     pub(super) demand: Demand,
     pub(super) state: Mutex<WriterState>,
-    /// Signalled when there is something for a writer thread to do.
+    /// Signalled when a turn is due.
     pub(super) work: Condvar,
     /// Only for the thread whose turn it is; never contended.
-    pub(super) log: Mutex<Log>,
+    pub(super) log: Mutex<LogEnd>,
     pub(super) segment_pool: SegmentPool,
     pub(super) gauges: Gauges,
-    /// Why the stream is down, or what its last failure was.
+    /// Why the stream is down, or its last failure.
     pub(super) fault: Mutex<Option<String>>,
-    /// How it ended, once it has.
+    /// The result of closing it, once closed.
     pub(super) closed: Mutex<Option<Result<(), CloseError>>>,
     /// The last record before those that the shards count.
     pub(super) base: AtomicU64,
@@ -66,10 +74,10 @@ pub(crate) struct Shared {
     pub(super) this: Weak<Shared>,
 }
 
-/// What became of an attempt to append.
+/// The result of an attempt to append.
 pub(super) enum Attempt {
     Done(Ticket),
-    /// There is no room, and the policy is to wait; the waker that was given is woken.
+    /// Memory is full, and the policy is to wait. The given waker is woken when there is capacity.
     Wait,
 }
 
@@ -79,15 +87,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody waits for what is still in the shards.
-    pub(super) fn demand(&self) {
-        if self.demand.raise() {
-            self.ring_if_due();
-        }
-    }
-
-    /// Wakes a writer thread, if one sleeps and there is something to do. If there is not because
-    /// others are at work, they look again when they have done theirs.
+    /// Wakes a writer thread, if one sleeps and a turn is due. If none is due because other threads work, they ask again
+    /// when they are done.
     pub(super) fn ring_if_due(&self) {
         let state = self.state();
         let due = state.due(now_ns(), self.demand.is_raised(), self.interval());
@@ -106,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Appends a record, or says why not. `waker` is woken when there is room, if there is none.
+    /// Appends a record, or says why not. If memory is full, `waker` is woken when there is capacity.
     #[inline]
     pub(super) fn append(
         &self,
@@ -120,7 +121,7 @@ impl Shared {
             .page
             .as_ref()
             .is_some_and(|page| fits && page.has_room(payload.len(), self.tag_bytes));
-        // Whoever refuses also takes the pages away, so that the fast path need not look.
+        // A refusal takes effect when the page is taken or full, so that the fast path does not check it.
         if !has_room && let Some(attempt) = self.turn_page(filling, payload.len(), waker)? {
             return Ok(attempt);
         }
@@ -131,7 +132,7 @@ impl Shared {
         Ok(Attempt::Done(Ticket::new(batch, index)))
     }
 
-    /// Hands the full page over and begins a new one. `Some` if there will be none for this record.
+    /// Hands the full page over and begins a new one. `Some` if this record gets none.
     #[cold]
     fn turn_page(
         &self,
@@ -155,7 +156,7 @@ impl Shared {
         let mut state = self.state();
         if let Some(page) = filling.page.take() {
             state.ready.push_back(page.finish());
-            if state.sleeping > 0 && !state.is_taking && state.in_flight < IN_FLIGHT_MAX {
+            if state.sleeping > 0 && !state.activity.is_sealing() && state.in_flight < WRITE_SLOTS {
                 self.work.notify_one();
             }
         }
@@ -164,24 +165,24 @@ impl Shared {
             Err(Admission::Wait) => {
                 state.pool.wait(&waker());
                 drop(state);
-                // What half-filled buffers hold is room too.
+                // Writing half-filled pages frees memory too.
                 self.demand();
                 return Ok(Some(Attempt::Wait));
             }
             Err(Admission::ShedNewest(reason)) => {
                 drop(state);
-                self.gauges.shed(reason);
+                self.gauges.shed[reason.index()].add(1);
                 let outcome = Err(TicketError::Shed(reason));
                 return Ok(Some(Attempt::Done(Ticket::settled(outcome))));
             }
             Err(_) => {
                 drop(state);
-                self.gauges.refuse();
+                self.gauges.refused.add(1);
                 return Err(AppendError::Full);
             }
         };
-        if state.is_dozing {
-            state.is_dozing = false;
+        if state.watch == Watch::Off {
+            state.watch = Watch::Due;
             self.work.notify_one();
         }
         drop(state);
@@ -195,7 +196,7 @@ impl Shared {
     pub(super) fn refuse(&self, refusal: Option<AppendError>) {
         for shard in &self.shards {
             let mut filling = shard.lock();
-            // What is closed stays closed, whoever finds room or reopens meanwhile.
+            // A closed stream stays closed, whichever thread reopens it meanwhile.
             if filling.refusal != Some(AppendError::Closed) {
                 filling.refusal = refusal;
             }
@@ -204,7 +205,7 @@ impl Shared {
 
     /// Begins to close; the writer threads do the rest.
     pub(super) fn close(&self) {
-        // First, so that what is found in the shards once closing has begun is all there will be.
+        // First, so that nothing is added to the shards once closing has begun.
         let is_down = matches!(self.state().phase, Phase::Down | Phase::Closed);
         if !is_down {
             self.refuse(Some(AppendError::Closed));
@@ -217,7 +218,7 @@ impl Shared {
         wake_all(wakers);
     }
 
-    /// Somebody waits for a sync of all that is accepted.
+    /// A caller waits for a sync of all that is accepted.
     pub(super) fn want_sync(&self) {
         let mut state = self.state();
         state.sync_wanted = state.sync_wanted.max(self.accepted());
@@ -226,8 +227,8 @@ impl Shared {
     }
 
     pub(super) fn sequences(&self) -> Sequences {
-        // Ordering: Acquire pairs with the Release by which they are raised: what they say is in the
-        // files. In this order, so that none is seen ahead of the one it follows.
+        // Ordering: Acquire pairs with the Release by which they are raised: the records up to them are in the files. In
+        // this order, so that none is seen ahead of the one it follows.
         let durable = self.segment_pool.durable();
         let written = self.written.load(Ordering::Acquire);
         Sequences {
@@ -238,29 +239,23 @@ impl Shared {
     }
 
     pub(super) fn snapshot(&self) -> StreamSnapshot {
-        let sequences = self.sequences();
-        let (segments, bytes) = self.segment_pool.finished();
-        let memory_bytes = self.state().pool.used_bytes();
-        let mut snapshot = StreamSnapshot {
+        let Sequences {
+            accepted,
+            written,
+            durable,
+        } = self.sequences();
+        let (segments, segment_bytes) = self.segment_pool.finished();
+        StreamSnapshot {
             recovered: self.recovered,
-            accepted: sequences.accepted,
-            written: sequences.written,
-            durable: sequences.durable,
-            memory_bytes,
+            accepted,
+            written,
+            durable,
+            memory_bytes: self.state().pool.used_bytes(),
             segments_finished: segments as u64,
-            segment_bytes: bytes,
+            segment_bytes,
             is_direct: self.log().end().map(|(file, _)| file.is_direct()),
-            ..StreamSnapshot::default()
-        };
-        self.gauges.fill(&mut snapshot);
-        snapshot
-    }
-
-    /// The last record and the tag of its chunk.
-    pub(super) fn head(&self) -> Option<Head> {
-        let log = self.log();
-        let sequence = log.last_record();
-        (sequence > 0).then(|| Head::new(sequence, log.tag(), self.identity.algorithm))
+            ..self.gauges.snapshot()
+        }
     }
 
     pub(super) fn is_disk_full(&self) -> bool {
@@ -271,7 +266,7 @@ impl Shared {
         matches!(self.state().phase, Phase::Closed)
     }
 
-    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+    pub(super) fn log(&self) -> MutexGuard<'_, LogEnd> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,38 +1,54 @@
-//! Opening a stream for writing.
+//! Opens a stream for writing.
 
 use std::{
-    any::Any,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, atomic::AtomicU64},
     thread::{self, JoinHandle},
 };
 
 use crate::{
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, StreamId, SyncKind, segment_name},
-    log::{Identity, Log, OpenError, SegmentFile, Segments, recover, reserve_mark},
+    log::{Identity, LogEnd, OpenError, SegmentFile, recover, reserve_mark},
     seal::Secret,
-    storage::{Access, Storage},
+    storage::{Access, Disk, Storage},
 };
 
 use super::{
-    committer, demand::Demand, gauges::Gauges, options::StreamOptions, segment_pool::SegmentPool,
-    shard::Shard, shared::Shared, turn_guard::TurnGuard, writer_state::WriterState,
+    committer, demand::Demand, ending::TurnGuard, metrics::Gauges, options::StreamOptions,
+    segment_pool::SegmentPool, shard::Shard, shared::Shared, stream_writer::StreamWriter,
+    writer_state::WriterState,
 };
 
-/// A stream that is open, and what has to be waited for when it is closed.
-pub(super) struct Started {
-    pub(super) shared: Arc<Shared>,
-    pub(super) threads: Vec<JoinHandle<()>>,
-    pub(super) lock: Box<dyn Any + Send + Sync>,
+impl StreamOptions {
+    /// Opens the stream in a directory, which is created if it does not exist. A stream has one writer: the directory
+    /// is locked until it is closed, also if `stream.lock` is removed meanwhile (but on NFS, which locks only that
+    /// file).
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. The remains of a crash are cut off and kept in another file; that is no error.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<StreamWriter, OpenError> {
+        let path = path.as_ref();
+        self.validate()?;
+        let directory = format!("open the directory {}", path.display());
+        let disk = Disk::create(path).map_err(OpenError::io(directory))?;
+        start(self, Arc::new(disk), Some(path.to_owned()))
+    }
+
+    /// Opens the stream on any storage.
+    pub fn open_on(&self, storage: Arc<dyn Storage>) -> Result<StreamWriter, OpenError> {
+        self.validate()?;
+        start(self, storage, None)
+    }
 }
 
 /// Takes the lock, finds the end, and starts the threads.
-pub(super) fn start(
+fn start(
     options: &StreamOptions,
     storage: Arc<dyn Storage>,
     path: Option<PathBuf>,
-) -> Result<Started, OpenError> {
+) -> Result<StreamWriter, OpenError> {
     let lock = storage.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => OpenError::Locked,
         _ => OpenError::io("lock the stream")(error),
@@ -64,26 +80,26 @@ pub(super) fn start(
                 file.file().sync()?;
                 Ok((file, bytes))
             };
-            Some(reserve().map_err(OpenError::io(format!("go on in segment {number}")))?)
+            Some(reserve().map_err(OpenError::io(format!("continue in segment {number}")))?)
         }
     };
     let last_record = recovered.next_record - 1;
-    let log = Log::new(identity, secret, &recovered, active);
+    let log = LogEnd::new(identity, secret, &recovered, active);
     let segment_pool = SegmentPool::new(
         storage.clone(),
         access,
         options.segment_size(),
         options.retention,
-        Segments::new(recovered.finished),
+        recovered.finished,
     );
     segment_pool.set_durable(last_record);
     if options.retention.is_bounded() {
         match reserve_mark(storage.as_ref()) {
-            // It stays until somebody removes it, and no segment could ever go.
+            // It stays until it is removed, and no segment could ever be removed.
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                return Err(OpenError::io("make the mark of retention")(error));
+                return Err(OpenError::io("make the retention mark")(error));
             }
-            // Where there is no room for it now, it is tried again when a segment goes.
+            // On a full disk it is tried again when a segment is removed.
             _ => {}
         }
     }
@@ -91,7 +107,7 @@ pub(super) fn start(
     let shards = options.shard_count();
     let tag_bytes = options.unit.record_tag_bytes(options.algorithm);
     let shared = Arc::new_cyclic(|this| Shared {
-        // Without the key: from here on the log's ratchet is enough.
+        // Without the key: from here on the ratchet of the log is enough.
         options: StreamOptions {
             key: None,
             ..options.clone()
@@ -117,11 +133,7 @@ pub(super) fn start(
         this: this.clone(),
     });
     let threads = start_threads(&shared).map_err(OpenError::io("start the stream's threads"))?;
-    Ok(Started {
-        shared,
-        threads,
-        lock,
-    })
+    Ok(StreamWriter::new(shared, threads, lock))
 }
 
 fn half_of_memory(options: &StreamOptions) -> usize {
@@ -173,7 +185,7 @@ fn start_threads(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
             Err(error) => {
                 shared.close();
                 for thread in threads {
-                    // It ends by the closing; whether it panicked changes nothing.
+                    // The close terminates it; a panic of it changes nothing.
                     let _ = thread.join();
                 }
                 return Err(error);

@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     future::poll_fn,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -12,15 +12,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::{head::Head, log::OpenError, storage::Storage};
+use crate::{head::Head, storage::Storage};
 
 use super::{
     error::{AppendError, AppendManyError, CloseError, TicketError},
-    gauges::StreamSnapshot,
-    options::StreamOptions,
+    metrics::StreamSnapshot,
     shard::Shard,
-    shared::{Attempt, Shared},
-    start::start,
+    shared::{Attempt, Sequences, Shared},
     sync_mode::SyncMode,
     ticket::{Ticket, Unpark},
 };
@@ -28,9 +26,8 @@ use super::{
 /// Records that `append_many` appends under one lock.
 const RECORDS_A_LOCK: usize = 256;
 
-/// A stream that is open for writing. Each handle is a producer: what is appended through one handle
-/// keeps its order, and each clone fills another of the stream's buffers, so give each thread or
-/// actor its own.
+/// A stream that is open for writing. Each handle is a producer: records of one handle keep their order, and
+/// each clone fills another of the stream's pages, so give each thread or actor its own.
 ///
 /// The stream is closed by [`close`](StreamWriter::close), or when the last handle is dropped.
 #[derive(Debug)]
@@ -39,19 +36,7 @@ pub struct StreamWriter {
     shard: usize,
 }
 
-/// Where a stream stands. Each is the sequence of a record, 0 for none; durable <= written <=
-/// accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sequences {
-    /// The last record that was accepted: it has a place in memory.
-    pub accepted: u64,
-    /// The last record that was handed to the operating system.
-    pub written: u64,
-    /// The last record that is durable. In mode none it rises only when the stream is closed.
-    pub durable: u64,
-}
-
-/// What ends with the last handle.
+/// Closed with the last handle.
 #[derive(Debug)]
 struct OpenStream {
     shared: Arc<Shared>,
@@ -61,21 +46,20 @@ struct OpenStream {
 }
 
 impl StreamWriter {
-    pub(super) fn open(
-        options: &StreamOptions,
-        storage: Arc<dyn Storage>,
-        path: Option<PathBuf>,
-    ) -> Result<Self, OpenError> {
-        let started = start(options, storage, path)?;
-        Ok(Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        threads: Vec<JoinHandle<()>>,
+        lock: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
             open: Arc::new(OpenStream {
-                shared: started.shared,
-                threads: Mutex::new(started.threads),
-                lock: Mutex::new(Some(started.lock)),
+                shared,
+                threads: Mutex::new(threads),
+                lock: Mutex::new(Some(lock)),
                 handles: AtomicUsize::new(1),
             }),
             shard: 0,
-        })
+        }
     }
 
     fn shared(&self) -> &Shared {
@@ -227,24 +211,24 @@ impl StreamWriter {
         }
     }
 
-    /// Where the stream stands.
+    /// How far the stream has come.
     #[must_use]
     pub fn sequences(&self) -> Sequences {
         self.shared().sequences()
     }
 
-    /// Tells retention that a reader has done with all records up to this one.
+    /// Tells retention that a reader has acknowledged all records up to this one.
     pub fn acknowledge(&self, sequence: u64) {
         self.shared().segment_pool.acknowledge(sequence);
     }
 
-    /// What is counted while the stream is written.
+    /// The state and the counters of the stream.
     #[must_use]
     pub fn snapshot(&self) -> StreamSnapshot {
         self.shared().snapshot()
     }
 
-    /// What the last failed write or sync said, if there was one.
+    /// The error of the last failed write or sync, if there was one.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         self.shared().fault()
@@ -256,19 +240,15 @@ impl StreamWriter {
         self.shared().path.as_deref()
     }
 
-    /// Where the stream's bytes are, for readers of it.
+    /// The storage of the stream, for readers.
     #[must_use]
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.shared().storage
     }
 
-    /// Closes the stream, for all handles: writes what was accepted, makes it durable whatever the
-    /// mode, and cuts the last file to what it holds. Returns the stream's head, `None` if it has no
+    /// Closes the stream, for all handles: writes the accepted records, makes them durable whatever the
+    /// mode, and cuts the last file to its chunks. Returns the stream's head, `None` if it has no
     /// records.
-    ///
-    /// # Errors
-    ///
-    /// See [`CloseError`].
     pub fn close(self) -> Result<Option<Head>, CloseError> {
         self.open.close();
         let result = self.shared().closed.lock();
@@ -278,7 +258,7 @@ impl StreamWriter {
             None if !self.shared().is_closed() => Err(CloseError::Down {
                 reason: self.fault().unwrap_or_default(),
             }),
-            Some(Ok(())) | None => Ok(self.shared().head()),
+            Some(Ok(())) | None => Ok(self.shared().log().head()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A promise that is kept when a record is durable.
+//! A handle on an accepted record, resolved when it is durable.
 
 use std::{
     future::Future,
@@ -38,7 +38,7 @@ impl Ticket {
         }
     }
 
-    /// A ticket that is resolved already; `sequence` is what an `Ok` resolves to.
+    /// A ticket that is resolved already; an `Ok` has the sequence.
     pub(super) fn settled(outcome: Result<u64, TicketError>) -> Self {
         Self::new(Arc::new(Batch::settled(outcome)), 0)
     }
@@ -55,11 +55,7 @@ impl Ticket {
     }
 
     /// Blocks this thread until the record is durable; returns its sequence. While nothing is on its way
-    /// to the disk this thread itself writes what waits, and wakes those that wait for it.
-    ///
-    /// # Errors
-    ///
-    /// See [`TicketError`].
+    /// to the disk this thread itself writes the waiting records, and wakes those that wait for them.
     pub fn wait(mut self) -> Result<u64, TicketError> {
         loop {
             if let Some(outcome) = self.wait_timeout(Duration::MAX) {

@@ -1,15 +1,17 @@
 //! What somebody may do to a stream's files, and whether `verify` sees it. To add an attack, add a line to [`ATTACKS`].
 
 use std::{
-    cell::RefCell,
     fs,
     path::Path,
     sync::{Arc, atomic::Ordering},
 };
 
-use crate::support::{StreamMaker, memory::Memory};
+use crate::support::{
+    StreamMaker, each_seal, key,
+    memory::{Memory, read_past_damage},
+};
 use freeboard_stream::{
-    Head, MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
+    Head, OpenError, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
     StreamOptions, VerifyOptions,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, RECORD_HEAD_BYTES,
@@ -19,6 +21,9 @@ use freeboard_stream::{
     storage::Disk,
     verify,
 };
+
+const OURS: StreamId = StreamId(*b"a stream of ours");
+const THEIRS: StreamId = StreamId(*b"a stream, theirs");
 
 /// What is done to the files, and who sees it: `always`, or `head` for an attack that leaves a shorter or another
 /// stream, which only a head shows. The second word is for when a file for a next segment follows.
@@ -75,16 +80,15 @@ const ATTACKS: &[(&str, &str, &str)] = &[
 /// A next segment's file that a writer has made ready.
 const SUCCESSORS: [Option<usize>; 3] = [None, Some(0), Some(3 * ALIGNMENT)];
 
-fn maker(stream: [u8; 16], sealing: Sealing) -> StreamMaker {
-    let mut maker = StreamMaker::of(StreamId(stream), sealing.algorithm, sealing.unit);
+fn maker(stream: StreamId, sealing: Sealing) -> StreamMaker {
+    let mut maker = StreamMaker::of(stream, sealing.algorithm, sealing.unit);
     maker.is_recycled = sealing.is_recycled;
-    for _ in 0..3 {
-        maker.segment();
-        for chunk in 0..3_u8 {
-            maker.chunk((0..4_u8).map(|record| vec![chunk * 4 + record; 100]));
-        }
-    }
+    maker.thirty_six();
     maker
+}
+
+fn memory(stream: StreamId, sealing: Sealing) -> Memory {
+    maker(stream, sealing).memory()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,12 @@ struct Sealing {
     unit: SealUnit,
     is_recycled: bool,
 }
+
+const BLAKE3: Sealing = Sealing {
+    algorithm: Algorithm::Blake3,
+    unit: SealUnit::Batch,
+    is_recycled: false,
+};
 
 fn chunk_at(chunk: usize) -> usize {
     ALIGNMENT * (chunk + 1)
@@ -132,63 +142,53 @@ fn carry_out(attack: &str, memory: &mut Memory, other: &Memory) {
     }
 }
 
-/// Whether `verify` finds the stream to be something else than whole.
+/// Whether `verify` does not find the stream whole.
 fn is_seen(memory: &Memory, has_key: bool, head: Option<Head>) -> bool {
-    let options = VerifyOptions {
-        expect_head: head,
-        ..VerifyOptions::default()
-    };
     let key = memory.key().filter(|_| has_key);
-    verify(memory, key.as_ref(), &options, &mut |_| {}).map_or(true, |report| !report.is_whole())
+    memory
+        .verify(key.as_ref(), head)
+        .map_or(true, |report| !report.is_whole())
 }
 
-fn each_sealing(check: impl Fn(Sealing, bool)) {
-    for algorithm in Algorithm::ALL {
-        for unit in [SealUnit::Record, SealUnit::Batch] {
-            for is_recycled in [false, true] {
-                for has_key in [false, true] {
-                    let sealing = Sealing {
-                        algorithm,
-                        unit,
-                        is_recycled,
-                    };
-                    check(sealing, has_key);
-                }
-            }
+fn each_sealing(mut check: impl FnMut(Sealing, bool)) {
+    each_seal(|algorithm, unit| {
+        for is_recycled in [false, true] {
+            let sealing = Sealing {
+                algorithm,
+                unit,
+                is_recycled,
+            };
+            check(sealing, false);
+            check(sealing, true);
         }
-    }
+    });
 }
 
-fn add_successor(memory: &mut Memory, bytes: usize) {
+fn add_successor(memory: &mut Memory, bytes: Option<usize>) {
     let numbers = memory.0.keys().filter_map(|name| segment_number(name));
     let next = numbers.max().map_or(4, |last| last.max(3) + 1);
-    memory
-        .0
-        .insert(segment_name(next), Arc::new(vec![0; bytes]));
+    if let Some(bytes) = bytes {
+        let file = Arc::new(vec![0; bytes]);
+        memory.0.insert(segment_name(next), file);
+    }
 }
 
 #[test]
 fn each_attack_is_seen() {
-    let wrong = RefCell::new(Vec::new());
+    let mut wrong = Vec::new();
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
+        let ours = maker(OURS, sealing);
         let head = Head::new(36, ours.tag(), sealing.algorithm);
-        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        let other = memory(THEIRS, sealing);
         for successor in SUCCESSORS {
-            let mut whole = Memory::of(ours.segments());
-            if let Some(bytes) = successor {
-                add_successor(&mut whole, bytes);
-            }
-            assert!(
-                !is_seen(&whole, has_key, Some(head)),
-                "{sealing:?}, {has_key}, {successor:?}: it is whole"
-            );
+            let case = format!("{sealing:?}, key {has_key}, successor {successor:?}");
+            let mut whole = ours.memory();
+            add_successor(&mut whole, successor);
+            assert!(!is_seen(&whole, has_key, Some(head)), "{case}: it is whole");
             for &(attack, alone, followed) in ATTACKS {
-                let mut memory = Memory::of(ours.segments());
+                let mut memory = ours.memory();
                 carry_out(attack, &mut memory, &other);
-                if let Some(bytes) = successor {
-                    add_successor(&mut memory, bytes);
-                }
+                add_successor(&mut memory, successor);
                 let expected = if successor.is_some() { followed } else { alone };
                 let found = match (
                     is_seen(&memory, has_key, None),
@@ -199,28 +199,20 @@ fn each_attack_is_seen() {
                     _ => "never with a head",
                 };
                 if found != expected {
-                    let case = format!("{sealing:?}, key {has_key}, successor {successor:?}");
-                    wrong
-                        .borrow_mut()
-                        .push(format!("{attack}: {found}, not {expected} ({case})"));
+                    wrong.push(format!("{attack}: {found}, not {expected} ({case})"));
                 }
             }
         }
     });
-    let wrong = wrong.into_inner();
-    assert!(
-        wrong.is_empty(),
-        "{} cases:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    let (count, wrong) = (wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{count} cases:\n{wrong}");
 }
 
 #[test]
 fn only_the_head_that_the_stream_has_is_accepted() {
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
-        let theirs = maker(*b"a stream, theirs", sealing);
+        let ours = maker(OURS, sealing);
+        let theirs = maker(THEIRS, sealing);
         let heads = [
             Head::new(999_999_999, [0; 64], sealing.algorithm),
             Head::new(36, [0; 64], sealing.algorithm),
@@ -228,15 +220,11 @@ fn only_the_head_that_the_stream_has_is_accepted() {
             Head::new(36, theirs.tag(), sealing.algorithm),
         ];
         for successor in SUCCESSORS {
-            let mut memory = Memory::of(ours.segments());
-            if let Some(bytes) = successor {
-                add_successor(&mut memory, bytes);
-            }
+            let mut memory = ours.memory();
+            add_successor(&mut memory, successor);
             for head in heads {
-                assert!(
-                    is_seen(&memory, has_key, Some(head)),
-                    "{head}, {sealing:?}, {successor:?}"
-                );
+                let case = format!("{head}, {sealing:?}, {successor:?}");
+                assert!(is_seen(&memory, has_key, Some(head)), "{case}");
             }
         }
     });
@@ -286,62 +274,50 @@ impl Stray {
 
 #[test]
 fn a_stray_file_stops_no_tool() {
-    let sealing = Sealing {
-        algorithm: Algorithm::Blake3,
-        unit: SealUnit::Batch,
-        is_recycled: false,
-    };
-    let ours = maker(*b"a stream of ours", sealing);
-    let key = MasterKey::new(crate::support::KEY).unwrap();
+    let ours = maker(OURS, BLAKE3);
     for (name, stray, is_named) in STRAYS {
+        let case = format!("{name}, {stray:?}");
         let directory = tempfile::tempdir().unwrap();
         ours.write(directory.path());
         stray.put(directory.path(), name);
         let disk = Arc::new(Disk::open(directory.path()).unwrap());
-        let report = verify(&*disk, Some(&key), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        let check =
+            || verify(&*disk, Some(&key()), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        let report = check();
         let damages: Vec<String> = report.damages.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            damages.iter().any(|it| it.contains(name)),
-            *is_named,
-            "{name}, {stray:?}: {damages:?}"
-        );
-        assert_eq!(
-            (report.records, damages.len()),
-            (36, usize::from(*is_named)),
-            "{name}, {stray:?}"
-        );
+        let is_found = damages.iter().any(|it| it.contains(name));
+        assert_eq!(is_found, *is_named, "{case}: {damages:?}");
+        let found = (report.records, damages.len());
+        assert_eq!(found, (36, usize::from(*is_named)), "{case}");
         let mut copied = 0;
         let options = SalvageOptions::default();
-        salvage(&*disk, Some(&key), &options, &mut |_| {}, &mut |_| {
+        salvage(&*disk, Some(&key()), &options, &mut |_| {}, &mut |_| {
             copied += 1;
             Ok(())
         })
         .unwrap();
-        assert_eq!(copied, 36, "{name}, {stray:?}");
-        let reader = ReaderOptions::new()
-            .key(key.clone())
-            .open_on(disk.clone())
-            .unwrap();
-        assert_eq!(reader.map(Result::unwrap).count(), 36, "{name}, {stray:?}");
+        assert_eq!(copied, 36, "{case}");
+        let reader = ReaderOptions::new().key(key()).open_on(disk.clone());
+        assert_eq!(reader.unwrap().map(Result::unwrap).count(), 36, "{case}");
         let options = StreamOptions::new()
-            .seal(sealing.algorithm, sealing.unit)
+            .seal(BLAKE3.algorithm, BLAKE3.unit)
             .segment_bytes(64 << 10)
-            .key(key.clone());
+            .key(key());
         let stream = options.open(directory.path()).unwrap();
         for _ in 0..20 {
-            let ticket = stream.append(&[9; 10_000]).unwrap();
-            let wrote = ticket.wait();
-            assert!(wrote.is_ok(), "{name}, {stray:?}: {:?}", stream.fault());
+            let wrote = stream.append(&[9; 10_000]).unwrap().wait();
+            assert!(wrote.is_ok(), "{case}: {:?}", stream.fault());
         }
         stream.close().unwrap();
-        let report = verify(&*disk, Some(&key), &VerifyOptions::default(), &mut |_| {}).unwrap();
+        let report = check();
+        let found = (report.records, report.damage_count);
         assert_eq!(
-            (report.records, report.damage_count),
+            found,
             (56, u64::from(*is_named)),
-            "{name}, {stray:?}: {:?}",
+            "{case}: {:?}",
             report.damages
         );
-        assert!(report.segments > 4, "{name}, {stray:?}");
+        assert!(report.segments > 4, "{case}");
         if matches!(stray, Stray::Directory) {
             let kept = directory.path().join(format!("{name}.0.broken"));
             assert!(kept.is_dir(), "it is set aside");
@@ -349,22 +325,42 @@ fn a_stray_file_stops_no_tool() {
     }
 }
 
-/// What salvage hands over, and what it says.
+/// A segment of another stream after the end, under the next number and with several chunks that follow each other.
+#[test]
+fn a_segment_of_another_stream_after_the_end_is_kept() {
+    each_seal(|algorithm, unit| {
+        let case = format!("{algorithm} by {unit}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let sealing = Sealing {
+            algorithm,
+            unit,
+            is_recycled: false,
+        };
+        maker(OURS, sealing).write(path);
+        let mut theirs = maker(THEIRS, sealing);
+        theirs.segment().chunk(["one"]).chunk(["two"]);
+        let foreign = &theirs.segments()[3];
+        fs::write(path.join(segment_name(4)), foreign).unwrap();
+        let options = StreamOptions::new().seal(algorithm, unit).key(key());
+        let stream = options.open(path).expect(&case);
+        assert_eq!(stream.append(b"the next").unwrap().wait(), Ok(37), "{case}");
+        stream.close().unwrap();
+        let kept = fs::read(path.join(format!("{}.0.broken", segment_name(4)))).expect(&case);
+        assert!(kept == *foreign, "{case}");
+    });
+}
+
+/// The records that salvage hands over, and its report.
 fn salvaged(memory: &Memory, has_key: bool) -> (Vec<u64>, SalvageReport) {
     let key = memory.key().filter(|_| has_key);
-    let mut sequences = Vec::new();
-    let options = SalvageOptions::default();
-    let report = salvage(memory, key.as_ref(), &options, &mut |_| {}, &mut |record| {
-        sequences.push(record.sequence);
-        Ok(())
-    });
-    (sequences, report.unwrap())
+    memory.salvage(key.as_ref(), |_, _| {}).unwrap()
 }
 
 #[test]
 fn salvage_takes_nothing_that_was_let_go() {
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
+        let ours = maker(OURS, sealing);
         let segments = ours.segments();
         // Segment 3 is in the file of segment 1, and ends after its first chunk.
         let mut recycled = segments[2][..chunk_at(1)].to_vec();
@@ -384,11 +380,9 @@ fn salvage_takes_nothing_that_was_let_go() {
 fn salvage_says_that_it_cannot_read_the_last_header() {
     each_sealing(|sealing, has_key| {
         for successor in SUCCESSORS {
-            let mut memory = Memory::of(maker(*b"a stream of ours", sealing).segments());
+            let mut memory = memory(OURS, sealing);
             carry_out("flip 3 2 header", &mut memory, &Memory::default());
-            if let Some(bytes) = successor {
-                add_successor(&mut memory, bytes);
-            }
+            add_successor(&mut memory, successor);
             let (sequences, report) = salvaged(&memory, has_key);
             assert!(
                 sequences.into_iter().eq(1..=32),
@@ -404,11 +398,7 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
     each_sealing(|sealing, has_key| {
         // A chunk with the stream's own id, as its author would see it in a file, inside of a record. It stands
         // where a page of the segment begins.
-        let mut forger = StreamMaker::of(
-            StreamId(*b"a stream of ours"),
-            Algorithm::None,
-            SealUnit::Batch,
-        );
+        let mut forger = StreamMaker::of(OURS, Algorithm::None, SealUnit::Batch);
         for number in 0..9_u8 {
             forger.chunk([vec![number; 100]]);
         }
@@ -416,18 +406,11 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
         let mut payload = vec![7; 2 * ALIGNMENT];
         let at = ALIGNMENT - CHUNK_HEADER_BYTES - RECORD_HEAD_BYTES;
         payload[at..at + forged.len()].copy_from_slice(forged);
-        let mut ours = StreamMaker::of(
-            StreamId(*b"a stream of ours"),
-            sealing.algorithm,
-            sealing.unit,
-        );
+        let mut ours = StreamMaker::of(OURS, sealing.algorithm, sealing.unit);
         ours.chunk([payload]).chunk([b"second"]);
-        let mut memory = Memory::of(ours.segments());
-        assert_eq!(
-            salvaged(&memory, has_key).0,
-            [1, 2],
-            "{sealing:?}, {has_key}"
-        );
+        let mut memory = ours.memory();
+        let (sequences, _) = salvaged(&memory, has_key);
+        assert_eq!(sequences, [1, 2], "{sealing:?}, {has_key}");
         // Behind the forged chunk, in the same payload.
         memory.segment(1)[chunk_at(2) - 1] ^= 1;
         let (sequences, report) = salvaged(&memory, has_key);
@@ -438,17 +421,17 @@ fn salvage_takes_no_chunk_out_of_a_payload() {
 
 /// What the pages of a payload say that look like chunks, each as long as the rest of the segment: stream, epoch,
 /// sequence, and whether the segment was recycled.
-const FORGERIES: &[(&[u8; 16], u64, u64, bool)] = &[
-    (b"a stream of ours", 2, 3, false),
-    (b"a stream of ours", 1, 3, false),
-    (b"a stream of ours", 2, 1, false),
-    (b"a stream of ours", 2, 1, true),
-    (b"a stream, theirs", 2, 3, false),
-    (b"a stream, theirs", 2, 3, true),
+const FORGERIES: &[(StreamId, u64, u64, bool)] = &[
+    (OURS, 2, 3, false),
+    (OURS, 1, 3, false),
+    (OURS, 2, 1, false),
+    (OURS, 2, 1, true),
+    (THEIRS, 2, 3, false),
+    (THEIRS, 2, 3, true),
 ];
 
 /// A stream with record 2 full of forged headers, and its own chunk's header damaged.
-fn forged(forgery: (&[u8; 16], u64, u64, bool), algorithm: Algorithm) -> Memory {
+fn forged(forgery: (StreamId, u64, u64, bool), algorithm: Algorithm) -> Memory {
     const PAGES: usize = 1_024;
     let (stream, epoch, sequence, is_recycled) = forgery;
     let unit = SealUnit::Batch;
@@ -461,7 +444,7 @@ fn forged(forgery: (&[u8; 16], u64, u64, bool), algorithm: Algorithm) -> Memory 
             algorithm,
             unit,
             sync: SyncKind::Batch,
-            stream: StreamId(*stream),
+            stream,
             epoch,
             sequence,
             first_record: sequence,
@@ -476,10 +459,10 @@ fn forged(forgery: (&[u8; 16], u64, u64, bool), algorithm: Algorithm) -> Memory 
         let begin = page * ALIGNMENT + at;
         payload[begin..begin + CHUNK_HEADER_BYTES].copy_from_slice(&header.encode());
     }
-    let mut ours = StreamMaker::of(StreamId(*b"a stream of ours"), algorithm, unit);
+    let mut ours = StreamMaker::of(OURS, algorithm, unit);
     (ours.epoch, ours.is_recycled) = (2, is_recycled);
     ours.chunk([b"first"]).chunk([payload]).chunk([b"third"]);
-    let mut memory = Memory::of(ours.segments());
+    let mut memory = ours.memory();
     memory.segment(1)[chunk_at(1) + 90] ^= 1;
     memory
 }
@@ -498,7 +481,7 @@ fn no_search_reads_a_body_for_each_page() {
             headless.segment(1)[20] ^= 1;
             headless.segment(1)[chunk_at(0) + 90] ^= 1;
             for memory in [whole, headless] {
-                let key = has_key.then(|| MasterKey::new(crate::support::KEY).unwrap());
+                let key = has_key.then(key);
                 let read = |what: &str, run: &dyn Fn()| {
                     // Ordering: Relaxed, all reads are of this thread.
                     let before = memory.1.load(Ordering::Relaxed);
@@ -512,37 +495,25 @@ fn no_search_reads_a_body_for_each_page() {
                     );
                 };
                 read("verify", &|| {
-                    let options = VerifyOptions::default();
-                    let report = verify(&memory, key.as_ref(), &options, &mut |_| {});
+                    let report = memory.verify(key.as_ref(), None);
                     assert!(!report.is_ok_and(|report| report.is_whole()));
                 });
-                read("salvage", &|| {
-                    let options = SalvageOptions::default();
-                    let _ = salvage(
-                        &memory,
-                        key.as_ref(),
-                        &options,
-                        &mut |_| {},
-                        &mut |_| Ok(()),
-                    );
-                });
+                read("salvage", &|| drop(memory.salvage(key.as_ref(), |_, _| {})));
                 read("a reader", &|| {
-                    let storage = Arc::new(memory.clone());
-                    let options = ReaderOptions::new().key(key.clone());
-                    let mut reader = options.open_on(storage).unwrap();
-                    let (mut records, mut damages) = (Vec::new(), 0);
-                    loop {
-                        match reader.next_record() {
-                            Ok(Some(record)) => records.push(record.sequence),
-                            Ok(None) => break,
-                            Err(_) => {
-                                damages += 1;
-                                assert!(damages < 20, "it stays where it is");
-                                reader.skip_damage().unwrap();
-                            }
-                        }
-                    }
+                    let mut reader = memory.reader(key.clone(), ReadFrom::Start).unwrap();
+                    let (records, _) = read_past_damage(&mut reader);
                     assert!(records.is_empty() || records == [1, 3], "{records:?}");
+                });
+                // The third chunk says that the second had been durable, so the stream is not changed.
+                read("recovery", &|| {
+                    let mut options = StreamOptions::new();
+                    if algorithm.is_sealed() {
+                        options = options.key(self::key());
+                    }
+                    let refused = options.open_on(Arc::new(memory.clone())).unwrap_err();
+                    let is_damage =
+                        matches!(refused, OpenError::Damaged(_) | OpenError::Format { .. });
+                    assert!(is_damage, "{forgery:?}: {refused}");
                 });
             }
         }
@@ -575,49 +546,21 @@ fn strays_do_not_take_the_place_of_a_stream() {
 #[test]
 fn a_blank_header_is_no_end() {
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
-        // What is done, which records can be read, and whether a reader comes upon damage.
-        let cases: [(&str, usize, bool); 3] = [
-            ("empty 2", 24, true),
-            ("header 2", 24, true),
-            ("header 1", 24, true),
-        ];
-        for (case, readable, is_damage) in cases {
-            let mut memory = Memory::of(ours.segments());
+        let ours = maker(OURS, sealing);
+        for (case, whole) in [("empty 2", 24), ("header 2", 36), ("header 1", 36)] {
+            let mut memory = ours.memory();
             match case {
                 "empty 2" => memory.segment(2).clear(),
                 "header 2" => memory.segment(2)[..ALIGNMENT].fill(0),
                 _ => memory.segment(1)[..ALIGNMENT].fill(0),
             }
             let key = memory.key().filter(|_| has_key);
+            let case = format!("{case}, {sealing:?}, {has_key}");
             let (salvaged, report) = salvaged(&memory, has_key);
-            let whole = if case == "empty 2" { 24 } else { 36 };
-            assert_eq!(
-                salvaged.len(),
-                whole,
-                "{case}, {sealing:?}, {has_key}: {report:?}"
-            );
-            let mut reader = ReaderOptions::new()
-                .key(key)
-                .open_on(Arc::new(memory))
-                .unwrap();
-            let (mut records, mut damages) = (0, 0);
-            loop {
-                match reader.next_record() {
-                    Ok(Some(_)) => records += 1,
-                    Ok(None) => break,
-                    Err(_) => {
-                        damages += 1;
-                        assert!(damages < 20, "{case}: it stays where it is");
-                        reader.skip_damage().unwrap();
-                    }
-                }
-            }
-            assert_eq!(
-                (records, damages > 0),
-                (readable, is_damage),
-                "{case}, {sealing:?}, {has_key}"
-            );
+            assert_eq!(salvaged.len(), whole, "{case}: {report:?}");
+            let mut reader = memory.reader(key, ReadFrom::Start).unwrap();
+            let (records, damages) = read_past_damage(&mut reader);
+            assert_eq!((records.len(), damages.is_empty()), (24, false), "{case}");
         }
     });
 }
@@ -625,24 +568,14 @@ fn a_blank_header_is_no_end() {
 /// A first segment that the key does not agree with: of an unsealed stream, or sealed with another key.
 #[test]
 fn a_foreign_first_segment_is_passed_over() {
-    let sealing = Sealing {
-        algorithm: Algorithm::Blake3,
-        unit: SealUnit::Batch,
-        is_recycled: false,
-    };
-    let stream = StreamId(*b"a stream of ours");
-    let unsealed = StreamMaker::of(stream, Algorithm::None, SealUnit::Batch);
-    let mut other_key = StreamMaker::of(stream, sealing.algorithm, sealing.unit);
+    let unsealed = StreamMaker::of(OURS, Algorithm::None, SealUnit::Batch);
+    let mut other_key = StreamMaker::of(OURS, BLAKE3.algorithm, BLAKE3.unit);
     other_key.key(b"another key for tests, and only for them");
     for mut theirs in [unsealed, other_key] {
         theirs.chunk([b"foreign"]);
-        let mut memory = Memory::of(maker(stream.0, sealing).segments());
+        let mut memory = memory(OURS, BLAKE3);
         *memory.segment(1) = theirs.segments()[0].clone();
-        let key = MasterKey::new(crate::support::KEY).unwrap();
-        let mut reader = ReaderOptions::new()
-            .key(key)
-            .open_on(Arc::new(memory))
-            .unwrap();
+        let mut reader = memory.reader(Some(key()), ReadFrom::Start).unwrap();
         assert!(matches!(
             reader.next_record(),
             Err(ReadError::Damaged { segment: 1, .. })
@@ -656,25 +589,23 @@ fn a_foreign_first_segment_is_passed_over() {
 #[test]
 fn most_headers_say_which_stream_it_is() {
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
-        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        let ours = maker(OURS, sealing);
+        let other = memory(THEIRS, sealing);
         for (attack, stream, first, last) in [
-            ("splice 1", b"a stream of ours", 13, 36),
-            ("splice 3", b"a stream of ours", 1, 24),
-            ("splice 1; splice 2", b"a stream, theirs", 1, 24),
+            ("splice 1", OURS, 13, 36),
+            ("splice 3", OURS, 1, 24),
+            ("splice 1; splice 2", THEIRS, 1, 24),
         ] {
-            let mut memory = Memory::of(ours.segments());
+            let mut memory = ours.memory();
             carry_out(attack, &mut memory, &other);
             let case = format!("{attack}, {sealing:?}, key {has_key}");
             let key = memory.key().filter(|_| has_key);
-            let options = VerifyOptions::default();
-            let report = verify(&memory, key.as_ref(), &options, &mut |_| {}).unwrap();
-            assert_eq!(report.stream, StreamId(*stream), "{case}");
+            let report = memory.verify(key.as_ref(), None).unwrap();
+            assert_eq!(report.stream, stream, "{case}");
             let (sequences, report) = salvaged(&memory, has_key);
             assert!(sequences.into_iter().eq(first..=last), "{case}: {report:?}");
             for from in [ReadFrom::Start, ReadFrom::Sequence(first)] {
-                let options = ReaderOptions::new().key(key.clone()).from(from);
-                let mut reader = options.open_on(Arc::new(memory.clone())).unwrap();
+                let mut reader = memory.reader(key.clone(), from).unwrap();
                 if from == ReadFrom::Start && first > 1 {
                     let refused = reader.next_record().unwrap_err();
                     assert!(
@@ -693,28 +624,17 @@ fn most_headers_say_which_stream_it_is() {
 #[test]
 fn a_reader_passes_over_each_attack_and_comes_to_an_end() {
     each_sealing(|sealing, has_key| {
-        let ours = maker(*b"a stream of ours", sealing);
-        let other = Memory::of(maker(*b"a stream, theirs", sealing).segments());
+        let ours = maker(OURS, sealing);
+        let other = memory(THEIRS, sealing);
         for &(attack, ..) in ATTACKS {
-            let mut memory = Memory::of(ours.segments());
+            let mut memory = ours.memory();
             carry_out(attack, &mut memory, &other);
             let key = memory.key().filter(|_| has_key);
-            let Ok(mut reader) = ReaderOptions::new().key(key).open_on(Arc::new(memory)) else {
+            let Ok(mut reader) = memory.reader(key, ReadFrom::Start) else {
                 continue;
             };
             let case = format!("{attack}, {sealing:?}, key {has_key}");
-            let (mut sequences, mut damages) = (Vec::new(), 0);
-            loop {
-                match reader.next_record() {
-                    Ok(Some(record)) => sequences.push(record.sequence),
-                    Ok(None) => break,
-                    Err(_) => {
-                        damages += 1;
-                        assert!(damages < 20, "{case}: it stays where it is");
-                        reader.skip_damage().unwrap();
-                    }
-                }
-            }
+            let (sequences, _) = read_past_damage(&mut reader);
             assert!(sequences.is_sorted_by(|left, right| left < right), "{case}");
             let expected = match attack {
                 "foreign 4" => 36,

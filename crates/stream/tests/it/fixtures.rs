@@ -1,30 +1,18 @@
 //! The streams that are kept, whole and damaged: what was written then is read now.
 
-use std::{env, fs, sync::Arc};
+use std::{env, fs};
 
 use crate::support::{
-    KEY,
+    each_seal,
     fixtures::{self, RECORDS, kept, payload, whole},
+    key,
     memory::Memory,
 };
 use freeboard_stream::{
-    DamageKind, Head, MasterKey, OpenError, ReadError, ReaderOptions, SalvageOptions,
-    SalvageReport, StreamOptions, VerifyError, VerifyOptions, VerifyReport,
+    DamageKind, Head, OpenError, ReadError, ReadFrom, ReaderOptions, SalvageReport, StreamOptions,
+    VerifyError, VerifyReport,
     format::{Algorithm, FormatError, SealUnit},
-    salvage, verify,
 };
-
-fn key() -> MasterKey {
-    MasterKey::new(KEY).unwrap()
-}
-
-fn check(memory: &Memory, expect_head: Option<Head>) -> VerifyReport {
-    let options = VerifyOptions {
-        expect_head,
-        ..VerifyOptions::default()
-    };
-    verify(memory, memory.key().as_ref(), &options, &mut |_| {}).unwrap()
-}
 
 /// A damage's kind, segment, offset and records.
 type Found = (DamageKind, u64, u64, Option<(u64, u64)>);
@@ -36,24 +24,10 @@ fn found(report: &VerifyReport) -> Vec<Found> {
         .collect()
 }
 
-/// What is salvaged: the sequences, whose bytes are checked, and the report.
+/// The salvaged sequences, whose bytes are checked, and the report.
 fn salvaged(memory: &Memory) -> (Vec<u64>, SalvageReport) {
-    let mut copied = Vec::new();
-    let mut sink = |record: freeboard_stream::RecordRef<'_>| {
-        assert_eq!(record.payload, payload(record.sequence));
-        copied.push(record.sequence);
-        Ok(())
-    };
-    let options = SalvageOptions::default();
-    let report = salvage(
-        memory,
-        memory.key().as_ref(),
-        &options,
-        &mut |_| {},
-        &mut sink,
-    )
-    .unwrap();
-    (copied, report)
+    let check = |sequence: u64, bytes: &[u8]| assert_eq!(bytes, payload(sequence));
+    memory.salvage(memory.key().as_ref(), check).unwrap()
 }
 
 /// Checks what is found in a damaged stream, which of its records are salvaged, and which are not.
@@ -65,7 +39,7 @@ fn check_damaged(
     lost: &[(u64, u64)],
 ) {
     let memory = kept(&format!("damaged/{name}"));
-    assert_eq!(found(&check(&memory, None)), damages);
+    assert_eq!(found(&memory.report(None)), damages);
     let (sequences, report) = salvaged(&memory);
     assert_eq!(sequences, Vec::from_iter(copied));
     assert_eq!(report.lost, lost);
@@ -78,20 +52,14 @@ fn open(
     unit: SealUnit,
 ) -> Result<(u64, tempfile::TempDir), OpenError> {
     let directory = tempfile::tempdir().unwrap();
-    for (name, bytes) in &kept(name).0 {
-        fs::write(directory.path().join(name), Arc::as_ref(bytes)).unwrap();
-    }
+    kept(name).write(directory.path());
     let options = StreamOptions::new().seal(algorithm, unit).key(key());
     let stream = options.open(directory.path())?;
     Ok((stream.sequences().durable, directory))
 }
 
 fn each(run: impl Fn(&str, Algorithm, SealUnit)) {
-    for algorithm in Algorithm::ALL {
-        for unit in [SealUnit::Record, SealUnit::Batch] {
-            run(&format!("whole/{algorithm}-{unit}"), algorithm, unit);
-        }
-    }
+    each_seal(|algorithm, unit| run(&format!("whole/{algorithm}-{unit}"), algorithm, unit));
 }
 
 #[test]
@@ -100,9 +68,7 @@ fn what_is_written_now_is_what_was_kept() {
         let folder = fixtures::folder(&name);
         if env::var_os("FREEBOARD_WRITE_FIXTURES").is_some() && !folder.exists() {
             fs::create_dir_all(&folder).unwrap();
-            for (name, bytes) in &made.0 {
-                fs::write(folder.join(name), Arc::as_ref(bytes)).unwrap();
-            }
+            made.write(&folder);
         }
         let kept = kept(&name);
         assert!(
@@ -122,15 +88,12 @@ fn the_whole_ones_are_whole_and_read_from_both_ends() {
         let memory = kept(name);
         let maker = whole(algorithm, unit);
         let head = Head::new(RECORDS, maker.tag(), algorithm);
-        let report = check(&memory, Some(head));
+        let report = memory.report(Some(head));
         assert_eq!(found(&report), [], "{name}");
         assert_eq!((report.algorithm, report.unit), (algorithm, unit));
         assert_eq!((report.segments, report.chunks, report.records), (2, 3, 7));
         assert_eq!((report.epoch, report.head), (2, Some(head)));
-        let reader = || {
-            let options = ReaderOptions::new().key(memory.key());
-            options.open_on(Arc::new(memory.clone())).unwrap()
-        };
+        let reader = || memory.reader(memory.key(), ReadFrom::Start).unwrap();
         let forward: Vec<_> = reader().map(Result::unwrap).collect();
         let sequences: Vec<u64> = forward.iter().map(|record| record.sequence).collect();
         assert_eq!(sequences, Vec::from_iter(1..=RECORDS));
@@ -226,11 +189,11 @@ fn tampering_is_found() {
 #[test]
 fn a_missing_end_is_found_by_the_head() {
     let memory = kept("damaged/truncated");
-    assert!(check(&memory, None).is_whole());
+    assert!(memory.report(None).is_whole());
     let maker = whole(Algorithm::Blake3, SealUnit::Batch);
     let head = Head::new(RECORDS, maker.tag(), Algorithm::Blake3);
     let damages = [(DamageKind::Truncated, 1, 12_288, Some((6, 7)))];
-    assert_eq!(found(&check(&memory, Some(head))), damages);
+    assert_eq!(found(&memory.report(Some(head))), damages);
     assert_eq!(salvaged(&memory).0, [1, 2, 3, 4, 5]);
 }
 
@@ -243,20 +206,12 @@ fn a_newer_version_is_refused_everywhere() {
     let text = "segment 1: written in format version 2, and this program reads versions up to 1: \
                 use a newer one";
     let memory = kept("damaged/version");
-    let checked = verify(
-        &memory,
-        Some(&key()),
-        &VerifyOptions::default(),
-        &mut |_| {},
-    );
-    let error = checked.unwrap_err();
+    let error = memory.verify(Some(&key()), None).unwrap_err();
     assert_eq!(error.to_string(), text);
     assert!(matches!(error, VerifyError::Format { segment: 1, error } if error == newer));
-    let options = SalvageOptions::default();
-    let error = salvage(&memory, None, &options, &mut |_| {}, &mut |_| Ok(())).unwrap_err();
+    let error = memory.salvage(None, |_, _| {}).unwrap_err();
     assert_eq!(error.to_string(), text);
-    let opened = ReaderOptions::new().open_on(Arc::new(memory));
-    let error = opened.unwrap_err();
+    let error = memory.reader(None, ReadFrom::Start).unwrap_err();
     assert_eq!(error.to_string(), text);
     assert!(matches!(error, ReadError::Format { segment: 1, error } if error == newer));
     let opened = open("damaged/version", Algorithm::Blake3, SealUnit::Batch);

@@ -22,3 +22,12 @@ mod user_code;
 mod verify_bits;
 mod verify_tampering;
 mod writer;
+
+use freeboard_stream::{StreamOptions, StreamWriter};
+
+/// Opens a new stream in a directory of its own.
+fn open(options: StreamOptions) -> (tempfile::TempDir, StreamWriter) {
+    let directory = tempfile::tempdir().unwrap();
+    let stream = options.open(directory.path()).unwrap();
+    (directory, stream)
+}

@@ -5,11 +5,7 @@ use freeboard_stream::{StreamOptions, StreamWriter};
 
 fn append(stream: &StreamWriter, count: usize) {
     for _ in 0..count {
-        stream
-            .append(b"a record")
-            .expect("room")
-            .wait()
-            .expect("durable");
+        stream.append(b"a record").unwrap().wait().unwrap();
     }
 }
 

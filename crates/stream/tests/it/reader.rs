@@ -1,24 +1,15 @@
 //! Reading what the writer writes, from anywhere, both ways, along with it and past damage.
 
-use std::{
-    fs,
-    path::Path,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
-use crate::support::{KEY, StreamMaker};
+use crate::support::{StreamMaker, eventually, key};
 use freeboard_stream::{
-    MasterKey, ReadError, ReadFrom, ReaderOptions, Record, Retention, StreamCapacity,
-    StreamOptions,
+    MasterKey, ReadError, ReadFrom, ReaderOptions, Record, Retention, StreamOptions,
     format::{ALIGNMENT, Algorithm, SealUnit, segment_name},
     rebuild_index,
     storage::Disk,
     stream_header,
 };
-use futures_core::Stream;
 use proptest::prelude::*;
 
 fn payload(sequence: u64) -> Vec<u8> {
@@ -46,7 +37,7 @@ fn sixty(algorithm: Algorithm, unit: SealUnit) -> (tempfile::TempDir, StreamMake
 fn read(path: &Path, from: ReadFrom) -> Vec<u64> {
     let disk = Disk::open(path).unwrap();
     let is_sealed = stream_header(&disk, None).unwrap().algorithm.is_sealed();
-    let key = is_sealed.then(|| MasterKey::new(KEY).unwrap());
+    let key = is_sealed.then(key);
     let reader = ReaderOptions::new().key(key).from(from).open(path).unwrap();
     reader.map(|record| checked(record.unwrap())).collect()
 }
@@ -121,8 +112,7 @@ fn an_index_that_lies_is_not_believed() {
 fn backwards_is_the_same_from_the_other_end() {
     let (directory, _) = sixty(Algorithm::HmacSha512, SealUnit::Record);
     for from in [ReadFrom::Tail, ReadFrom::Sequence(33), ReadFrom::Start] {
-        let key = MasterKey::new(KEY).unwrap();
-        let options = ReaderOptions::new().key(key).from(from);
+        let options = ReaderOptions::new().key(key()).from(from);
         let reader = options.open(directory.path()).unwrap();
         let before = reader.next_sequence();
         let backwards: Vec<u64> = reader
@@ -262,11 +252,9 @@ fn what_retention_has_taken_is_gone_by_name() {
             ticket.wait().unwrap();
         }
     }
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while stream.snapshot().segment_bytes > 64 << 10 {
-        assert!(Instant::now() < deadline, "nothing was taken");
-        std::thread::yield_now();
-    }
+    eventually("segments are removed", || {
+        stream.snapshot().segment_bytes <= 64 << 10
+    });
     let mut last = 1;
     let mut oldest_kept = None;
     loop {
@@ -290,42 +278,6 @@ fn what_retention_has_taken_is_gone_by_name() {
         .from(ReadFrom::Sequence(1))
         .open(directory.path());
     assert!(matches!(opened, Err(ReadError::Gone { wanted: 1, .. })));
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-#[test]
-fn tasks_get_records_and_no_more_than_they_asked_for_waits() {
-    let (directory, _) = sixty(Algorithm::None, SealUnit::Batch);
-    let reader = ReaderOptions::new().open(directory.path()).unwrap();
-    let mut stream = reader.into_stream(StreamCapacity {
-        records: 4,
-        bytes: 600,
-    });
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut sequences = Vec::new();
-    loop {
-        assert!(stream.waiting() <= 4);
-        match Pin::new(&mut stream).poll_next(&mut context) {
-            Poll::Ready(Some(record)) => sequences.push(checked(record.unwrap())),
-            Poll::Ready(None) => break,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-    assert_eq!(sequences, Vec::from_iter(1..=60));
-    // One that follows and is dropped ends its thread.
-    let reader = ReaderOptions::new()
-        .follow(true)
-        .open(directory.path())
-        .unwrap();
-    drop(reader.into_stream(StreamCapacity::default()));
 }
 
 proptest! {

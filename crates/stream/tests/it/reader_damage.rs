@@ -1,16 +1,16 @@
 //! Readers and salvage at damage: nothing is passed over in silence, nothing stops for ever, and
 //! nothing that is forged is handed out.
 
-use std::sync::Arc;
-
-use crate::support::{KEY, StreamMaker, memory::Memory};
+use crate::support::{
+    StreamMaker, key,
+    memory::{Memory, read_past_damage},
+};
 use freeboard_stream::{
-    MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, StreamReader,
+    ReadError, ReadFrom, StreamReader,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, HeadsSum, SealUnit, SegmentHeader,
         segment_name, write_record,
     },
-    salvage,
     seal::{seal_chunk, seal_segment},
 };
 
@@ -23,35 +23,35 @@ fn eighteen() -> Memory {
             maker.chunk([vec![segment; 20], vec![chunk; 30]]);
         }
     }
-    Memory::of(maker.segments())
+    maker.memory()
 }
 
 fn reader(memory: &Memory, from: ReadFrom) -> StreamReader {
-    let options = ReaderOptions::new().key(MasterKey::new(KEY).unwrap());
-    options
-        .from(from)
-        .open_on(Arc::new(memory.clone()))
-        .unwrap()
+    memory.reader(Some(key()), from).unwrap()
 }
 
 /// Reads to the end, past all damage: the sequences, and where damage was.
 fn read(memory: &Memory) -> (Vec<u64>, Vec<(u64, u64)>) {
-    let mut reader = reader(memory, ReadFrom::Start);
-    let (mut sequences, mut damages) = (Vec::new(), Vec::new());
-    loop {
-        match reader.next_ref() {
-            Ok(Some(record)) => sequences.push(record.sequence),
-            Ok(None) => return (sequences, damages),
-            Err(ReadError::Damaged {
-                segment, offset, ..
-            }) => {
-                assert_ne!(damages.last(), Some(&(segment, offset)), "it stays there");
-                damages.push((segment, offset));
-                reader.skip_damage().unwrap();
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
+    let (sequences, damages) = read_past_damage(&mut reader(memory, ReadFrom::Start));
+    let position = |damage| match damage {
+        ReadError::Damaged {
+            segment, offset, ..
+        } => (segment, offset),
+        error => panic!("{error}"),
+    };
+    let damages: Vec<_> = damages.into_iter().map(position).collect();
+    assert!(
+        damages.windows(2).all(|pair| pair[0] != pair[1]),
+        "it stays there"
+    );
+    (sequences, damages)
+}
+
+/// Checks which records are read, and where the damage is.
+#[track_caller]
+fn check(memory: &Memory, kept: impl IntoIterator<Item = u64>, damage: (u64, usize)) {
+    let damages = vec![(damage.0, damage.1 as u64)];
+    assert_eq!(read(memory), (Vec::from_iter(kept), damages));
 }
 
 /// A chunk in the place of another, by somebody who has no key.
@@ -77,32 +77,21 @@ fn rot_behind_a_chunks_records_is_skipped() {
     let mut memory = eighteen();
     memory.segment(2)[3 * ALIGNMENT - 1] ^= 1;
     let kept = (1..=18).filter(|sequence| ![9, 10].contains(sequence));
-    assert_eq!(
-        read(&memory),
-        (Vec::from_iter(kept), vec![(2, 2 * ALIGNMENT as u64)])
-    );
+    check(&memory, kept, (2, 2 * ALIGNMENT));
 }
 
 #[test]
 fn a_segment_whose_header_is_lost_is_damage() {
     let mut memory = eighteen();
     memory.segment(2)[100] ^= 1;
-    let kept = (1..=6).chain(13..=18);
-    assert_eq!(
-        read(&memory),
-        (Vec::from_iter(kept), vec![(1, 4 * ALIGNMENT as u64)])
-    );
+    check(&memory, (1..=6).chain(13..=18), (1, 4 * ALIGNMENT));
 }
 
 #[test]
 fn a_segment_that_is_missing_is_damage() {
     let mut memory = eighteen();
     memory.0.remove(&segment_name(2));
-    let kept = (1..=6).chain(13..=18);
-    assert_eq!(
-        read(&memory),
-        (Vec::from_iter(kept), vec![(1, 4 * ALIGNMENT as u64)])
-    );
+    check(&memory, (1..=6).chain(13..=18), (1, 4 * ALIGNMENT));
 }
 
 #[test]
@@ -126,20 +115,9 @@ fn a_forged_chunk_that_says_it_is_not_sealed_is_handed_out_by_nobody() {
     let (sequences, damages) = read(&memory);
     assert_eq!((sequences, damages[0]), (kept.clone(), damage));
     let backwards = reader(&memory, ReadFrom::Tail).backwards();
-    let backwards = backwards.map_while(Result::ok);
-    assert!(
-        backwards
-            .into_iter()
-            .all(|record| record.payload != b"forged")
-    );
-    let mut copied = Vec::new();
-    let mut sink = |record: freeboard_stream::RecordRef<'_>| {
-        copied.push(record.sequence);
-        Ok(())
-    };
-    let key = MasterKey::new(KEY).unwrap();
-    let options = SalvageOptions::default();
-    let report = salvage(&memory, Some(&key), &options, &mut |_| {}, &mut sink).unwrap();
+    let mut backwards = backwards.map_while(Result::ok);
+    assert!(backwards.all(|record| record.payload != b"forged"));
+    let (copied, report) = memory.salvage(Some(&key()), |_, _| {}).unwrap();
     assert_eq!(copied, kept);
     assert_eq!(report.doubtful, 2);
 }
@@ -162,18 +140,17 @@ fn a_forged_segment_that_says_it_is_not_sealed_is_not_read() {
 fn a_stream_whose_beginning_is_lost_says_so() {
     let mut memory = eighteen();
     memory.segment(1)[100] ^= 1;
-    assert_eq!(read(&memory), (Vec::from_iter(7..=18), vec![(1, 0)]));
+    check(&memory, 7..=18, (1, 0));
 }
 
 #[test]
 fn a_stream_that_says_that_it_is_not_sealed_is_refused_with_a_key() {
     let mut maker = StreamMaker::new(Algorithm::None, SealUnit::Batch);
     maker.segment().chunk(["forged"]);
-    let memory = Memory::of(maker.segments());
-    let options = ReaderOptions::new().key(MasterKey::new(KEY).unwrap());
-    let opened = options.open_on(Arc::new(memory.clone()));
+    let memory = maker.memory();
+    let opened = memory.reader(Some(key()), ReadFrom::Start);
     assert!(matches!(opened, Err(ReadError::NotSealed { segment: 1 })));
-    let opened = ReaderOptions::new().open_on(Arc::new(memory));
+    let opened = memory.reader(None, ReadFrom::Start);
     assert_eq!(opened.unwrap().count(), 1);
 }
 
@@ -193,20 +170,10 @@ fn damage_is_told_at_each_attempt_and_both_damages_of_a_segment_are() {
     for chunk in 0..8u8 {
         maker.chunk([vec![chunk; 20]]);
     }
-    let mut memory = Memory::of(maker.segments());
+    let mut memory = maker.memory();
     memory.segment(1)[3 * ALIGNMENT + 300] ^= 1;
     memory.segment(1)[6 * ALIGNMENT + 300] ^= 1;
-    let mut reader = ReaderOptions::new().open_on(Arc::new(memory)).unwrap();
-    let (mut sequences, mut damages) = (Vec::new(), 0);
-    loop {
-        match reader.next_ref() {
-            Ok(Some(record)) => sequences.push(record.sequence),
-            Ok(None) => break,
-            Err(_) => {
-                damages += 1;
-                reader.skip_damage().unwrap();
-            }
-        }
-    }
-    assert_eq!((sequences, damages), (vec![1, 2, 4, 5, 7, 8], 2));
+    let mut reader = memory.reader(None, ReadFrom::Start).unwrap();
+    let (sequences, damages) = read_past_damage(&mut reader);
+    assert_eq!((sequences, damages.len()), (vec![1, 2, 4, 5, 7, 8], 2));
 }

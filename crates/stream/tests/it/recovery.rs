@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{KEY, StreamMaker};
+use crate::support::{StreamMaker, key};
 use freeboard_stream::{
-    Algorithm, AppendError, MasterKey, OpenError, ReadError, ReadFrom, ReaderOptions, SealUnit,
-    StreamOptions, SyncMode,
+    Algorithm, AppendError, OpenError, ReadError, ReadFrom, ReaderOptions, SealUnit, StreamOptions,
+    SyncMode,
     format::{ALIGNMENT, CHUNK_HEADER_BYTES, ChunkHeader, RECORD_HEAD_BYTES, segment_name},
     storage::simulated::{Fault, Operation, SimulatedDisk, SimulatedSettings},
 };
@@ -19,13 +19,8 @@ use tempfile::TempDir;
 
 /// Opens a stream for writing and closes it; returns how many records it has.
 fn open(path: &Path, algorithm: Algorithm, unit: SealUnit) -> Result<u64, OpenError> {
-    let mut options = StreamOptions::new().segment_bytes(64 << 10);
-    if algorithm.is_sealed() {
-        options = options
-            .seal(algorithm, unit)
-            .key(MasterKey::new(KEY).unwrap());
-    }
-    let stream = options.open(path)?;
+    let options = StreamOptions::new().segment_bytes(64 << 10);
+    let stream = options.seal(algorithm, unit).key(key()).open(path)?;
     let records = stream.sequences().durable;
     stream.close().unwrap();
     Ok(records)
@@ -51,19 +46,17 @@ fn what_was_kept_aside_stays() {
         let directory = TempDir::new().unwrap();
         let path = directory.path();
         let leave_behind = |byte: u8| {
-            let (name, mut bytes) = match is_segment {
-                false => (segment_name(1), maker.segments()[0].clone()),
-                true => (segment_name(2), maker.segments()[1].clone()),
-            };
-            match is_segment {
-                false => bytes.extend([byte; ALIGNMENT]),
-                true => bytes[..ALIGNMENT].fill(byte),
+            let number = u64::from(is_segment) + 1;
+            let mut bytes = maker.segments()[number as usize - 1].clone();
+            let mut left = vec![byte; ALIGNMENT];
+            if is_segment {
+                bytes[..ALIGNMENT].fill(byte);
+                left.clone_from(&bytes);
+            } else {
+                bytes.extend(&left);
             }
-            fs::write(path.join(name), &bytes).unwrap();
-            match is_segment {
-                false => vec![byte; ALIGNMENT],
-                true => bytes,
-            }
+            fs::write(path.join(segment_name(number)), &bytes).unwrap();
+            left
         };
         fs::write(path.join(segment_name(1)), &maker.segments()[0]).unwrap();
         let mut expected = Vec::new();
@@ -105,22 +98,6 @@ fn payload(page: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// What a crash left of the chunk with the payload.
-#[derive(Clone, Copy, Debug)]
-enum Torn {
-    /// Not the header.
-    Header,
-    /// The header, and not the last page.
-    End,
-}
-
-/// What the payload holds.
-#[derive(Clone, Copy, Debug)]
-enum Holds {
-    Forged,
-    Greedy,
-}
-
 const SEALS: [(Algorithm, SealUnit); 4] = [
     (Algorithm::None, SealUnit::Batch),
     (Algorithm::Blake3, SealUnit::Batch),
@@ -130,25 +107,25 @@ const SEALS: [(Algorithm, SealUnit); 4] = [
 
 #[test]
 fn a_payload_passes_for_no_chunk_behind_a_torn_one() {
-    // What is torn, what the payload holds, whether a true chunk behind says that it was durable, and
-    // whether opening is refused: unsealed, sealed.
+    // The part of the chunk that a crash tore, the content of its payload, whether a true chunk follows that says that
+    // it was durable, and whether opening is refused: unsealed, sealed.
     let rows = [
-        (Torn::Header, Holds::Forged, false, [true, false]),
-        (Torn::Header, Holds::Forged, true, [true, true]),
-        (Torn::Header, Holds::Greedy, false, [false, false]),
-        (Torn::Header, Holds::Greedy, true, [true, true]),
-        (Torn::End, Holds::Forged, false, [false, false]),
-        (Torn::End, Holds::Forged, true, [true, true]),
-        (Torn::End, Holds::Greedy, false, [false, false]),
-        (Torn::End, Holds::Greedy, true, [true, true]),
+        ("header", "forged", false, [true, false]),
+        ("header", "forged", true, [true, true]),
+        ("header", "greedy", false, [false, false]),
+        ("header", "greedy", true, [true, true]),
+        ("end", "forged", false, [false, false]),
+        ("end", "forged", true, [true, true]),
+        ("end", "greedy", false, [false, false]),
+        ("end", "greedy", true, [true, true]),
     ];
     for (algorithm, unit) in SEALS {
         for (torn, holds, is_followed, is_refused) in rows {
-            let case = format!("{algorithm} by {unit}, {torn:?}, {holds:?}, {is_followed}");
+            let case = format!("{algorithm} by {unit}, {torn}, {holds}, {is_followed}");
             let page = match holds {
-                Holds::Forged => forged(algorithm, unit),
-                // Up to the end of the true chunk behind it.
-                Holds::Greedy => greedy(algorithm, unit, 3),
+                "forged" => forged(algorithm, unit),
+                // Up to the end of the true chunk after it.
+                _ => greedy(algorithm, unit, 3),
             };
             let mut maker = StreamMaker::new(algorithm, unit);
             maker.chunk(["one", "two"]);
@@ -158,8 +135,8 @@ fn a_payload_passes_for_no_chunk_behind_a_torn_one() {
             maker.chunk(["three"]);
             let mut bytes = maker.segments()[0].clone();
             match torn {
-                Torn::Header => bytes[begin..begin + 512].fill(0),
-                Torn::End => bytes[end - ALIGNMENT..end].fill(0),
+                "header" => bytes[begin..begin + 512].fill(0),
+                _ => bytes[end - ALIGNMENT..end].fill(0),
             }
             bytes.truncate(if is_followed { bytes.len() } else { end });
             let directory = TempDir::new().unwrap();
@@ -178,7 +155,13 @@ fn a_payload_passes_for_no_chunk_behind_a_torn_one() {
     }
 }
 
-/// What takes away what is not durable.
+fn syncs_when_asked() -> StreamOptions {
+    let (time, bytes) = (Duration::from_secs(3_600), u64::MAX);
+    let sync = SyncMode::Interval { time, bytes };
+    StreamOptions::new().segment_bytes(64 << 10).sync(sync)
+}
+
+/// The loss of records that are not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     PowerFails,
@@ -200,12 +183,7 @@ fn is_read_and_lost(loss: Loss, seed: u64) -> bool {
         seed,
         ..SimulatedSettings::default()
     });
-    let options = StreamOptions::new()
-        .segment_bytes(64 << 10)
-        .sync(SyncMode::Interval {
-            time: Duration::from_secs(3_600),
-            bytes: u64::MAX,
-        });
+    let options = syncs_when_asked();
     let mut stream = options.open_on(Arc::new(disk.clone())).unwrap();
     drop(stream.append(b"one").unwrap());
     stream.flush().unwrap();
@@ -256,14 +234,7 @@ fn is_read_and_lost(loss: Loss, seed: u64) -> bool {
 fn a_flush_ends_that_begins_while_a_failed_stream_is_read_again() {
     const ROUNDS: u64 = 1000;
     let disk = SimulatedDisk::new(SimulatedSettings::default());
-    let stream = StreamOptions::new()
-        .segment_bytes(64 << 10)
-        .sync(SyncMode::Interval {
-            time: Duration::from_secs(3_600),
-            bytes: u64::MAX,
-        })
-        .open_on(Arc::new(disk.clone()))
-        .unwrap();
+    let stream = syncs_when_asked().open_on(Arc::new(disk.clone())).unwrap();
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         while stream.snapshot().reopenings < ROUNDS {

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use crate::support::eventually;
+use crate::{
+    open,
+    support::{eventually, key},
+};
 use freeboard_stream::{
     MasterKey, Retention, StreamOptions, StreamWriter, VerifyOptions,
     format::{
@@ -10,7 +13,7 @@ use freeboard_stream::{
         RetentionMark, SealUnit, SegmentHeader, segment_name, segment_number,
     },
     storage::{
-        Disk,
+        Disk, Storage,
         simulated::{SimulatedDisk, SimulatedSettings},
     },
     verify,
@@ -19,9 +22,16 @@ use freeboard_stream::{
 const SEGMENT_BYTES: u64 = 64 << 10;
 
 fn options(retention: Retention) -> StreamOptions {
-    StreamOptions::new()
-        .segment_bytes(SEGMENT_BYTES)
-        .retention(retention)
+    let options = StreamOptions::new().segment_bytes(SEGMENT_BYTES);
+    options.retention(retention)
+}
+
+/// At most so many segments are kept.
+fn segments(count: u64) -> Retention {
+    Retention {
+        bytes: Some(count * SEGMENT_BYTES),
+        ..Retention::default()
+    }
 }
 
 /// Appends until `segments` have been begun.
@@ -33,29 +43,23 @@ fn fill(stream: &StreamWriter, segments: u64) {
 
 /// The segments with a header, oldest first.
 fn headers(path: &Path) -> Vec<SegmentHeader> {
-    let names = fs::read_dir(path)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name());
+    let names = Disk::open(path).unwrap().list().unwrap();
     let mut numbers: Vec<u64> = names
-        .filter_map(|name| segment_number(name.to_str().unwrap()))
+        .iter()
+        .filter_map(|name| segment_number(name))
         .collect();
     numbers.sort_unstable();
-    numbers
-        .into_iter()
-        .filter_map(|number| {
-            let bytes = fs::read(path.join(segment_name(number))).ok()?;
-            SegmentHeader::decode(&bytes).ok()
-        })
-        .collect()
+    let header = |number| {
+        let bytes = fs::read(path.join(segment_name(number))).ok()?;
+        SegmentHeader::decode(&bytes).ok()
+    };
+    numbers.into_iter().filter_map(header).collect()
 }
 
 #[test]
 fn a_directory_in_the_place_of_the_mark_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    let options = options(Retention {
-        bytes: Some(4 * SEGMENT_BYTES),
-        ..Retention::default()
-    });
+    let options = options(segments(4));
     let stream = options.open(directory.path()).unwrap();
     fill(&stream, 1);
     stream.close().unwrap();
@@ -73,13 +77,7 @@ fn a_directory_in_the_place_of_the_mark_is_an_error() {
 
 #[test]
 fn bytes_are_bounded_and_files_are_used_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let stream = options(Retention {
-        bytes: Some(4 * SEGMENT_BYTES),
-        ..Retention::default()
-    })
-    .open(directory.path())
-    .unwrap();
+    let (directory, stream) = open(options(segments(4)));
     fill(&stream, 20);
     eventually("the oldest to go", || {
         stream.snapshot().segment_bytes <= 3 * SEGMENT_BYTES
@@ -107,13 +105,10 @@ fn bytes_are_bounded_and_files_are_used_again() {
 
 #[test]
 fn what_a_reader_has_acknowledged_goes_and_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    let stream = options(Retention {
+    let (directory, stream) = open(options(Retention {
         acknowledged: true,
         ..Retention::default()
-    })
-    .open(directory.path())
-    .unwrap();
+    }));
     fill(&stream, 6);
     let before = headers(directory.path());
     assert_eq!(before[0].number, 1);
@@ -137,13 +132,10 @@ fn what_a_reader_has_acknowledged_goes_and_nothing_else() {
 
 #[test]
 fn what_is_too_old_goes() {
-    let directory = tempfile::tempdir().unwrap();
-    let stream = options(Retention {
+    let (_directory, stream) = open(options(Retention {
         age: Some(Duration::ZERO),
         ..Retention::default()
-    })
-    .open(directory.path())
-    .unwrap();
+    }));
     fill(&stream, 4);
     eventually("all but the active one to go", || {
         stream.snapshot().segments_finished == 0
@@ -152,11 +144,7 @@ fn what_is_too_old_goes() {
 
 /// A sealed stream that retention has shortened, closed.
 fn shortened(path: &Path, key: &MasterKey) {
-    let retention = Retention {
-        bytes: Some(3 * SEGMENT_BYTES),
-        ..Retention::default()
-    };
-    let options = options(retention).seal(Algorithm::Blake3, SealUnit::Batch);
+    let options = options(segments(3)).seal(Algorithm::Blake3, SealUnit::Batch);
     let stream = options.key(key.clone()).open(path).unwrap();
     fill(&stream, 8);
     stream.close().unwrap();
@@ -171,7 +159,7 @@ fn damages(path: &Path, key: Option<&MasterKey>) -> Vec<String> {
 
 #[test]
 fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
-    let key = MasterKey::new(b"a key for tests, and only for tests").unwrap();
+    let key = key();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     shortened(path, &key);
@@ -230,11 +218,9 @@ fn segments_that_somebody_deleted_are_told_from_those_that_retention_let_go() {
 #[test]
 fn retention_needs_no_room_on_a_full_disk() {
     let disk = SimulatedDisk::new(SimulatedSettings::default());
-    let retention = Retention {
-        bytes: Some(4 * SEGMENT_BYTES),
-        ..Retention::default()
-    };
-    let stream = options(retention).open_on(Arc::new(disk.clone())).unwrap();
+    let stream = options(segments(4))
+        .open_on(Arc::new(disk.clone()))
+        .unwrap();
     fill(&stream, 6);
     disk.set_capacity(Some(0));
     fill(&stream, 20);

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::eventually;
+use crate::{open, support::eventually};
 use freeboard_actor::{Actor, ActorRef, Context, Handler, SpawnOptions, Supervision, System};
 use freeboard_flow::LaneConfig;
 use freeboard_stream::actor::{
@@ -26,10 +26,10 @@ fn sequences(path: &std::path::Path) -> Vec<Vec<u8>> {
 
 #[test]
 fn what_is_told_is_durable_when_the_actor_has_stopped_in_each_senders_order() {
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, stream) = open(StreamOptions::new());
     let system = System::builder().build().unwrap();
-    let actor = StreamActor::open(StreamOptions::new(), directory.path()).unwrap();
-    let log = system.spawn_once(SpawnOptions::new(), actor).unwrap();
+    let log = StreamActor::new(stream);
+    let log = system.spawn_once(SpawnOptions::new(), log).unwrap();
     std::thread::scope(|scope| {
         for sender in 0..4u8 {
             let log = log.clone();
@@ -60,14 +60,13 @@ fn a_ticket_comes_at_once_and_is_resolved_when_durable() {
     let system = System::builder().build().unwrap();
     let actor = StreamActor::open(StreamOptions::new(), directory.path()).unwrap();
     let log = system.spawn_once(SpawnOptions::new(), actor).unwrap();
-    let tickets: Vec<_> = (0..100)
-        .map(|_| {
-            log.ask(Append(b"a record".to_vec()))
-                .wait()
-                .unwrap()
-                .unwrap()
-        })
-        .collect();
+    let append = |_| {
+        log.ask(Append(b"a record".to_vec()))
+            .wait()
+            .unwrap()
+            .unwrap()
+    };
+    let tickets: Vec<_> = (0..100).map(append).collect();
     for (ticket, sequence) in tickets.into_iter().zip(1..) {
         assert_eq!(ticket.wait(), Ok(sequence));
     }
@@ -166,8 +165,7 @@ impl Handler<LetGo> for Reader {
 
 #[test]
 fn a_feed_follows_the_stream_and_never_has_more_under_way_than_its_window() {
-    let directory = tempfile::tempdir().unwrap();
-    let stream = StreamOptions::new().open(directory.path()).unwrap();
+    let (directory, stream) = open(StreamOptions::new());
     let system = System::builder().build().unwrap();
     let taken = Arc::new(Mutex::new(Vec::new()));
     let reader = Reader {
@@ -178,11 +176,8 @@ fn a_feed_follows_the_stream_and_never_has_more_under_way_than_its_window() {
     let reader = system.spawn_once(SpawnOptions::new(), reader).unwrap();
     let records = ReaderOptions::new().open(directory.path()).unwrap();
     let feed = ReaderFeed::start(records, reader.clone(), 5).unwrap();
-    stream
-        .append_many((0..100).map(|_| b"a record"))
-        .unwrap()
-        .wait()
-        .unwrap();
+    let many = stream.append_many([b"a record"; 100]);
+    many.unwrap().wait().unwrap();
     // What is told is counted a moment after.
     eventually("the window to be used", || {
         taken.lock().unwrap().len() == 5 && feed.sent() == 5
@@ -190,11 +185,7 @@ fn a_feed_follows_the_stream_and_never_has_more_under_way_than_its_window() {
     assert_eq!(feed.outstanding(), 5);
     reader.tell(LetGo).unwrap();
     eventually("the rest to come", || taken.lock().unwrap().len() == 100);
-    stream
-        .append(b"one that comes later")
-        .unwrap()
-        .wait()
-        .unwrap();
+    stream.append(b"a later one").unwrap().wait().unwrap();
     eventually("it to come", || taken.lock().unwrap().len() == 101);
     assert!(matches!(feed.stop(), FeedEnd::Stopped));
     assert_eq!(*taken.lock().unwrap(), Vec::from_iter(1..=101));

@@ -25,11 +25,8 @@ fn open(options: StreamOptions) -> StreamWriter {
 /// Has `waker` woken when the record is durable.
 fn poll(ticket: &mut Ticket, waker: impl Wake + Send + Sync + 'static) {
     let waker = Waker::from(Arc::new(waker));
-    assert!(
-        Pin::new(ticket)
-            .poll(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
+    let polled = Pin::new(ticket).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
 }
 
 struct Bomb;

@@ -1,12 +1,9 @@
 //! Every bit of a sealed segment, and every length that it can be cut to.
 
-use std::sync::Arc;
-
-use crate::support::{KEY, StreamMaker, memory::Memory};
+use crate::support::{StreamMaker, key, memory::Memory};
 use freeboard_stream::{
-    DamageKind, Head, MasterKey, StreamOptions, VerifyOptions, VerifyReport,
+    DamageKind, Head, StreamOptions,
     format::{ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, Records, SealUnit},
-    verify,
 };
 
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -26,18 +23,6 @@ fn step() -> usize {
         Some(_) => 61,
         None => 1,
     }
-}
-
-fn key() -> MasterKey {
-    MasterKey::new(KEY).unwrap()
-}
-
-fn check(memory: &Memory, head: Option<Head>) -> VerifyReport {
-    let options = VerifyOptions {
-        expect_head: head,
-        ..VerifyOptions::default()
-    };
-    verify(memory, memory.key().as_ref(), &options, &mut |_| {}).unwrap()
 }
 
 /// A segment of 64 KiB, full of records of many sizes.
@@ -102,12 +87,12 @@ fn pieces(bytes: &[u8], unit: SealUnit) -> Vec<Piece> {
 fn every_bit(algorithm: Algorithm, unit: SealUnit) {
     let maker = segment(algorithm, unit);
     let whole = &maker.segments()[0];
-    assert!(check(&Memory::of(maker.segments()), None).is_whole());
+    assert!(maker.memory().report(None).is_whole());
     let pieces = pieces(whole, unit);
     let halves = pieces.chunks(pieces.len().div_ceil(2));
     std::thread::scope(|scope| {
         for pieces in halves {
-            let mut memory = Memory::of(maker.segments());
+            let mut memory = maker.memory();
             scope.spawn(move || {
                 for piece in pieces {
                     for at in piece.bytes.clone().step_by(step()) {
@@ -127,18 +112,13 @@ fn one_bit(memory: &Memory, piece: &Piece, at: usize, bit: u32) {
     let what = format!("byte {at}, bit {bit}, {piece:?}");
     if piece.records.is_none() {
         // A lone segment without a header says nothing about itself.
-        match verify(
-            memory,
-            memory.key().as_ref(),
-            &VerifyOptions::default(),
-            &mut |_| {},
-        ) {
+        match memory.verify(memory.key().as_ref(), None) {
             Ok(report) => assert!(!report.is_whole(), "{what}"),
             Err(error) => assert!(!error.to_string().is_empty(), "{what}"),
         }
         return;
     }
-    let report = check(memory, None);
+    let report = memory.report(None);
     assert!(!report.is_whole(), "{what}");
     let damage = &report.damages[0];
     let first = damage.records.map(|(first, _)| first);
@@ -167,12 +147,12 @@ fn every_cut_leaves_an_exact_prefix_and_is_flagged_by_a_head() {
     let maker = segment(algorithm, unit);
     let whole = &maker.segments()[0];
     let head = Head::new(maker.last_record(), maker.tag(), algorithm);
-    assert!(check(&Memory::of(maker.segments()), Some(head)).is_whole());
+    assert!(maker.memory().report(Some(head)).is_whole());
     let options = StreamOptions::new().seal(algorithm, unit).key(key());
     for cut in (ALIGNMENT..whole.len()).step_by(step()) {
-        let mut memory = Memory::of(maker.segments());
+        let mut memory = maker.memory();
         memory.segment(1).truncate(cut);
-        let report = check(&memory, Some(head));
+        let report = memory.report(Some(head));
         let kept = kept(whole, cut);
         assert_eq!(report.last_record, kept, "cut at {cut}");
         let flagged = report.damages.iter().any(|damage| {
@@ -183,9 +163,7 @@ fn every_cut_leaves_an_exact_prefix_and_is_flagged_by_a_head() {
         // A real directory for each length would take minutes: one in a page, and all near an edge.
         if cut % 1_021 == 0 || cut % ALIGNMENT < 2 {
             let directory = tempfile::tempdir().unwrap();
-            for (name, bytes) in &memory.0 {
-                std::fs::write(directory.path().join(name), Arc::as_ref(bytes)).unwrap();
-            }
+            memory.write(directory.path());
             let stream = options.open(directory.path()).unwrap();
             assert_eq!(stream.sequences().durable, kept, "cut at {cut}");
             assert_eq!(stream.append(b"next").unwrap().wait(), Ok(kept + 1));

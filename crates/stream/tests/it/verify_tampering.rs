@@ -9,41 +9,25 @@ use std::{
     },
 };
 
-use crate::support::{StreamMaker, memory::Memory};
+use crate::support::{StreamMaker, each_seal as each, memory::Memory};
 use freeboard_stream::{
-    DamageKind, Head, MasterKey, SalvageOptions, VerifyError, VerifyOptions, VerifyReport,
+    DamageKind, Head, MasterKey, VerifyError, VerifyOptions, VerifyReport,
     format::{
         ALIGNMENT, Algorithm, CHUNK_HEADER_BYTES, ChunkHeader, SealUnit, SegmentHeader, StreamId,
+        segment_name,
     },
-    salvage,
     storage::{Access, Storage, StorageFile},
     verify,
 };
 
 fn check(memory: &Memory) -> VerifyReport {
-    verify(
-        memory,
-        memory.key().as_ref(),
-        &VerifyOptions::default(),
-        &mut |_| {},
-    )
-    .unwrap()
+    memory.report(None)
 }
 
-/// Three segments with three chunks of four records each: 1 to 36. Each chunk takes 4 KiB.
 fn thirty_six(algorithm: Algorithm, unit: SealUnit) -> StreamMaker {
     let mut maker = StreamMaker::new(algorithm, unit);
-    fill(&mut maker);
+    maker.thirty_six();
     maker
-}
-
-fn fill(maker: &mut StreamMaker) {
-    for _ in 0..3 {
-        maker.segment();
-        for chunk in 0..3u8 {
-            maker.chunk((0..4u8).map(|record| vec![chunk * 4 + record; 100]));
-        }
-    }
 }
 
 /// Where the nth chunk of a segment is, from 0.
@@ -62,19 +46,20 @@ fn kinds(report: &VerifyReport) -> Vec<Found> {
         .collect()
 }
 
-fn each(run: impl Fn(Algorithm, SealUnit)) {
-    for algorithm in Algorithm::ALL {
-        for unit in [SealUnit::Record, SealUnit::Batch] {
-            run(algorithm, unit);
-        }
-    }
+/// Checks what a change of segment 2 is taken for, in every way of sealing.
+fn changed(change: impl Fn(&mut Vec<u8>), damage: Found) {
+    each(|algorithm, unit| {
+        let mut memory = thirty_six(algorithm, unit).memory();
+        change(memory.segment(2));
+        assert_eq!(kinds(&check(&memory)), [damage]);
+    });
 }
 
 #[test]
 fn whole_streams_are_whole() {
     each(|algorithm, unit| {
         let maker = thirty_six(algorithm, unit);
-        let report = check(&Memory::of(maker.segments()));
+        let report = check(&maker.memory());
         assert_eq!(kinds(&report), []);
         assert_eq!((report.segments, report.chunks, report.records), (3, 9, 36));
         let head = Head::new(36, maker.tag(), algorithm);
@@ -86,64 +71,43 @@ fn whole_streams_are_whole() {
 
 #[test]
 fn swapped_chunks_are_a_reordering() {
-    each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
-        let bytes = memory.segment(2);
+    let swap = |bytes: &mut Vec<u8>| {
         let second = bytes[chunk(1)].to_vec();
         bytes.copy_within(chunk(2), chunk(1).start);
         bytes[chunk(2)].copy_from_slice(&second);
-        let found = kinds(&check(&memory));
-        assert_eq!(found, [(DamageKind::Reorder, 2, Some((17, 20)))]);
-    });
+    };
+    changed(swap, (DamageKind::Reorder, 2, Some((17, 20))));
 }
 
 #[test]
 fn a_deleted_chunk_is_a_gap() {
-    each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
-        memory.segment(2).drain(chunk(1));
-        assert_eq!(
-            kinds(&check(&memory)),
-            [(DamageKind::Gap, 2, Some((17, 20)))]
-        );
-    });
+    let delete = |bytes: &mut Vec<u8>| drop(bytes.drain(chunk(1)));
+    changed(delete, (DamageKind::Gap, 2, Some((17, 20))));
 }
 
 #[test]
 fn a_deleted_last_chunk_of_a_segment_is_missing() {
-    each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
-        memory.segment(2).drain(chunk(2));
-        assert_eq!(
-            kinds(&check(&memory)),
-            [(DamageKind::Truncated, 2, Some((21, 24)))]
-        );
-    });
+    let delete = |bytes: &mut Vec<u8>| drop(bytes.drain(chunk(2)));
+    changed(delete, (DamageKind::Truncated, 2, Some((21, 24))));
 }
 
 #[test]
 fn a_doubled_chunk_is_a_reordering() {
-    each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
-        let bytes = memory.segment(2);
+    let double = |bytes: &mut Vec<u8>| {
         let second = bytes[chunk(1)].to_vec();
         bytes.splice(chunk(2).start..chunk(2).start, second);
-        assert_eq!(
-            kinds(&check(&memory)),
-            [(DamageKind::Reorder, 2, Some((17, 20)))]
-        );
-    });
+    };
+    changed(double, (DamageKind::Reorder, 2, Some((17, 20))));
 }
 
 #[test]
 fn a_missing_segment_is_a_gap() {
     each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
-        memory.0.remove(&freeboard_stream::format::segment_name(2));
-        assert_eq!(
-            kinds(&check(&memory)),
-            [(DamageKind::Gap, 2, Some((13, 24)))]
-        );
+        let mut memory = thirty_six(algorithm, unit).memory();
+        memory.0.remove(&segment_name(2));
+        let report = check(&memory);
+        assert_eq!(kinds(&report), [(DamageKind::Gap, 2, Some((13, 24)))]);
+        assert_eq!(report.damages[0].detail, "segment 2 is missing");
     });
 }
 
@@ -151,7 +115,7 @@ fn a_missing_segment_is_a_gap() {
 fn swapped_segments_are_a_reordering() {
     each(|algorithm, unit| {
         let maker = thirty_six(algorithm, unit);
-        let mut memory = Memory::of(maker.segments());
+        let mut memory = maker.memory();
         *memory.segment(2) = maker.segments()[2].clone();
         *memory.segment(3) = maker.segments()[1].clone();
         let found = kinds(&check(&memory));
@@ -167,8 +131,8 @@ fn a_chunk_or_segment_of_another_stream_is_tampering() {
     each(|algorithm, unit| {
         let maker = thirty_six(algorithm, unit);
         let mut other = StreamMaker::of(StreamId(*b"another stream !"), algorithm, unit);
-        fill(&mut other);
-        let mut memory = Memory::of(maker.segments());
+        other.thirty_six();
+        let mut memory = maker.memory();
         let spliced = other.segments()[1][chunk(1)].to_vec();
         memory.segment(2)[chunk(1)].copy_from_slice(&spliced);
         assert_eq!(
@@ -186,7 +150,7 @@ fn a_chunk_or_segment_of_another_stream_is_tampering() {
             let first = found[0].2.map(|(first, _)| first);
             assert_eq!(first, Some(17));
         }
-        let mut memory = Memory::of(maker.segments());
+        let mut memory = maker.memory();
         *memory.segment(2) = other.segments()[1].clone();
         let found = kinds(&check(&memory));
         assert_eq!((found[0].0, found[0].1), (DamageKind::Tamper, 2));
@@ -203,8 +167,8 @@ fn a_record_changed_with_its_checksums_mended_is_tampering() {
         let mut forged = StreamMaker::new(algorithm, unit);
         // Forged with another key, and put into the place of the right one, all checksums right.
         forged.key(b"the key of the forger, who has none");
-        fill(&mut forged);
-        let mut memory = Memory::of(maker.segments());
+        forged.thirty_six();
+        let mut memory = maker.memory();
         let bytes = forged.segments()[1][chunk(1)].to_vec();
         memory.segment(2)[chunk(1)].copy_from_slice(&bytes);
         let found = kinds(&check(&memory));
@@ -216,16 +180,10 @@ fn a_record_changed_with_its_checksums_mended_is_tampering() {
 #[test]
 fn a_wrong_key_checks_nothing() {
     each(|algorithm, unit| {
-        let memory = Memory::of(thirty_six(algorithm, unit).segments());
+        let memory = thirty_six(algorithm, unit).memory();
         let wrong = MasterKey::new(b"not the key that it is").unwrap();
-        let checked = verify(
-            &memory,
-            Some(&wrong),
-            &VerifyOptions::default(),
-            &mut |_| {},
-        );
         // A stream that says that it is not sealed needs no key to be written.
-        match checked.unwrap_err() {
+        match memory.verify(Some(&wrong), None).unwrap_err() {
             VerifyError::WrongKey { segment: 1 } => assert!(algorithm.is_sealed()),
             VerifyError::NotSealed { segment: 1 } => assert!(!algorithm.is_sealed()),
             error => panic!("{error}"),
@@ -240,7 +198,7 @@ fn an_older_copy_put_back_is_found() {
         let older = maker.segments()[2].clone();
         maker.epoch = 2;
         maker.chunk(["younger"]).segment().chunk(["youngest"]);
-        let mut memory = Memory::of(maker.segments());
+        let mut memory = maker.memory();
         *memory.segment(3) = older;
         assert_eq!(
             kinds(&check(&memory)),
@@ -252,16 +210,10 @@ fn an_older_copy_put_back_is_found() {
 #[test]
 fn a_head_is_met_within_the_stream_and_missed_when_another() {
     let maker = thirty_six(Algorithm::Blake3, SealUnit::Batch);
-    let memory = Memory::of(maker.segments());
+    let memory = maker.memory();
     let header = ChunkHeader::decode(&maker.segments()[0][chunk(1)]).unwrap();
     let head = Head::new(8, header.tag, Algorithm::Blake3);
-    let with = |head| {
-        let options = VerifyOptions {
-            expect_head: Some(head),
-            ..VerifyOptions::default()
-        };
-        kinds(&verify(&memory, memory.key().as_ref(), &options, &mut |_| {}).unwrap())
-    };
+    let with = |head| kinds(&memory.report(Some(head)));
     assert_eq!(with(head), []);
     let other = Head::new(8, maker.tag(), Algorithm::Blake3);
     assert_eq!(with(other), [(DamageKind::Tamper, 3, Some((8, 8)))]);
@@ -271,7 +223,7 @@ fn a_head_is_met_within_the_stream_and_missed_when_another() {
 
 #[test]
 fn many_damages_are_counted_and_some_are_listed() {
-    let mut memory = Memory::of(thirty_six(Algorithm::None, SealUnit::Batch).segments());
+    let mut memory = thirty_six(Algorithm::None, SealUnit::Batch).memory();
     for number in 1..=3 {
         for index in 0..3 {
             memory.segment(number)[chunk(index).start + 300] ^= 1;
@@ -290,7 +242,7 @@ fn recycled_remains_and_prepared_files_are_no_damage() {
     each(|algorithm, unit| {
         let mut maker = StreamMaker::new(algorithm, unit);
         maker.is_recycled = true;
-        fill(&mut maker);
+        maker.thirty_six();
         let older = maker.segments()[0].clone();
         let mut segments = maker.segments().to_vec();
         // Stale chunks, whole and cut off in front, behind the last one.
@@ -309,24 +261,11 @@ fn recycled_remains_and_prepared_files_are_no_damage() {
 #[test]
 fn salvage_copies_what_is_whole_and_says_what_is_lost() {
     each(|algorithm, unit| {
-        let mut memory = Memory::of(thirty_six(algorithm, unit).segments());
+        let mut memory = thirty_six(algorithm, unit).memory();
         // Record 18 rots, and the header of the chunk of 25 to 28.
         memory.segment(2)[chunk(1).start + CHUNK_HEADER_BYTES + 200] ^= 1;
         memory.segment(3)[chunk(0).start + 50] ^= 1;
-        let mut copied = Vec::new();
-        let mut sink = |record: freeboard_stream::RecordRef<'_>| {
-            copied.push(record.sequence);
-            Ok(())
-        };
-        let options = SalvageOptions::default();
-        let report = salvage(
-            &memory,
-            memory.key().as_ref(),
-            &options,
-            &mut |_| {},
-            &mut sink,
-        )
-        .unwrap();
+        let (copied, report) = memory.salvage(memory.key().as_ref(), |_, _| {}).unwrap();
         let is_by_batch = algorithm.is_sealed() && unit == SealUnit::Batch;
         let lost = if is_by_batch { (17, 20) } else { (18, 20) };
         let expected =
@@ -339,7 +278,7 @@ fn salvage_copies_what_is_whole_and_says_what_is_lost() {
 
 #[test]
 fn a_segment_header_that_is_lost_is_named_and_its_records_are_read() {
-    let mut memory = Memory::of(thirty_six(Algorithm::None, SealUnit::Batch).segments());
+    let mut memory = thirty_six(Algorithm::None, SealUnit::Batch).memory();
     memory.segment(2)[100] ^= 1;
     let report = check(&memory);
     assert_eq!(kinds(&report), [(DamageKind::Rot, 2, None)]);
@@ -413,7 +352,7 @@ fn what_a_writer_is_writing_is_no_damage() {
     // Each check that finds damage that stays takes most of a second.
     for algorithm in [Algorithm::None, Algorithm::Blake3] {
         let maker = thirty_six(algorithm, SealUnit::Batch);
-        let whole = Memory::of(maker.segments());
+        let whole = maker.memory();
         let with = |change: &dyn Fn(&mut Memory)| {
             let mut memory = whole.clone();
             change(&mut memory);

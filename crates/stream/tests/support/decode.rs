@@ -47,10 +47,9 @@ pub(crate) fn decode(
     written: Option<&[Vec<u8>]>,
 ) -> Decoded {
     let limits = Limits::of(memory);
-    let checked = verify(memory, key, &VerifyOptions::default(), &mut |_| {});
-    let report = match checked {
+    let report = match memory.verify(key, None) {
         Ok(report) => Some(report),
-        Err(VerifyError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(VerifyError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => None,
     };
     let (read, is_read_whole) = forward(memory, key, written, &limits);
@@ -97,24 +96,15 @@ impl Limits {
     }
 }
 
-fn compare(record: RecordRef<'_>, written: Option<&[Vec<u8>]>) {
-    let Some(written) = written else {
-        return;
-    };
-    let original = written.get(record.sequence as usize - 1);
-    let is_it = original.is_some_and(|original| original == record.payload);
-    assert!(is_it, "record {} was never written", record.sequence);
-}
-
-fn options(key: Option<&MasterKey>) -> ReaderOptions {
-    key.map_or_else(ReaderOptions::new, |key| {
-        ReaderOptions::new().key(key.clone())
-    })
+fn compare(sequence: u64, payload: &[u8], written: Option<&[Vec<u8>]>) {
+    let original = written.map(|written| written.get(sequence as usize - 1));
+    let is_it = original.is_none_or(|original| original.is_some_and(|it| it == payload));
+    assert!(is_it, "record {sequence} was never written");
 }
 
 fn refused(error: ReadError) {
-    if let ReadError::Io { what, source } = error {
-        panic!("{what}: {source}");
+    if let ReadError::Io { what, error } = error {
+        panic!("{what}: {error}");
     }
 }
 
@@ -125,7 +115,7 @@ fn forward(
     limits: &Limits,
 ) -> (Vec<u64>, bool) {
     let mut read = Vec::new();
-    let mut reader = match options(key).open_on(Arc::new(memory.clone())) {
+    let mut reader = match memory.reader(key.cloned(), ReadFrom::Start) {
         Ok(reader) => reader,
         Err(error) => {
             refused(error);
@@ -137,7 +127,7 @@ fn forward(
     loop {
         match reader.next_ref() {
             Ok(Some(record)) => {
-                compare(record, written);
+                compare(record.sequence, record.payload, written);
                 assert!(read.last().is_none_or(|last| *last < record.sequence));
                 read.push(record.sequence);
                 assert!(read.len() as u64 <= limits.records, "records without end");
@@ -165,10 +155,7 @@ fn backwards(
     limits: &Limits,
 ) -> (Vec<u64>, bool) {
     let mut read: Vec<u64> = Vec::new();
-    let reader = options(key)
-        .from(ReadFrom::Tail)
-        .open_on(Arc::new(memory.clone()));
-    let records = match reader {
+    let records = match memory.reader(key.cloned(), ReadFrom::Tail) {
         Ok(reader) => reader.backwards(),
         Err(error) => {
             refused(error);
@@ -178,16 +165,9 @@ fn backwards(
     for record in records {
         match record {
             Ok(record) => {
-                let (sequence, time_ns, payload) =
-                    (record.sequence, record.time_ns, record.payload.as_slice());
-                let by_reference = RecordRef {
-                    sequence,
-                    time_ns,
-                    payload,
-                };
-                compare(by_reference, written);
-                assert!(read.last().is_none_or(|last| *last > sequence));
-                read.push(sequence);
+                compare(record.sequence, &record.payload, written);
+                assert!(read.last().is_none_or(|last| *last > record.sequence));
+                read.push(record.sequence);
                 assert!(read.len() as u64 <= limits.records, "records without end");
             }
             Err(error) => {
@@ -211,7 +191,7 @@ fn rescue(
     let mut sink = |record: RecordRef<'_>| {
         // Doubtful ones may be forged.
         if !doubtful {
-            compare(record, written);
+            compare(record.sequence, record.payload, written);
         }
         let before = copied.insert(record.sequence, ());
         assert!(before.is_none(), "record {} comes twice", record.sequence);
@@ -220,7 +200,7 @@ fn rescue(
     let options = SalvageOptions { doubtful };
     match salvage(memory, key, &options, &mut |_| {}, &mut sink) {
         Ok(report) => assert_eq!(report.copied, copied.len() as u64),
-        Err(VerifyError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(VerifyError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => {}
     }
     assert!(copied.len() as u64 <= limits.records);
@@ -244,14 +224,15 @@ fn recover(memory: &Memory, key: Option<&MasterKey>, next: Option<u64>) {
     }
     let stream = match options.open_on(disk.clone()) {
         Ok(stream) => stream,
-        Err(OpenError::Io { what, source }) => panic!("{what}: {source}"),
+        Err(OpenError::Io { what, error }) => panic!("{what}: {error}"),
         Err(_) => return,
     };
     let ticket = stream.append(NEXT).expect("it is open");
     let sequence = ticket.wait().expect("nothing fails");
     stream.close().expect("nothing fails");
     let from = ReadFrom::Sequence(sequence);
-    let reader = self::options(key).from(from).open_on(disk.clone());
+    let reader = ReaderOptions::new().key(key.cloned()).from(from);
+    let reader = reader.open_on(disk.clone());
     let record = reader.and_then(|mut reader| reader.next_record());
     let report = verify(disk.as_ref(), key, &VerifyOptions::default(), &mut |_| {});
     if let Some(next) = next {

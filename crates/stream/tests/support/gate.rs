@@ -199,10 +199,6 @@ impl StorageFile for GateFile {
         self.file.bytes()
     }
 
-    fn is_synchronous(&self) -> bool {
-        self.file.is_synchronous() || self.syncs_each_write
-    }
-
     fn is_direct(&self) -> bool {
         self.file.is_direct()
     }

@@ -3,7 +3,8 @@
 use std::{
     any::Any,
     collections::BTreeMap,
-    io,
+    fs, io,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,12 +12,15 @@ use std::{
 };
 
 use freeboard_stream::{
-    MasterKey,
+    Head, MasterKey, ReadError, ReadFrom, ReaderOptions, SalvageOptions, SalvageReport,
+    StreamReader, VerifyError, VerifyOptions, VerifyReport,
     format::{ALIGNMENT, SegmentHeader, segment_name},
+    salvage,
     storage::{Access, Storage, StorageFile},
+    verify,
 };
 
-use super::KEY;
+use super::key;
 
 /// Files by name, and how many bytes were read of them.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +48,56 @@ impl Memory {
             let header = bytes.get(..ALIGNMENT).map(SegmentHeader::decode);
             matches!(header, Some(Ok(header)) if header.algorithm.is_sealed())
         };
-        let key = || MasterKey::new(KEY).expect("it is long enough");
         self.0.values().any(is_sealed).then(key)
+    }
+
+    /// Checks the stream with its key.
+    pub(crate) fn report(&self, expect_head: Option<Head>) -> VerifyReport {
+        self.verify(self.key().as_ref(), expect_head).unwrap()
+    }
+
+    pub(crate) fn verify(
+        &self,
+        key: Option<&MasterKey>,
+        expect_head: Option<Head>,
+    ) -> Result<VerifyReport, VerifyError> {
+        let options = VerifyOptions {
+            expect_head,
+            ..VerifyOptions::default()
+        };
+        verify(self, key, &options, &mut |_| {})
+    }
+
+    /// Salvages the whole records. `check` is given each sequence and payload.
+    pub(crate) fn salvage(
+        &self,
+        key: Option<&MasterKey>,
+        mut check: impl FnMut(u64, &[u8]),
+    ) -> Result<(Vec<u64>, SalvageReport), VerifyError> {
+        let mut copied = Vec::new();
+        let options = SalvageOptions::default();
+        let report = salvage(self, key, &options, &mut |_| {}, &mut |record| {
+            check(record.sequence, record.payload);
+            copied.push(record.sequence);
+            Ok(())
+        })?;
+        Ok((copied, report))
+    }
+
+    pub(crate) fn reader(
+        &self,
+        key: Option<MasterKey>,
+        from: ReadFrom,
+    ) -> Result<StreamReader, ReadError> {
+        let options = ReaderOptions::new().key(key).from(from);
+        options.open_on(Arc::new(self.clone()))
+    }
+
+    /// Writes the files into a directory.
+    pub(crate) fn write(&self, directory: &Path) {
+        for (name, bytes) in &self.0 {
+            fs::write(directory.join(name), Arc::as_ref(bytes)).unwrap();
+        }
     }
 
     /// The bytes of a segment, to be changed.
@@ -55,6 +107,22 @@ impl Memory {
             .get_mut(&segment_name(number))
             .expect("the segment is there");
         Arc::make_mut(file)
+    }
+}
+
+/// Reads to the end, past all damage: the sequences, and the errors. Panics if damage cannot be passed.
+pub(crate) fn read_past_damage(reader: &mut StreamReader) -> (Vec<u64>, Vec<ReadError>) {
+    let (mut sequences, mut damages) = (Vec::new(), Vec::new());
+    loop {
+        match reader.next_ref() {
+            Ok(Some(record)) => sequences.push(record.sequence),
+            Ok(None) => return (sequences, damages),
+            Err(damage) => {
+                damages.push(damage);
+                assert!(damages.len() < 20, "it stays there: {damages:?}");
+                reader.skip_damage().unwrap();
+            }
+        }
     }
 }
 
@@ -120,10 +188,6 @@ impl StorageFile for MemoryFile {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
-    }
-
-    fn is_synchronous(&self) -> bool {
-        false
     }
 
     fn is_direct(&self) -> bool {

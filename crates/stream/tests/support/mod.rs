@@ -11,7 +11,6 @@ pub(crate) mod mutation;
 pub(crate) mod samples;
 
 use std::{
-    fs,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -20,13 +19,27 @@ use std::{
 use freeboard_stream::{
     format::{
         ALIGNMENT, Algorithm, ChunkHeader, HeadsSum, SealUnit, SegmentHeader, StreamId, SyncKind,
-        TAG_BYTES, Tag, segment_name, write_record,
+        TAG_BYTES, Tag, write_record,
     },
     seal::{MasterKey, Ratchet, seal_chunk, seal_segment},
 };
+use memory::Memory;
 
 /// The key of all streams made here.
 pub(crate) const KEY: &[u8] = b"a key for tests, and only for tests";
+
+pub(crate) fn key() -> MasterKey {
+    MasterKey::new(KEY).expect("it is long enough")
+}
+
+/// All ways of sealing.
+pub(crate) fn each_seal(mut run: impl FnMut(Algorithm, SealUnit)) {
+    for algorithm in Algorithm::ALL {
+        for unit in [SealUnit::Record, SealUnit::Batch] {
+            run(algorithm, unit);
+        }
+    }
+}
 
 /// Waits until something is so; panics after a time that no load of the machine explains.
 #[track_caller]
@@ -61,7 +74,7 @@ impl StreamMaker {
 
     /// Makes a stream with this id.
     pub(crate) fn of(stream: StreamId, algorithm: Algorithm, unit: SealUnit) -> Self {
-        let key = MasterKey::new(KEY).unwrap();
+        let ratchet = || Ratchet::at(&key(), algorithm, stream, 1);
         Self {
             algorithm,
             unit,
@@ -70,9 +83,7 @@ impl StreamMaker {
             epoch: 1,
             time_ns: 1_700_000_000_000_000_000,
             is_recycled: false,
-            ratchet: algorithm
-                .is_sealed()
-                .then(|| Ratchet::at(&key, algorithm, stream, 1)),
+            ratchet: algorithm.is_sealed().then(ratchet),
             previous: [0; TAG_BYTES],
             next_chunk: 1,
             next_record: 1,
@@ -85,6 +96,17 @@ impl StreamMaker {
         let key = MasterKey::new(key).unwrap();
         let at = |_| Ratchet::at(&key, self.algorithm, self.stream, 1);
         self.ratchet = self.ratchet.take().map(at);
+    }
+
+    /// Appends three segments with three chunks of four records of 100 bytes each: 1 to 36. Each chunk takes 4 KiB.
+    pub(crate) fn thirty_six(&mut self) -> &mut Self {
+        for _ in 0..3 {
+            self.segment();
+            for chunk in 0..3_u8 {
+                self.chunk((0..4_u8).map(|record| vec![chunk * 4 + record; 100]));
+            }
+        }
+        self
     }
 
     /// Begins the next segment.
@@ -175,10 +197,12 @@ impl StreamMaker {
         &self.segments
     }
 
+    pub(crate) fn memory(&self) -> Memory {
+        Memory::of(&self.segments)
+    }
+
     /// Writes the segments into a directory.
     pub(crate) fn write(&self, directory: &Path) {
-        for (index, bytes) in self.segments.iter().enumerate() {
-            fs::write(directory.join(segment_name(index as u64 + 1)), bytes).unwrap();
-        }
+        self.memory().write(directory);
     }
 }

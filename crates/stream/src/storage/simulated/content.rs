@@ -1,33 +1,33 @@
-//! One file: what the page cache shows, and what the device holds.
+//! One file: its content in the page cache, and on the device.
 
 use std::collections::BTreeSet;
 
-use super::random::Random;
+use super::machine::Random;
 
 /// How far a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Into the page cache.
     Cache,
-    /// To the device, past the page cache, which forgets what it had there.
+    /// To the device, past the page cache, which drops its own copy.
     Device,
 }
 
 #[derive(Debug)]
 pub(super) struct Content {
     sector_bytes: usize,
-    /// What reads through the page cache see.
+    /// The content that reads through the page cache see.
     cached: Vec<u8>,
-    /// What is there when the power comes back, if nothing unsynced gets there.
+    /// The content after a power failure, if nothing unsynced survives.
     device: Vec<u8>,
     /// The sectors of the cache that are to be written to the device. After a failed sync a sector
-    /// may differ from the device's and not be among them: nobody will ever write it again.
+    /// may differ from the device's and not be among them: it will never be written again.
     dirty: BTreeSet<usize>,
     /// The lengths that the file was given since the device knew its length, in order.
     lengths: Vec<usize>,
     /// How often writing the cache back has failed.
     errors: u64,
-    /// Whether somebody was told of the last of those.
+    /// Whether the last of those was reported.
     is_error_told: bool,
 }
 
@@ -55,8 +55,8 @@ impl Content {
         found
     }
 
-    /// Reads what the device holds. As a direct read does, it has the page cache's dirty sectors
-    /// written first; but what is in the device's own cache then is not durable.
+    /// Reads from the device. As a direct read does, it has the page cache's dirty sectors
+    /// written first; but data in the device's own cache is not durable.
     pub(super) fn read_device(&mut self, buffer: &mut [u8], offset: usize) -> usize {
         // A file system may write its journal at any time. Here it must: bytes that were cut off
         // and added again are zeros to every reader.
@@ -154,13 +154,13 @@ impl Content {
         }
     }
 
-    /// The errors that a description which is opened now is not told of: all but the last one, if
-    /// nobody was told of that.
+    /// The errors that are not reported to a description which is opened now: all but the last one, if
+    /// that was not reported.
     pub(super) fn errors_at_open(&self) -> u64 {
         self.errors - u64::from(!self.is_error_told)
     }
 
-    /// Whether writing back has failed since the description that knows of `told` errors was told.
+    /// Whether writing back has failed since `told` errors were reported to a description.
     pub(super) fn tell_error(&mut self, told: &mut u64) -> bool {
         let is_new = std::mem::replace(told, self.errors) < self.errors;
         self.is_error_told |= is_new;
@@ -177,7 +177,7 @@ impl Content {
         self.write_back_some(random);
     }
 
-    /// What the device holds at the end is what the next boot finds.
+    /// The content of the device at the end is what the next boot finds.
     pub(super) fn lose_power(&mut self, random: &mut Random) {
         // A journal keeps the order of a file's lengths.
         let kept = random.below(self.lengths.len() as u64 + 1) as usize;

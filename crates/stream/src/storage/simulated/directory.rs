@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{content::Content, random::Random};
+use super::{content::Content, machine::Random};
 
 pub(super) type SharedContent = Arc<Mutex<Content>>;
 
@@ -47,11 +47,11 @@ impl Change {
 
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    /// What programs see.
+    /// The names that programs see.
     names: Names,
-    /// What the device holds.
+    /// The names on the device.
     durable: Names,
-    /// What leads from `durable` to `names`, in order.
+    /// The changes from `durable` to `names`, in order.
     changes: Vec<Change>,
 }
 

@@ -1,32 +1,35 @@
-//! The disk, from outside.
+//! The disk and its files.
 
 use std::{
     any::Any,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
-use crate::storage::{Access, Storage, StorageFile};
+use rustix::io::Errno;
+
+use crate::{
+    format::ALIGNMENT,
+    storage::{Access, Storage, StorageFile},
+};
 
 use super::{
-    content::Content,
+    content::{Content, Reach},
     directory::SharedContent,
     fault::{Fault, Operation},
-    file::SimulatedFile,
-    machine::{Effect, Machine},
-    settings::SimulatedSettings,
+    machine::{Effect, Machine, SimulatedSettings, lock},
 };
 
-/// A directory in memory that loses power, and fails, when it is told to; see the
-/// [module](super) for what it does then.
+/// A directory in memory that loses power, and fails, when it is told to; see the [module](super).
 ///
-/// Clones are handles of the same disk. They, its files and its locks belong to one start of the
-/// machine: after a power failure, [`reboot`](Self::reboot) or [`kill`](Self::kill) all their calls
-/// fail with [`PowerIsOff`](super::PowerIsOff), and only the handle that was returned works.
+/// Clones are handles of the same disk. They, its files and its locks belong to one start of the machine: after a power
+/// failure, [`reboot`](Self::reboot) or [`kill`](Self::kill) all their calls fail with
+/// [`PowerIsOff`](super::PowerIsOff), and only the handle that was returned works.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     machine: Arc<Mutex<Machine>>,
-    pub(super) boot: u64,
+    boot: u64,
 }
 
 impl SimulatedDisk {
@@ -48,13 +51,13 @@ impl SimulatedDisk {
         }
     }
 
-    /// What it is made of.
+    /// Its properties.
     #[must_use]
     pub fn settings(&self) -> SimulatedSettings {
         self.machine().settings
     }
 
-    /// Changes the room there is, in bytes; files that are there already stay.
+    /// Changes its capacity, in bytes; files that exist stay.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.machine().settings.capacity_bytes = bytes;
     }
@@ -62,13 +65,7 @@ impl SimulatedDisk {
     /// How many calls there were since the machine was started, those that failed included.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.machine().calls.values().sum()
-    }
-
-    /// How many of them were of one kind.
-    #[must_use]
-    pub fn calls_of(&self, operation: Operation) -> u64 {
-        self.machine().calls.get(&operation).copied().unwrap_or(0)
+        self.machine().calls
     }
 
     /// Has the next call of a kind fail. Told twice, the next two calls of that kind fail.
@@ -76,21 +73,13 @@ impl SimulatedDisk {
         self.machine().plan.next.push((operation, fault));
     }
 
-    /// Has a call fail, whatever it is: the first since the start is 1.
+    /// Has a call of any kind fail: the first since the start is 1.
     pub fn fail_at(&self, call: u64, fault: Fault) {
         self.machine().plan.calls.insert(call, fault);
     }
 
-    /// Has so many of a million calls of a kind fail, by chance, until the next start.
-    pub fn fail_randomly(&self, operation: Operation, fault: Fault, per_million: u32) {
-        self.machine()
-            .plan
-            .rates
-            .push((operation, fault, per_million));
-    }
-
-    /// Has the power fail during a call, whatever it is: the first since the start is 1. If there
-    /// were as many already it fails during the next.
+    /// Has the power fail during a call of any kind: the first since the start is 1. If there were as many already, the
+    /// power fails during the next.
     pub fn power_fails_at(&self, call: u64) {
         self.machine().plan.power = Some(call);
     }
@@ -131,11 +120,11 @@ impl SimulatedDisk {
         }
     }
 
-    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+    fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn call<R>(
+    fn call<R>(
         &self,
         operation: Operation,
         run: impl FnOnce(&mut Machine, Effect) -> io::Result<R>,
@@ -200,7 +189,7 @@ impl Storage for SimulatedDisk {
 
     fn sync_directory(&self) -> io::Result<()> {
         self.call(Operation::SyncDirectory, |machine, effect| {
-            // What a failed call did nobody knows before the power fails, which settles it.
+            // The effect of a failed call shows only when the power fails, which decides it.
             if effect == Effect::Whole {
                 machine.directory.sync();
             }
@@ -238,5 +227,183 @@ impl Drop for Guard {
         if machine.check_power(self.0.boot).is_ok() {
             machine.is_locked = false;
         }
+    }
+}
+
+/// The most times that a write lets other threads go first.
+const YIELDS_MAX: u64 = 3;
+
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    content: SharedContent,
+    access: Access,
+    is_direct: bool,
+    /// The errors of writing back that were reported to this description.
+    errors_told: Mutex<u64>,
+}
+
+impl SimulatedFile {
+    fn new(disk: SimulatedDisk, content: SharedContent, access: Access) -> Self {
+        let is_direct =
+            disk.settings().is_direct && matches!(access, Access::ReadDevice | Access::Durable);
+        let errors_told = Mutex::new(lock(&content).errors_at_open());
+        Self {
+            disk,
+            content,
+            access,
+            is_direct,
+            errors_told,
+        }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        match self.access {
+            Access::Cached | Access::Durable => Ok(()),
+            Access::Read | Access::ReadDevice => Err(Errno::BADF.into()),
+        }
+    }
+
+    /// The kernel refuses a write that is not aligned.
+    fn check_aligned(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        let is_aligned = offset.is_multiple_of(ALIGNMENT as u64)
+            && parts.iter().all(|part| {
+                part.len().is_multiple_of(ALIGNMENT)
+                    && part.as_ptr().addr().is_multiple_of(ALIGNMENT)
+            });
+        if is_aligned || !self.is_direct {
+            Ok(())
+        } else {
+            Err(Errno::INVAL.into())
+        }
+    }
+
+    fn syncs_each_write(&self) -> bool {
+        self.access == Access::Durable && !self.is_direct
+    }
+
+    fn reach(&self) -> Reach {
+        if self.is_direct {
+            Reach::Device
+        } else {
+            Reach::Cache
+        }
+    }
+
+    /// The first half of a write: some of its sectors.
+    fn begin_write(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        self.disk.call(Operation::Write, |machine, effect| {
+            let known = lock(&self.content).bytes();
+            let end = offset + bytes.len();
+            let has_room = end <= known || machine.has_room(end - known);
+            let limit = if has_room { end } else { known };
+            let random = &mut machine.random;
+            let mut content = lock(&self.content);
+            let is_written = random.subset(content.sectors(offset, bytes.len()).len());
+            content.write(bytes, offset, self.reach(), &is_written, limit, random);
+            if effect == Effect::Torn && self.syncs_each_write() {
+                content.sync_failing(random);
+                self.tell_error(&mut content);
+            }
+            if has_room {
+                Ok(())
+            } else {
+                Err(Fault::Full.error())
+            }
+        })
+    }
+
+    /// The second half: all of them. They are synced by a call of its own, where writing does not sync.
+    fn end_write(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
+        let mut machine = self.disk.machine();
+        machine.check_power(self.disk.boot)?;
+        let mut content = lock(&self.content);
+        let is_written = vec![true; content.sectors(offset, bytes.len()).len()];
+        let limit = offset + bytes.len();
+        let random = &mut machine.random;
+        content.write(bytes, offset, self.reach(), &is_written, limit, random);
+        Ok(())
+    }
+
+    /// Lets other calls come in between.
+    fn make_way(&self) {
+        for _ in 0..self.disk.machine().random.below(YIELDS_MAX) {
+            thread::yield_now();
+        }
+    }
+
+    /// Whether an error of writing back must be reported. It is reported once.
+    fn tell_error(&self, content: &mut Content) -> bool {
+        let mut told = self
+            .errors_told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        content.tell_error(&mut told)
+    }
+}
+
+impl StorageFile for SimulatedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.call(Operation::Read, |_, _| {
+            let mut content = lock(&self.content);
+            Ok(match self.access {
+                Access::ReadDevice => content.read_device(buffer, offset as usize),
+                _ => content.read(buffer, offset as usize),
+            })
+        })
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.check_writable()?;
+        self.check_aligned(parts, offset)?;
+        let bytes = parts.concat();
+        self.begin_write(&bytes, offset as usize)?;
+        // Other calls come in between, and find a part of it; or the power fails.
+        self.make_way();
+        self.end_write(&bytes, offset as usize)?;
+        if self.syncs_each_write() {
+            self.make_way();
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.call(Operation::Sync, |machine, effect| {
+            let mut content = lock(&self.content);
+            match effect {
+                Effect::Whole => content.sync(),
+                Effect::Torn => content.sync_failing(&mut machine.random),
+            }
+            if self.tell_error(&mut content) {
+                return Err(Fault::Io.error());
+            }
+            Ok(())
+        })
+    }
+
+    fn resize(&self, bytes: u64) -> io::Result<()> {
+        self.check_writable()?;
+        self.disk.call(Operation::Resize, |machine, effect| {
+            let known = lock(&self.content).bytes();
+            let bytes = bytes as usize;
+            if bytes > known && !machine.has_room(bytes - known) {
+                return Err(Fault::Full.error());
+            }
+            if effect == Effect::Whole || machine.random.coin() {
+                lock(&self.content).resize(bytes);
+            }
+            Ok(())
+        })
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.disk.call(Operation::Bytes, |_, _| {
+            Ok(lock(&self.content).bytes() as u64)
+        })
+    }
+
+    fn is_direct(&self) -> bool {
+        self.is_direct
     }
 }

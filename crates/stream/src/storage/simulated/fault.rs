@@ -1,11 +1,9 @@
-//! What goes wrong, and when.
+//! The failures of a simulated disk.
 
 use std::{collections::BTreeMap, io};
 
 use rustix::io::Errno;
 use thiserror::Error;
-
-use super::random::Random;
 
 /// A kind of call to a storage or one of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +41,7 @@ pub enum Operation {
 pub enum Fault {
     /// `EIO`: the device failed.
     Io,
-    /// `ENOSPC`: no room is left.
+    /// `ENOSPC`: no space is left.
     Full,
 }
 
@@ -56,13 +54,13 @@ impl Fault {
     }
 }
 
-/// What every call fails with once the power is off, inside an [`io::Error`].
+/// The error of every call once the power is off, inside an [`io::Error`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the simulated power is off")]
 pub struct PowerIsOff;
 
 impl PowerIsOff {
-    /// Whether an error says so.
+    /// Whether it is the cause of an error.
     #[must_use]
     pub fn caused(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Self>())
@@ -75,20 +73,18 @@ impl From<PowerIsOff> for io::Error {
     }
 }
 
-/// What is to go wrong from now on.
+/// The planned failures.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The call at which the power fails.
     pub(super) power: Option<u64>,
-    /// What single calls fail with.
+    /// The faults of single calls.
     pub(super) calls: BTreeMap<u64, Fault>,
-    /// What the next calls of a kind fail with, in order.
+    /// The faults of the next calls of a kind, in order.
     pub(super) next: Vec<(Operation, Fault)>,
-    /// How many calls in a million of each kind fail, and with what.
-    pub(super) rates: Vec<(Operation, Fault, u32)>,
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     Succeeds,
@@ -97,7 +93,7 @@ pub(super) enum Fate {
 }
 
 impl Plan {
-    pub(super) fn fate(&mut self, call: u64, operation: Operation, random: &mut Random) -> Fate {
+    pub(super) fn fate(&mut self, call: u64, operation: Operation) -> Fate {
         if self.power.is_some_and(|power| power <= call) {
             return Fate::LosesPower;
         }
@@ -106,11 +102,6 @@ impl Plan {
         }
         if let Some(index) = self.next.iter().position(|(next, _)| *next == operation) {
             return Fate::Fails(self.next.remove(index).1);
-        }
-        for (kind, fault, rate) in &self.rates {
-            if *kind == operation && random.chance_per_million(*rate) {
-                return Fate::Fails(*fault);
-            }
         }
         Fate::Succeeds
     }

@@ -1,4 +1,4 @@
-//! A disk for crash tests: it forgets, tears and reorders what was not synced, and fails any call.
+//! A disk for crash tests: it loses, tears and reorders unsynced writes, and fails any call.
 //!
 //! After the simulators of FoundationDB and TigerBeetle: all chance comes from one seed, so that a
 //! failure is repeated by its number. One thread sees the same run each time; where several threads
@@ -11,26 +11,26 @@
 //!   create, rename, remove ──▶ names ── sync_directory ──▶ device     names ──▶ some changes ──▶ device
 //! ```
 //!
-//! **What is promised.** A durable write is on the device when it returns; a cached one after
+//! **Promised:** A durable write is on the device when it returns; a cached one after
 //! [`sync`](super::StorageFile::sync); names after [`sync_directory`](super::Storage::sync_directory)
 //! (and no earlier: syncing a new file does not keep its name). Sectors are written whole or not at
 //! all. A file's lengths become durable in order, and bytes that were cut off and added again are
 //! zeros.
 //!
-//! **What is not.** When the power fails, each unsynced sector is kept or not, whatever the order in
-//! which they were written; one that was written twice may be as it was in between. A write that was
-//! on its way has reached any of its sectors, and other threads see that before it returns. Each
+//! **Not promised:** When the power fails, each unsynced sector is kept or not, whatever the order in
+//! which they were written; one that was written twice may be as it was in between. A write in flight
+//! has reached any of its sectors, and other threads see that before it returns. Each
 //! unsynced change of names is kept or not, unless an earlier one of the same names was lost. That
 //! is less than what ext4 promises, whose journal keeps all changes in order.
 //!
 //! **When a call fails.** A write has written any of its sectors. A sync has written some of the
-//! dirty ones *and marked all clean*, as Linux does: the next sync succeeds, and what was lost is
-//! lost, while the page cache still shows it. [`Access::ReadDevice`](super::Access::ReadDevice)
+//! dirty ones *and marked all clean*, as Linux does: the next sync succeeds, and the other sectors are
+//! lost, while the page cache still shows them. [`Access::ReadDevice`](super::Access::ReadDevice)
 //! shows the device. A change of names or lengths was made or not.
 //!
-//! **Who is told.** As on Linux since 4.13, a failed sync is told once to each open file that was
-//! open then, whoever's bytes were lost: by the failed call itself, and to the others by their next
-//! sync. A file that is opened later is told of the last failure only if nobody was.
+//! **Reports.** As on Linux since 4.13, a failed sync is reported once to each file description that was open then,
+//! whichever wrote the lost bytes: by the failed call itself, and to the others by their next sync. A description that
+//! is opened later gets the last failure only if it was not reported before.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -60,11 +60,8 @@ mod content;
 mod directory;
 mod disk;
 mod fault;
-mod file;
 mod machine;
-mod random;
-mod settings;
 
 pub use disk::SimulatedDisk;
 pub use fault::{Fault, Operation, PowerIsOff};
-pub use settings::SimulatedSettings;
+pub use machine::SimulatedSettings;

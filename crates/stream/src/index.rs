@@ -1,14 +1,27 @@
-//! The file of an index.
+//! The approximate offsets of records in a segment, for seeks. An index is never trusted.
+//!
+//! Each finished segment may have an index, `00000000000000000001.index`. It can be removed at any time and made again
+//! from its segment ([`rebuild_index`]). An entry is used only after the chunk header that it points to was read and says
+//! the same. Where it does not, or where the file is missing, stale or damaged, the segment is walked from its
+//! beginning.
+//!
+//! ```text
+//!   0   8  magic "FBINDEX1"            entry
+//!   8   8  segment number                0   8  chunk sequence
+//!  16  16  stream id                     8   8  sequence of its first record
+//!  32   4  count of entries             16   8  sealed at, ns since 1970
+//!  36   .  entries, 32 bytes each       24   8  offset in the segment
+//!  end  4  CRC32C of all before
+//! ```
 
 use std::io;
 
 use crate::{
-    format::{ALIGNMENT, StreamId},
+    format::{ALIGNMENT, ChunkHeader, StreamId},
+    log::PREPARING,
     scan,
     storage::{Access, Storage},
 };
-
-use super::entry::{ENTRY_BYTES, IndexEntry};
 
 const MAGIC: &[u8; 8] = b"FBINDEX1";
 const HEADER_BYTES: usize = 36;
@@ -19,16 +32,58 @@ const STEP_BYTES: u64 = 64 << 10;
 /// The most bytes of an index that are read: an entry for each chunk of 256 GiB.
 const INDEX_BYTES_MAX: u64 = 128 << 20;
 
+/// The bytes of an entry.
+const ENTRY_BYTES: usize = 32;
+
+/// The offset of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    pub(crate) chunk: u64,
+    pub(crate) first_record: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) offset: u64,
+}
+
+impl IndexEntry {
+    fn new(header: &ChunkHeader, offset: u64) -> Self {
+        Self {
+            chunk: header.sequence,
+            first_record: header.first_record,
+            time_ns: header.time_ns,
+            offset,
+        }
+    }
+
+    /// Whether `header`, which is at its offset, is of its chunk.
+    pub(crate) fn agrees(&self, stream: StreamId, header: &ChunkHeader) -> bool {
+        header.stream == stream && *self == Self::new(header, self.offset)
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        for field in [self.chunk, self.first_record, self.time_ns, self.offset] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+    }
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let fields = bytes.as_chunks().0;
+        let [chunk, first_record, time_ns, offset] =
+            std::array::from_fn(|field| u64::from_le_bytes(fields[field]));
+        Self {
+            chunk,
+            first_record,
+            time_ns,
+            offset,
+        }
+    }
+}
+
 /// The file name of a segment's index.
 pub(crate) fn index_name(number: u64) -> String {
     format!("{number:020}.index")
 }
 
 /// Makes the index of a segment anew, from the segment.
-///
-/// # Errors
-///
-/// What the file system says.
 pub fn rebuild_index(storage: &dyn Storage, number: u64) -> io::Result<()> {
     let scan = scan::open_segment(storage, number, Access::Read)?;
     let Ok(header) = scan.header()? else {
@@ -58,12 +113,12 @@ pub fn rebuild_index(storage: &dyn Storage, number: u64) -> io::Result<()> {
     let checksum = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     let name = index_name(number);
-    let unfinished = format!("{name}.preparing");
+    let unfinished = format!("{name}{PREPARING}");
     match storage.remove(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Neither file nor name is synced: what a crash leaves of it fails its checksum.
+    // Neither file nor name is synced: after a crash the checksum of an incomplete index fails.
     let file = storage.create(&unfinished, 0, Access::Cached)?;
     file.write_at(&[&bytes], 0)?;
     storage.rename(&unfinished, &name)
@@ -78,7 +133,7 @@ pub(crate) fn read_index(storage: &dyn Storage, stream: StreamId, number: u64) -
         bytes.truncate(read);
         Ok(bytes)
     };
-    // Whatever is wrong with it, the segment says the same, and more slowly.
+    // Whatever is wrong with it, the segment holds the same, to be read more slowly.
     read()
         .ok()
         .and_then(|bytes| decode(&bytes, stream, number))
