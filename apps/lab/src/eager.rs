@@ -147,8 +147,8 @@ impl Scene for EagerArgs {
     };
     const REPORT: Calls = Calls {
         about: "when a busy scheduler polls the network",
-        seconds: 40,
-        full: &["--scene http,sweep --cpu-us 0,100,1000"],
+        seconds: 28,
+        full: &["--scene http,sweep --cpu-us 0,100,1000 --time 0.8"],
         quick: &["--scene http,sweep --cpu-us 0 --requests 200 --time 0.1 --rounds 1 --clients 4"],
     };
     const MEASURES: &'static [Measure<Record>] = &[

@@ -85,8 +85,8 @@ impl Scene for FetchArgs {
     };
     const REPORT: Calls = Calls {
         about: "a push-notification fetcher, in original mode and in Freeboard mode",
-        seconds: 45,
-        full: &["--step 1,3,5,9,end --time 2"],
+        seconds: 30,
+        full: &["--step 1,3,5,9,end --time 1.5"],
         quick: &["--step 1 --scale 0.02 --time 0.3"],
     };
     const MEASURES: &'static [Measure<Record>] = &[

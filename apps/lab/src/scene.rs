@@ -127,7 +127,9 @@ impl<R> Contrast<'_, R> {
             true => (cure, failure),
             false => (failure, cure),
         };
-        Some(more / less.max(f64::MIN_POSITIVE)).filter(|ratio| *ratio >= RATIO_MIN)
+        (less > 0.0)
+            .then(|| more / less)
+            .filter(|ratio| *ratio >= RATIO_MIN)
     }
 
     fn headline(&self) -> Headline {
@@ -181,7 +183,7 @@ pub(crate) trait Scene: Sized {
     /// What the parameters ask for, checked.
     type Prepared;
 
-    /// Checks the parameters before anything is said or done.
+    /// Checks the parameters before any output or work.
     ///
     /// # Errors
     /// Bad usage.
@@ -193,7 +195,7 @@ pub(crate) trait Scene: Sized {
     /// Whatever kept a run from its end.
     fn play(&self, prepared: Self::Prepared, stage: &mut Stage<'_, Self::Record>) -> Result<()>;
 
-    /// The JSON of one call.
+    /// The JSON of one call; null if there is none.
     ///
     /// # Errors
     /// None that a record could cause.
@@ -278,10 +280,13 @@ pub(crate) fn play<S: Scene>(
             runs: Vec::new(),
         };
         call.play(prepared, &mut stage)?;
-        records.push(call.document(&stage.runs)?);
+        let document = call.document(&stage.runs)?;
+        if !document.is_null() {
+            records.push(document);
+        }
         runs.extend(stage.runs);
     }
-    tell_sides::<S>(&mut runs);
+    clear_sides::<S>(&mut runs);
     let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
     let failure = runs.iter().find_map(failed);
     let details = details::<S>(&runs);
@@ -302,18 +307,22 @@ pub(crate) fn play<S: Scene>(
     })
 }
 
-/// Runs that do not differ clearly show neither failure nor cure.
-fn tell_sides<S: Scene>(runs: &mut [Run<S::Record>]) {
-    let undecided = S::contrast(runs).filter(|it| it.ratio().is_none());
-    let Some(titles) = undecided.map(|it| [&it.failure.title, &it.cure.title].map(Clone::clone))
-    else {
-        return;
-    };
-    for run in runs.iter_mut().filter(|it| titles.contains(&it.title)) {
-        run.side = Side::Neither;
-        run.figures
-            .iter_mut()
-            .for_each(|it| it.side = Side::Neither);
+/// The contrast of two sound runs.
+fn contrast<S: Scene>(runs: &[Run<S::Record>]) -> Option<Contrast<'_, S::Record>> {
+    S::contrast(runs).filter(|it| it.failure.failure.is_none() && it.cure.failure.is_none())
+}
+
+/// Without a clear contrast no run shows a failure or a cure, and a run that failed never does.
+fn clear_sides<S: Scene>(runs: &mut [Run<S::Record>]) {
+    let is_clear = contrast::<S>(runs).is_some_and(|it| it.ratio().is_some());
+    for run in runs {
+        let has_side = matches!(run.side, Side::Failure | Side::Cure);
+        if has_side && (!is_clear || run.failure.is_some()) {
+            run.side = Side::Neither;
+            run.figures
+                .iter_mut()
+                .for_each(|it| it.side = Side::Neither);
+        }
     }
 }
 
@@ -330,7 +339,7 @@ fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
 }
 
 fn details<S: Scene>(runs: &[Run<S::Record>]) -> Vec<String> {
-    let contrast = S::contrast(runs).map(|it| it.sentence());
+    let contrast = contrast::<S>(runs).map(|it| it.sentence());
     let remarks = S::remarks(runs);
     contrast.into_iter().chain(remarks).collect()
 }
@@ -359,7 +368,7 @@ fn section<S: Scene>(
 ) -> Section {
     let charts = S::CHARTS.iter().filter_map(|it| chart(it, &runs));
     let mut figures: Vec<Figure> = charts.collect();
-    let headline = S::contrast(&runs).map(|it| it.headline());
+    let headline = contrast::<S>(&runs).map(|it| it.headline());
     let parameters = runs.iter().map(|it| ("run", it.parameters.clone()));
     let parameters = S::environment(&runs)
         .into_iter()

@@ -215,6 +215,9 @@ impl Scene for StreamsArgs {
             directory,
             key,
         } = prepared;
+        if let Some(warning) = warning(FileSystem::of(directory.path())) {
+            stage.console.line(&warning);
+        }
         for plan in &plans {
             let goes_on = stage.run(|console, interrupt| {
                 run::run(plan, directory.path(), &key, console, interrupt)
@@ -264,13 +267,7 @@ impl Scene for StreamsArgs {
     }
 
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if let Some(file_system) = file_system(runs).filter(|it| it.is_in_memory()) {
-            remarks.push(format!(
-                "Nothing here is durable: {} keeps its files in memory.",
-                file_system.name()
-            ));
-        }
+        let mut remarks = Vec::from_iter(warning(file_system(runs)));
         if let (Some(best), Some(sealed)) = (best_synced(runs, false), best_synced(runs, true)) {
             remarks.push(format!(
                 "{}: {} of the unsealed rate.",
@@ -297,9 +294,21 @@ impl Scene for StreamsArgs {
     }
 }
 
-/// Where the streams were written.
+/// Where the messages were written.
 fn file_system(runs: &[Run<Record>]) -> Option<FileSystem> {
-    runs.iter().find_map(|it| it.record.streams()?.file_system)
+    runs.iter().find_map(|it| match &it.record {
+        Record::Streams(it) => it.file_system,
+        Record::Naive(it) => it.file_system,
+    })
+}
+
+/// Whether messages outlast the power, if they do not.
+fn warning(file_system: Option<FileSystem>) -> Option<String> {
+    let file_system = file_system.filter(|it| it.is_in_memory())?;
+    let name = file_system.name();
+    Some(format!(
+        "Nothing here is durable: {name} keeps its files in memory."
+    ))
 }
 
 /// The sound run in mode batch with the best rate, of those that are sealed or of those that are not.

@@ -288,7 +288,8 @@ impl<A: Actor> Context<A> {
     /// Spawns a child with options, from a value: it cannot be restarted.
     ///
     /// # Errors
-    /// As [`Context::spawn_with`].
+    /// As [`Context::spawn_with`]; [`crate::SpawnError::NoFactory`] if its supervision is
+    /// [`crate::Supervision::restart`].
     pub fn spawn_once<C: Actor>(
         &self,
         options: SpawnOptions,

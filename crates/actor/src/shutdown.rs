@@ -71,7 +71,8 @@ pub struct ShutdownReport {
     /// Worker threads that have not stopped: stuck in a handler, or without a processor for more than 100 ms.
     pub stuck_workers: Vec<usize>,
     /// Messages in outboxes that found no capacity before the deadline (dead letters with the reason
-    /// `sender_stopped`), or whose receiver the shutdown had terminated (`stopped`). An interrupted iterator of
+    /// `sender_stopped`), or whose receiver the shutdown had terminated (`stopped`). After the deadline, each message that an outbox cannot
+    /// deliver is one. An interrupted iterator of
     /// [`crate::Context::send_all`] counts as one. Outboxes of unfinished actors are not included.
     pub undelivered: u64,
     /// Panics of actors since the shutdown began.
@@ -143,14 +144,21 @@ pub(crate) fn shutdown(system: &SystemInner, timeout: Duration) -> ShutdownRepor
         GRACE_MAX
     };
     // A terminated actor gives up its outbox, and counts it, as soon as a worker runs it. Some have terminated only now.
-    poll_until(deadline_after(Some(patience)), || {
-        let delivering = system.registry.delivering();
-        delivering.iter().for_each(|it| it.signal(core::ABANDON));
-        delivering.is_empty()
+    let until_ns = deadline_after(Some(patience));
+    let mut is_told = false;
+    poll_until(until_ns, || {
+        if !std::mem::replace(&mut is_told, true) {
+            let delivering = system.registry.delivering();
+            delivering.iter().for_each(|it| it.signal(core::ABANDON));
+        }
+        system.registry.delivering_len() == 0
     });
     // The actors that blocked handlers wait for are in another system, or do not terminate.
     system.blocked_handlers.end();
-    let stuck_workers = system.scheduler.shutdown(patience);
+    let left_ns = until_ns.saturating_sub(clock::now_ns());
+    let stuck_workers = system
+        .scheduler
+        .shutdown(Duration::from_nanos(left_ns).max(GRACE_MAX));
     system.timers.shutdown();
     let failures = system.shutdown_failures.lock();
     let failures = std::mem::take(&mut *failures.unwrap_or_else(PoisonError::into_inner));
@@ -206,7 +214,7 @@ fn stop_those_left(system: &SystemInner, grace: Duration) -> (usize, Vec<Unfinis
 }
 
 /// Polls until `is_over`; `false` if `until_ns` passes first.
-fn poll_until(until_ns: u64, is_over: impl Fn() -> bool) -> bool {
+fn poll_until(until_ns: u64, mut is_over: impl FnMut() -> bool) -> bool {
     while !is_over() {
         if clock::now_ns() >= until_ns {
             return false;

@@ -9,6 +9,7 @@ use super::{Record, message::Message};
 use crate::{
     console::Console,
     figures::{count, three_figures},
+    file_system::FileSystem,
     scene::Run,
     section::Side,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Naive {
     pub(super) messages: u64,
     pub(super) seconds: f64,
     pub(super) durable_per_s: f64,
+    #[serde(skip)]
+    pub(super) file_system: Option<FileSystem>,
 }
 
 /// One write and one `fdatasync` a message.
@@ -56,6 +59,7 @@ pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Run<R
             messages,
             seconds,
             durable_per_s,
+            file_system: FileSystem::of(room),
         }),
         figures: Vec::new(),
         tables: Vec::new(),

@@ -98,6 +98,24 @@ fn a_deadline_that_passes_is_never_taken_for_shedding() {
 }
 
 #[test]
+fn an_ask_given_up_before_its_deadline_has_expired_after_it() {
+    let system = system();
+    let (actor, gate, notes) = held(&system, SpawnOptions::new());
+    let mut asking = actor.ask(1).timeout(SHORT).into_future();
+    let begun = Instant::now();
+    assert!(poll_once(&mut asking, &Arc::default()).is_pending());
+    drop(asking);
+    eventually("its deadline has passed", || begun.elapsed() > SHORT);
+    gate.open();
+    finish(&system);
+    assert_eq!(notes.len(), 0);
+    assert_eq!(
+        (shed(&actor, "expired"), shed(&actor, "asker_gone")),
+        (1, 0)
+    );
+}
+
+#[test]
 fn an_ask_whose_asker_gave_up_is_not_handled() {
     let system = system();
     let (actor, gate, notes) = held(&system, SpawnOptions::new());

@@ -26,7 +26,10 @@ fn ten_thousand_waiting_futures_all_get_through_in_order_with_few_wakes() {
             assert!(lane.high_water <= bound as u64, "{lane:?}");
             // A grant lapses when the lane runs empty before its future is polled.
             assert!(driver.wakes < SENDERS * 2, "{} wakes", driver.wakes);
-            are_in_order(&notes, SENDERS)
+            let are_in_order = are_in_order(&notes, SENDERS);
+            // A lapsed grant wakes its future again, and lets the next one overtake it.
+            assert!(are_in_order || driver.wakes > SENDERS);
+            are_in_order
         });
     }
 }
@@ -96,17 +99,15 @@ fn mute(system: &System, actor: &ActorRef<Probe>, numbers: impl Iterator<Item = 
 #[test]
 fn ten_thousand_muted_actors_keep_the_order_of_their_arrival() {
     const SENDERS: u64 = 10_000;
-    once_in_three("in the order of their arrival", || {
-        let system = system();
-        // One at a time is let in.
-        let (actor, gate, notes) = full(&system, bounded(1));
-        mute(&system, &actor, 1..=SENDERS);
-        gate.open();
-        finish(&system);
-        assert!(lane(&actor, 0).high_water <= 1);
-        assert!(system.dead_letters().is_empty());
-        are_in_order(&notes, SENDERS)
-    });
+    let system = system();
+    // One at a time is let in.
+    let (actor, gate, notes) = full(&system, bounded(1));
+    mute(&system, &actor, 1..=SENDERS);
+    gate.open();
+    finish(&system);
+    assert!(lane(&actor, 0).high_water <= 1);
+    assert!(system.dead_letters().is_empty());
+    assert!(are_in_order(&notes, SENDERS));
 }
 
 #[test]

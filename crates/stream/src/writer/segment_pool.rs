@@ -273,12 +273,18 @@ impl SegmentPool {
         state.prepared = None;
         state.wanted = None;
         state.unsynced.clear();
-        state.mode = Mode::Running;
+        if state.mode != Mode::Stopping {
+            state.mode = Mode::Running;
+        }
     }
 
     /// Waits until nothing is being done, and begins nothing until [`restart`](Self::restart).
     pub(super) fn rest(&self) {
-        self.lock().mode = Mode::Resting;
+        let mut state = self.lock();
+        if state.mode != Mode::Stopping {
+            state.mode = Mode::Resting;
+        }
+        drop(state);
         drop(self.wait_idle());
     }
 
