@@ -12,9 +12,7 @@ use std::io;
 use bytes::{Buf, BytesMut};
 use freeboard_actor::{Actor, Context};
 use freeboard_net::poller::{Poller, mio::net::TcpStream};
-use freeboard_net::tcp::{
-    Accepted, Arrived, ConnectionGuard, LINGER_TIME, Linger, Lingered, Socket,
-};
+use freeboard_net::tcp::{Accepted, ConnectionGuard, LINGER_TIME, Linger, Lingered, Socket};
 
 use crate::{dialogue::Dialogue, session::Session};
 
@@ -138,7 +136,7 @@ impl Connection {
         self.fetch()
     }
 
-    /// Reads. Returns whether anything arrived.
+    /// Reads, or writes the replies if there is nothing to read. Returns whether to continue.
     fn fetch(&mut self) -> Result<bool, Over> {
         let socket = self.socket.as_mut().ok_or(Over)?;
         if !socket.is_readable() {
@@ -159,7 +157,7 @@ impl Connection {
             is_hungry,
             ..
         } = self;
-        let arrived = socket.read(READ_BYTES, |bytes| {
+        socket.read(READ_BYTES, |bytes| {
             if inbox.is_empty() {
                 // Input is mostly complete requests, which need no copy.
                 let fed = dialogue.feed(bytes);
@@ -170,7 +168,8 @@ impl Connection {
                 *is_hungry = false;
             }
         })?;
-        Ok(matches!(arrived, Arrived::Bytes(_) | Arrived::End))
+        // Also after a read that found nothing: the replies so far are not written yet.
+        Ok(true)
     }
 
     /// Shuts down the write side once everything is written.

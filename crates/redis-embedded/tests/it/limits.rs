@@ -52,6 +52,22 @@ fn a_client_that_never_reads_is_served_no_further() {
     assert_eq!(server.snapshot().connections_overflowed, 0);
 }
 
+/// The server reads 64 KiB at once. A read of that size does not say that the socket is empty.
+#[test]
+fn requests_that_fill_reads_exactly_are_answered() {
+    const READ_BYTES: usize = 64 << 10;
+    let (_system, server) = embedded(open());
+    let mut peer = Peer::connect(server.address());
+    let set = request(&[&b"SET"[..], b"key", &[7; 99]]);
+    assert_eq!(READ_BYTES % set.len(), 0, "{}", set.len());
+    let all = set.repeat(READ_BYTES / set.len());
+    let mut replies = vec![0; 5 * (READ_BYTES / set.len())];
+    for _ in 0..200 {
+        peer.send(&all);
+        peer.0.read_exact(&mut replies).expect("all are answered");
+    }
+}
+
 #[test]
 fn a_request_for_more_than_anyone_is_kept_for_ends_the_connection() {
     let options = EmbeddedOptions {
