@@ -71,7 +71,7 @@ pub(crate) fn size(bytes: u64) -> String {
 pub(crate) enum Unit {
     /// Exact numbers.
     Count,
-    /// So many of these a second.
+    /// A rate, by the name of its unit.
     PerSecond(&'static str),
     Seconds,
     Microseconds,

@@ -15,7 +15,7 @@ use freeboard_fetcher::store::{Bulkhead, MockStore, SlowStore, StoreError};
 
 const TINY: Duration = Duration::from_millis(1);
 
-/// A mock that runs so many fetches at once.
+/// A mock behind a bulkhead of this size.
 fn mock(concurrent: usize, delay: Duration) -> Bulkhead {
     let mock = MockStore::new(delay).expect("a thread");
     bulkhead(Arc::new(mock), concurrent, usize::MAX)

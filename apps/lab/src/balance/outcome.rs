@@ -16,7 +16,7 @@ pub(super) enum Ending {
     Interrupted,
 }
 
-/// The run and what came of it.
+/// A run and its result.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) plan: Plan,

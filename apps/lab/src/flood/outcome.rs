@@ -17,7 +17,7 @@ pub(super) enum Ending {
     Failed(String),
 }
 
-/// A run and what came of it.
+/// A run and its result.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) plan: Plan,

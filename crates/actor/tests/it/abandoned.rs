@@ -1,5 +1,5 @@
-//! A system that is dropped without a shutdown: its threads end, its actors are dropped, and nobody who waits for one
-//! of them waits for ever.
+//! A system that is dropped without a shutdown: its threads terminate, its actors are dropped, and each waiting caller
+//! returns.
 
 use crate::common::*;
 

@@ -588,7 +588,7 @@ pub(crate) const POLICIES: [Overload; 6] = [
     },
 ];
 
-/// A lane of so many messages.
+/// A lane of this bound.
 pub(crate) fn bounded(messages: usize) -> SpawnOptions {
     SpawnOptions::new().lane(LaneConfig::bounded(messages))
 }

@@ -171,7 +171,7 @@ fn start_threads(shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let bodies: [(&str, Body); 3] = [
         ("stream-write-0", committer::run),
         ("stream-write-1", committer::run),
-        ("stream-segment_pool", |shared| {
+        ("stream-segments", |shared| {
             let guard = TurnGuard::new(shared);
             shared
                 .segment_pool
