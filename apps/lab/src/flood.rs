@@ -12,6 +12,7 @@
 
 mod actors;
 mod args;
+mod beam;
 mod drain_watcher;
 mod file_sink;
 mod knobs;
@@ -39,6 +40,7 @@ use anyhow::Result;
 use crate::{
     figures::Unit,
     outputs::OutputArgs,
+    peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::FloodArgs;
@@ -121,6 +123,10 @@ impl Scene for FloodArgs {
         &self.outputs
     }
 
+    fn peers(&self) -> PeerArgs {
+        self.peers
+    }
+
     fn prepare(&self) -> Result<(Vec<Plan>, Option<Sink>)> {
         let plans = self.plans()?;
         let sink = plans.first().map(Plan::open_sink).transpose()?;
@@ -132,13 +138,18 @@ impl Scene for FloodArgs {
         (plans, mut first): (Vec<Plan>, Option<Sink>),
         stage: &mut Stage<'_, RunRecord>,
     ) -> Result<()> {
-        for plan in plans {
+        for plan in &plans {
             let sink = match first.take() {
                 Some(sink) => Some(sink),
                 None => plan.open_sink()?,
             };
-            if !stage.run(|console, interrupt| run::run(&plan, sink, console, interrupt))? {
+            if !stage.run(|console, interrupt| run::run(plan, sink, console, interrupt))? {
                 break;
+            }
+        }
+        for plan in &plans {
+            if let Some(title) = beam::title(plan) {
+                stage.beside(&title, |peers, interrupt| beam::run(plan, peers, interrupt));
             }
         }
         Ok(())

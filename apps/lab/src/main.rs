@@ -24,6 +24,7 @@ mod memory;
 mod outputs;
 mod page;
 mod parse;
+mod peers;
 mod plot;
 mod processor;
 mod real_backends;

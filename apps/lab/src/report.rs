@@ -18,7 +18,9 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{console::Console, figures::seconds, interrupt::Interrupt, outputs::Outputs};
+use crate::{
+    console::Console, figures::seconds, interrupt::Interrupt, outputs::Outputs, peers::Peers,
+};
 pub(crate) use args::AllArgs;
 use machine::Machine;
 use part::{Part, State};
@@ -72,6 +74,7 @@ pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let about = scenes.iter().map(|scene| scene.about_seconds()).sum();
     let mut done = 0;
     let mut parts = Vec::new();
+    let peers = Peers::new(args.peers);
     console.start_whole(about);
     for (index, scene) in scenes.iter().enumerate() {
         if interrupt.has_come() {
@@ -80,7 +83,7 @@ pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         let number = format!("[{}/{}] {}", index + 1, scenes.len(), scene.name());
         console.line(&format!("{number}: {}", scene.lead()));
         console.move_bar(done, number);
-        let part = Part::play(*scene, args.size(), &console.quiet(), interrupt);
+        let part = Part::play(*scene, args.size(), &console.quiet(), &peers, interrupt);
         part.lines().iter().for_each(|line| console.line(line));
         parts.push(part);
         done += scene.about_seconds();

@@ -20,6 +20,7 @@ use crate::{
     findings::{self, Findings},
     interrupt::Interrupt,
     outputs::OutputArgs,
+    peers::{PeerArgs, Peers},
     plot::{self, Bar, Bars},
     section::{Figure, Headline, Section, Side},
     table::{self, unseen},
@@ -137,6 +138,7 @@ impl<R> Contrast<'_, R> {
         Headline {
             failure: text(self.failure),
             cure: text(self.cure),
+            beside: unseen(),
             ratio: self
                 .ratio()
                 .map_or_else(|| "no clear difference".to_owned(), times),
@@ -148,6 +150,7 @@ impl<R> Contrast<'_, R> {
             failure,
             cure,
             ratio,
+            ..
         } = self.headline();
         format!("{}: {failure}; {cure}: {ratio}.", self.measure.name)
     }
@@ -180,6 +183,11 @@ pub(crate) trait Scene: Sized {
 
     fn outputs(&self) -> &OutputArgs;
 
+    /// Whether runs on other runtimes are wanted, of a scene that has them.
+    fn peers(&self) -> PeerArgs {
+        PeerArgs::default()
+    }
+
     /// What the parameters ask for, checked.
     type Prepared;
 
@@ -204,7 +212,7 @@ pub(crate) trait Scene: Sized {
         Ok(json!({"scene": Self::ABOUT.name, "runs": runs?}))
     }
 
-    /// The failure and the cure among the runs; `None` if they were not both run.
+    /// The failure and the cure among our runs; `None` if they were not both run.
     fn contrast(runs: &[Run<Self::Record>]) -> Option<Contrast<'_, Self::Record>>;
 
     /// Where the runs were performed, by name and value.
@@ -221,7 +229,12 @@ pub(crate) trait Scene: Sized {
 pub(crate) struct Stage<'a, R> {
     pub(crate) console: &'a Console,
     pub(crate) interrupt: &'a Interrupt,
+    peers: &'a Peers,
     runs: Vec<Run<R>>,
+    /// Runs on other runtimes.
+    beside: Vec<Run<R>>,
+    /// Why runs on other runtimes are missing.
+    missing: Vec<String>,
 }
 
 impl<R> Stage<'_, R> {
@@ -247,6 +260,27 @@ impl<R> Stage<'_, R> {
     pub(crate) fn keep(&mut self, run: Run<R>) {
         self.runs.push(run);
     }
+
+    /// Performs a run on another runtime, unless these are left out or a run failed. An error becomes a sentence of the result.
+    pub(crate) fn beside(
+        &mut self,
+        title: &str,
+        run: impl FnOnce(&Peers, &Interrupt) -> Result<Run<R>>,
+    ) {
+        let has_failed = self.runs.iter().any(|it| it.failure.is_some());
+        if self.peers.are_left_out() || self.interrupt.has_come() || has_failed {
+            return;
+        }
+        self.console.line(title);
+        match run(self.peers, self.interrupt) {
+            Ok(run) => self.beside.push(run),
+            Err(error) => {
+                let text = format!("{title} is missing: {error:#}.");
+                self.console.line(&text);
+                self.missing.push(text);
+            }
+        }
+    }
 }
 
 /// Performs a scene by its own command and shows the result.
@@ -256,7 +290,8 @@ impl<R> Stage<'_, R> {
 pub(crate) fn show<S: Scene>(scene: &S, interrupt: &Interrupt) -> Result<ExitCode> {
     let page_name = format!("{}.html", S::ABOUT.name);
     findings::show(scene.outputs(), &page_name, interrupt, |console| {
-        play(std::slice::from_ref(scene), console, interrupt)
+        let peers = Peers::new(scene.peers());
+        play(std::slice::from_ref(scene), console, &peers, interrupt)
     })
 }
 
@@ -267,29 +302,45 @@ pub(crate) fn show<S: Scene>(scene: &S, interrupt: &Interrupt) -> Result<ExitCod
 pub(crate) fn play<S: Scene>(
     calls: &[S],
     console: &Console,
+    peers: &Peers,
     interrupt: &Interrupt,
 ) -> Result<Findings> {
     let prepared: Result<Vec<S::Prepared>> = calls.iter().map(Scene::prepare).collect();
     let prepared = prepared?;
     console.line(S::ABOUT.lead);
-    let (mut runs, mut records) = (Vec::new(), Vec::new());
+    let (mut ours, mut beside) = (Vec::new(), Vec::new());
+    let (mut missing, mut records) = (Vec::new(), Vec::new());
     for (call, prepared) in calls.iter().zip(prepared) {
         let mut stage = Stage {
             console,
             interrupt,
+            peers,
             runs: Vec::new(),
+            beside: Vec::new(),
+            missing: Vec::new(),
         };
         call.play(prepared, &mut stage)?;
-        let document = call.document(&stage.runs)?;
+        let mut document = call.document(&stage.runs)?;
+        if let Value::Object(document) = &mut document
+            && !stage.beside.is_empty()
+        {
+            document.insert("peers".to_owned(), peers_json(&stage.beside)?);
+        }
         if !document.is_null() {
             records.push(document);
         }
-        runs.extend(stage.runs);
+        ours.extend(stage.runs);
+        beside.extend(stage.beside);
+        missing.extend(stage.missing);
     }
-    clear_sides::<S>(&mut runs);
+    missing.dedup();
+    clear_sides::<S>(&mut ours);
     let failed = |run: &Run<_>| Some(format!("{}: {}", run.title, run.failure.as_ref()?));
-    let failure = runs.iter().find_map(failed);
-    let details = details::<S>(&runs);
+    let failure = ours.iter().find_map(failed);
+    let mut details = details::<S>(&ours);
+    details.extend(missing);
+    let headline = headline::<S>(&ours, &beside);
+    let runs: Vec<Run<S::Record>> = ours.into_iter().chain(beside).collect();
     let rows = rows::<S>(&runs);
     let comparison = published::<S>(&runs);
     let tables = runs.iter().flat_map(|it| &it.tables);
@@ -303,8 +354,20 @@ pub(crate) fn play<S: Scene>(
         verdict: details.clone(),
         records,
         failure,
-        section: section::<S>(runs, details, rows, comparison),
+        section: section::<S>(runs, headline, details, rows, comparison),
     })
+}
+
+/// The records of runs on other runtimes, each with the name of its run.
+fn peers_json<R: Serialize>(runs: &[Run<R>]) -> Result<Value> {
+    let named = |run: &Run<R>| {
+        let mut record = findings::json(&run.record)?;
+        if let Value::Object(record) = &mut record {
+            record.shift_insert(0, "run".to_owned(), json!(run.title));
+        }
+        Ok(record)
+    };
+    runs.iter().map(named).collect()
 }
 
 /// The contrast of two sound runs.
@@ -360,15 +423,34 @@ fn published<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
     rows
 }
 
+/// The contrast, and its measure of each run on another runtime.
+fn headline<S: Scene>(ours: &[Run<S::Record>], beside: &[Run<S::Record>]) -> Option<Headline> {
+    let contrast = contrast::<S>(ours)?;
+    let of_peer = |run: &Run<S::Record>| {
+        let value = (contrast.measure.value)(&run.record)?;
+        Some(format!(
+            "{}, {}",
+            contrast.measure.unit.text(value),
+            run.title
+        ))
+    };
+    let beside: Vec<String> = beside.iter().filter_map(of_peer).collect();
+    let mut headline = contrast.headline();
+    if !beside.is_empty() {
+        headline.beside = beside.join("; ");
+    }
+    Some(headline)
+}
+
 fn section<S: Scene>(
     runs: Vec<Run<S::Record>>,
+    headline: Option<Headline>,
     details: Vec<String>,
     rows: Rows,
     comparison: Rows,
 ) -> Section {
     let charts = S::CHARTS.iter().filter_map(|it| chart(it, &runs));
     let mut figures: Vec<Figure> = charts.collect();
-    let headline = contrast::<S>(&runs).map(|it| it.headline());
     let parameters = runs.iter().map(|it| ("run", it.parameters.clone()));
     let parameters = S::environment(&runs)
         .into_iter()

@@ -17,6 +17,8 @@ pub(crate) enum Side {
     Cure,
     /// It runs here as the original had it.
     Original,
+    /// It ran on another runtime.
+    Peer,
     /// A failure and its cure in one picture.
     Both,
     /// Nothing goes wrong in it, or it says nothing of that.
@@ -47,6 +49,7 @@ impl Side {
             Self::Failure => ("failure", "going wrong here"),
             Self::Cure => ("cure", "the cure"),
             Self::Original => ("original", "as the original had it"),
+            Self::Peer => ("peer", "another runtime"),
             Self::Both => ("both", "failure and cure"),
             Self::Neither => ("neither", "neither failure nor cure"),
         }
@@ -69,6 +72,8 @@ pub(crate) struct Headline {
     pub(crate) cure: String,
     /// Of the cure to the failure.
     pub(crate) ratio: String,
+    /// The same measure on other runtimes.
+    pub(crate) beside: String,
 }
 
 impl Default for Headline {
@@ -77,6 +82,7 @@ impl Default for Headline {
             failure: unseen(),
             cure: unseen(),
             ratio: unseen(),
+            beside: unseen(),
         }
     }
 }

@@ -88,7 +88,8 @@ fn check_time(time: &str) {
 
 #[test]
 fn the_watch_prints_both_queues_and_their_changes() {
-    let output = run("lab flood --senders 5 --messages 200 --dam poll:10:5ms --watch=0.02");
+    let output =
+        run("lab flood --no-peers --senders 5 --messages 200 --dam poll:10:5ms --watch=0.02");
     let text = stdout(&output);
     let lines: Vec<Vec<&str>> = text
         .lines()
@@ -120,7 +121,7 @@ fn the_watch_prints_both_queues_and_their_changes() {
 
 #[test]
 fn without_a_route_four_ways_are_compared() {
-    let output = run("lab flood --senders 10 --messages 200 --json -");
+    let output = run("lab flood --no-peers --senders 10 --messages 200 --json -");
     let runs = runs(&output);
     let ways: Vec<(&str, &str, Option<&str>)> = runs
         .iter()
@@ -149,7 +150,7 @@ fn without_a_route_four_ways_are_compared() {
 
 #[test]
 fn people_get_a_table_and_a_verdict() {
-    let text = stdout(&run("lab flood --senders 10 --messages 200"));
+    let text = stdout(&run("lab flood --no-peers --senders 10 --messages 200"));
     for expected in [
         "direct, scan: the original",
         "direct, indexed: each reply",
@@ -218,7 +219,7 @@ fn results_go_to_files_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let output = run(&format!(
-        "lab flood --senders 3 --messages 50 --dam credit:4 --file {} --json {} --report {}",
+        "lab flood --no-peers --senders 3 --messages 50 --dam credit:4 --file {} --json {} --report {}",
         at("out.log"),
         at("out.json"),
         at("page"),

@@ -20,7 +20,10 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use url::{ParseError, Url};
 
-use crate::server::{Recipe, Server, ServerError, is_on_path};
+use crate::{
+    guarded::is_on_path,
+    server::{Recipe, Server, ServerError},
+};
 
 /// A browser with one page. Dropping it closes it.
 pub struct Browser {

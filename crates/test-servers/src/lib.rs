@@ -1,4 +1,4 @@
-//! Real servers for tests and scenes, each on loopback with a folder of its own.
+//! Real servers for tests and scenes, each on loopback with a folder of its own, and other programs that end with us.
 //!
 //! ```text
 //!   Recipe (mariadb, ..) ──▶ Server::start ──▶ the server
@@ -14,6 +14,7 @@
 
 #[cfg(feature = "browser")]
 mod browser;
+mod guarded;
 mod port;
 mod programs;
 mod server;
@@ -21,6 +22,7 @@ mod wait;
 
 #[cfg(feature = "browser")]
 pub use browser::{Browser, BrowserError};
+pub use guarded::{Guarded, is_on_path};
 pub use port::Port;
 pub use programs::{mariadb, rabbitmq, redis};
 pub use server::{Server, ServerError};

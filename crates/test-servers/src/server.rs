@@ -4,16 +4,15 @@ use std::{
     fs::{self, File},
     io,
     net::{SocketAddr, TcpStream},
-    os::unix::process::CommandExt,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
-use crate::port::Port;
+use crate::{guarded::Guarded, port::Port};
 
 /// Another program may bind a reserved port by its number: so often another port is tried.
 const ATTEMPTS: u32 = 3;
@@ -23,9 +22,6 @@ const NAP: Duration = Duration::from_millis(5);
 const START_TIME_MAX: Duration = Duration::from_secs(120);
 /// The lines of its log that an error shows.
 const LOG_LINES: usize = 5;
-
-/// Becomes the server, and leaves a process behind that kills it when our end of the input is closed.
-const SHELL: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-"#;
 
 /// Makes the command of a server from its folder and the port to listen on. It owns whatever else the server must
 /// keep, such as further ports.
@@ -48,7 +44,7 @@ pub struct Server {
     recipe: Recipe,
     folder: TempDir,
     port: Port,
-    child: Option<Child>,
+    process: Option<Guarded>,
 }
 
 impl std::fmt::Debug for Server {
@@ -57,7 +53,7 @@ impl std::fmt::Debug for Server {
             .debug_struct("Server")
             .field("name", &self.recipe.name)
             .field("port", &self.port.number())
-            .field("runs", &self.child.is_some())
+            .field("runs", &self.process.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -84,7 +80,7 @@ impl Server {
             recipe,
             folder,
             port: Port::reserve().map_err(io)?,
-            child: None,
+            process: None,
         };
         for _ in 1..ATTEMPTS {
             match server.run() {
@@ -104,17 +100,7 @@ impl Server {
 
     /// Kills it like `kill -9`. Its data stays.
     pub fn kill(&mut self) {
-        let Some(mut child) = self.child.take() else {
-            return;
-        };
-        if let Some(group) = i32::try_from(child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-        {
-            // It may have exited before.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        let _ = child.wait();
+        self.process = None;
     }
 
     /// Starts it again after [`Server::kill`], on the same port and with its data.
@@ -132,32 +118,13 @@ impl Server {
         let command = (self.recipe.command)(self.folder.path(), self.port.number());
         let log_path = self.folder.path().join("log");
         let log = File::create(&log_path).map_err(io)?;
-        if !is_on_path(command.get_program()) {
-            return Err(self.recipe.not_started(io::ErrorKind::NotFound.into()));
-        }
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", SHELL, "sh"])
-            .arg(command.get_program())
-            .args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        let child = shell
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone().map_err(io)?)
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .map_err(io)?;
-        self.child = Some(child);
+        let stdout = Stdio::from(log.try_clone().map_err(io)?);
+        let process = Guarded::spawn(&command, stdout, log.into());
+        self.process = Some(process.map_err(|error| self.recipe.not_started(error))?);
         let begun = Instant::now();
         while TcpStream::connect(self.address()).is_err() {
-            let has_ended = match &mut self.child {
-                Some(child) => child.try_wait().map_err(io)?.is_some(),
+            let has_ended = match &mut self.process {
+                Some(process) => process.has_ended().map_err(io)?,
                 None => true,
             };
             if has_ended || begun.elapsed() > START_TIME_MAX {
@@ -171,12 +138,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 impl Recipe {
     fn not_started(&self, error: io::Error) -> ServerError {
         let name = self.name;
@@ -186,12 +147,6 @@ impl Recipe {
         }
         ServerError::Io { name, error }
     }
-}
-
-/// Whether the shell finds the program.
-pub(crate) fn is_on_path(program: impl AsRef<Path>) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(&program).is_file())
 }
 
 fn last_lines(text: &str) -> String {

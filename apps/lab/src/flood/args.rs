@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
     source::Source,
 };
-use crate::{memory, outputs::OutputArgs, parse, usage::Usage};
+use crate::{memory, outputs::OutputArgs, parse, peers::PeerArgs, usage::Usage};
 
 const MESSAGES_DEFAULT: u32 = 10_000;
 const MESSAGES_MAX: i64 = 1_000_000_000;
@@ -82,6 +82,9 @@ pub(crate) struct FloodArgs {
     /// How long the server may drain before the run is stopped [default: 5 for scan, else none]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     limit: Option<Duration>,
+
+    #[command(flatten)]
+    pub(super) peers: PeerArgs,
 
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,

@@ -1,23 +1,28 @@
 //! The plot of one run: both queues over time.
 
-use super::{monitor::Point, outcome::Outcome};
+use super::{monitor::Point, plan::Plan, record::RunRecord};
 use crate::{
     figures::{count, counted, seconds, short},
     plot::{self, Axis, Scale, Series},
     section::{Figure, Side},
 };
 
-pub(super) fn queues(outcome: &Outcome, side: Side) -> Figure {
+pub(super) fn queues(
+    run: &str,
+    plan: &Plan,
+    record: &RunRecord,
+    points: &[Point],
+    side: Side,
+) -> Figure {
     let series = |name: &str, length: fn(&Point) -> u64| Series {
         name: name.to_owned(),
-        points: outcome
-            .points
+        points: points
             .iter()
             .map(|point| (point.at.as_secs_f64(), length(point) as f64))
             .collect(),
     };
     let server = series("the server's queue", |point| point.server);
-    let series = match outcome.plan.dam {
+    let series = match plan.dam {
         None => vec![server],
         Some(_) => vec![server, series("the dam's", |point| point.dam)],
     };
@@ -27,10 +32,9 @@ pub(super) fn queues(outcome: &Outcome, side: Side) -> Figure {
     };
     let y = Axis {
         scale: Scale::Logarithmic,
-        ..Axis::linear("queued lines, logarithmic", short).reaching(outcome.plan.total() as f64)
+        ..Axis::linear("queued lines, logarithmic", short).reaching(plan.total() as f64)
     };
-    let title = format!("queued lines over time: {}", outcome.plan.title());
-    let record = &outcome.record;
+    let title = format!("queued lines over time: {run}");
     Figure {
         side,
         svg: plot::lines(&title, x, y, &series),

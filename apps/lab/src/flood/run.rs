@@ -136,11 +136,13 @@ fn finish(outcome: Outcome) -> Run<RunRecord> {
         _ if outcome.verdict.is_whole() => None,
         _ => Some(outcome.verdict.finding().to_owned()),
     };
+    let title = plan.title();
+    let figure = plots::queues(&title, plan, &outcome.record, &outcome.points, side);
     Run {
-        title: plan.title(),
+        title,
         side,
         parameters: lines::opening(plan),
-        figures: vec![plots::queues(&outcome, side)],
+        figures: vec![figure],
         tables: Vec::new(),
         failure,
         record: outcome.record,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::scene::{Scene, Size};
-use crate::{outputs::OutputArgs, usage::Usage};
+use crate::{outputs::OutputArgs, peers::PeerArgs, usage::Usage};
 
 /// Knobs of `freeboard lab all`.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +25,9 @@ pub(crate) struct AllArgs {
     /// Write the results of all scenes as JSON; - is standard output, to which nothing else goes then
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) peers: PeerArgs,
 
     /// Runs that show that everything works, and nothing else
     #[arg(long, hide = true)]

@@ -9,7 +9,15 @@ use crate::{figures::seconds, page, section::Headline};
 const LEAD: &str = "Systems that met more load than they could take: what went wrong, on this machine or as it \
     was published, and the cure beside it.";
 
-const COLUMNS: [&str; 6] = ["scene", "the failure", "the cure", "ratio", "took", "ended"];
+const COLUMNS: [&str; 7] = [
+    "scene",
+    "the failure",
+    "the cure",
+    "ratio",
+    "other runtimes",
+    "took",
+    "ended",
+];
 
 /// The whole page.
 pub(super) fn page(report: &Report) -> String {
@@ -47,6 +55,7 @@ fn row(part: &Part) -> Markup {
         html! { (headline.failure) },
         html! { (headline.cure) },
         html! { (headline.ratio) },
+        html! { (headline.beside) },
         html! { (seconds(part.seconds)) },
         html! { span class=(class) { (part.state().name()) } },
     ];

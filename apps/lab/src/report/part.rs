@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use super::scene::{Scene, Size};
-use crate::{console::Console, figures, findings::Findings, interrupt::Interrupt};
+use crate::{console::Console, figures, findings::Findings, interrupt::Interrupt, peers::Peers};
 
 /// How a scene ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,15 @@ pub(super) struct Part {
 
 impl Part {
     /// Runs a scene; an error or a panic becomes a failure.
-    pub(super) fn play(scene: Scene, size: Size, console: &Console, interrupt: &Interrupt) -> Self {
+    pub(super) fn play(
+        scene: Scene,
+        size: Size,
+        console: &Console,
+        peers: &Peers,
+        interrupt: &Interrupt,
+    ) -> Self {
         let begun = Instant::now();
-        let played = guarded(|| scene.run(size, console, interrupt));
+        let played = guarded(|| scene.run(size, console, peers, interrupt));
         console.end_bars();
         let (findings, failure) = match played {
             Ok(mut findings) => {

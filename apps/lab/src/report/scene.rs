@@ -5,7 +5,7 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::{
     balance::BalanceArgs, console::Console, eager::EagerArgs, fetch::FetchArgs, findings::Findings,
-    flood::FloodArgs, interrupt::Interrupt, ring::RingArgs, scene, scene::Calls,
+    flood::FloodArgs, interrupt::Interrupt, peers::Peers, ring::RingArgs, scene, scene::Calls,
     streams::StreamsArgs,
 };
 
@@ -100,9 +100,10 @@ impl Scene {
         self,
         size: Size,
         console: &Console,
+        peers: &Peers,
         interrupt: &Interrupt,
     ) -> Result<Findings> {
-        with!(self, play(self.parameters(size), console, interrupt))
+        with!(self, play(self.parameters(size), console, peers, interrupt))
     }
 }
 
@@ -117,12 +118,13 @@ fn calls<S: scene::Scene>() -> Calls {
 fn play<S: scene::Scene + Args>(
     parameters: &[&str],
     console: &Console,
+    peers: &Peers,
     interrupt: &Interrupt,
 ) -> Result<Findings> {
     let parse = |parameters: &&str| Line::<S>::try_parse_from(parameters.split_whitespace());
     let lines: Result<Vec<Line<S>>, clap::Error> = parameters.iter().map(parse).collect();
     let calls: Vec<S> = lines?.into_iter().map(|line| line.args).collect();
-    scene::play(&calls, console, interrupt)
+    scene::play(&calls, console, peers, interrupt)
 }
 
 /// A command line of nothing but a scene's parameters.

@@ -70,7 +70,7 @@ pub(crate) fn fields(object: &Value) -> BTreeSet<&str> {
 
 /// The only run of `lab flood --json -` with these further arguments.
 pub(crate) fn flood(arguments: &str) -> Value {
-    let mut runs = runs(&run(&format!("lab flood --json - {arguments}")));
+    let mut runs = runs(&run(&format!("lab flood --no-peers --json - {arguments}")));
     assert_eq!(runs.len(), 1);
     runs.remove(0)
 }

@@ -1,0 +1,92 @@
+//! The same work on other runtimes, beside ours in the same call.
+//!
+//! ```text
+//!   programs in this binary ──▶ temporary folder ──▶ compiler ──▶ a process group ──▶ a line of JSON
+//! ```
+//!
+//! A runtime that is missing, too old, or fails leaves a sentence in the result. The scene goes on.
+
+mod beam;
+#[cfg(unix)]
+mod process;
+
+use std::sync::OnceLock;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+
+use crate::interrupt::Interrupt;
+pub(crate) use beam::Beam;
+#[cfg(unix)]
+pub(crate) use process::{Program, is_on_path};
+
+/// The parameter of scenes that run on other runtimes too.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct PeerArgs {
+    /// Leave out the runs on other runtimes
+    #[arg(long)]
+    pub(crate) no_peers: bool,
+}
+
+/// The other runtimes of this machine. Each is looked for when it is first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    are_left_out: bool,
+    beam: OnceLock<Result<Beam, String>>,
+}
+
+impl Peers {
+    pub(crate) fn new(args: PeerArgs) -> Self {
+        Self {
+            are_left_out: args.no_peers,
+            beam: OnceLock::new(),
+        }
+    }
+
+    pub(crate) const fn are_left_out(&self) -> bool {
+        self.are_left_out
+    }
+
+    /// The BEAM.
+    ///
+    /// # Errors
+    /// A sentence about why it cannot run.
+    pub(crate) fn beam(&self, interrupt: &Interrupt) -> Result<&Beam> {
+        found(&self.beam, || Beam::find(interrupt))
+    }
+}
+
+fn found<T>(runtime: &OnceLock<Result<T, String>>, find: impl FnOnce() -> Result<T>) -> Result<&T> {
+    runtime
+        .get_or_init(|| find().map_err(|error| format!("{error:#}")))
+        .as_ref()
+        .map_err(|text| anyhow!("{text}"))
+}
+
+#[cfg(not(unix))]
+mod elsewhere {
+    use std::{process::Command, time::Duration};
+
+    use anyhow::{Result, bail};
+
+    use crate::interrupt::Interrupt;
+
+    /// Never runs.
+    pub(crate) enum Program {}
+
+    impl Program {
+        pub(super) fn start(_: &Command) -> Result<Self> {
+            bail!("programs of other runtimes need process groups, which this system does not have")
+        }
+
+        pub(super) fn output(self, _: Duration, _: &Interrupt) -> Result<String> {
+            match self {}
+        }
+    }
+
+    pub(super) fn is_on_path(_: &str) -> bool {
+        true
+    }
+}
+#[cfg(not(unix))]
+pub(crate) use elsewhere::{Program, is_on_path};

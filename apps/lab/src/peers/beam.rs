@@ -1,0 +1,128 @@
+//! The BEAM: `erlc` compiles the programs of `peers/beam`, `erl` runs them.
+
+use std::{fs, process::Command, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+use super::{Program, is_on_path};
+use crate::{interrupt::Interrupt, processor};
+
+/// Name and text.
+macro_rules! sources {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("../../peers/beam/", $name)))),*]
+    };
+}
+
+/// The programs that scenes run.
+const SOURCES: [(&str, &str); 5] = sources!(
+    "clock.erl",
+    "flood.erl",
+    "lab.erl",
+    "log_dam.erl",
+    "log_server.erl"
+);
+
+/// What the programs are written for, and newer ones.
+const RELEASE_MIN: u32 = 21;
+/// A runtime that does not even start hangs.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const COMPILE_LIMIT: Duration = Duration::from_secs(30);
+const PRINT_RELEASE: &str = "io:put_chars(erlang:system_info(otp_release)), halt().";
+
+/// An emulator of this machine, and the compiled programs.
+#[derive(Debug)]
+pub(crate) struct Beam {
+    folder: TempDir,
+    release: u32,
+}
+
+impl Beam {
+    /// # Errors
+    /// A sentence about why it cannot run.
+    pub(super) fn find(interrupt: &Interrupt) -> Result<Self> {
+        for program in ["erl", "erlc"] {
+            ensure!(
+                is_on_path(program),
+                "{program} is not on the path (Debian: erlang-base)"
+            );
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("freeboard-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
+        let mut release = Command::new("erl");
+        release.args(["-noshell", "-noinput", "-eval", PRINT_RELEASE]);
+        let said = Self::command(release, &folder, START_LIMIT, interrupt).context("erl")?;
+        let release = said
+            .trim()
+            .parse()
+            .with_context(|| format!("erl's release is {said:?}"))?;
+        if release < RELEASE_MIN {
+            bail!("erl is OTP {release}, and the programs need {RELEASE_MIN} or newer");
+        }
+        let mut compile = Command::new("erlc");
+        for (name, text) in SOURCES {
+            fs::write(folder.path().join(name), text).context("cannot write a program")?;
+            compile.arg(name);
+        }
+        Self::command(compile, &folder, COMPILE_LIMIT, interrupt).context("erlc")?;
+        Ok(Self { folder, release })
+    }
+
+    fn command(
+        mut command: Command,
+        folder: &TempDir,
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<String> {
+        // Nothing of it stays, also not the dump of a crash.
+        command
+            .current_dir(folder)
+            .env("TMPDIR", folder.path())
+            .env("ERL_CRASH_DUMP", "/dev/null");
+        Program::start(&command)?.output(limit, interrupt)
+    }
+
+    /// Its name and release.
+    pub(crate) fn name(&self) -> String {
+        format!("BEAM, OTP {}", self.release)
+    }
+
+    /// Calls `lab:main` of `peers/beam/lab.erl` with emulator flags and `key=value` parameters, and reads its line.
+    ///
+    /// # Errors
+    /// If it was killed at the limit or at Ctrl-C, or failed.
+    pub(crate) fn run<T: DeserializeOwned>(
+        &self,
+        flags: &[&str],
+        program: &str,
+        parameters: &[(&str, String)],
+        limit: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<T> {
+        let command = self.lab(flags, program, parameters);
+        let text = Self::command(command, &self.folder, limit, interrupt)?;
+        serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
+    }
+
+    /// As many schedulers as ours has workers by default.
+    fn lab(&self, flags: &[&str], program: &str, parameters: &[(&str, String)]) -> Command {
+        let schedulers = format!("{0}:{0}", processor::cores());
+        let mut command = Command::new("erl");
+        command
+            .args(["-noshell", "-noinput", "+S", &schedulers])
+            .args(flags)
+            .arg("-pa")
+            .arg(self.folder.path())
+            .args(["-s", "lab", "main", "-extra", program]);
+        command.args(
+            parameters
+                .iter()
+                .map(|(key, value)| format!("{key}={value}")),
+        );
+        command
+    }
+}

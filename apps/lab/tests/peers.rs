@@ -1,0 +1,168 @@
+//! Runs on other runtimes: whatever they do, the scene ends well and leaves no process behind.
+#![cfg(unix)]
+
+mod lab;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+};
+
+use freeboard_test_servers::{eventually, is_on_path};
+use lab::{Running, code, command, json, say, stdout};
+use tempfile::TempDir;
+
+const FLOOD: &str = "lab flood --senders 2 --messages 100 --route direct";
+
+/// Programs that are found before all others.
+struct Programs(TempDir);
+
+impl Programs {
+    /// An `erl` with this script, and an `erlc` that compiles nothing.
+    fn with_erl(script: &str) -> Self {
+        let programs = Self(tempfile::tempdir().expect("a folder for temporary files"));
+        programs.add("erl", script);
+        programs.add("erlc", "true");
+        programs
+    }
+
+    fn add(&self, name: &str, script: &str) {
+        let path = self.file(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn path(&self) -> String {
+        let rest = std::env::var("PATH").expect("a path");
+        format!("{}:{rest}", self.0.path().display())
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        let mut command = command(arguments);
+        command.env("PATH", self.path()).stdin(Stdio::null());
+        command.output().expect("the binary was built")
+    }
+
+    /// The process whose number the script wrote into this file.
+    fn process(&self, name: &str) -> Option<PathBuf> {
+        let text = fs::read_to_string(self.file(name)).ok()?;
+        let number = text.strip_suffix('\n')?;
+        Some(Path::new("/proc").join(number))
+    }
+}
+
+/// Answers the question for the release, and does this else.
+fn erl_25(then: &str) -> String {
+    format!("case \"$*\" in *otp_release*) printf 25;; *) {then};; esac")
+}
+
+/// The scene goes on without the BEAM, and says why.
+fn check_missing(programs: &Programs, says: &str) {
+    let output = programs.run(FLOOD);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{text}");
+    assert!(text.contains("BEAM direct, indexed is missing: "), "{text}");
+    assert!(text.contains(says), "no {says:?} in {text}");
+}
+
+#[test]
+fn a_runtime_that_is_old_or_crashes_or_prints_nonsense_leaves_a_sentence() {
+    let check = |script: &str, says| check_missing(&Programs::with_erl(script), says);
+    check(
+        "printf 17",
+        "erl is OTP 17, and the programs need 21 or newer",
+    );
+    check("printf bogus", "erl's release is \"bogus\"");
+    check("echo no room >&2; exit 3", "no room");
+    let crash = erl_25("echo Slogan: no memory >&2; exit 1");
+    check(&crash, "it failed (exit status: 1): Slogan: no memory");
+    check(&erl_25("echo bogus"), "it printed \"bogus\\n\"");
+    check(&erl_25("kill -KILL $$"), "it failed (signal: 9 (SIGKILL))");
+    let programs = Programs::with_erl("printf 25");
+    programs.add("erlc", "echo no such header; exit 1");
+    check_missing(&programs, "erlc: it failed");
+}
+
+#[test]
+fn a_runtime_that_hangs_is_killed_with_its_children() {
+    let programs = Programs::with_erl("sleep 1000 & echo $! > \"${0%/*}/child\"; wait");
+    check_missing(&programs, "erl: it did not end within 10 s");
+    let child = programs.process("child").expect("it was started");
+    eventually("the child is gone", || !child.exists());
+}
+
+#[test]
+fn a_missing_runtime_is_named_with_its_package_or_left_out_when_asked() {
+    let mut command = command(FLOOD);
+    command.env("PATH", "/nonexistent").stdin(Stdio::null());
+    let output = command.output().expect("the binary was built");
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{text}");
+    let says = "BEAM direct, indexed is missing: erl is not on the path (Debian: erlang-base).";
+    assert!(text.contains(says), "{text}");
+
+    let programs = Programs::with_erl("touch \"${0%/*}/called\"");
+    let output = programs.run(&format!("{FLOOD} --no-peers"));
+    assert_eq!(code(&output), 0);
+    assert!(!stdout(&output).contains("BEAM"), "{}", stdout(&output));
+    assert!(!programs.file("called").exists());
+}
+
+#[test]
+fn ctrl_c_ends_a_runtime_and_all_that_it_started() {
+    let sleeping = "echo $$ > \"${0%/*}/erl\"; sleep 1000 & echo $! > \"${0%/*}/child\"; wait";
+    check_ctrl_c(&Programs::with_erl(&erl_25(sleeping)));
+    // Already the question for the release may hang.
+    check_ctrl_c(&Programs::with_erl(sleeping));
+}
+
+fn check_ctrl_c(programs: &Programs) {
+    let mut command = command(FLOOD);
+    command.env("PATH", programs.path());
+    let running = Running::start_command(command, Stdio::null());
+    eventually("both run", || programs.process("child").is_some());
+    let processes = ["erl", "child"].map(|name| programs.process(name).expect("it was started"));
+    assert!(processes.iter().all(|process| process.exists()));
+    running.interrupt();
+    assert_eq!(running.wait(), 130);
+    eventually("both are gone", || !processes.iter().any(|it| it.exists()));
+}
+
+#[test]
+fn a_kill_of_the_scene_ends_the_runtime_too() {
+    let sleeping = "echo $$ > \"${0%/*}/child\"; exec sleep 1000";
+    let programs = Programs::with_erl(sleeping);
+    let mut command = command(FLOOD);
+    command.env("PATH", programs.path());
+    let running = Running::start_command(command, Stdio::null());
+    eventually("it runs", || programs.process("child").is_some());
+    let process = programs.process("child").expect("it was started");
+    running.kill();
+    eventually("it is gone", || !process.exists());
+}
+
+#[test]
+fn the_real_beam_writes_the_same_lines() {
+    if !is_on_path("erl") {
+        return say("left out: erl is not on the path");
+    }
+    let output = lab::run("lab flood --json - --senders 10 --messages 200");
+    let json = json(&output, "flood");
+    let runs = json["peers"].as_array().expect("runs on the BEAM");
+    let names: Vec<&str> = runs.iter().flat_map(|it| it["run"].as_str()).collect();
+    let dam = "BEAM dam poll:10000:100ms scan";
+    assert_eq!(names, ["BEAM direct, scan", "BEAM direct, indexed", dam]);
+    for run in runs {
+        lab::assert_whole(run, 2_000);
+    }
+    for held in &runs[..2] {
+        assert_eq!(held["peak_queue"]["server"], 2_000);
+        assert!(held["drain_rate_deep"].as_f64() > Some(0.0), "{held}");
+    }
+}
