@@ -18,6 +18,7 @@ main() ->
             halt(1)
     end.
 
+run("balance", Parameters) -> balance:lab(Parameters);
 run("flood", Parameters) -> flood:lab(Parameters).
 
 %% Digits are a number, all else is an atom.

@@ -11,6 +11,7 @@
 //! ```
 
 mod args;
+mod beam;
 mod daytime;
 mod lines;
 mod native;
@@ -31,6 +32,7 @@ use crate::{
     figures::Unit,
     findings,
     outputs::OutputArgs,
+    peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::BalanceArgs;
@@ -60,16 +62,18 @@ impl Scene for BalanceArgs {
     };
     const REPORT: Calls = Calls {
         about: "long native calls, lost wake-ups and blocked workers",
-        seconds: 22,
+        seconds: 28,
         full: &[
-            "--yield never --procs 400 --repeats 20",
-            "--procs 400 --repeats 20",
-            "--fault drop-wakes --procs 400 --repeats 20",
-            "--native sleep",
+            "--yield never --procs 400 --repeats 10",
+            "--procs 400 --repeats 10",
+            "--iterations 8 --pause 0.1 --schedulers 4 --online 2 --procs 40 --repeats 10",
+            "--fault drop-wakes --procs 400 --repeats 5",
+            "--native sleep --procs 100 --repeats 5",
         ],
         quick: &[
             "--yield never --procs 20 --repeats 5 --bytes 65536",
             "--procs 20 --repeats 5 --bytes 65536",
+            "--iterations 2 --pause 0.01 --schedulers 4 --online 2 --procs 20 --repeats 5 --bytes 65536",
             "--fault drop-wakes --procs 20 --repeats 5 --bytes 65536",
             "--native sleep --procs 10 --repeats 2",
         ],
@@ -127,12 +131,21 @@ impl Scene for BalanceArgs {
         &self.outputs
     }
 
+    fn peers(&self) -> PeerArgs {
+        self.peers
+    }
+
     fn prepare(&self) -> Result<Plan> {
         Ok(self.plan()?)
     }
 
     fn play(&self, plan: Plan, stage: &mut Stage<'_, Record>) -> Result<()> {
         stage.run(|console, interrupt| run::run(&plan, console, interrupt))?;
+        if let Some(title) = beam::title(&plan) {
+            stage.beside(&title, |peers, interrupt| {
+                beam::run(&plan, peers, interrupt)
+            });
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// What `lab balance --json -` with these further arguments wrote.
 fn balance(arguments: &str) -> Value {
     json(
-        &run(&format!("lab balance --json - {arguments}")),
+        &run(&format!("lab balance --no-peers --json - {arguments}")),
         "balance",
     )
 }
@@ -26,6 +26,8 @@ fn assert_whole(record: &Value) {
     let intervals = record["intervals"].as_array().unwrap();
     let by_interval: u64 = intervals.iter().map(|it| sum(&it["native_calls"])).sum();
     assert_eq!(by_interval, calls, "{record}");
+    let each = record["elapsed_each_s"].as_array().unwrap();
+    assert_eq!(each.len() as u64, count(record, "procs"), "{record}");
     let elapsed = |field: &str| record["elapsed_s"][field].as_f64().unwrap();
     assert!(elapsed("min") > 0.0, "{record}");
     assert!(elapsed("min") <= elapsed("median") && elapsed("median") <= elapsed("max"));
@@ -95,6 +97,24 @@ fn nothing_is_lost_when_workers_go_off_line_in_between() {
 }
 
 #[test]
+fn the_originals_protocol_runs_and_pauses_before_workers_go_off_line() {
+    let record = balance(
+        "--iterations 3 --pause 0.01 --procs 8 --repeats 4 --bytes 4096 --schedulers 4 --online 1",
+    );
+    assert_whole(&record);
+    assert_eq!(count(&record, "iterations"), 3);
+    // Those before it are not counted, and the three workers that are off-line did none of its calls.
+    assert_eq!(sum(&record["native_calls"]), 32);
+    let busy = counts(&record["native_calls"]);
+    assert_eq!(
+        busy.iter().filter(|calls| **calls > 0).count(),
+        1,
+        "{record}"
+    );
+    lab::check_usage("lab balance --pause 1", "--iterations");
+}
+
+#[test]
 fn a_sound_scheduler_shows_no_collapse() {
     // A thread that the machine displaces between its push and its wake counts as one: not three times.
     let is_sound = |_| {
@@ -150,14 +170,17 @@ fn the_json_has_the_fields_that_others_read() {
         "bytes",
         "collapses",
         "cpu_s",
+        "elapsed_each_s",
         "elapsed_s",
         "fault",
         "intervals",
+        "iterations",
         "makespan_over_ideal",
         "makespan_s",
         "max_over_min",
         "native",
         "native_calls",
+        "native_us",
         "online",
         "place",
         "procs",
@@ -205,7 +228,7 @@ fn the_json_has_the_fields_that_others_read() {
 /// `{9,5,3} {even,1.02} {37,38}`.
 #[test]
 fn samples_are_printed_in_the_originals_form_when_they_changed() {
-    let output = run("lab balance --procs 50 --repeats 200 --bytes 4096 --sample-ms 1");
+    let output = run("lab balance --no-peers --procs 50 --repeats 200 --bytes 4096 --sample-ms 1");
     let text = stdout(&output);
     let samples: Vec<&str> = text
         .lines()
@@ -232,13 +255,16 @@ fn samples_are_printed_in_the_originals_form_when_they_changed() {
 #[test]
 fn people_get_the_result_tables_and_a_verdict() {
     let text = stdout(&run(
-        "lab balance --procs 30 --repeats 5 --bytes 1024 --schedulers 2",
+        "lab balance --no-peers --procs 30 --repeats 5 --bytes 1024 --schedulers 2",
     ));
     for expected in [
         "start: 30 processes, all born on one worker, 5 x (MD5 over 1,024 bytes, 5 loops)",
         "...18 more...",
         "],[{0,",
+        "30 processes are born",
+        "they are released",
         "Total calls   150",
+        "Native call   ",
         "Total MBytes  0.1",
         "max / min",
         "makespan / ideal",
@@ -256,7 +282,7 @@ fn the_page_has_its_plots() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page");
     let output = run(&format!(
-        "lab balance --procs 10 --repeats 5 --bytes 1024 --report {}",
+        "lab balance --no-peers --procs 10 --repeats 5 --bytes 1024 --report {}",
         path.display()
     ));
     assert_eq!(lab::code(&output), 0, "{}", lab::stderr(&output));
@@ -271,7 +297,7 @@ fn ctrl_c_ends_it_with_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.json");
     let running = Running::start(&format!(
-        "lab balance --procs 20 --repeats 1000000000 --bytes 64 --sample-ms 1 --json {}",
+        "lab balance --no-peers --procs 20 --repeats 1000000000 --bytes 64 --sample-ms 1 --json {}",
         path.display()
     ));
     running.wait_for("start: ");

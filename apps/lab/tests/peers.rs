@@ -166,3 +166,20 @@ fn the_real_beam_writes_the_same_lines() {
         assert!(held["drain_rate_deep"].as_f64() > Some(0.0), "{held}");
     }
 }
+
+#[test]
+fn the_real_beam_makes_processes_wait_behind_calls_that_do_not_give_way() {
+    if !is_on_path("erl") {
+        return say("left out: erl is not on the path");
+    }
+    let size = "--procs 20 --repeats 10 --bytes 65536 --schedulers 2";
+    let output = lab::run(&format!("lab balance --json - {size} --yield never"));
+    let json = json(&output, "balance");
+    let run = &json["peers"][0];
+    assert_eq!(run["run"], "BEAM never yield, 20 x 10");
+    let elapsed = run["elapsed_each_s"].as_array().expect("the times of all");
+    assert_eq!(elapsed.len(), 20);
+    // Ten processes one after the other on each scheduler.
+    assert!(run["max_over_min"].as_f64() > Some(3.0), "{run}");
+    assert_eq!(lab::fields(run).len(), lab::fields(&json).len());
+}

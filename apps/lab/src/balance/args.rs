@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::plan::{FaultKind, NativeKind, Place, Plan, YieldKind};
-use crate::{outputs::OutputArgs, parse, processor, usage::Usage};
+use crate::{outputs::OutputArgs, parse, peers::PeerArgs, processor, usage::Usage};
 
 const PROCS_MAX: i64 = 1_000_000;
 const REPEATS_MAX: i64 = 1_000_000_000;
@@ -17,6 +17,8 @@ const WORKERS_MAX: u64 = 256;
 const BYTES_DEFAULT: u64 = 1 << 20;
 const SPIN_DEFAULT: u64 = 5;
 const SLEEP_MS_DEFAULT: u64 = 10;
+/// The original's.
+const PAUSE_DEFAULT: Duration = Duration::from_secs(12);
 
 /// Processes and repetitions of a run that names none.
 const SIZE_CPU: (u32, u32) = (400, 50);
@@ -52,9 +54,18 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
     schedulers: Option<u64>,
 
-    /// Take all workers but so many off-line when half of the repetitions are done
+    /// Take all workers but so many off-line when half of the repetitions are done (with --iterations: before the run)
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
     online: Option<u64>,
+
+    /// Runs before the one that is measured, as when the original's schedulers collapsed; workers go off-line
+    /// (--online) after them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000))]
+    iterations: Option<u32>,
+
+    /// Pause after each of these runs [default: 12]
+    #[arg(long, value_name = "SECONDS", requires = "iterations", value_parser = parse::seconds)]
+    pause: Option<Duration>,
 
     /// Where the processes are born, and released from
     #[arg(long, value_enum, default_value_t = Place::One)]
@@ -84,6 +95,9 @@ pub(crate) struct BalanceArgs {
     /// Native calls are counted over intervals of so many seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse::seconds)]
     interval: Duration,
+
+    #[command(flatten)]
+    pub(super) peers: PeerArgs,
 
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,
@@ -141,6 +155,8 @@ impl BalanceArgs {
             spin,
             schedulers,
             online,
+            iterations: self.iterations.unwrap_or(0),
+            pause: self.pause.unwrap_or(PAUSE_DEFAULT),
             place: self.place,
             yields: self.yields,
             native: self.native,

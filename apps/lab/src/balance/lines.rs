@@ -4,7 +4,7 @@ use super::{
     outcome::{Ending, Outcome},
     plan::{FaultKind, NativeKind},
 };
-use crate::figures::{count, counted, hundredths};
+use crate::figures::{count, counted, hundredths, three_figures};
 
 /// Processes at each end of a result line that is too long.
 const RESULT_ENDS: usize = 6;
@@ -43,6 +43,12 @@ pub(crate) fn result(outcome: &Outcome) -> Vec<String> {
         lines.push(line);
     }
     lines.push(format!("Total calls   {}", outcome.calls));
+    let native_us = |ns| ns as f64 / 1e3;
+    lines.push(format!(
+        "Native call   {} us at the median, {} us at p99",
+        three_figures(native_us(outcome.native_times.p50)),
+        three_figures(native_us(outcome.native_times.p99))
+    ));
     if let Some(mebibytes) = outcome.plan.mebibytes(outcome.calls) {
         lines.push(format!("Total MBytes  {mebibytes:.1}"));
     }
@@ -69,10 +75,30 @@ fn elapsed_list(elapsed: &[f64]) -> String {
 /// What a run shows beyond its figures.
 pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     let rescue = (outcome.plan.native == NativeKind::Sleep).then(|| of_rescue(outcome));
+    let protocol = (outcome.plan.iterations > 0).then(|| of_protocol(outcome));
     let all = rescue
         .into_iter()
+        .chain(protocol)
         .chain([of_collapse(outcome), of_whole(outcome)]);
     all.collect()
+}
+
+/// The runs and pauses after which the original's schedulers collapsed.
+fn of_protocol(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let in_use = outcome.utilisation();
+    let in_use: Vec<String> = in_use
+        .iter()
+        .map(|share| format!("{:.0} %", share * 100.0))
+        .collect();
+    format!(
+        "after {} with pauses, with {} of {} workers on-line, the workers were in use for {} of the time. In the \
+         original one scheduler was then at 100 % and the others at 18 to 20 %.",
+        counted(u64::from(plan.iterations), "run"),
+        plan.online.unwrap_or(plan.schedulers),
+        plan.schedulers,
+        in_use.join(", ")
+    )
 }
 
 fn of_rescue(outcome: &Outcome) -> String {

@@ -2,6 +2,7 @@
 
 use std::{hint::black_box, sync::Arc, thread, time::Duration};
 
+use freeboard::meter::clock;
 use md5::{Digest, Md5};
 
 /// What each repetition calls.
@@ -20,16 +21,19 @@ impl NativeCall {
         Self::Md5((0..bytes).map(|index| index as u8).collect())
     }
 
-    /// Calls it, then loops `spin` times around nothing.
-    pub(crate) fn call(&self, spin: u64) {
+    /// Calls it, then loops `spin` times around nothing. Returns the nanoseconds of the call.
+    pub(crate) fn call(&self, spin: u64) -> u64 {
+        let begun_ns = clock::now_ns();
         match self {
             Self::Md5(bytes) => {
                 black_box(Md5::digest(bytes));
             }
             Self::Sleep(time) => thread::sleep(*time),
         }
+        let native_ns = clock::now_ns().saturating_sub(begun_ns);
         for step in 0..spin {
             black_box(step);
         }
+        native_ns
     }
 }

@@ -8,7 +8,7 @@ use super::{
     native::NativeCall,
     plan::{Plan, YieldKind},
     process::{Process, Repeat},
-    tally::{Release, Tally},
+    tally::{Event, Release, Tally},
 };
 use crate::processor;
 
@@ -54,11 +54,13 @@ impl Nest {
                 })
             })
             .collect();
+        self.tally.tell(Event::Born);
         self.tally.release(Release {
             processor_time: processor::used(),
             workers: system.workers_snapshot(),
             at_ns: clock::now_ns(),
         });
+        self.tally.tell(Event::Released);
         for process in processes {
             // Refused only if it has ended, and then it has said so itself.
             let _ = process.tell(Repeat);

@@ -1,6 +1,6 @@
 //! What a run came to, and what it shows.
 
-use freeboard::meter::{SchedulerSnapshot, WorkerSnapshot};
+use freeboard::meter::{HistogramSummary, SchedulerSnapshot, WorkerSnapshot};
 
 use super::{
     plan::{NativeKind, Plan},
@@ -32,6 +32,8 @@ pub(super) struct Outcome {
     /// Native calls in all.
     pub(super) calls: u64,
     pub(super) calls_by_worker: Vec<u64>,
+    /// Nanoseconds in each native call.
+    pub(super) native_times: HistogramSummary,
     /// The workers at the end, their times counted from the release.
     pub(super) workers: Vec<WorkerSnapshot>,
     pub(super) scheduler: SchedulerSnapshot,

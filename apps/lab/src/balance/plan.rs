@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::native::NativeCall;
-use crate::figures::count;
+use crate::figures::{count, counted, seconds};
 
 /// Where the processes are born, and released from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -59,8 +59,12 @@ pub(crate) struct Plan {
     /// Empty iterations behind each native call.
     pub(crate) spin: u64,
     pub(crate) schedulers: usize,
-    /// So many of them from the middle of the run on.
+    /// The workers that stay on-line: from the middle of the run on, or after the iterations.
     pub(crate) online: Option<usize>,
+    /// Runs before the one that is measured.
+    pub(crate) iterations: u32,
+    /// After each of these runs.
+    pub(crate) pause: Duration,
     pub(crate) place: Place,
     pub(crate) yields: YieldKind,
     pub(crate) native: NativeKind,
@@ -107,7 +111,14 @@ impl Plan {
             (None, NativeKind::Cpu, YieldKind::Each) => "yield after each call",
             (None, NativeKind::Cpu, YieldKind::Never) => "never yield",
         };
-        format!("{kind}, {} x {}", self.procs, self.repeats)
+        let before = match self.iterations {
+            0 => String::new(),
+            iterations => format!(
+                " after {} and pauses",
+                counted(u64::from(iterations), "run")
+            ),
+        };
+        format!("{kind}, {} x {}{before}", self.procs, self.repeats)
     }
 
     pub(crate) fn parameters(&self) -> String {
@@ -123,8 +134,16 @@ impl Plan {
             YieldKind::Each => "",
             YieldKind::Never => ", all in one run",
         };
+        let before = match self.iterations {
+            0 => String::new(),
+            iterations => format!(
+                "; {} before, each followed by {} of pause",
+                counted(u64::from(iterations), "such run"),
+                seconds(self.pause.as_secs_f64())
+            ),
+        };
         format!(
-            "{} processes, {place}, {} x ({}, {} loops) each{yields}, on {} workers{fault}",
+            "{} processes, {place}, {} x ({}, {} loops) each{yields}, on {} workers{fault}{before}",
             count(u64::from(self.procs)),
             count(u64::from(self.repeats)),
             self.native_text(),
@@ -133,8 +152,8 @@ impl Plan {
         )
     }
 
-    /// Whether the run is a sound one that computes.
+    /// Whether the run is a sound one that computes, without runs before it.
     pub(crate) fn is_plain(&self) -> bool {
-        self.fault.is_none() && self.native == NativeKind::Cpu
+        self.fault.is_none() && self.native == NativeKind::Cpu && self.iterations == 0
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn figures(outcome: &Outcome, side: Side) -> Vec<Figure> {
     let is_plain = outcome.plan.is_plain();
     let queues =
         (outcome.plan.native == super::plan::NativeKind::Cpu).then(|| queues(outcome, side));
-    let elapsed = is_plain.then(|| elapsed_times(outcome, side));
+    let elapsed = is_plain.then(|| elapsed_times(&outcome.plan.title(), &outcome.elapsed, side));
     let all = queues
         .into_iter()
         .chain([utilisation(outcome, side)])
@@ -92,8 +92,9 @@ fn utilisation(outcome: &Outcome, side: Side) -> Figure {
     }
 }
 
-fn elapsed_times(outcome: &Outcome, side: Side) -> Figure {
-    let mut sorted = outcome.elapsed.clone();
+/// Until each process was through; the quickest first.
+pub(super) fn elapsed_times(title: &str, elapsed: &[f64], side: Side) -> Figure {
+    let mut sorted = elapsed.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let points = sorted.iter().enumerate();
     let points = points.map(|(rank, time)| (rank as f64 + 1.0, *time));
@@ -108,7 +109,7 @@ fn elapsed_times(outcome: &Outcome, side: Side) -> Figure {
     let x = Axis::linear("processes, the quickest first", short);
     Figure {
         side,
-        title: format!("When each process was through: {}", outcome.plan.title()),
+        title: format!("When each process was through: {title}"),
         note: "A flat line is a fair scheduler.".to_owned(),
         svg: plot::lines("elapsed time by rank", x, y, &[series]),
     }

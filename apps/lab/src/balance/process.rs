@@ -38,9 +38,9 @@ impl Handler<Repeat> for Process {
                 return;
             }
             let worker = cx.worker_index();
-            self.native.call(self.spin);
+            let native_ns = self.native.call(self.spin);
             self.left -= 1;
-            self.tally.add_call(worker);
+            self.tally.add_call(worker, native_ns);
             if self.left == 0 {
                 self.tally.finish(self.number);
                 cx.stop();

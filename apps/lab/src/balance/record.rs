@@ -1,6 +1,6 @@
 //! What a run measured; serialized, it is the JSON.
 
-use freeboard::meter::BalanceClass;
+use freeboard::meter::{BalanceClass, HistogramSummary};
 use serde::Serialize;
 
 use super::{
@@ -23,10 +23,13 @@ pub(crate) struct Record {
     pub(super) native: NativeKind,
     pub(super) fault: Option<FaultKind>,
     pub(super) schedulers: usize,
-    /// From the middle of the run on, if that was asked for.
+    /// From the middle of the run or the iterations on, if that was asked for.
     pub(super) online: Option<usize>,
+    pub(super) iterations: u32,
     /// Of the processes that did all their repetitions; `None` if there is none.
     pub(super) elapsed_s: Option<Elapsed>,
+    /// Of each of these processes.
+    pub(super) elapsed_each_s: Vec<f64>,
     pub(super) max_over_min: Option<f64>,
     pub(super) makespan_s: f64,
     pub(super) cpu_s: Option<f64>,
@@ -36,6 +39,8 @@ pub(crate) struct Record {
     pub(super) samples: Vec<SampleRecord>,
     /// Of each worker.
     pub(super) native_calls: Vec<u64>,
+    /// In each native call.
+    pub(super) native_us: NativeTime,
     pub(super) intervals: Vec<IntervalRecord>,
     pub(super) rescues: Rescues,
     pub(super) collapses: Collapses,
@@ -52,6 +57,27 @@ pub(crate) struct Record {
 impl Record {
     pub(super) fn calls(&self) -> u64 {
         self.native_calls.iter().sum()
+    }
+}
+
+/// Microseconds in a native call.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct NativeTime {
+    pub(super) mean: Option<f64>,
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) max: Option<f64>,
+}
+
+impl NativeTime {
+    fn of(times: &HistogramSummary) -> Self {
+        let us = |ns: f64| (times.count > 0).then_some(ns / 1e3);
+        Self {
+            mean: us(times.mean),
+            p50: us(times.p50 as f64),
+            p99: us(times.p99 as f64),
+            max: us(times.max as f64),
+        }
     }
 }
 
@@ -100,13 +126,13 @@ pub(super) struct IntervalRecord {
     pub(super) native_calls: Vec<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Rescues {
     pub(super) count: u64,
     pub(super) delay_us_p99: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Collapses {
     pub(super) count: u64,
     pub(super) detect_ms_max: Option<f64>,
@@ -130,7 +156,9 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
         fault: plan.fault,
         schedulers: plan.schedulers,
         online: plan.online,
+        iterations: plan.iterations,
         elapsed_s: elapsed,
+        elapsed_each_s: outcome.elapsed.clone(),
         max_over_min: elapsed.map(Elapsed::max_over_min),
         makespan_s: outcome.makespan,
         cpu_s: outcome.processor_seconds,
@@ -149,6 +177,7 @@ pub(crate) fn record(outcome: &Outcome) -> Record {
             })
             .collect(),
         native_calls: outcome.calls_by_worker.clone(),
+        native_us: NativeTime::of(&outcome.native_times),
         intervals: outcome
             .seen
             .intervals

@@ -20,7 +20,15 @@ use super::{
     tally::{Event, Tally},
     watch::{Subject, Watch},
 };
-use crate::{board, console::Console, interrupt::Interrupt, processor, scene::Run, section::Side};
+use crate::{
+    board,
+    console::Console,
+    figures::{count, seconds},
+    interrupt::Interrupt,
+    processor,
+    scene::Run,
+    section::Side,
+};
 
 /// A run in which not one native call returned for so long has lost what would have gone on.
 const STALL_MAX: Duration = Duration::from_secs(60);
@@ -31,13 +39,32 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 /// Runs the plan.
 pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Result<Run<Record>> {
     let (events, inbox) = mpsc::channel();
-    let tally = Arc::new(Tally::new(plan, events.clone()));
+    let told = events.clone();
     let _listening = interrupt.listen(move || {
-        let _ = events.send(Event::Interrupted);
+        let _ = told.send(Event::Interrupted);
     });
-    let system = build_system(plan, &tally)?;
+    let system = build_system(plan, &events)?;
     console.line(SAMPLES);
     console.line(&format!("{} start: {}", daytime::now(), plan.parameters()));
+    console.line(&format!(
+        "{} a sample each {} ms, calls counted over {}",
+        daytime::now(),
+        plan.sample_every.as_millis(),
+        seconds(plan.interval.as_secs_f64())
+    ));
+    let before = iterate(plan, &system, &events, &inbox, console)?;
+    let tally = Arc::new(Tally::new(plan, events));
+    if before == Ending::Interrupted {
+        tally.stop();
+    }
+    if let Some(online) = plan.online.filter(|_| plan.iterations > 0) {
+        system.set_workers_online(online)?;
+        console.line(&format!(
+            "{} workers online {} -> {online}",
+            daytime::now(),
+            plan.schedulers
+        ));
+    }
     let rows: Vec<String> = (0..plan.schedulers)
         .map(|worker| format!("worker {worker:>2}"))
         .collect();
@@ -48,21 +75,18 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     };
     let watch = Watch::start(subject, plan, console.clone())?;
 
-    let nest = Nest::new(plan, &tally);
-    match plan.place {
-        Place::Spread => nest.hatch(&system),
-        Place::One => system.spawn(nest).tell(Hatch)?,
-    }
+    hatch(plan, &system, &tally)?;
     let mut conductor = Conductor {
         plan,
         tally: &tally,
         system: &system,
         console,
-        ending: Ending::Done,
+        ending: before,
         cut_at_ns: None,
     };
     let conducted = conductor.conduct(&inbox);
-    let (ended_ns, ending, cut_at_ns) = (clock::now_ns(), conductor.ending, conductor.cut_at_ns);
+    let (ended_ns, ending, mut cut_at_ns) =
+        (clock::now_ns(), conductor.ending, conductor.cut_at_ns);
     let workers = system.workers_snapshot();
     let seen = watch.stop();
     console.end_bars();
@@ -71,7 +95,10 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
     console.line(&format!("{} end", daytime::now()));
 
     let release = tally.released().context("nobody was released")?;
-    let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+    if plan.iterations > 0 && plan.online.is_some() {
+        cut_at_ns = Some(release.at_ns);
+    }
+    let between = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
     // Of workers beyond the cores nothing more can be asked.
     let cores = processor::cores();
     let change_ns = cut_at_ns.unwrap_or(ended_ns);
@@ -80,12 +107,13 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         plan: plan.clone(),
         ending,
         elapsed: tally.elapsed(),
-        makespan: seconds(release.at_ns, ended_ns),
+        makespan: between(release.at_ns, ended_ns),
         processor_seconds: processor::seconds_since(release.processor_time),
-        capacity: seconds(release.at_ns, change_ns) * plan.schedulers.min(cores) as f64
-            + seconds(change_ns, ended_ns) * online_after.min(cores) as f64,
+        capacity: between(release.at_ns, change_ns) * plan.schedulers.min(cores) as f64
+            + between(change_ns, ended_ns) * online_after.min(cores) as f64,
         calls: tally.calls(),
         calls_by_worker: tally.calls_by_worker(),
+        native_times: tally.native_times(),
         workers: since(workers, &release.workers),
         scheduler: system.scheduler_snapshot(),
         seen,
@@ -98,6 +126,57 @@ pub(crate) fn run(plan: &Plan, console: &Console, interrupt: &Interrupt) -> Resu
         console.line(&line);
     }
     Ok(finish(&outcome))
+}
+
+/// Bears and releases the processes.
+fn hatch(plan: &Plan, system: &System, tally: &Arc<Tally>) -> Result<()> {
+    let nest = Nest::new(plan, tally);
+    match plan.place {
+        Place::Spread => nest.hatch(system),
+        Place::One => system.spawn(nest).tell(Hatch)?,
+    }
+    Ok(())
+}
+
+/// The runs before the one that is measured, each with its pause.
+fn iterate(
+    plan: &Plan,
+    system: &System,
+    events: &mpsc::Sender<Event>,
+    inbox: &mpsc::Receiver<Event>,
+    console: &Console,
+) -> Result<Ending> {
+    let quiet = console.quiet();
+    for iteration in 1..=plan.iterations {
+        let tally = Arc::new(Tally::new(plan, events.clone()));
+        hatch(plan, system, &tally)?;
+        let mut conductor = Conductor {
+            plan,
+            tally: &tally,
+            system,
+            console: &quiet,
+            ending: Ending::Done,
+            cut_at_ns: None,
+        };
+        conductor.conduct(inbox)?;
+        let elapsed = Elapsed::of(&tally.elapsed()).map_or(0.0, |it| it.max);
+        console.line(&format!(
+            "{} run {iteration} of {} before: {}",
+            daytime::now(),
+            plan.iterations,
+            seconds(elapsed)
+        ));
+        if conductor.ending == Ending::Interrupted {
+            return Ok(Ending::Interrupted);
+        }
+        match inbox.recv_timeout(plan.pause) {
+            Ok(Event::Interrupted) => return Ok(Ending::Interrupted),
+            Ok(Event::Panicked(text)) => bail!("an actor panicked: {text}"),
+            Ok(event) => bail!("{event:?} after the end of a run"),
+            Err(_) => {}
+        }
+    }
+    Ok(Ending::Done)
 }
 
 /// A run beyond it is unfair.
@@ -137,12 +216,15 @@ fn side(outcome: &Outcome) -> Side {
     if is_cure { Side::Cure } else { Side::Neither }
 }
 
-fn build_system(plan: &Plan, tally: &Arc<Tally>) -> Result<System> {
-    let failed = tally.clone();
+fn build_system(plan: &Plan, events: &mpsc::Sender<Event>) -> Result<System> {
+    let failed = events.clone();
     let mut builder = System::builder()
         .name("balance")
         .workers(plan.schedulers)
-        .on_failure(move |failure| failed.tell(Event::Panicked(failure.to_string())));
+        .on_failure(move |failure| {
+            // Nobody listens any more once the run is over.
+            let _ = failed.send(Event::Panicked(failure.to_string()));
+        });
     if let Some(fault) = plan.fault {
         builder = builder.fault(match fault {
             FaultKind::DropWakes => Fault::DropWakes,
@@ -184,6 +266,13 @@ impl Conductor<'_> {
         loop {
             match inbox.recv_timeout(STALL_MAX) {
                 Ok(Event::AllEnded) => return Ok(()),
+                Ok(Event::Born) => {
+                    self.say(&format!(
+                        "{} processes are born",
+                        count(u64::from(self.plan.procs))
+                    ));
+                }
+                Ok(Event::Released) => self.say("they are released"),
                 Ok(Event::Half) => self.cut()?,
                 Ok(Event::Interrupted) => self.interrupt(),
                 Ok(Event::Panicked(text)) => bail!("an actor panicked: {text}"),
@@ -202,8 +291,12 @@ impl Conductor<'_> {
         }
     }
 
+    fn say(&self, text: &str) {
+        self.console.line(&format!("{} {text}", daytime::now()));
+    }
+
     fn cut(&mut self) -> Result<()> {
-        let Some(online) = self.plan.online else {
+        let Some(online) = self.plan.online.filter(|_| self.plan.iterations == 0) else {
             return Ok(());
         };
         self.system.set_workers_online(online)?;

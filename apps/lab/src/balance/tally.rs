@@ -9,13 +9,17 @@ use std::{
     time::Duration,
 };
 
-use freeboard::meter::{WorkerSnapshot, clock};
+use freeboard::meter::{Histogram, HistogramSummary, WorkerSnapshot, clock};
 
 use super::plan::Plan;
 
 /// What the run hears of.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
+    /// All processes are there.
+    Born,
+    /// They go.
+    Released,
     /// Half of the repetitions are done.
     Half,
     /// Every process has ended.
@@ -41,6 +45,7 @@ pub(crate) struct Tally {
     half: u64,
     calls: AtomicU64,
     calls_by_worker: Box<[AtomicU64]>,
+    native_times: Histogram,
     release: OnceLock<Release>,
     /// When each process was through; 0 if it is not.
     finished_ns: Box<[AtomicU64]>,
@@ -57,6 +62,7 @@ impl Tally {
             half: plan.repetitions().div_ceil(2),
             calls: AtomicU64::new(0),
             calls_by_worker: zeroes(plan.schedulers),
+            native_times: Histogram::new(),
             release: OnceLock::new(),
             finished_ns: zeroes(plan.procs as usize),
             alive: AtomicU32::new(plan.procs),
@@ -81,8 +87,9 @@ impl Tally {
         self.release.get()
     }
 
-    /// A native call that this worker began has returned.
-    pub(crate) fn add_call(&self, worker: Option<usize>) {
+    /// A native call that this worker began has returned after so many nanoseconds.
+    pub(crate) fn add_call(&self, worker: Option<usize>, native_ns: u64) {
+        self.native_times.record_shared(native_ns);
         if let Some(calls) = worker.and_then(|worker| self.calls_by_worker.get(worker)) {
             calls.fetch_add(1, Ordering::Relaxed);
         }
@@ -102,6 +109,11 @@ impl Tally {
             .iter()
             .map(|calls| calls.load(Ordering::Relaxed))
             .collect()
+    }
+
+    /// The times of the native calls so far.
+    pub(crate) fn native_times(&self) -> HistogramSummary {
+        self.native_times.summary()
     }
 
     /// A process has done all its repetitions.

@@ -17,7 +17,8 @@ macro_rules! sources {
 }
 
 /// The programs that scenes run.
-const SOURCES: [(&str, &str); 5] = sources!(
+const SOURCES: [(&str, &str); 6] = sources!(
+    "balance.erl",
     "clock.erl",
     "flood.erl",
     "lab.erl",

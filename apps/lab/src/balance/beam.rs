@@ -1,0 +1,111 @@
+//! The same processes on the BEAM.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Deserialize;
+
+use super::{
+    plan::{NativeKind, Place, Plan, YieldKind},
+    plots,
+    record::{Collapses, Elapsed, NativeTime, Record, Rescues},
+};
+use crate::{interrupt::Interrupt, peers::Peers, scene::Run, section::Side};
+
+/// Beside the pauses.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The line that the program prints.
+#[derive(Debug, Deserialize)]
+struct Printed {
+    elapsed: Vec<f64>,
+    native_us_mean: f64,
+    cpu_s: f64,
+    utilisation: Vec<f64>,
+}
+
+/// The run's title, if the program has such a run: all processes are born on one scheduler, and nothing is broken.
+pub(super) fn title(plan: &Plan) -> Option<String> {
+    let is_like = plan.place == Place::One
+        && plan.fault.is_none()
+        && (plan.online.is_none() || plan.iterations > 0);
+    is_like.then(|| format!("BEAM {}", plan.title()))
+}
+
+pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<Run<Record>> {
+    let beam = peers.beam(interrupt)?;
+    // MD5 of the BEAM gives way every 20,000 bytes. A native call that does not is one that waits as long.
+    let (native, wait_ms) = match (plan.native, plan.yields) {
+        (NativeKind::Cpu, YieldKind::Each) => ("md5", 0),
+        (NativeKind::Cpu, YieldKind::Never) => ("wait", 0),
+        (NativeKind::Sleep, _) => ("wait", plan.sleep.as_millis()),
+    };
+    let parameters = [
+        ("procs", plan.procs.to_string()),
+        ("repeats", plan.repeats.to_string()),
+        ("bytes", plan.bytes.to_string()),
+        ("spin", plan.spin.to_string()),
+        ("native", native.to_owned()),
+        ("wait_ms", wait_ms.to_string()),
+        ("iterations", plan.iterations.to_string()),
+        ("pause_ms", plan.pause.as_millis().to_string()),
+        ("online", plan.online.unwrap_or(plan.schedulers).to_string()),
+    ];
+    let schedulers = format!("{0}:{0}", plan.schedulers);
+    let flags = ["+S", &schedulers, "+scl", "false"];
+    let limit = LIMIT + plan.pause * plan.iterations;
+    let printed: Printed = beam.run(&flags, "balance", &parameters, limit, interrupt)?;
+    let elapsed = Elapsed::of(&printed.elapsed);
+    let makespan = elapsed.map_or(0.0, |it| it.max);
+    let title = format!("BEAM {}", plan.title());
+    let call = match native {
+        "md5" => "crypto:hash(md5, ..)".to_owned(),
+        _ => format!(
+            "a native function that waits {:.1} ms and does not give way",
+            printed.native_us_mean / 1e3
+        ),
+    };
+    let is_computing = plan.is_plain() && plan.yields == YieldKind::Each;
+    Ok(Run {
+        side: Side::Peer,
+        parameters: format!("{}, {}, with {call}", beam.name(), plan.parameters()),
+        figures: vec![plots::elapsed_times(&title, &printed.elapsed, Side::Peer)],
+        tables: Vec::new(),
+        failure: None,
+        title,
+        record: Record {
+            scene: "balance",
+            procs: plan.procs,
+            bytes: plan.bytes,
+            repeats: plan.repeats,
+            spin: plan.spin,
+            place: plan.place,
+            yields: plan.yields,
+            native: plan.native,
+            fault: plan.fault,
+            schedulers: plan.schedulers,
+            online: plan.online,
+            iterations: plan.iterations,
+            elapsed_s: elapsed,
+            max_over_min: elapsed.map(Elapsed::max_over_min),
+            elapsed_each_s: printed.elapsed,
+            makespan_s: makespan,
+            cpu_s: is_computing.then_some(printed.cpu_s),
+            makespan_over_ideal: is_computing
+                .then(|| makespan * plan.schedulers as f64 / printed.cpu_s.max(1e-9)),
+            utilisation: printed.utilisation,
+            samples: Vec::new(),
+            native_calls: vec![plan.repetitions()],
+            native_us: NativeTime {
+                mean: Some(printed.native_us_mean),
+                ..NativeTime::default()
+            },
+            intervals: Vec::new(),
+            rescues: Rescues::default(),
+            collapses: Collapses::default(),
+            is_plain: plan.is_plain(),
+            waited_s: None,
+            remarks: Vec::new(),
+        },
+    })
+}
