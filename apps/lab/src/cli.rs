@@ -193,7 +193,7 @@ Examples:
   freeboard lab balance --schedulers 4 --online 2
       four workers, and from the middle of the run on two
   freeboard lab balance --iterations 8 --schedulers 4 --online 2
-  # the original's way to a collapse: eight runs with pauses, then fewer workers, then the run
+      the original's way to a collapse: eight runs with pauses, then fewer workers, then the run
   freeboard lab balance --procs 40 --json - | jq '.max_over_min, .utilisation'
       prints only JSON
 

@@ -7,6 +7,7 @@
 //! A runtime that is missing, too old, or fails leaves a sentence in the result. The scene goes on.
 
 mod beam;
+mod jvm;
 #[cfg(unix)]
 mod process;
 
@@ -17,6 +18,7 @@ use clap::Args;
 
 use crate::interrupt::Interrupt;
 pub(crate) use beam::Beam;
+pub(crate) use jvm::Disruptor;
 #[cfg(unix)]
 pub(crate) use process::{Program, is_on_path};
 
@@ -33,13 +35,14 @@ pub(crate) struct PeerArgs {
 pub(crate) struct Peers {
     are_left_out: bool,
     beam: OnceLock<Result<Beam, String>>,
+    disruptor: OnceLock<Result<Disruptor, String>>,
 }
 
 impl Peers {
     pub(crate) fn new(args: PeerArgs) -> Self {
         Self {
             are_left_out: args.no_peers,
-            beam: OnceLock::new(),
+            ..Self::default()
         }
     }
 
@@ -53,6 +56,14 @@ impl Peers {
     /// A sentence about why it cannot run.
     pub(crate) fn beam(&self, interrupt: &Interrupt) -> Result<&Beam> {
         found(&self.beam, || Beam::find(interrupt))
+    }
+
+    /// The LMAX Disruptor.
+    ///
+    /// # Errors
+    /// A sentence about why it cannot run.
+    pub(crate) fn disruptor(&self, interrupt: &Interrupt) -> Result<&Disruptor> {
+        found(&self.disruptor, || Disruptor::find(interrupt))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod args;
 mod consumer;
+mod lmax;
 mod plan;
 mod producer;
 mod run;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use crate::{
     figures::{Unit, count, three_figures},
     outputs::OutputArgs,
+    peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::RingArgs;
@@ -113,14 +115,23 @@ impl Scene for RingArgs {
         &self.outputs
     }
 
+    fn peers(&self) -> PeerArgs {
+        self.peers
+    }
+
     fn prepare(&self) -> Result<Vec<Plan>> {
         Ok(self.plans())
     }
 
     fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
-        for plan in plans {
-            if !stage.run(|console, interrupt| run::run(&plan, console, interrupt))? {
+        for plan in &plans {
+            if !stage.run(|console, interrupt| run::run(plan, console, interrupt))? {
                 break;
+            }
+        }
+        for plan in &plans {
+            if let Some(title) = lmax::title(plan) {
+                stage.beside(&title, |peers, interrupt| lmax::run(plan, peers, interrupt));
             }
         }
         Ok(())

@@ -183,3 +183,41 @@ fn the_real_beam_makes_processes_wait_behind_calls_that_do_not_give_way() {
     assert!(run["max_over_min"].as_f64() > Some(3.0), "{run}");
     assert_eq!(lab::fields(run).len(), lab::fields(&json).len());
 }
+
+#[test]
+fn a_missing_jar_is_named_by_its_coordinates() {
+    let programs = Programs::with_erl("true");
+    programs.add("java", "true");
+    programs.add("javac", "true");
+    let mut command = command("lab ring --messages 100 --wait blocking");
+    // The jar of Debian's package is the last choice.
+    let is_found = Path::new("/usr/share/java/disruptor.jar").exists();
+    command
+        .env("PATH", programs.path())
+        .env("HOME", "/nonexistent");
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary was built");
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{text}");
+    let says = match is_found {
+        true => "LMAX blocking is missing: it printed \"\"",
+        false => "mvn dependency:get -Dartifact=com.lmax:disruptor:4.0.0",
+    };
+    assert!(text.contains(says), "{text}");
+}
+
+#[test]
+fn the_real_disruptor_passes_the_same_messages() {
+    let output = lab::run("lab ring --json - --messages 1000 --wait sleeping --ring 64");
+    let json = json(&output, "ring");
+    let Some(run) = json.get("peers").map(|runs| &runs[0]) else {
+        return say("left out: java or the jar is missing");
+    };
+    assert_eq!(run["run"], "LMAX sleeping");
+    assert_eq!(
+        (&run["messages"], &run["ring"]),
+        (&1_000.into(), &64.into())
+    );
+}

@@ -11,7 +11,10 @@ const WAITS: [&str; 4] = ["blocking", "sleeping", "yielding", "busyspin"];
 
 /// The runs that `lab ring --json -` with these further arguments wrote.
 fn rings(arguments: &str) -> Vec<Value> {
-    let json = json(&run(&format!("lab ring --json - {arguments}")), "ring");
+    let json = json(
+        &run(&format!("lab ring --no-peers --json - {arguments}")),
+        "ring",
+    );
     json["runs"].as_array().unwrap().clone()
 }
 
@@ -91,7 +94,7 @@ fn who_gets_nothing_takes_no_message() {
 
 #[test]
 fn people_get_lines_a_table_and_a_verdict() {
-    let text = stdout(&run("lab ring --messages 3000"));
+    let text = stdout(&run("lab ring --no-peers --messages 3000"));
     for expected in [
         "blocking, 1 priority: 3,000 messages of 1 producer",
         "elapsed: ",
@@ -108,7 +111,7 @@ fn people_get_lines_a_table_and_a_verdict() {
 
 #[test]
 fn other_sizes_are_not_set_beside_the_original() {
-    let text = stdout(&run("lab ring --messages 3000 --ring 1000"));
+    let text = stdout(&run("lab ring --no-peers --messages 3000 --ring 1000"));
     assert!(!text.contains("468,863"), "{text}");
 }
 
@@ -117,7 +120,7 @@ fn the_page_has_bars_for_each_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page");
     let output = run(&format!(
-        "lab ring --messages 1000 --report {}",
+        "lab ring --no-peers --messages 1000 --report {}",
         path.display()
     ));
     assert_eq!(lab::code(&output), 0, "{}", lab::stderr(&output));
@@ -136,7 +139,7 @@ fn ctrl_c_ends_it_with_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.json");
     let running = Running::start(&format!(
-        "lab ring --messages 1000000000000 --wait blocking --producers 2 --json {}",
+        "lab ring --no-peers --messages 1000000000000 --wait blocking --producers 2 --json {}",
         path.display()
     ));
     running.wait_for("blocking, 1 priority");

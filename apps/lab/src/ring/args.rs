@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::plan::{Plan, Wait};
-use crate::outputs::OutputArgs;
+use crate::{outputs::OutputArgs, peers::PeerArgs};
 
 const MESSAGES_MAX: u64 = 1_000_000_000_000;
 const RING_MAX: u64 = 1 << 20;
@@ -77,6 +77,9 @@ pub(crate) struct RingArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=IDLE_MAX))]
     idle: u32,
+
+    #[command(flatten)]
+    pub(super) peers: PeerArgs,
 
     #[command(flatten)]
     pub(crate) outputs: OutputArgs,

@@ -14,13 +14,13 @@ import java.util.function.Supplier;
  * values up.
  *
  * <pre>
- *  this thread --&gt; ring of 1,024 --&gt; one consumer
+ *  this thread --&gt; ring --&gt; one consumer
  * </pre>
  *
  * It is the Disruptor's own one-to-one sequenced throughput test.
  */
-record Round(ProducerType producers, Supplier<WaitStrategy> strategy) {
-    private static final int CAPACITY = 1_024;
+record Round(int slots, ProducerType producers, Supplier<WaitStrategy> strategy) {
+    static final int SLOTS_DEFAULT = 1_024;
     private static final OperatingSystemMXBean SYSTEM =
             (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
@@ -56,7 +56,7 @@ record Round(ProducerType producers, Supplier<WaitStrategy> strategy) {
     Result run(long count) throws InterruptedException {
         Disruptor<Event> disruptor =
                 new Disruptor<>(
-                        Event::new, CAPACITY, DaemonThreadFactory.INSTANCE, producers, strategy.get());
+                        Event::new, slots, DaemonThreadFactory.INSTANCE, producers, strategy.get());
         Adder adder = new Adder(count);
         disruptor.handleEventsWith(adder);
         RingBuffer<Event> ring = disruptor.start();
