@@ -115,14 +115,15 @@ padded(Value, Width) ->
     Zeros = binary:part(<<"0000000">>, 0, max(0, Width - byte_size(Digits))),
     <<Zeros/binary, Digits/binary>>.
 
-%% One run of `freeboard lab flood`: `receive` is scan or the name of a file mode, `threshold` 0 is no dam, `hold` is
+%% One run of `freeboard lab flood`: `mode` is scan or the name of a sink, `threshold` 0 is no dam, `hold` is
 %% whether all lines are queued before the server begins.
-lab(#{senders := Senders, messages := LinesEach, 'receive' := Mode, hold := Hold} = Parameters) ->
+lab(#{senders := Senders, messages := LinesEach, mode := Mode, hold := Hold} = Parameters) ->
     #{threshold := Threshold, wait_ms := WaitMs, limit_ms := LimitMs} = Parameters,
     Count = Senders * LinesEach,
     with_file(fun(Path) ->
         {Server, Stop} = log_server:start(Path, Mode, Count),
         Started = clock:now(),
+        {CpuMs, _} = erlang:statistics(runtime),
         Dam = start_flood(Server, Senders, LinesEach, Hold, Threshold, WaitMs),
         {ok, _} = timer:apply_after(LimitMs, log_server, stop, [Stop]),
         First = {clock:seconds(Started, clock:now()), queued(Dam), queued(Server)},
@@ -130,7 +131,9 @@ lab(#{senders := Senders, messages := LinesEach, 'receive' := Mode, hold := Hold
         Hold andalso erlang:resume_process(Server),
         Samples = [First | watch(Server, Dam, Started)],
         {Written, Ended, Marks} = await(Server, Path),
+        {CpuMsAfter, _} = erlang:statistics(runtime),
         #{
+            cpu_s => (CpuMsAfter - CpuMs) / 1000,
             written => Written,
             seconds => clock:seconds(Started, Ended),
             drain_rate_deep => deep(Hold, Count, Written, Released, Ended, Marks),
@@ -204,7 +207,9 @@ peak_memory() ->
 %% Waits for the server's end and checks that what it wrote is in the file.
 await(Server, Path) ->
     receive
-        {log_server_ended, Server, Written, Ended, Marks} ->
+        {log_server_ended, Server, Written, Ended, Marks, none} ->
+            {Written, Ended, Marks};
+        {log_server_ended, Server, Written, Ended, Marks, _} ->
             {ok, Text} = file:read_file(Path),
             Written = length(binary:matches(Text, <<"\n">>)),
             true = byte_size(Text) >= Written * byte_size(line(0, 0)),

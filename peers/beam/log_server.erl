@@ -6,12 +6,16 @@
 -module(log_server).
 -export([start/3, stop/1]).
 
+-define(DELAYED, {delayed_write, 65536, 2000}).
+
 -record(state, {
     write :: fun((binary()) -> ok),
     close :: fun(() -> ok),
     %% One counter, which anybody may set to have the server end at once.
     stop,
     main :: pid(),
+    %% `none` if nothing can be read back.
+    path :: file:name() | none,
     expected :: pos_integer(),
     %% Clock readings at the tenth and at the last hundredth of the flood.
     marks = #{} :: #{atom() => integer()}
@@ -24,7 +28,14 @@ start(Path, Mode, Expected) ->
     Server = spawn_opt(
         fun() ->
             {Write, Close} = open(Path, Mode),
-            State = #state{write = Write, close = Close, stop = Stop, main = Main, expected = Expected},
+            State = #state{
+                write = Write,
+                close = Close,
+                stop = Stop,
+                main = Main,
+                path = path(Path, Mode),
+                expected = Expected
+            },
             Main ! {ready, self()},
             loop(State, 0)
         end,
@@ -34,6 +45,9 @@ start(Path, Mode, Expected) ->
         {ready, Server} -> {Server, Stop}
     end.
 
+path(_, Mode) when Mode =:= none; Mode =:= null -> none;
+path(Path, _) -> Path.
+
 %% Each mode has what is faster for it: a scan walks a queue on the heap at twice the speed, while
 %% without a scan a queue off the heap spares the collector and lets many senders append at once.
 queue_place(scan) -> on_heap;
@@ -42,12 +56,12 @@ queue_place(_) -> off_heap.
 %% Has the server end with what it has written so far.
 stop(Stop) -> atomics:put(Stop, 1, 1).
 
-open(Path, raw) ->
-    {ok, File} = file:open(Path, [append, raw]),
-    {fun(Line) -> ok = file:write(File, Line) end, fun() -> ok = file:close(File) end};
-open(Path, buffered) ->
-    {ok, File} = file:open(Path, [append, raw, {delayed_write, 65536, 2000}]),
-    {fun(Line) -> ok = file:write(File, Line) end, fun() -> ok = file:close(File) end};
+open(_, none) -> {fun(_) -> ok end, fun() -> ok end};
+open(_, null) -> open_file("/dev/null", [append, raw]);
+open(Path, raw) -> open_file(Path, [append, raw]);
+open(Path, buffered) -> open_file(Path, [append, raw, ?DELAYED]);
+open(Path, append) -> open_file(Path, [append]);
+open(Path, 'append-delayed') -> open_file(Path, [append, ?DELAYED]);
 open(Path, scan) ->
     Server = self(),
     Sink = spawn_link(fun() ->
@@ -61,6 +75,10 @@ open(Path, scan) ->
         end
     end,
     {fun(Line) -> Call({write, Line}) end, fun() -> Call(close) end}.
+
+open_file(Path, Modes) ->
+    {ok, File} = file:open(Path, Modes),
+    {fun(Line) -> ok = file:write(File, Line) end, fun() -> ok = file:close(File) end}.
 
 sink(Server, File) ->
     receive
@@ -93,4 +111,4 @@ mark(#state{expected = Expected, marks = Marks} = State, Written) ->
 finish(State, Written) ->
     %% Closing flushes what a delayed write still holds.
     (State#state.close)(),
-    State#state.main ! {log_server_ended, self(), Written, clock:now(), State#state.marks}.
+    State#state.main ! {log_server_ended, self(), Written, clock:now(), State#state.marks, State#state.path}.

@@ -171,6 +171,8 @@ Examples:
       direct with scan, direct with indexed, both dams; then a table that compares them
   freeboard lab flood --route direct --receive indexed --hold --sink raw
       one run: all is queued before the server begins, each line is a write(2) of its own
+  freeboard lab flood --trials
+      the original's trials: no write, /dev/null, and four ways to open the file
   freeboard lab flood --dam poll:10000:100ms --watch
       the original's dam, watched once a second
   freeboard lab flood --input /var/log/syslog --file copy.log --senders 4 --route direct

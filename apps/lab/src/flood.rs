@@ -14,6 +14,7 @@ mod actors;
 mod args;
 mod beam;
 mod drain_watcher;
+mod file_process;
 mod file_sink;
 mod knobs;
 mod line;
@@ -44,7 +45,7 @@ use crate::{
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
 };
 pub(crate) use args::FloodArgs;
-use knobs::{DamRule, Receive};
+use knobs::{DamRule, Receive, SinkKind};
 use plan::Plan;
 use record::RunRecord;
 use sink::Sink;
@@ -67,7 +68,8 @@ impl Scene for FloodArgs {
             one core at 100.9 %. A dam in front of it kept its queue at 9,223 to 9,784 lines, but polled and slept \
             instead of being told, and drained about 7,550 lines a second.",
         legend: "deep: while more than 90 % of the flood was queued; shallow: less than 1 %; deep / shallow only where \
-            all lines were queued first, because senders take part of the cores; longest: the queue's peak.",
+            all lines were queued first, because senders take part of the cores; longest: the queue's peak; processor: of senders and server, 100 % is \
+            one core.",
     };
     const REPORT: Calls = Calls {
         about: "a log server behind a flooded mailbox, and the dam that saves it",
@@ -92,6 +94,9 @@ impl Scene for FloodArgs {
         Measure::new("longest, server", Unit::Count, |it| {
             Some(it.peak_queue.server as f64)
         }),
+        Measure::new("processor", Unit::Percent, |it| {
+            Some(100.0 * it.cpu_s? / it.seconds.max(1e-9))
+        }),
         Measure::new("memory, peak", Unit::Mebibytes, |it| {
             Some(it.rss_peak_bytes? as f64 / f64::from(1 << 20))
         }),
@@ -105,7 +110,8 @@ impl Scene for FloodArgs {
             measure: DEEP,
             source: "the original, Erlang, 2019",
             figure: |it| {
-                (it.dam.is_none() && it.receive == Receive::Scan)
+                let is_like = matches!(it.sink, SinkKind::Raw | SinkKind::Buffered);
+                (is_like && it.dam.is_none() && it.receive == Receive::Scan)
                     .then(|| "68 to 72 lines/s behind 999,200 lines".to_owned())
             },
         },
@@ -158,7 +164,9 @@ impl Scene for FloodArgs {
     /// A server that scans, behind the flood and behind a dam with credit; else a scan against a slot for each reply.
     fn contrast(runs: &[Run<RunRecord>]) -> Option<Contrast<'_, RunRecord>> {
         let direct = |receive| {
-            let mut found = runs.iter().filter(|it| it.record.dam.is_none());
+            let mut found = runs
+                .iter()
+                .filter(|it| it.record.dam.is_none() && it.record.sink != SinkKind::None);
             found.find(|it| it.record.receive == receive)
         };
         let mut dams = runs.iter().filter(|it| it.record.receive == Receive::Scan);

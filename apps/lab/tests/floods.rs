@@ -4,7 +4,7 @@ mod lab;
 
 use std::collections::BTreeSet;
 
-use lab::{assert_adds_up, assert_whole, count, fields, flood, run, runs, stdout};
+use lab::{assert_adds_up, assert_whole, check_usage, count, fields, flood, run, runs, stdout};
 use serde_json::Value;
 
 #[test]
@@ -48,6 +48,7 @@ fn the_json_has_the_fields_that_others_read_and_no_others() {
     let run = flood("--senders 2 --messages 10 --dam poll:5:1ms --watch=0.01");
     let expected = [
         "accepted",
+        "cpu_s",
         "dam",
         "drain_rate_deep",
         "drain_rate_shallow",
@@ -236,4 +237,37 @@ fn results_go_to_files_as_well() {
     assert_eq!(page.matches("<svg").count(), 2);
     assert!(page.contains("dam credit:4"), "{page}");
     assert!(!page.contains("http"), "the page needs nothing else");
+}
+
+#[test]
+fn appended_lines_follow_those_of_the_file() {
+    for sink in ["raw", "buffered", "append", "append-delayed"] {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let path = folder.path().join("log");
+        std::fs::write(&path, "an older line\n").expect("a file");
+        let file = path.display();
+        let run = flood(&format!(
+            "--senders 3 --messages 100 --sink {sink} --file {file} --append --route direct"
+        ));
+        assert_whole(&run, 300);
+        let text = std::fs::read_to_string(&path).expect("the file");
+        assert_eq!(text.lines().count(), 301, "{sink}");
+        assert!(text.starts_with("an older line\n"), "{sink}");
+    }
+    check_usage("lab flood --append", "--file");
+}
+
+#[test]
+fn the_originals_trials_are_one_command() {
+    let output = run("lab flood --no-peers --trials --senders 2 --messages 100 --json -");
+    let runs = runs(&output);
+    let sinks: Vec<&str> = runs.iter().flat_map(|it| it["sink"].as_str()).collect();
+    let opened = ["buffered", "raw", "append", "append-delayed"];
+    assert_eq!(sinks[..2], ["none", "null"]);
+    assert_eq!(sinks[2..], opened);
+    for run in &runs {
+        assert_whole(run, 200);
+        assert!(run["cpu_s"].as_f64() >= Some(0.0), "{run}");
+    }
+    check_usage("lab flood --trials --route direct", "--route");
 }

@@ -168,6 +168,18 @@ fn the_real_beam_writes_the_same_lines() {
 }
 
 #[test]
+fn the_real_beam_opens_its_file_in_each_of_the_originals_ways() {
+    if !is_on_path("erl") {
+        return say("left out: erl is not on the path");
+    }
+    let output = lab::run("lab flood --json - --trials --senders 3 --messages 100");
+    let json = json(&output, "flood");
+    let runs = json["peers"].as_array().expect("runs on the BEAM");
+    assert_eq!(runs.len(), 6);
+    runs.iter().for_each(|run| lab::assert_whole(run, 300));
+}
+
+#[test]
 fn the_real_beam_makes_processes_wait_behind_calls_that_do_not_give_way() {
     if !is_on_path("erl") {
         return say("left out: erl is not on the path");

@@ -18,6 +18,8 @@ use crate::board;
 
 use super::{
     drain_watcher::DrainWatcher,
+    file_process::FileProcess,
+    file_sink::FileSink,
     knobs::{DamRule, Receive, SinkKind},
     line::Line,
     log_server::{Hold, LogServer, end_when_drained},
@@ -157,11 +159,7 @@ fn spawn_server(
         Receive::Scan => SpawnOptions::new().lanes([lines, LaneConfig::bounded(ROOM as usize)]),
     };
     let is_replayed = matches!(plan.source, Source::Replayed(_));
-    let sink = sink.map(|sink| match sink {
-        Sink::File(file) if plan.sink == SinkKind::Buffered => LogSink::buffered(file),
-        Sink::File(file) => LogSink::raw(file),
-        Sink::Stream { stream, .. } => LogSink::Stream(StreamSink::new(stream)),
-    });
+    let sink = sink.map(|sink| log_sink(plan.sink, sink)).transpose()?;
     let server = LogServer::new(
         sink,
         plan.receive,
@@ -170,6 +168,23 @@ fn spawn_server(
         is_replayed && plan.sink.has_file(),
     );
     Ok(system.spawn_once(options.name("log_server"), server)?)
+}
+
+fn log_sink(kind: SinkKind, sink: Sink) -> Result<LogSink> {
+    let file = match sink {
+        Sink::File { file, .. } => file,
+        Sink::Stream { stream, .. } => return Ok(LogSink::Stream(StreamSink::new(stream))),
+    };
+    let file = match kind {
+        SinkKind::Buffered | SinkKind::AppendDelayed => FileSink::buffered(file),
+        _ => FileSink::raw(file),
+    };
+    Ok(match kind {
+        SinkKind::Append | SinkKind::AppendDelayed => {
+            LogSink::Process(FileProcess::start(file).context("cannot start the file's thread")?)
+        }
+        _ => LogSink::File(file),
+    })
 }
 
 fn spawn_dam(

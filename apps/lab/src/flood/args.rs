@@ -27,6 +27,17 @@ const DAM_CREDIT: DamRule = DamRule::Credit { window: 1_024 };
 /// A scan behind a million lines would take hours.
 const SCAN_LIMIT: Duration = Duration::from_secs(5);
 
+/// How the original's server waited for each of its sinks. Erlang's files without `raw` are processes; the reply of a
+/// process was found without a scan, since its tag was fresh.
+const TRIALS: [(SinkKind, Receive); 6] = [
+    (SinkKind::None, Receive::Scan),
+    (SinkKind::Null, Receive::Scan),
+    (SinkKind::Buffered, Receive::Scan),
+    (SinkKind::Raw, Receive::Scan),
+    (SinkKind::Append, Receive::Indexed),
+    (SinkKind::AppendDelayed, Receive::Indexed),
+];
+
 /// Parameters of `freeboard lab flood`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FloodArgs {
@@ -70,10 +81,18 @@ pub(crate) struct FloodArgs {
     #[arg(long, value_name = "FILE|-")]
     input: Option<PathBuf>,
 
-    /// Write the lines here, overwriting what is there; of several runs the last one's lines stay
+    /// Write the lines here, overwriting what is there (unless --append); of several runs the last one's lines stay
     /// [default: a temporary file]
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+
+    /// Append to the file instead, as the original did
+    #[arg(long, requires = "file")]
+    append: bool,
+
+    /// The original's trials, one after the other: no write, /dev/null, and four ways to open the file
+    #[arg(long, conflicts_with_all = ["route", "receive", "dam", "sink", "file", "input"])]
+    trials: bool,
 
     /// Worker threads [default: the cores this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=WORKERS_MAX))]
@@ -106,6 +125,14 @@ impl FloodArgs {
             let dam = (route == RouteKind::Dam).then(|| self.dam.unwrap_or(DAM_CREDIT));
             return Ok(vec![self.planned(&base, dam, receive, self.hold)]);
         }
+        if self.trials {
+            let trial = |(sink, receive)| Plan {
+                sink,
+                is_trial: true,
+                ..self.planned(&base, None, receive, true)
+            };
+            return Ok(TRIALS.into_iter().map(trial).collect());
+        }
         Ok(vec![
             self.planned(&base, None, Receive::Scan, true),
             self.planned(&base, None, Receive::Indexed, true),
@@ -115,7 +142,8 @@ impl FloodArgs {
     }
 
     fn planned(&self, base: &Plan, dam: Option<DamRule>, receive: Receive, hold: bool) -> Plan {
-        let scans = receive == Receive::Scan && self.sink != SinkKind::None;
+        // The limit of a trial is the same for all, so that they can be compared.
+        let scans = self.trials || receive == Receive::Scan && self.sink != SinkKind::None;
         Plan {
             dam,
             receive,
@@ -147,6 +175,8 @@ impl FloodArgs {
             dam: None,
             hold: self.hold,
             file: self.file.clone(),
+            appends: self.append,
+            is_trial: false,
             workers: self.workers.map(|workers| workers as usize),
             limit: None,
             watch_every: self.watch.unwrap_or(Duration::from_secs(1)),

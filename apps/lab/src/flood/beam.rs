@@ -26,6 +26,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(20);
 struct Printed {
     written: u64,
     seconds: f64,
+    cpu_s: f64,
     drain_rate_deep: Option<f64>,
     drain_rate_shallow: Option<f64>,
     samples: Vec<Sample>,
@@ -39,10 +40,10 @@ struct Sample {
     server: u64,
 }
 
-/// The run's title, if the program has such a run: it has files and the original's dam.
+/// The run's title, if the program has such a run: it has no streams, and the original's dam.
 pub(super) fn title(plan: &Plan) -> Option<String> {
     let is_like = matches!(plan.source, Source::Generated { .. })
-        && matches!(plan.sink, SinkKind::Raw | SinkKind::Buffered)
+        && plan.sink != SinkKind::Stream
         && !matches!(plan.dam, Some(DamRule::Credit { .. }));
     is_like.then(|| format!("BEAM {}", plan.title()))
 }
@@ -53,16 +54,16 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
         Some(DamRule::Poll { threshold, wait }) => (threshold, wait),
         _ => (0, Duration::ZERO),
     };
-    let receive = match (plan.receive, plan.sink) {
-        (Receive::Scan, _) => "scan",
-        (Receive::Indexed, SinkKind::Raw) => "raw",
-        (Receive::Indexed, _) => "buffered",
+    // The trials are of today's files, which do not scan.
+    let mode = match plan.receive {
+        Receive::Scan if !plan.is_trial => "scan",
+        _ => plan.sink.name(),
     };
     let limit = plan.limit.unwrap_or(DRAIN_LIMIT);
     let parameters = [
         ("senders", plan.senders.to_string()),
         ("messages", plan.messages().to_string()),
-        ("receive", receive.to_owned()),
+        ("mode", mode.to_owned()),
         ("hold", plan.hold.to_string()),
         ("threshold", threshold.to_string()),
         ("wait_ms", wait.as_millis().to_string()),
@@ -84,6 +85,7 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
         seconds: printed.seconds,
         drain_rate_deep: printed.drain_rate_deep,
         drain_rate_shallow: printed.drain_rate_shallow,
+        cpu_s: Some(printed.cpu_s),
         peak_queue: PeakQueue {
             dam: longest(|it| it.dam).unwrap_or(0),
             server: longest(|it| it.server).unwrap_or(0),

@@ -30,7 +30,7 @@ pub(crate) enum Receive {
 
 /// What the server writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum SinkKind {
     /// Nothing: lines are only counted
     None,
@@ -40,6 +40,10 @@ pub(crate) enum SinkKind {
     Raw,
     /// A file, written 64 KiB or 2 s at a time
     Buffered,
+    /// A file behind a thread of its own, a write(2) per line: Erlang's `append` without `raw`
+    Append,
+    /// The same, written 64 KiB or 2 s at a time
+    AppendDelayed,
     /// A durable stream, each line a record, synced by group commit
     Stream,
 }
@@ -47,7 +51,20 @@ pub(crate) enum SinkKind {
 impl SinkKind {
     /// Whether lines can be read back.
     pub(crate) const fn has_file(self) -> bool {
-        matches!(self, Self::Raw | Self::Buffered | Self::Stream)
+        !matches!(self, Self::None | Self::Null)
+    }
+
+    /// Its name on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Null => "null",
+            Self::Raw => "raw",
+            Self::Buffered => "buffered",
+            Self::Append => "append",
+            Self::AppendDelayed => "append-delayed",
+            Self::Stream => "stream",
+        }
     }
 }
 

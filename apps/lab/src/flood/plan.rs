@@ -21,6 +21,10 @@ pub(crate) struct Plan {
     pub(crate) dam: Option<DamRule>,
     pub(crate) hold: bool,
     pub(crate) file: Option<PathBuf>,
+    /// Keep the lines that the file has.
+    pub(crate) appends: bool,
+    /// Of the original's trials, which differ by their sink.
+    pub(crate) is_trial: bool,
     pub(crate) workers: Option<usize>,
     pub(crate) limit: Option<Duration>,
     pub(crate) watch_every: Duration,
@@ -52,6 +56,9 @@ impl Plan {
             Receive::Indexed => "",
             Receive::Scan => " scan",
         };
+        if self.is_trial {
+            return format!("trial {}", self.sink.name());
+        }
         match (self.dam, self.receive) {
             (None, Receive::Indexed) => "direct, indexed".to_owned(),
             (None, Receive::Scan) => "direct, scan".to_owned(),
@@ -73,14 +80,15 @@ impl Plan {
                 .write(true)
                 .open("/dev/null")
                 .context("cannot open /dev/null"),
-            (SinkKind::Raw | SinkKind::Buffered, Some(path)) => OpenOptions::new()
+            (_, Some(path)) => OpenOptions::new()
                 .read(true)
+                .append(self.appends)
                 .write(true)
                 .create(true)
-                .truncate(true)
+                .truncate(!self.appends)
                 .open(path)
                 .with_context(|| format!("cannot open the sink {}", path.display())),
-            (SinkKind::Raw | SinkKind::Buffered, None) => {
+            (_, None) => {
                 // It has no name: nothing is left of it, however this process ends.
                 tempfile::tempfile().with_context(|| {
                     let folder = std::env::temp_dir();
@@ -89,7 +97,10 @@ impl Plan {
             }
         };
         match opened {
-            Ok(file) => Ok(Some(Sink::File(file))),
+            Ok(file) => {
+                let from = file.metadata().map_or(0, |it| it.len());
+                Ok(Some(Sink::File { file, from }))
+            }
             Err(error) => Err(Usage::new(format!("{error:#}")).into()),
         }
     }

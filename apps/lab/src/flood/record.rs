@@ -24,6 +24,8 @@ pub(crate) struct RunRecord {
     pub(crate) drain_rate_deep: Option<f64>,
     /// Lines a second while less than 1 % of the flood was queued.
     pub(crate) drain_rate_shallow: Option<f64>,
+    /// Processor time of the whole process.
+    pub(crate) cpu_s: Option<f64>,
     pub(crate) peak_queue: PeakQueue,
     pub(crate) verified: bool,
     pub(crate) rss_peak_bytes: Option<u64>,

@@ -23,7 +23,7 @@ use super::{
     tally::{Event, Tally},
     verify,
 };
-use crate::{console::Console, interrupt::Interrupt, memory, scene::Run, section::Side};
+use crate::{console::Console, interrupt::Interrupt, memory, processor, scene::Run, section::Side};
 
 /// How long the server may go on draining after Ctrl-C.
 const INTERRUPTED_DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -65,6 +65,7 @@ pub(crate) fn run(
         None
     };
     let started_ns = clock::now_ns();
+    let processor_time = processor::used();
     actors.flood();
     let mut conductor = Conductor::new(plan, &actors, &tally, hold, console);
     let conducted = conductor.conduct(&inbox);
@@ -83,6 +84,7 @@ pub(crate) fn run(
         }),
         server: high_water(&actors.server.snapshot()).max(at_end_of_flood.server),
     };
+    let cpu_s = processor::seconds_since(processor_time);
     let rss_peak_bytes = memory::peak_bytes();
     let unfinished = actors.shut_down();
     let ending = match &account.error {
@@ -108,6 +110,7 @@ pub(crate) fn run(
         seconds: account.flushed_ns.saturating_sub(started_ns) as f64 / 1e9,
         drain_rate_deep: account.pace.rate_deep().filter(|_| is_sound),
         drain_rate_shallow: account.pace.rate_shallow().filter(|_| is_sound),
+        cpu_s,
         peak_queue,
         verified: verdict.is_whole(),
         rss_peak_bytes,

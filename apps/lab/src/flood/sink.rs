@@ -19,7 +19,11 @@ use crate::board;
 /// What the server writes to, opened. Its clones are the same sink.
 #[derive(Debug)]
 pub(crate) enum Sink {
-    File(File),
+    File {
+        file: File,
+        /// Its length when it was opened.
+        from: u64,
+    },
     Stream {
         stream: StreamWriter,
         path: PathBuf,
@@ -52,9 +56,10 @@ impl Sink {
     /// The same sink once more.
     pub(crate) fn share(&self) -> Result<Self> {
         Ok(match self {
-            Self::File(file) => {
-                Self::File(file.try_clone().context("cannot share the sink's handle")?)
-            }
+            Self::File { file, from } => Self::File {
+                file: file.try_clone().context("cannot share the sink's handle")?,
+                from: *from,
+            },
             Self::Stream { stream, path, room } => Self::Stream {
                 stream: stream.clone(),
                 path: path.clone(),
@@ -74,10 +79,10 @@ impl Sink {
         })
     }
 
-    /// What was written, as a file of lines; a stream is closed first.
-    pub(crate) fn read_back(self) -> Result<File> {
+    /// A file of the written lines, and where they begin. A stream is closed first.
+    pub(crate) fn read_back(self) -> Result<(File, u64)> {
         let (stream, path, _room) = match self {
-            Self::File(file) => return Ok(file),
+            Self::File { file, from } => return Ok((file, from)),
             Self::Stream { stream, path, room } => (stream, path, room),
         };
         stream.close().context("the stream did not close")?;
@@ -92,6 +97,6 @@ impl Sink {
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?;
         file.rewind()?;
-        Ok(file)
+        Ok((file, 0))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Seek},
+    io::{BufRead, BufReader, Seek, SeekFrom},
 };
 
 use anyhow::{Context, Result};
@@ -43,7 +43,7 @@ impl Verdict {
 /// Checks the counts against each other, and the file against what was sent.
 pub(crate) fn verify(
     plan: &Plan,
-    file: Option<File>,
+    file: Option<(File, u64)>,
     account: &Account,
     tally: &Tally,
     ending: &Ending,
@@ -74,14 +74,14 @@ pub(crate) fn verify(
 
 fn check_file(
     plan: &Plan,
-    file: Option<File>,
+    file: Option<(File, u64)>,
     account: &Account,
     tally: &Tally,
     ending: &Ending,
 ) -> Result<String> {
     let has_failed = matches!(ending, Ending::Failed(_));
-    let file = match file {
-        Some(file) if is_regular(&file) => file,
+    let (file, from) = match file {
+        Some((file, from)) if is_regular(&file) => (file, from),
         _ => {
             anyhow::ensure!(!has_failed, "there is no file to read back");
             return Ok(format!(
@@ -95,7 +95,7 @@ fn check_file(
         plan,
         account,
     };
-    let lines = senders.read(file, has_failed)?;
+    let lines = senders.read(file, from, has_failed)?;
     if lines != account.written {
         let (lines, written) = (count(lines), count(account.written));
         anyhow::bail!("{lines} lines are in the file, {written} were written");
@@ -136,9 +136,10 @@ struct Senders<'a> {
 }
 
 impl Senders<'_> {
-    /// Reads the whole file; the number of its lines.
-    fn read(&mut self, mut file: File, may_be_torn: bool) -> Result<u64> {
-        file.rewind().context("cannot read the file back")?;
+    /// Reads the file from this byte on; the number of its lines.
+    fn read(&mut self, mut file: File, from: u64, may_be_torn: bool) -> Result<u64> {
+        file.seek(SeekFrom::Start(from))
+            .context("cannot read the file back")?;
         let mut reader = BufReader::with_capacity(READ_BYTES, file);
         let (mut line, mut lines) = (Vec::new(), 0);
         loop {
