@@ -29,11 +29,12 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::{
-    figures::Unit,
+    figures::{Unit, seconds},
     findings,
     outputs::OutputArgs,
     peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    table::unseen,
 };
 pub(crate) use args::BalanceArgs;
 use plan::{Place, Plan, YieldKind};
@@ -170,6 +171,22 @@ impl Scene for BalanceArgs {
             failure,
             cure,
         })
+    }
+
+    fn claim(contrast: &Contrast<'_, Record>) -> String {
+        let times = |run: &Run<Record>| {
+            let elapsed = run.record.elapsed_s;
+            elapsed.map_or_else(unseen, |it| {
+                format!("{} and {}", seconds(it.min), seconds(it.max))
+            })
+        };
+        format!(
+            "Of {} processes with the same work, the first and the last end after {} if none gives way before its last \
+             native call, and after {} if each gives way after every call.",
+            contrast.failure.record.procs,
+            times(contrast.failure),
+            times(contrast.cure)
+        )
     }
 
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {

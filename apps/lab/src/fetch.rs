@@ -197,6 +197,14 @@ impl Scene for FetchArgs {
         })
     }
 
+    fn claim(contrast: &Contrast<'_, Self::Record>) -> String {
+        let [failure, cure] = contrast.texts();
+        format!(
+            "{} is {failure} in {}, and {cure} in {}.",
+            contrast.measure.name, contrast.failure.title, contrast.cure.title
+        )
+    }
+
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let mut remarks = Vec::new();
         for (mode, name) in [(true, "original mode"), (false, "Freeboard mode")] {

@@ -39,7 +39,7 @@ mod verify;
 use anyhow::Result;
 
 use crate::{
-    figures::Unit,
+    figures::{Unit, count},
     outputs::OutputArgs,
     peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
@@ -184,6 +184,19 @@ impl Scene for FloodArgs {
                 cure: cure?,
             }),
         }
+    }
+
+    fn claim(contrast: &Contrast<'_, RunRecord>) -> String {
+        let [failure, cure] = contrast.texts();
+        let queued = count(contrast.failure.record.peak_queue.server);
+        let cured = match contrast.cure.record.dam {
+            Some(_) => "behind a dam that gives it credit",
+            None => "when each reply has a slot of its own",
+        };
+        format!(
+            "With {queued} lines queued, a log server writes {failure} if it searches its mailbox for each reply, and \
+             {cure} {cured}."
+        )
     }
 
     fn remarks(runs: &[Run<RunRecord>]) -> Vec<String> {

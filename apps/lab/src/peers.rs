@@ -50,6 +50,22 @@ impl Peers {
         self.are_left_out
     }
 
+    /// What ran and what did not, in sentences. Runtimes that no scene needed are not mentioned.
+    pub(crate) fn summary(&self) -> Vec<String> {
+        if self.are_left_out {
+            return vec!["The runs on other runtimes were left out (--no-peers).".to_owned()];
+        }
+        let beam = self.beam.get().map(|found| match found {
+            Ok(beam) => format!("{} ran beside the scenes.", beam.name()),
+            Err(error) => format!("The BEAM did not run: {error}."),
+        });
+        let disruptor = self.disruptor.get().map(|found| match found {
+            Ok(_) => "The LMAX Disruptor ran beside the ring.".to_owned(),
+            Err(error) => format!("The LMAX Disruptor did not run: {error}."),
+        });
+        [beam, disruptor].into_iter().flatten().collect()
+    }
+
     /// The BEAM.
     ///
     /// # Errors

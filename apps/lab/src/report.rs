@@ -34,6 +34,8 @@ struct Report {
     machine: Machine,
     command: String,
     parts: Vec<Part>,
+    /// Which other runtimes ran.
+    others: Vec<String>,
     /// Scenes that were asked for.
     planned: usize,
     seconds: f64,
@@ -93,12 +95,14 @@ pub(crate) fn show(args: &AllArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         machine: Machine::look(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
         parts,
+        others: peers.summary(),
         planned: scenes.len(),
         seconds: begun.elapsed().as_secs_f64(),
     };
     outputs.write_json(&Record::of(&report))?;
     outputs.write_page(|| page::page(&report))?;
     console.line(&format!("\n{}", report.summary()));
+    report.others.iter().for_each(|text| console.line(text));
     if let Some(path) = outputs.page_path() {
         console.line(&format!("the report: {}", path.display()));
     }

@@ -153,6 +153,15 @@ impl Scene for RingArgs {
         })
     }
 
+    fn claim(contrast: &Contrast<'_, Record>) -> String {
+        let [failure, cure] = contrast.texts();
+        format!(
+            "Beside {} idle consumers, a ring passes {failure} if all of them wait by spinning, and {cure} if they \
+             sleep on a lock.",
+            contrast.failure.record.idle
+        )
+    }
+
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let sound = || runs.iter().filter(|it| it.failure.is_none());
         let with_two = |one: &Record| {

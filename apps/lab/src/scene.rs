@@ -133,9 +133,15 @@ impl<R> Contrast<'_, R> {
             .filter(|ratio| *ratio >= RATIO_MIN)
     }
 
-    fn headline(&self) -> Headline {
+    /// The measure of the failure and of the cure, with unit.
+    pub(crate) fn texts(&self) -> [String; 2] {
+        [self.failure, self.cure].map(|run| self.measure.text(&run.record))
+    }
+
+    fn headline(&self, claim: &str) -> Headline {
         let text = |run: &Run<R>| format!("{}, {}", self.measure.text(&run.record), run.title);
         Headline {
+            claim: claim.to_owned(),
             failure: text(self.failure),
             cure: text(self.cure),
             beside: unseen(),
@@ -145,14 +151,12 @@ impl<R> Contrast<'_, R> {
         }
     }
 
-    fn sentence(&self) -> String {
-        let Headline {
-            failure,
-            cure,
-            ratio,
-            ..
-        } = self.headline();
-        format!("{}: {failure}; {cure}: {ratio}.", self.measure.name)
+    /// The scene's sentence with the ratio.
+    fn sentence(&self, claim: &str) -> String {
+        match self.ratio() {
+            Some(ratio) => format!("{claim} The ratio is {}.", times(ratio)),
+            None => format!("{claim} That is no clear difference."),
+        }
     }
 }
 
@@ -214,6 +218,9 @@ pub(crate) trait Scene: Sized {
 
     /// The failure and the cure among our runs; `None` if they were not both run.
     fn contrast(runs: &[Run<Self::Record>]) -> Option<Contrast<'_, Self::Record>>;
+
+    /// The contrast in a sentence that needs no knowledge of the scene.
+    fn claim(contrast: &Contrast<'_, Self::Record>) -> String;
 
     /// Where the runs were performed, by name and value.
     fn environment(_: &[Run<Self::Record>]) -> Vec<(&'static str, String)> {
@@ -402,7 +409,7 @@ fn rows<S: Scene>(runs: &[Run<S::Record>]) -> Rows {
 }
 
 fn details<S: Scene>(runs: &[Run<S::Record>]) -> Vec<String> {
-    let contrast = contrast::<S>(runs).map(|it| it.sentence());
+    let contrast = contrast::<S>(runs).map(|it| it.sentence(&S::claim(&it)));
     let remarks = S::remarks(runs);
     contrast.into_iter().chain(remarks).collect()
 }
@@ -435,7 +442,7 @@ fn headline<S: Scene>(ours: &[Run<S::Record>], beside: &[Run<S::Record>]) -> Opt
         ))
     };
     let beside: Vec<String> = beside.iter().filter_map(of_peer).collect();
-    let mut headline = contrast.headline();
+    let mut headline = contrast.headline(&S::claim(&contrast));
     if !beside.is_empty() {
         headline.beside = beside.join("; ");
     }
@@ -530,27 +537,13 @@ mod tests {
                 failure: &failure,
                 cure: &cure,
             };
-            assert_eq!(contrast.sentence(), text);
+            assert_eq!(contrast.sentence("So."), format!("So. {text}"));
         };
-        check(&RATE, 1.0, 4.0, "rate: 1.00 /s, bad; 4.00 /s, good: 4.0 x.");
-        check(
-            &RATE,
-            1.0,
-            1.4,
-            "rate: 1.00 /s, bad; 1.40 /s, good: no clear difference.",
-        );
-        check(
-            &RATE,
-            4.0,
-            1.0,
-            "rate: 4.00 /s, bad; 1.00 /s, good: no clear difference.",
-        );
-        check(&TIME, 4.0, 1.0, "time: 4.00 s, bad; 1.00 s, good: 4.0 x.");
-        check(
-            &TIME,
-            1.0,
-            4.0,
-            "time: 1.00 s, bad; 4.00 s, good: no clear difference.",
-        );
+        const UNCLEAR: &str = "That is no clear difference.";
+        check(&RATE, 1.0, 4.0, "The ratio is 4.0 x.");
+        check(&RATE, 1.0, 1.4, UNCLEAR);
+        check(&RATE, 4.0, 1.0, UNCLEAR);
+        check(&TIME, 4.0, 1.0, "The ratio is 4.0 x.");
+        check(&TIME, 1.0, 4.0, UNCLEAR);
     }
 }

@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 
 use maud::{Markup, Render, html};
+use serde::Serialize;
 
 use crate::{page, table::unseen};
 
@@ -66,8 +67,10 @@ pub(crate) struct Figure {
 }
 
 /// The scene in a line of a table.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Headline {
+    /// In a sentence, without the ratio.
+    pub(crate) claim: String,
     pub(crate) failure: String,
     pub(crate) cure: String,
     /// Of the cure to the failure.
@@ -79,6 +82,7 @@ pub(crate) struct Headline {
 impl Default for Headline {
     fn default() -> Self {
         Self {
+            claim: String::new(),
             failure: unseen(),
             cure: unseen(),
             ratio: unseen(),

@@ -266,6 +266,13 @@ impl Scene for StreamsArgs {
         found.into_iter().collect()
     }
 
+    fn claim(contrast: &Contrast<'_, Record>) -> String {
+        let [failure, cure] = contrast.texts();
+        format!(
+            "One write and one sync for each message make {failure} durable, and group commit makes {cure} durable."
+        )
+    }
+
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let mut remarks = Vec::from_iter(warning(file_system(runs)));
         if let (Some(best), Some(sealed)) = (best_synced(runs, false), best_synced(runs, true)) {

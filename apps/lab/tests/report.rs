@@ -100,6 +100,53 @@ fn all_scenes_are_on_one_page_that_needs_nothing_else() {
     }
 }
 
+/// The number that a text begins with.
+fn number(text: &str) -> f64 {
+    let digits = text.split(' ').next().expect("a number");
+    let number = digits.replace(',', "").parse();
+    number.unwrap_or_else(|_| panic!("{text:?} begins with a number"))
+}
+
+#[test]
+fn failure_and_cure_are_figures_of_runs_of_the_same_call() {
+    let folder = Folder::new();
+    let output = folder.report("--only flood --no-peers");
+    let json = json(&output, "all");
+    let headline = &json["endings"][0]["headline"];
+    let text = |key: &str| headline[key].as_str().expect("a text").to_owned();
+    let runs = json["scenes"][0]["runs"].as_array().expect("runs");
+    let rate = |run: &Value| {
+        run["written"].as_f64().expect("a count") / run["seconds"].as_f64().expect("a time")
+    };
+    let check = |key: &str, title: &str, run: &Value| {
+        let text = text(key);
+        assert!(text.ends_with(title), "{text}");
+        // Three significant digits.
+        let measured = rate(run);
+        assert!(
+            (number(&text) - measured).abs() <= 0.006 * measured,
+            "{text} {run}"
+        );
+    };
+    assert_eq!(
+        (&runs[0]["receive"], &runs[0]["dam"]),
+        (&"scan".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&runs[3]["receive"], &runs[3]["dam"]),
+        (&"scan".into(), &"credit:1024".into())
+    );
+    check("failure", "lines/s, direct, scan", &runs[0]);
+    check("cure", "lines/s, dam credit:1024 scan", &runs[3]);
+    assert_eq!(text("beside"), "-");
+    let page = folder.page();
+    assert!(page.contains(&text("claim")), "{page}");
+    assert!(page.contains("were left out (--no-peers)"), "{page}");
+    for tag in page.split("<span class=\"tag\">").skip(1) {
+        assert!(!tag.starts_with("published"), "{tag}");
+    }
+}
+
 #[test]
 fn a_scene_that_fails_does_not_stop_the_others() {
     let folder = Folder::new();

@@ -4,7 +4,12 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::{figures::mebibytes, file_system::FileSystem, memory, processor, table::unseen};
+use crate::{
+    figures::{counted, mebibytes},
+    file_system::FileSystem,
+    memory, processor,
+    table::unseen,
+};
 
 /// What there is to know of it.
 #[derive(Debug, Serialize)]
@@ -32,6 +37,14 @@ impl Machine {
             kernel: text("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
             temporary_files: FileSystem::of(&std::env::temp_dir()).map(FileSystem::text),
         }
+    }
+
+    /// The machine in a sentence.
+    pub(super) fn sentence(&self) -> String {
+        let cpu = self.cpu.as_deref().unwrap_or("an unknown processor");
+        let memory = self.memory_bytes.map_or_else(unseen, mebibytes);
+        let cores = counted(self.cores as u64, "core");
+        format!("{cores} of {cpu}, {memory} of memory, {}.", self.os)
     }
 
     /// For people.

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use super::{Part, Report, State};
 use crate::{figures::seconds, page, section::Headline};
 
-const LEAD: &str = "Systems that met more load than they could take: what went wrong, on this machine or as it \
-    was published, and the cure beside it.";
+const LEAD: &str = "Systems that met more load than they could take. Each failure and its cure were measured in this \
+    run, on this machine.";
 
 const COLUMNS: [&str; 7] = [
     "scene",
@@ -29,7 +29,10 @@ pub(super) fn page(report: &Report) -> String {
     ]);
     let content = html! {
         p.lead { (LEAD) }
-        p.dim { (report.summary()) ", " (format!("{:.0}", Timestamp::now())) }
+        p.dim {
+            (report.summary()) ", " (format!("{:.0}", Timestamp::now())) ". " (report.machine.sentence())
+            @for text in &report.others { " " (text) }
+        }
         table.words {
             thead { tr { @for column in COLUMNS { th { (column) } } } }
             @for part in &report.parts { (row(part)) }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Machine, Report, State};
+use crate::section::Headline;
 
 /// All scenes.
 #[derive(Debug, Serialize)]
@@ -25,6 +26,8 @@ struct Ending<'a> {
     seconds: f64,
     /// What failed.
     error: Option<&'a str>,
+    /// The failure and the cure that it shows.
+    headline: Option<&'a Headline>,
 }
 
 impl<'a> Record<'a> {
@@ -35,6 +38,7 @@ impl<'a> Record<'a> {
             ok: part.state() == State::Ok,
             seconds: part.seconds,
             error: part.failure.as_deref(),
+            headline: part.findings.as_ref().map(|it| &it.section.headline),
         });
         Self {
             scene: "all",
