@@ -114,23 +114,39 @@ fn a_missing_runtime_is_named_with_its_package_or_left_out_when_asked() {
     assert!(!programs.file("called").exists());
 }
 
+/// Says who it is, starts a child, and waits for it.
+const SLEEP: &str = "echo $$ > \"${0%/*}/itself\"; sleep 1000 & echo $! > \"${0%/*}/child\"; wait";
+
+/// The scenes that run on other runtimes, with small work.
+const SCENES: [&str; 2] = [FLOOD, "lab balance --procs 2 --repeats 2 --bytes 64"];
+
 #[test]
-fn ctrl_c_ends_a_runtime_and_all_that_it_started() {
-    let sleeping = "echo $$ > \"${0%/*}/erl\"; sleep 1000 & echo $! > \"${0%/*}/child\"; wait";
-    check_ctrl_c(&Programs::with_erl(&erl_25(sleeping)));
+fn ctrl_c_in_each_scene_ends_a_runtime_and_all_that_it_started() {
+    for scene in SCENES {
+        check_ctrl_c(&Programs::with_erl(&erl_25(SLEEP)), scene);
+    }
     // Already the question for the release may hang.
-    check_ctrl_c(&Programs::with_erl(sleeping));
+    check_ctrl_c(&Programs::with_erl(SLEEP), FLOOD);
+    let programs = Programs::with_erl("true");
+    programs.add("javac", "true");
+    programs.add("java", SLEEP);
+    let jar = programs.file(".m2/repository/com/lmax/disruptor/1.0/disruptor-1.0.jar");
+    fs::create_dir_all(jar.parent().expect("a folder")).expect("folders");
+    fs::write(jar, "").expect("a file");
+    check_ctrl_c(&programs, "lab ring --messages 100 --wait blocking");
 }
 
-fn check_ctrl_c(programs: &Programs) {
-    let mut command = command(FLOOD);
-    command.env("PATH", programs.path());
+fn check_ctrl_c(programs: &Programs, scene: &str) {
+    let mut command = command(scene);
+    command
+        .env("PATH", programs.path())
+        .env("HOME", programs.0.path());
     let running = Running::start_command(command, Stdio::null());
     eventually("both run", || programs.process("child").is_some());
-    let processes = ["erl", "child"].map(|name| programs.process(name).expect("it was started"));
-    assert!(processes.iter().all(|process| process.exists()));
+    let processes = ["itself", "child"].map(|name| programs.process(name).expect("it runs"));
+    assert!(processes.iter().all(|process| process.exists()), "{scene}");
     running.interrupt();
-    assert_eq!(running.wait(), 130);
+    assert_eq!(running.wait(), 130, "{scene}");
     eventually("both are gone", || !processes.iter().any(|it| it.exists()));
 }
 
