@@ -8,6 +8,7 @@ use crate::{
     eager::EagerArgs,
     fetch::FetchArgs,
     flood::FloodArgs,
+    goodput::GoodputArgs,
     load::{EchoArgs, LoadArgs},
     report::AllArgs,
     ring::RingArgs,
@@ -23,6 +24,7 @@ Examples:
   freeboard lab all --only flood,fetch  some of them
   freeboard lab flood                   one scene: the flood, four ways, compared (about 20 s)
   freeboard lab flood --help            its knobs
+  freeboard lab goodput                 ten times too many requests, and the answers in time (about 30 s)
   freeboard lab fetch                   a fetcher, tuned in eleven steps (under three minutes)
   freeboard fetcher --load 500          the fetcher by itself, with nothing installed
   freeboard lab balance                 a fair scheduler at work (about 20 s)
@@ -165,6 +167,25 @@ was finished.
 
 Exit codes: 0 done; 1 a scene failed; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 
+const GOODPUT_EXAMPLES: &str = "\
+Examples:
+  freeboard lab goodput
+      all mailboxes under all loads, and a table that compares them (about 30 s)
+  freeboard lab goodput --side unbounded --factor 2 --time 3 --recovery 10
+      the collapse alone, and how long it takes after the load is gone
+  freeboard lab goodput --side bounded --bound 125
+      a bound that is shorter than the deadline helps too
+  freeboard lab goodput --cpu-us 2000 --deadline-ms 500 --time 3
+      longer requests
+  freeboard lab goodput --json - | jq -r '.runs[] | [.side, .factor, .goodput_per_s, .p99_ms] | @tsv'
+      prints only JSON
+
+The load is an open loop: each request is due at its own time, a seeded Poisson process, and its latency counts from
+then. Clients run in one thread and the service in another, so two cores are needed for meaningful rates. The
+capacity is measured first: the answers a second of one core when more is asked for than it can answer.
+
+Exit codes: 0 done; 1 the run failed, or a request was lost; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
+
 const FLOOD_EXAMPLES: &str = "\
 Examples:
   freeboard lab flood
@@ -291,6 +312,15 @@ pub(crate) enum Scene {
     /// wrong here, the cure beside it, and ours against the original's figures.
     #[command(after_help = ALL_EXAMPLES)]
     All(AllArgs),
+
+    /// A service that is asked for ten times what it can answer, and how many answers come in time
+    ///
+    /// Each request takes 200 us of processor time, and its answer has no value after 50 ms. The service has one
+    /// core. Behind an unbounded mailbox it is soon busy with requests whose clients have given up. A mailbox that
+    /// is bounded only to save memory does the same. Where requests carry their deadline, and the queue is shorter
+    /// than it, nearly all of the capacity goes into answers in time; urgent requests have a lane of their own.
+    #[command(after_help = GOODPUT_EXAMPLES)]
+    Goodput(Box<GoodputArgs>),
 
     /// A log server behind a flooded mailbox, and the dam that saves it
     ///

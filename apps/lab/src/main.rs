@@ -17,6 +17,7 @@ mod figures;
 mod file_system;
 mod findings;
 mod flood;
+mod goodput;
 mod host;
 mod interrupt;
 mod load;
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         None => report::show(&main_job()?, &interrupt),
         Some(Command::Lab(Scene::All(args))) => report::show(&args, &interrupt),
+        Some(Command::Lab(Scene::Goodput(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Flood(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Balance(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Ring(args))) => scene::show(&*args, &interrupt),

@@ -119,8 +119,16 @@ pub(crate) struct Contrast<'a, R: 'static> {
 /// Of single runs a smaller ratio may be chance.
 const RATIO_MIN: f64 = 1.5;
 
+fn ratio_text(ratio: f64) -> String {
+    match ratio.is_finite() {
+        true => times(ratio),
+        false => "from 0".to_owned(),
+    }
+}
+
 impl<R> Contrast<'_, R> {
-    /// How many times better the cure is; `None` if the difference may be chance.
+    /// How many times better the cure is, infinitely if the failure's rate is 0; `None` if the difference may be
+    /// chance.
     fn ratio(&self) -> Option<f64> {
         let value = |run: &Run<R>| (self.measure.value)(&run.record);
         let (failure, cure) = (value(self.failure)?, value(self.cure)?);
@@ -128,7 +136,8 @@ impl<R> Contrast<'_, R> {
             true => (cure, failure),
             false => (failure, cure),
         };
-        (less > 0.0)
+        let is_from_none = self.measure.unit.is_rate() && less == 0.0 && more > 0.0;
+        (less > 0.0 || is_from_none)
             .then(|| more / less)
             .filter(|ratio| *ratio >= RATIO_MIN)
     }
@@ -147,13 +156,14 @@ impl<R> Contrast<'_, R> {
             beside: unseen(),
             ratio: self
                 .ratio()
-                .map_or_else(|| "no clear difference".to_owned(), times),
+                .map_or_else(|| "no clear difference".to_owned(), ratio_text),
         }
     }
 
     /// The scene's sentence with the ratio.
     fn sentence(&self, claim: &str) -> String {
         match self.ratio() {
+            Some(ratio) if ratio.is_infinite() => claim.to_owned(),
             Some(ratio) => format!("{claim} The ratio is {}.", times(ratio)),
             None => format!("{claim} That is no clear difference."),
         }
@@ -221,6 +231,11 @@ pub(crate) trait Scene: Sized {
 
     /// The contrast in a sentence that needs no knowledge of the scene.
     fn claim(contrast: &Contrast<'_, Self::Record>) -> String;
+
+    /// Plots of several runs, before those of each.
+    fn figures(_: &[Run<Self::Record>]) -> Vec<Figure> {
+        Vec::new()
+    }
 
     /// Where the runs were performed, by name and value.
     fn environment(_: &[Run<Self::Record>]) -> Vec<(&'static str, String)> {
@@ -457,7 +472,7 @@ fn section<S: Scene>(
     comparison: Rows,
 ) -> Section {
     let charts = S::CHARTS.iter().filter_map(|it| chart(it, &runs));
-    let mut figures: Vec<Figure> = charts.collect();
+    let mut figures: Vec<Figure> = S::figures(&runs).into_iter().chain(charts).collect();
     let parameters = runs.iter().map(|it| ("run", it.parameters.clone()));
     let parameters = S::environment(&runs)
         .into_iter()
@@ -537,13 +552,15 @@ mod tests {
                 failure: &failure,
                 cure: &cure,
             };
-            assert_eq!(contrast.sentence("So."), format!("So. {text}"));
+            assert_eq!(contrast.sentence("So."), format!("So.{text}"));
         };
-        const UNCLEAR: &str = "That is no clear difference.";
-        check(&RATE, 1.0, 4.0, "The ratio is 4.0 x.");
+        const UNCLEAR: &str = " That is no clear difference.";
+        check(&RATE, 1.0, 4.0, " The ratio is 4.0 x.");
         check(&RATE, 1.0, 1.4, UNCLEAR);
         check(&RATE, 4.0, 1.0, UNCLEAR);
-        check(&TIME, 4.0, 1.0, "The ratio is 4.0 x.");
+        check(&RATE, 0.0, 4.0, "");
+        check(&RATE, 0.0, 0.0, UNCLEAR);
+        check(&TIME, 4.0, 1.0, " The ratio is 4.0 x.");
         check(&TIME, 1.0, 4.0, UNCLEAR);
     }
 }

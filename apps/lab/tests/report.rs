@@ -11,7 +11,9 @@ use lab::{Running, check_usage, code, command, json, run, stderr, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const SCENES: [&str; 6] = ["flood", "balance", "ring", "streams", "eager", "fetch"];
+const SCENES: [&str; 7] = [
+    "goodput", "flood", "balance", "ring", "streams", "eager", "fetch",
+];
 
 /// Where a report goes.
 struct Folder(TempDir);
@@ -62,8 +64,8 @@ fn all_scenes_are_on_one_page_that_needs_nothing_else() {
     let records = json["scenes"].as_array().expect("records");
     let names: Vec<&str> = records.iter().flat_map(|it| it["scene"].as_str()).collect();
     let mut called = SCENES.to_vec();
-    called.splice(2..2, ["ring"; 2]);
-    called.splice(1..1, ["balance"; 4]);
+    called.splice(3..3, ["ring"; 2]);
+    called.splice(2..2, ["balance"; 4]);
     assert_eq!(names, called);
     assert!(json["seconds"].as_f64().expect("seconds") > 0.0);
     assert!(json["machine"]["cores"].as_u64().expect("cores") > 0);
@@ -88,7 +90,7 @@ fn all_scenes_are_on_one_page_that_needs_nothing_else() {
     let of = |class: &str| page.matches(&format!("<figure class=\"{class}\">")).count();
     assert_eq!(of("published"), 0, "each failure is live");
     assert_eq!(of("original"), 1, "the dam that polls");
-    // The flood's; which of the others show depends on the machine.
+    // The goodput's and the flood's; which of the others show depends on the machine.
     assert!(of("failure") >= 1 && of("cure") >= 1, "{page}");
     let kinds = ["failure", "cure", "both", "original", "peer", "neither"];
     assert_eq!(kinds.map(of).iter().sum::<usize>(), plots);

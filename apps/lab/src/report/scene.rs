@@ -5,13 +5,15 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::{
     balance::BalanceArgs, console::Console, eager::EagerArgs, fetch::FetchArgs, findings::Findings,
-    flood::FloodArgs, interrupt::Interrupt, peers::Peers, ring::RingArgs, scene, scene::Calls,
-    streams::StreamsArgs,
+    flood::FloodArgs, goodput::GoodputArgs, interrupt::Interrupt, peers::Peers, ring::RingArgs,
+    scene, scene::Calls, streams::StreamsArgs,
 };
 
 /// The scenes, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Scene {
+    /// Answers in time under too much load
+    Goodput,
     /// A log server behind a flooded mailbox
     Flood,
     /// Long native calls against a fair scheduler
@@ -37,6 +39,7 @@ pub(super) enum Size {
 macro_rules! with {
     ($scene:expr, $function:ident ( $($argument:expr),* )) => {
         match $scene {
+            Scene::Goodput => $function::<GoodputArgs>($($argument),*),
             Scene::Flood => $function::<FloodArgs>($($argument),*),
             Scene::Balance => $function::<BalanceArgs>($($argument),*),
             Scene::Ring => $function::<RingArgs>($($argument),*),
@@ -48,7 +51,8 @@ macro_rules! with {
 }
 
 impl Scene {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
+        Self::Goodput,
         Self::Flood,
         Self::Balance,
         Self::Ring,

@@ -1,0 +1,167 @@
+//! One run: a system with the service, and its clients under one load, then under half the capacity.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use freeboard::{SpawnOptions, System};
+
+use super::{
+    Record,
+    account::Account,
+    client::{Asked, Client, schedule},
+    service::{Mailbox, Service},
+};
+use crate::{
+    board,
+    figures::{count, short, three_figures},
+    interrupt::Interrupt,
+    memory,
+    scene::Run,
+    section::Side,
+};
+
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+/// The load by which the capacity is measured, as a multiple of what the processor time of a request allows.
+const CAPACITY_FACTOR: f64 = 3.0;
+const CAPACITY_TIME: Duration = Duration::from_millis(500);
+/// The load after the overload.
+const RECOVERY_FACTOR: f64 = 0.5;
+
+/// What the run does.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(super) side: Mailbox,
+    pub(super) factor: f64,
+    pub(super) cpu: Duration,
+    pub(super) deadline: Duration,
+    pub(super) bound: usize,
+    pub(super) time: Duration,
+    pub(super) recovery: Duration,
+    pub(super) seed: u64,
+}
+
+impl Plan {
+    fn title(&self) -> String {
+        format!("{}, {} x", self.side.name(), short(self.factor))
+    }
+
+    /// The service's queue when it holds what can be answered within half a deadline. The other half is for a service
+    /// that is slower than it was when its capacity was measured.
+    fn in_time(&self, capacity: f64) -> usize {
+        ((capacity * self.deadline.as_secs_f64() / 2.0) as usize).max(1)
+    }
+
+    fn parameters(&self, capacity: f64) -> String {
+        let requests = |bound: usize| format!("{} requests", count(bound as u64));
+        let queue = match self.side {
+            Mailbox::Unbounded => "without a bound".to_owned(),
+            Mailbox::Bounded => format!("of {}, full: refuse", requests(self.bound)),
+            Mailbox::Deadline => {
+                format!(
+                    "of {}, full: drop the oldest; deadlines",
+                    requests(self.in_time(capacity))
+                )
+            }
+            Mailbox::Priority => format!(
+                "of two lanes of {}, full: drop the oldest; deadlines",
+                requests(self.in_time(capacity))
+            ),
+        };
+        format!(
+            "{}: a queue {queue}; {} requests/s for {} s, then {} requests/s for {} s; {} us of processor time a \
+             request; deadline {} ms; seed {}",
+            self.title(),
+            three_figures(self.factor * capacity),
+            self.time.as_secs_f64(),
+            three_figures(RECOVERY_FACTOR * capacity),
+            self.recovery.as_secs_f64(),
+            self.cpu.as_micros(),
+            self.deadline.as_millis(),
+            self.seed
+        )
+    }
+}
+
+/// Answers a second when more is asked for than the service can answer.
+///
+/// # Errors
+/// The system does not start.
+pub(super) fn capacity(plan: &Plan, interrupt: &Interrupt) -> Result<f64> {
+    let rate = CAPACITY_FACTOR / plan.cpu.as_secs_f64();
+    let mut asked = schedule(plan.seed, &[(rate, CAPACITY_TIME)]);
+    let plan = Plan {
+        side: Mailbox::Bounded,
+        bound: 64,
+        ..plan.clone()
+    };
+    let (sent, handled) = perform(&plan, 1, &mut asked, interrupt)?;
+    // Clients that are late send on after the last request was due; all of it is measured.
+    let seconds = asked[..sent].iter().map(|it| it.ended).max();
+    let seconds = seconds.unwrap_or_default().as_secs_f64().max(1e-3);
+    let answers: u64 = handled.iter().map(|it| u64::from(*it)).sum();
+    Ok((answers as f64 / seconds).max(1.0))
+}
+
+/// Sends these requests to a service of its own. Returns how many were sent, and how often each was handled.
+fn perform(
+    plan: &Plan,
+    in_time: usize,
+    asked: &mut [Asked],
+    interrupt: &Interrupt,
+) -> Result<(usize, Vec<u8>)> {
+    let handled: Arc<[AtomicU8]> = asked.iter().map(|_| AtomicU8::new(0)).collect();
+    let system = System::builder().name("goodput").workers(1).build()?;
+    board::watch(&system);
+    let lanes = plan.side.lanes(plan.bound, in_time);
+    let service = Service {
+        handled: handled.clone(),
+        cpu: plan.cpu,
+    };
+    let options = SpawnOptions::new().name("service").lanes(lanes);
+    let service = system.spawn_once(options, service)?;
+    let sent = Client::new(asked).run(&service, plan.side, plan.deadline, interrupt);
+    let report = system.shutdown(SHUTDOWN_MAX);
+    if !report.is_clean() {
+        bail!("the service did not end in time: {report:?}");
+    }
+    // Ordering: Relaxed, the system has ended.
+    let handled = handled.iter().map(|it| it.load(Ordering::Relaxed));
+    Ok((sent, handled.collect()))
+}
+
+/// Runs one plan at this capacity.
+pub(super) fn run(plan: &Plan, capacity: f64, interrupt: &Interrupt) -> Result<Run<Record>> {
+    let phases = [
+        (plan.factor * capacity, plan.time),
+        (RECOVERY_FACTOR * capacity, plan.recovery),
+    ];
+    memory::reset_peak();
+    let mut asked = schedule(plan.seed, &phases);
+    let in_time = plan.in_time(capacity);
+    let (sent, handled) =
+        perform(plan, in_time, &mut asked, interrupt).context("cannot run the service")?;
+    let account = Account::new(&asked[..sent], &handled, plan.deadline);
+    let lost = account.counts(&(Duration::ZERO..Duration::MAX)).lost;
+    let measured = plan.time / 5..plan.time;
+    let record = Record::new(plan, capacity, &account, &measured);
+    let is_overload = plan.factor > 1.0;
+    Ok(Run {
+        title: plan.title(),
+        side: match plan.side.has_deadlines() {
+            _ if !is_overload => Side::Neither,
+            true => Side::Cure,
+            false => Side::Failure,
+        },
+        record,
+        parameters: plan.parameters(capacity),
+        figures: Vec::new(),
+        tables: Vec::new(),
+        failure: (lost > 0).then(|| format!("{} requests were lost", count(lost))),
+    })
+}
