@@ -32,7 +32,8 @@ pub(crate) use args::GoodputArgs;
 use run::Plan;
 use service::Mailbox;
 
-/// One run. Rates and times are those of requests that were due after the load's first fifth and before its end.
+/// One run. Rates and times are those of requests that were due in the middle three fifths of the load: at first the
+/// queue fills, and what it holds in the end is answered without further load.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Record {
     side: Mailbox,
@@ -109,7 +110,7 @@ impl Scene for GoodputArgs {
         original: "A service that is asked for more than it can answer works on requests whose clients have given up, \
             so that it is fully busy and nothing of its work is of use. Facebook described this, with queues that are \
             kept short and last-in first-out order as its remedies, in \"Fail at Scale\" (ACM Queue, 2015).",
-        legend: "goodput: answers before the deadline, counted from the time at which the request was due. late: \
+        legend: "Requests of the first and the last fifth of a load are not in these figures. goodput: answers before the deadline, counted from the time at which the request was due. late: \
             answered after the deadline, or still queued when the run ended. refused: the queue was full, or a newer \
             request took the place. expired: dropped unhandled because the deadline had passed. p50, p99: from due to \
             answer, of the requests in time and late. recovered: from the drop of the load to half the capacity until \

@@ -41,7 +41,7 @@ pub(crate) struct GoodputArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     bound: u32,
 
-    /// How long each load lasts; the first fifth is not measured
+    /// How long each load lasts; requests of its first and last fifth are not measured
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = parse::seconds)]
     time: Duration,
 

@@ -148,7 +148,7 @@ pub(super) fn run(plan: &Plan, capacity: f64, interrupt: &Interrupt) -> Result<R
         perform(plan, in_time, &mut asked, interrupt).context("cannot run the service")?;
     let account = Account::new(&asked[..sent], &handled, plan.deadline);
     let lost = account.counts(&(Duration::ZERO..Duration::MAX)).lost;
-    let measured = plan.time / 5..plan.time;
+    let measured = plan.time / 5..plan.time * 4 / 5;
     let record = Record::new(plan, capacity, &account, &measured);
     let is_overload = plan.factor > 1.0;
     Ok(Run {
