@@ -51,7 +51,7 @@ fn a_wrong_key_is_told_from_damage() {
 #[test]
 fn sealing_needs_a_key_and_there_is_no_default_one() {
     let room = Room::new();
-    for seal in ["hmac-sha256", "hmac-sha512", "blake3"] {
+    for seal in ["hmac-sha256", "hmac-sha512", "hmac-ripemd160", "blake3"] {
         for unit in ["record", "batch"] {
             let words = room.words(&format!(
                 "stream append LOG --seal {seal} --seal-unit {unit}"

@@ -12,13 +12,15 @@ use lab::{
 use serde_json::Value;
 
 /// The knobs that seal a stream, none first.
-const SEALS: [&str; 7] = [
+const SEALS: [&str; 9] = [
     "",
     "--seal hmac-sha256 --key-file KEY",
     "--seal hmac-sha512 --key-file KEY",
+    "--seal hmac-ripemd160 --key-file KEY",
     "--seal blake3 --key-file KEY",
     "--seal hmac-sha256 --seal-unit record --key-file KEY",
     "--seal hmac-sha512 --seal-unit record --key-file KEY",
+    "--seal hmac-ripemd160 --seal-unit record --key-file KEY",
     "--seal blake3 --seal-unit record --key-file KEY",
 ];
 

@@ -7,7 +7,7 @@ use std::fs;
 use lab::{Running, check_usage, code, count, fields, json, run, say, stderr, stdout};
 use serde_json::Value;
 
-const SEALS: [&str; 3] = ["hmac-sha256", "hmac-sha512", "blake3"];
+const SEALS: [&str; 4] = ["hmac-sha256", "hmac-sha512", "hmac-ripemd160", "blake3"];
 const MODES: [&str; 4] = ["none", "interval:5", "interval:50:4096", "batch"];
 
 /// The fields that others read.

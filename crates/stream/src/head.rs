@@ -61,7 +61,7 @@ impl FromStr for Head {
         let tag_bytes = digits.len() / 2;
         if !is_hexadecimal
             || digits.len() % 2 == 1
-            || ![CHECKSUM_BYTES, 32, 64].contains(&tag_bytes)
+            || ![CHECKSUM_BYTES, 20, 32, 64].contains(&tag_bytes)
         {
             return Err(refused());
         }

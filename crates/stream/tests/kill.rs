@@ -34,7 +34,7 @@ fn key() -> MasterKey {
 }
 
 fn algorithm(stream: u64) -> Algorithm {
-    Algorithm::ALL[(stream % 4) as usize]
+    Algorithm::ALL[stream as usize % Algorithm::ALL.len()]
 }
 
 /// The key, where the stream of this life is sealed: it is refused where nothing is.

@@ -9,7 +9,8 @@ use freeboard::stream::{
 /// The knobs of seal and mode.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SealArgs {
-    /// What seals it: none, hmac-sha256, hmac-sha512 or blake3 [default: blake3 if there is a key, else none]
+    /// What seals it: none, hmac-sha256, hmac-sha512, hmac-ripemd160 or blake3. BLAKE3 is a tree hash; the others hash
+    /// from the first byte to the last [default: blake3 if there is a key, else none]
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) seal: Option<Algorithm>,
 

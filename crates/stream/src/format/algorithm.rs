@@ -14,13 +14,21 @@ pub enum Algorithm {
     HmacSha256,
     /// HMAC-SHA512, tags of 64 bytes.
     HmacSha512,
-    /// Keyed BLAKE3, tags of 32 bytes.
+    /// Keyed BLAKE3, a tree hash: large inputs are hashed as a tree of pieces of 1 KiB. Tags of 32 bytes.
     Blake3,
+    /// HMAC-RIPEMD160, tags of 20 bytes.
+    HmacRipemd160,
 }
 
 impl Algorithm {
     /// All of them, in the order of their codes.
-    pub const ALL: [Self; 4] = [Self::None, Self::HmacSha256, Self::HmacSha512, Self::Blake3];
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::HmacSha256,
+        Self::HmacSha512,
+        Self::Blake3,
+        Self::HmacRipemd160,
+    ];
 
     /// Its code in headers.
     #[must_use]
@@ -45,6 +53,7 @@ impl Algorithm {
             Self::None => 0,
             Self::HmacSha256 | Self::Blake3 => 32,
             Self::HmacSha512 => 64,
+            Self::HmacRipemd160 => 20,
         }
     }
 
@@ -62,6 +71,7 @@ impl Algorithm {
             Self::HmacSha256 => "hmac-sha256",
             Self::HmacSha512 => "hmac-sha512",
             Self::Blake3 => "blake3",
+            Self::HmacRipemd160 => "hmac-ripemd160",
         }
     }
 }
@@ -80,7 +90,9 @@ impl FromStr for Algorithm {
             .into_iter()
             .find(|algorithm| algorithm.name() == text)
             .ok_or_else(|| {
-                format!("`{text}` is not one of none, hmac-sha256, hmac-sha512 and blake3")
+                format!(
+                    "`{text}` is not one of none, hmac-sha256, hmac-sha512, hmac-ripemd160 and blake3"
+                )
             })
     }
 }

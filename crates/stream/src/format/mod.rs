@@ -34,10 +34,10 @@
 //!   0   4  bytes of payload, n
 //!   4   4  CRC32C of the payload, begun with n in the place of 0
 //!   8   n  payload
-//! 8+n   t  tag, where sealed by record: t = 32, 64 or 32 bytes by algorithm; else t = 0
+//! 8+n   t  tag, where sealed by record: t = 32, 64, 32 or 20 bytes by algorithm; else t = 0
 //! ```
 //!
-//! *Algorithm*: 0 none, 1 HMAC-SHA256, 2 HMAC-SHA512, 3 keyed BLAKE3. *Flags*: bit 0, sealed by
+//! *Algorithm*: 0 none, 1 HMAC-SHA256, 2 HMAC-SHA512, 3 keyed BLAKE3, 4 HMAC-RIPEMD160. *Flags*: bit 0, sealed by
 //! record; bits 1 and 2, the mode of the writer (0 none, 1 interval, 2 batch); bit 3, in a segment
 //! header only, that the file was recycled, so that stale bytes may follow the last chunk.
 //!

@@ -1,6 +1,7 @@
 //! The keyed hashes behind the tags.
 
 use hmac::{HmacReset, KeyInit, Mac as _};
+use ripemd::Ripemd160;
 use sha2::{Sha256, Sha512};
 use zeroize::Zeroizing;
 
@@ -15,6 +16,7 @@ const SHORT_BYTES: usize = 1_024;
 pub(super) enum Mac {
     HmacSha256(Box<HmacReset<Sha256>>),
     HmacSha512(Box<HmacReset<Sha512>>),
+    HmacRipemd160(Box<HmacReset<Ripemd160>>),
     Blake3 {
         key: Zeroizing<[u8; 32]>,
         short: Vec<u8>,
@@ -36,6 +38,10 @@ impl Mac {
             Algorithm::HmacSha512 => {
                 let mac = HmacReset::new_from_slice(key.as_slice()).expect(ANY);
                 Self::HmacSha512(Box::new(mac))
+            }
+            Algorithm::HmacRipemd160 => {
+                let mac = HmacReset::new_from_slice(key.as_slice()).expect(ANY);
+                Self::HmacRipemd160(Box::new(mac))
             }
             Algorithm::Blake3 => Self::Blake3 {
                 key: key.clone(),
@@ -60,6 +66,11 @@ impl Mac {
                 mac.update(rest);
                 tag.copy_from_slice(&mac.finalize_reset().into_bytes());
             }
+            Self::HmacRipemd160(mac) => {
+                mac.update(front);
+                mac.update(rest);
+                tag[..20].copy_from_slice(&mac.finalize_reset().into_bytes());
+            }
             Self::Blake3 { key, short } => {
                 let hash = if front.len() + rest.len() <= SHORT_BYTES {
                     short.clear();
@@ -78,5 +89,37 @@ impl Mac {
             }
         }
         tag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first vectors of RFC 4231 and RFC 2286. HMAC fills short keys with zeros, so their 20 bytes are a key of 32.
+    #[test]
+    fn tags_are_those_of_the_standards() {
+        let mut key = Zeroizing::new([0; 32]);
+        key[..20].fill(0x0b);
+        for (algorithm, expected) in [
+            (
+                Algorithm::HmacSha256,
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+            ),
+            (
+                Algorithm::HmacRipemd160,
+                "24cb4bd67d20fc1a5d2ed7732dcc39377f0a5668",
+            ),
+        ] {
+            let mut mac = Mac::new(algorithm, &key);
+            // Twice: a tag leaves nothing behind.
+            for _ in 0..2 {
+                let tag = mac.tag(b"Hi ", b"There");
+                let (tag, rest) = tag.split_at(algorithm.tag_bytes());
+                let text: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!(text, expected);
+                assert!(rest.iter().all(|byte| *byte == 0));
+            }
+        }
     }
 }

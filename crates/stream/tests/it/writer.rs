@@ -26,7 +26,7 @@ fn a_stream_goes_on_where_it_was_closed() {
     each_seal(|algorithm, unit| {
         let mode = match algorithm {
             Algorithm::None | Algorithm::Blake3 => "none",
-            Algorithm::HmacSha256 => "interval:5",
+            Algorithm::HmacSha256 | Algorithm::HmacRipemd160 => "interval:5",
             Algorithm::HmacSha512 => "batch",
         };
         let directory = tempfile::tempdir().unwrap();
