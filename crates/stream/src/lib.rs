@@ -75,5 +75,5 @@ pub use verify::{
 pub use writer::{
     AppendError, AppendManyError, BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize, CloseError,
     RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, Sequences, StreamOptions,
-    StreamSnapshot, StreamWriter, SyncMode, Ticket, TicketError,
+    StreamSnapshot, StreamWriter, SyncMode, Ticket, TicketError, Written,
 };

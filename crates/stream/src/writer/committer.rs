@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{PoisonError, atomic::Ordering},
     task::Waker,
     time::Duration,
@@ -20,6 +21,7 @@ use super::{
     batch::{Hurry, Part, wake_all},
     ending::TurnGuard,
     error::AppendError,
+    options::{Observer, Written},
     segment_pool::{Trouble, time_ns},
     shard::{Filled, Page},
     shared::Shared,
@@ -69,6 +71,8 @@ enum Work {
 /// The end of a turn. It runs user code, so no lock is held then.
 #[derive(Default)]
 struct Completions {
+    /// For the observer.
+    written: Vec<Written>,
     /// Batches that are durable in the stream's mode, and the sequences of their first records.
     settled: Vec<(Part, u64)>,
     wakers: Vec<Waker>,
@@ -340,8 +344,15 @@ impl Shared {
         };
         match result {
             Ok(()) => {
-                self.gauges
-                    .wrote(write.bytes(), write.chunks.len(), now_ns() - begun);
+                let (bytes, time_ns) = (write.bytes(), now_ns() - begun);
+                self.gauges.wrote(bytes, write.chunks.len(), time_ns);
+                if self.options.observer.is_some() {
+                    completions.written.push(Written {
+                        records: write.last_record + 1 - write.first_record,
+                        bytes,
+                        time: Duration::from_nanos(time_ns),
+                    });
+                }
                 self.wrote(write, id, last, completions)
             }
             Err(error) => {
@@ -424,6 +435,12 @@ impl Shared {
 
     /// Settles the tickets and wakes those who wait.
     fn complete(&self, completions: Completions) {
+        if let Some(Observer(observer)) = &self.options.observer {
+            for written in completions.written {
+                // As for wakers: a panic must not stop a thread that others depend on.
+                let _ = catch_unwind(AssertUnwindSafe(|| observer(written)));
+            }
+        }
         let now = now_ns();
         for (part, first) in completions.settled {
             let time_ns = now.saturating_sub(part.begun_ns);
@@ -457,7 +474,7 @@ impl Shared {
         self.gauges.syncs.add(1);
         self.complete(Completions {
             settled: unsynced.batches,
-            wakers: Vec::new(),
+            ..Completions::default()
         });
     }
 

@@ -35,7 +35,9 @@ pub use buffer_size::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BufferSize};
 pub(crate) use demand::Demand;
 pub use error::{AppendError, AppendManyError, CloseError, TicketError};
 pub use metrics::StreamSnapshot;
-pub use options::{RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions};
+pub use options::{
+    RECORD_BYTES_LIMIT, Retention, SEGMENT_BYTES_MIN, SHARDS_MAX, StreamOptions, Written,
+};
 pub use shared::Sequences;
 pub use stream_writer::StreamWriter;
 pub use sync_mode::SyncMode;

@@ -1,6 +1,6 @@
 //! The options of a stream that is written.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use freeboard_flow::{LaneConfig, Overload};
 
@@ -20,6 +20,27 @@ pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 
 /// The most shards that a stream may have.
 pub const SHARDS_MAX: usize = 64;
+
+/// A write that has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its records.
+    pub records: u64,
+    /// Its bytes, headers and padding included.
+    pub bytes: u64,
+    /// The time that it took.
+    pub time: Duration,
+}
+
+/// The function that is called after each write.
+#[derive(Clone)]
+pub(super) struct Observer(pub(super) Arc<dyn Fn(Written) + Send + Sync>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer(..)")
+    }
+}
 
 /// Opens streams for writing.
 ///
@@ -48,6 +69,7 @@ pub struct StreamOptions {
     pub(super) retention: Retention,
     pub(super) record_bytes_max: usize,
     pub(super) shards: Option<usize>,
+    pub(super) observer: Option<Observer>,
 }
 
 impl Default for StreamOptions {
@@ -65,6 +87,7 @@ impl Default for StreamOptions {
             retention: Retention::default(),
             record_bytes_max: 16 << 20,
             shards: None,
+            observer: None,
         }
     }
 }
@@ -155,6 +178,14 @@ impl StreamOptions {
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Calls `observer` after each write, before the tickets of its records resolve. The thread that has written calls
+    /// it and holds no lock, so the observer must not block. Two calls may come in either order. A panic is ignored.
+    #[must_use]
+    pub fn on_write(mut self, observer: impl Fn(Written) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer(Arc::new(observer)));
         self
     }
 

@@ -86,3 +86,24 @@ fn an_iterator_that_waits_holds_nobody_up() {
     let last = many.join().unwrap().unwrap();
     assert_eq!(sequence + last, 3);
 }
+
+#[test]
+fn an_observer_learns_of_each_write_before_its_tickets_resolve_and_may_panic() {
+    let written = Arc::new(Mutex::new((0, 0)));
+    let seen = written.clone();
+    let stream = open(StreamOptions::new().on_write(move |write| {
+        let mut written = seen.lock().unwrap();
+        written.0 += write.records;
+        written.1 += write.bytes;
+        drop(written);
+        panic!("an observer panics, as this test wants");
+    }));
+    for records in 1..=20 {
+        let ticket = stream.append(&vec![7; 10_000]).unwrap();
+        assert_eq!(ticket.wait(), Ok(records));
+        assert_eq!(written.lock().unwrap().0, records);
+    }
+    let bytes = stream.snapshot().bytes_written;
+    assert_eq!(*written.lock().unwrap(), (20, bytes));
+    stream.close().unwrap();
+}
