@@ -239,15 +239,21 @@ Exit codes: 0 done; 1 the run failed, or a message is missing or out of order; 2
 const STREAMS_EXAMPLES: &str = "\
 Examples:
   freeboard lab streams
-      modes and seals compared at 128 B, 4 M messages each, and a naive writer beside them
+      the original's writer, which loses and inverts messages; modes and seals at 128 B, 4 M messages each; and a writer
+      that syncs each message
   freeboard lab streams --writers 1,2,4 --size 128,1024,4096,8192 --sync batch --seal blake3
       a sweep: each size with each number of writers
-  freeboard lab streams --sync none --buffer 52428800
-      as the original: buffers of 50 MB, and nothing synced
+  freeboard lab streams --sync none --buffer 52428800 --flushes
+      as the original: buffers of 50 MB, nothing synced, and a line for each flush
+  freeboard lab streams --producers 1,4 --producer actor --sync batch
+      one stream, filled by one actor and by four
+  freeboard lab streams --writers 4 --add-every 2 --size 64..8192 --sync batch
+      one more stream every 2 s, with messages of 64 to 8,192 B
   freeboard lab streams --messages 100000 --json - | jq -r '.runs[] | [.seal, .sync, .durable_per_s] | @tsv'
       prints only JSON
 
-Exit codes: 0 done; 1 the run failed, or a message is missing or changed; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
+Exit codes: 0 done; 1 the run failed, the disk is full, or a stream's message is missing, changed or out of order; 2 bad
+usage; 130 Ctrl-C, 143 SIGTERM.";
 
 const EAGER_EXAMPLES: &str = "\
 Examples:

@@ -119,15 +119,8 @@ pub(crate) struct Contrast<'a, R: 'static> {
 /// Of single runs a smaller ratio may be chance.
 const RATIO_MIN: f64 = 1.5;
 
-fn ratio_text(ratio: f64) -> String {
-    match ratio.is_finite() {
-        true => times(ratio),
-        false => "from 0".to_owned(),
-    }
-}
-
 impl<R> Contrast<'_, R> {
-    /// How many times better the cure is, infinitely if the failure's rate is 0; `None` if the difference may be
+    /// How many times better the cure is, infinitely if one of them is 0; `None` if the difference may be
     /// chance.
     fn ratio(&self) -> Option<f64> {
         let value = |run: &Run<R>| (self.measure.value)(&run.record);
@@ -136,8 +129,7 @@ impl<R> Contrast<'_, R> {
             true => (cure, failure),
             false => (failure, cure),
         };
-        let is_from_none = self.measure.unit.is_rate() && less == 0.0 && more > 0.0;
-        (less > 0.0 || is_from_none)
+        (more > 0.0)
             .then(|| more / less)
             .filter(|ratio| *ratio >= RATIO_MIN)
     }
@@ -154,9 +146,12 @@ impl<R> Contrast<'_, R> {
             failure: text(self.failure),
             cure: text(self.cure),
             beside: unseen(),
-            ratio: self
-                .ratio()
-                .map_or_else(|| "no clear difference".to_owned(), ratio_text),
+            ratio: match self.ratio() {
+                None => "no clear difference".to_owned(),
+                Some(ratio) if ratio.is_finite() => times(ratio),
+                Some(_) if self.measure.unit.is_rate() => "from 0".to_owned(),
+                Some(_) => "to 0".to_owned(),
+            },
         }
     }
 
@@ -562,5 +557,6 @@ mod tests {
         check(&RATE, 0.0, 0.0, UNCLEAR);
         check(&TIME, 4.0, 1.0, " The ratio is 4.0 x.");
         check(&TIME, 1.0, 4.0, UNCLEAR);
+        check(&TIME, 4.0, 0.0, "");
     }
 }

@@ -1,8 +1,9 @@
-//! Small runs of the streams scene: whatever mode and seal, all that is written comes back.
+//! Small runs of the streams scene: whatever mode and seal, all that is written comes back. The original's writer loses
+//! and inverts messages.
 
 mod lab;
 
-use std::fs;
+use std::{fs, process::Command};
 
 use lab::{Running, check_usage, code, count, fields, json, run, say, stderr, stdout};
 use serde_json::Value;
@@ -158,6 +159,211 @@ fn without_knobs_modes_and_seals_are_compared_with_a_naive_writer() {
         check_run(run, 200);
     }
     assert_eq!(count(&json["naive"], "messages"), 200);
+    assert_eq!(wrong(&json["naive"]), [0; 4]);
+}
+
+/// What is lost, out of order, repeated and foreign.
+fn wrong(run: &Value) -> [u64; 4] {
+    ["lost", "inverted", "repeated", "foreign"].map(|field| count(run, field))
+}
+
+#[test]
+fn the_originals_writer_loses_and_inverts_what_the_streams_keep() {
+    for (size, messages) in [
+        ("128", 5_000),
+        ("1", 5_000),
+        ("8..300", 5_000),
+        ("4096", 10),
+    ] {
+        let output = run(&format!(
+            "lab streams --size {size} --messages {messages} --json -"
+        ));
+        let json = json(&output, "streams");
+        for run in json["runs"].as_array().unwrap() {
+            assert_eq!(wrong(run), [0; 4], "{run}");
+        }
+        let original = &json["original"];
+        assert_eq!(count(original, "messages"), messages, "{original}");
+        let [lost, inverted, repeated, foreign] = wrong(original);
+        assert_eq!((repeated, foreign), (0, 0), "{original}");
+        let flushes = count(original, "flushes");
+        assert!(flushes > 0 && lost > flushes, "{original}");
+        // All of a block but its newest message comes after a later one. So do whole blocks that were overtaken.
+        let read = count(original, "read");
+        assert_eq!(read + lost, messages, "{original}");
+        assert!(inverted >= read - flushes, "{original}");
+        assert!(inverted < read, "{original}");
+        if size == "128" {
+            // A flush takes an eighth of the bytes, 625 messages, and the next message is dropped.
+            assert_eq!((flushes, read), (7, 7 * 625));
+            assert_eq!(lost, 7 + (5_000 - 7 * 626));
+        }
+    }
+    let text = stdout(&run("lab streams --messages 5000"));
+    for expected in [
+        "the original's writer, 128 B: 5,000 messages, flushes of 80,000 bytes",
+        "lost or out of order: 4,9",
+        "The original's writer accepted 5,000 messages and lost 625: the 7 that triggered a flush",
+        "whole: 30,000 messages were read back",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_under_the_originals_writer_is_an_error_that_says_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("data")).unwrap();
+    // A limit on the size of files in place of a full disk: 64 blocks of 512 or 1,024 bytes.
+    let program = env!("CARGO_BIN_EXE_freeboard");
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 64; exec {program} lab streams --messages 10000 --dir {} --json {}",
+        at("data").display(),
+        at("out.json").display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let says = stderr(&output);
+    assert_eq!(code(&output), 1, "{says}");
+    for expected in [
+        "the original's writer, 128 B: ",
+        " of 7 flushes could not be written: File too large",
+        "of 10,000 messages are lost",
+    ] {
+        assert!(says.contains(expected), "{expected:?} in {says}");
+    }
+    let json: Value = serde_json::from_slice(&fs::read(at("out.json")).unwrap()).unwrap();
+    let original = &json["original"];
+    let read = count(original, "read");
+    assert!(read <= 64 * 1_024 / 128, "{original}");
+    assert_eq!(count(original, "lost"), 10_000 - read, "{original}");
+    assert_eq!(json["runs"].as_array().unwrap().len(), 0);
+    assert_eq!(fs::read_dir(at("data")).unwrap().count(), 0);
+}
+
+#[test]
+fn several_producers_of_a_stream_each_keep_their_order() {
+    for producer in ["thread", "actor"] {
+        let runs = streams(&format!(
+            "--producers 1,4 --producer {producer} --writers 1,3 --messages 10001 --size 8..200 --sync batch"
+        ));
+        let told = |field: &str| -> Vec<u64> { runs.iter().map(|run| count(run, field)).collect() };
+        assert_eq!(told("writers"), [1, 1, 3, 3]);
+        assert_eq!(told("producers"), [1, 4, 1, 4]);
+        for run in &runs {
+            assert_eq!(run["producer"], producer);
+            assert_eq!(run["verified"], true, "{run}");
+            assert_eq!(count(run, "messages"), 10_001);
+            assert_eq!((count(run, "read"), wrong(run)), (10_001, [0; 4]), "{run}");
+            let each = run["streams"].as_array().unwrap();
+            assert_eq!(each.len() as u64, count(run, "writers"));
+            let messages: u64 = each.iter().map(|it| count(it, "messages")).sum();
+            assert_eq!(messages, 10_001);
+        }
+    }
+    let text = stdout(&run(
+        "lab streams --producers 4 --producer actor --messages 1000 --sync none",
+    ));
+    assert!(text.contains("1 x 128 B from 4 actors, unsealed"), "{text}");
+}
+
+#[test]
+fn sizes_of_a_range_follow_from_the_seed() {
+    let check = |seed: &str| {
+        let run = stream(&format!(
+            "--size 64..8192 --messages 2000 --sync none {seed}"
+        ));
+        assert_eq!(wrong(&run), [0; 4], "{run}");
+        assert_eq!(
+            (count(&run, "size_min"), count(&run, "size_max")),
+            (64, 8_192)
+        );
+        assert_eq!(count(&run, "size"), 4_128);
+        let bytes = figure(&run, "mb_per_s") * figure(&run, "seconds") * 1e6;
+        // The mean of the sizes, far within what 2,000 of them may be off.
+        assert!((bytes / 2_000.0 - 4_128.0).abs() < 400.0, "{run}");
+        (count(&run, "seed"), bytes.round() as u64)
+    };
+    assert_eq!(check(""), check("--seed 1"));
+    assert_ne!(check("--seed 2").1, check("--seed 3").1);
+    let text = stdout(&run(
+        "lab streams --size 64..8192 --seed 9 --messages 100 --sync none",
+    ));
+    assert!(
+        text.contains("1 x 64..8192 B, unsealed, sync none"),
+        "{text}"
+    );
+    assert!(text.contains(", seed 9"), "{text}");
+}
+
+#[test]
+fn streams_are_added_while_others_run() {
+    let output =
+        run("lab streams --writers 3 --add-every 0.02 --messages 3001 --sync batch --json -");
+    let json = json(&output, "streams");
+    let run = &json["runs"][0];
+    check_run(run, 3_001);
+    // The last one began after two pauses.
+    assert!(figure(run, "seconds") >= 0.04, "{run}");
+    assert_eq!(run["streams"].as_array().unwrap().len(), 3);
+    let text = stderr(&output);
+    assert!(text.contains("one more stream every 0.02 s"), "{text}");
+    for line in ["Written writer1: rate ", " messages 1001 in "] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_writers_with_plain_files_too() {
+    for said in ["the original's writer", "a sync for each"] {
+        let folder = tempfile::tempdir().unwrap();
+        let messages = if said.starts_with("a sync") {
+            2_000
+        } else {
+            4_000_000
+        };
+        let running = Running::start(&format!(
+            "lab streams --messages {messages} --dir {}",
+            folder.path().display()
+        ));
+        running.wait_for(said);
+        running.interrupt();
+        assert_eq!(running.wait(), 130, "{said}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{said}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_adding_of_streams() {
+    let running =
+        Running::start("lab streams --writers 3 --add-every 3600 --messages 300 --sync none");
+    running.wait_for("one more stream every 3600 s");
+    running.interrupt();
+    assert_eq!(running.wait(), 130);
+}
+
+#[test]
+fn each_flush_may_have_a_line_as_in_the_original() {
+    let output = run(
+        "lab streams --flushes --buffer 65536 --messages 20000 --writers 2 --sync batch --json -",
+    );
+    let json = json(&output, "streams");
+    let text = stderr(&output);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|it| it.starts_with("Written writer"))
+        .collect();
+    // And one for each stream at the end.
+    assert_eq!(lines.len() as u64, count(&json["runs"][0], "flushes") + 2);
+    let messages = |line: &&str| -> u64 {
+        let words: Vec<&str> = line.split(' ').collect();
+        words[6].parse().expect("messages")
+    };
+    assert_eq!(
+        lines.iter().map(messages).sum::<u64>(),
+        2 * 20_000,
+        "{text}"
+    );
 }
 
 #[test]
@@ -205,7 +411,7 @@ fn what_was_written_is_removed_and_the_page_stays() {
     let json: Value = serde_json::from_slice(&fs::read(at("out.json")).unwrap()).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     let page = fs::read_to_string(at("page/streams.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg").count(), 4);
     assert!(!page.contains("http"), "the page needs nothing else");
 }
 
@@ -265,6 +471,17 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--writers 1,many", "--writers"),
         ("--size 0", "--size"),
         ("--size 16777217", "--size"),
+        ("--size 64..", "--size"),
+        ("--size 8192..64", "--size"),
+        ("--size 0..64", "--size"),
+        ("--size 64..16777217", "--size"),
+        ("--size 7 --producers 2", "--size"),
+        ("--seed many", "--seed"),
+        ("--producers 0", "--producers"),
+        ("--producers 65", "--producers"),
+        ("--producer crowd", "--producer"),
+        ("--add-every 0", "--add-every"),
+        ("--add-every never", "--add-every"),
         ("--messages 0", "--messages"),
         ("--messages -1", "-1"),
         ("--messages 1000000000000", "--messages"),

@@ -9,7 +9,7 @@ use super::{KeyArgs, SealArgs};
 use crate::{
     interrupt::Interrupt,
     scene,
-    streams::{MESSAGES_DEFAULT, MESSAGES_MAX, SIZE_MAX, StreamsArgs, WRITERS_MAX},
+    streams::{MESSAGES_DEFAULT, MESSAGES_MAX, Sizes, StreamsArgs, WRITERS_MAX},
 };
 
 /// Knobs of `freeboard stream bench`.
@@ -28,10 +28,9 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     key: KeyArgs,
 
-    /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 128,
-          value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
-    size: u64,
+    /// Bytes of a message, or a range as 64..8192
+    #[arg(long, value_name = "BYTES", default_value = "128")]
+    size: Sizes,
 
     /// Messages, of all writers together
     #[arg(long, value_name = "N", default_value_t = MESSAGES_DEFAULT,

@@ -1,6 +1,9 @@
 //! The scene's command line, and the runs it asks for.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -9,34 +12,65 @@ use freeboard::stream::{
     format::{ALIGNMENT, Algorithm, SealUnit},
 };
 
-use super::plan::Plan;
+use super::{
+    message::{NUMBER_BYTES, Sizes},
+    plan::{Plan, Simple},
+    producer::ProducerKind,
+};
 use crate::{
     figures::mebibytes,
     outputs::OutputArgs,
+    parse,
     stream::{KeyArgs, SealArgs},
     usage::Usage,
 };
 
 pub(crate) const MESSAGES_MAX: u64 = 1_000_000_000_000;
 pub(crate) const WRITERS_MAX: i64 = 64;
-pub(crate) const SIZE_MAX: u64 = 16 << 20;
+pub(crate) const SIZE_MAX: usize = 16 << 20;
 pub(crate) const MESSAGES_DEFAULT: u64 = 4_000_000;
 
 /// How many messages the naive writer gets: each costs it a sync.
 const MESSAGES_NAIVE: u64 = 2_000;
 
+/// How many bytes of messages the writers with a plain file get: the original's keeps any number of them in memory.
+const SIMPLE_BYTES_MAX: u64 = 512 << 20;
+
+const PRODUCERS_MAX: i64 = 64;
+
 /// Knobs of `freeboard lab streams`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StreamsArgs {
-    /// Streams side by side, each with a thread of its own; of a list, as 1,2,4, each is a run
+    /// Streams side by side, each with producers of its own; of a list, as 1,2,4, each is a run
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=WRITERS_MAX))]
     writers: Vec<u32>,
 
-    /// Bytes of a message; of a list, each is a run
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "128",
-          value_parser = clap::value_parser!(u64).range(1..=SIZE_MAX))]
-    size: Vec<u64>,
+    /// Producers of each stream; of a list, each is a run. The order of each producer's messages is checked
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=PRODUCERS_MAX))]
+    producers: Vec<u16>,
+
+    /// What a producer is
+    #[arg(long, value_enum, default_value_t)]
+    producer: ProducerKind,
+
+    /// Start with one stream, and add the others one by one, so many seconds apart
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    add_every: Option<Duration>,
+
+    /// Bytes of a message, or a range as 64..8192, over which sizes are spread evenly; of a list, each is a run
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "128"
+    )]
+    size: Vec<Sizes>,
+
+    /// Seed of the sizes of a range
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
 
     /// Messages of each run, of all writers together
     #[arg(long, value_name = "N", default_value_t = MESSAGES_DEFAULT,
@@ -52,6 +86,10 @@ pub(crate) struct StreamsArgs {
 
     #[command(flatten)]
     key: KeyArgs,
+
+    /// Print the original's line for each flush, in place of a line a second
+    #[arg(long)]
+    flushes: bool,
 
     /// Write below this directory; what is written is removed afterwards [default: the system's for
     /// temporary files]
@@ -79,10 +117,15 @@ impl StreamsArgs {
         is_json: bool,
         seal: SealArgs,
         key: KeyArgs,
-        (size, messages, writers): (u64, u64, u32),
+        (size, messages, writers): (Sizes, u64, u32),
     ) -> Self {
         Self {
             writers: vec![writers],
+            producers: vec![1],
+            producer: ProducerKind::Thread,
+            add_every: None,
+            seed: 1,
+            flushes: false,
             size: vec![size],
             messages,
             buffer: BufferSize::Auto,
@@ -106,8 +149,18 @@ impl StreamsArgs {
         seal.is_none() && seal_unit.is_none() && sync.is_none()
     }
 
-    /// The runs that are asked for.
-    pub(super) fn plans(&self) -> Vec<Plan> {
+    /// The streams that are asked for.
+    ///
+    /// # Errors
+    /// [`Usage`] if producers could not be told apart.
+    pub(super) fn plans(&self) -> Result<Vec<Plan>> {
+        let smallest = self.size.iter().map(|it| it.min).min();
+        if smallest.is_some_and(|it| it < NUMBER_BYTES) && self.producers.iter().any(|it| *it > 1) {
+            return Err(Usage::new(format!(
+                "--size: messages of several producers have at least {NUMBER_BYTES} bytes, which name the producer"
+            ))
+            .into());
+        }
         let interval: SyncMode = "interval:50".parse().expect("a mode");
         let (none, batch) = (Algorithm::None, SealUnit::Batch);
         let ways = if self.is_comparison() {
@@ -128,27 +181,41 @@ impl StreamsArgs {
         };
         let mut plans = Vec::new();
         for (seal, unit, sync) in ways {
-            for &size in &self.size {
+            for &sizes in &self.size {
                 for &writers in &self.writers {
-                    plans.push(Plan {
+                    plans.extend(self.producers.iter().map(|&producers| Plan {
                         writers,
-                        size: size as usize,
+                        producers,
+                        producer: self.producer,
+                        add_every: self.add_every,
+                        sizes: self.seeded(sizes),
                         messages: self.messages,
                         buffer: self.buffer,
                         seal,
                         unit,
                         sync,
-                    });
+                        prints_flushes: self.flushes,
+                    }));
                 }
             }
         }
-        plans
+        Ok(plans)
     }
 
-    /// How many messages a naive writer is to write beside them.
-    pub(super) fn naive(&self) -> Option<u64> {
+    const fn seeded(&self, sizes: Sizes) -> Sizes {
+        Sizes {
+            seed: self.seed,
+            ..sizes
+        }
+    }
+
+    /// What the original's writer and the naive one are to write beside them.
+    pub(super) fn simple(&self) -> Option<(Simple, Simple)> {
+        let sizes = self.seeded(*self.size.first()?);
+        let simple = |messages| Simple::new(sizes, messages, SIMPLE_BYTES_MAX, self.flushes);
+        let naive = self.messages.min(MESSAGES_NAIVE);
         self.is_comparison()
-            .then_some(self.messages.min(MESSAGES_NAIVE))
+            .then(|| (simple(self.messages), simple(naive)))
     }
 
     /// The key: the one that was named, or one for this call alone, which is kept nowhere.
@@ -220,7 +287,7 @@ mod tests {
     fn titles(line: &str) -> Vec<String> {
         let words = std::iter::once("x").chain(line.split_whitespace());
         let plans = Line::parse_from(words).args.plans();
-        plans.iter().map(Plan::title).collect()
+        plans.expect("plans").iter().map(Plan::title).collect()
     }
 
     #[test]
@@ -237,6 +304,13 @@ mod tests {
         assert_eq!(
             titles("--seal hmac-sha512 --seal-unit record --sync interval:5"),
             ["1 x 128 B, hmac-sha512 by record, sync interval:5"]
+        );
+        assert_eq!(
+            titles("--producers 1,4 --size 64..8192 --sync batch"),
+            [
+                "1 x 64..8192 B, unsealed, sync batch",
+                "1 x 64..8192 B from 4 threads, unsealed, sync batch",
+            ]
         );
         assert_eq!(titles("").len(), 6);
     }

@@ -1,68 +1,88 @@
-//! The failure: a writer that syncs each message by itself.
+//! The safe and slow writer: it syncs each message by itself.
 
 use std::{fs::File, io::Write, path::Path, time::Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{Record, message::Message};
+use super::{
+    Record,
+    message::{Messages, Number},
+    order::{Found, OrderCheck},
+    plan::Simple,
+    read_back,
+};
 use crate::{
-    console::Console,
-    figures::{count, three_figures},
-    file_system::FileSystem,
-    scene::Run,
+    console::Console, figures::count, file_system::FileSystem, interrupt::Interrupt, scene::Run,
     section::Side,
 };
 
-const SIZE: usize = 128;
+/// Messages between two moves of the bar, and two checks for an interrupt.
+const LOOK_EVERY: u64 = 16;
 
-/// What the naive writer reached.
+/// What it reached.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Naive {
+    /// Bytes of a message; of a range, the mean.
     pub(super) size: usize,
     pub(super) messages: u64,
     pub(super) seconds: f64,
     pub(super) durable_per_s: f64,
+    #[serde(flatten)]
+    pub(super) found: Found,
     #[serde(skip)]
     pub(super) file_system: Option<FileSystem>,
 }
 
 /// One write and one `fdatasync` a message.
-pub(super) fn run(room: &Path, messages: u64, console: &Console) -> Result<Run<Record>> {
-    let path = room.join("naive");
-    let mut file = File::create(&path).context("cannot write the naive writer's file")?;
-    let mut message = Message::new(0, SIZE);
-    console.start_bar("naive", messages);
+pub(super) fn run(
+    simple: &Simple,
+    directory: &Path,
+    console: &Console,
+    interrupt: &Interrupt,
+) -> Result<Run<Record>> {
+    let sizes = simple.sizes;
+    let title = format!("a sync for each, {sizes}");
+    let parameters = format!("{title}: {} messages", count(simple.messages));
+    console.line(&parameters);
+    let path = directory.join("naive");
+    let mut file = File::create_new(&path).context("cannot write the naive writer's file")?;
+    let mut messages = Messages::new(0, sizes);
+    console.start_bar(&title, simple.messages);
     let begun = Instant::now();
-    for index in 0..messages {
-        file.write_all(message.nth(index))?;
-        file.sync_data()?;
-        if index % 64 == 0 {
-            console.move_bar(index, String::new());
+    let mut written = 0;
+    while written < simple.messages {
+        if written % LOOK_EVERY == 0 {
+            if interrupt.has_come() {
+                break;
+            }
+            console.move_bar(written, String::new());
         }
+        let message = messages.get(Number::new(0, written));
+        file.write_all(message)
+            .and_then(|()| file.sync_data())
+            .with_context(|| format!("{title}: message {}", count(written)))?;
+        written += 1;
     }
     let seconds = begun.elapsed().as_secs_f64();
     console.end_bars();
+    let found = read_back::plain_file(&path, sizes, OrderCheck::new(0, sizes, &[written]))?;
     std::fs::remove_file(path)?;
-    let durable_per_s = messages as f64 / seconds.max(1e-9);
-    console.line(&format!(
-        "naive, a write and an fdatasync a message of {SIZE} B: {} messages/s",
-        three_figures(durable_per_s)
-    ));
-    let title = "naive, a sync for each".to_owned();
+    let failure = (found.wrong() > 0).then(|| found.sentence(written));
     Ok(Run {
-        parameters: format!("{title}: {} messages of {SIZE} B", count(messages)),
+        parameters,
         title,
         side: Side::Failure,
         record: Record::Naive(Naive {
-            size: SIZE,
-            messages,
+            size: sizes.mean(),
+            messages: written,
             seconds,
-            durable_per_s,
-            file_system: FileSystem::of(room),
+            durable_per_s: written as f64 / seconds.max(1e-9),
+            found,
+            file_system: FileSystem::of(directory),
         }),
         figures: Vec::new(),
         tables: Vec::new(),
-        failure: None,
+        failure,
     })
 }
