@@ -19,7 +19,8 @@ main() ->
     end.
 
 run("balance", Parameters) -> balance:lab(Parameters);
-run("flood", Parameters) -> flood:lab(Parameters).
+run("flood", Parameters) -> flood:lab(Parameters);
+run("streams", Parameters) -> streams:lab(Parameters).
 
 %% Digits are a number, all else is an atom.
 parameter(Text) ->

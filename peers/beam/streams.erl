@@ -3,17 +3,22 @@
 %% Bulks are durable at least once in 8 MiB, or every 50 ms, or never; commits are one record each,
 %% waited for. disk_log never writes into files that were written before, and seals nothing.
 -module(streams).
--export([run/2]).
+-export([run/2, lab/1]).
 
 -define(PIECE_BYTES, 8388608).
 -define(INTERVAL_NANOSECONDS, 50000000).
 -define(RECORD_BYTES, 128).
 
+%% What is written: RecordsACall records a call, made by Records from the number of the first one, until Count are written
+%% or the time is over.
+-record(job, {log, records, records_a_call, record_bytes, mode, count, ends = never}).
+
 %% A call of disk_log takes microseconds, so that a part of the others' work tells the rate.
 run("stream_fresh", Scale) -> bulk(?RECORD_BYTES, 1, durable, clock:units(1048576, Scale));
 run("stream_many", Scale) -> bulk(?RECORD_BYTES, 100, durable, clock:units(8388608, Scale));
 run("stream_4k", Scale) -> bulk(4096, 1, durable, clock:units(262144, Scale));
-run("stream_interval", Scale) -> bulk(?RECORD_BYTES, 1, interval, clock:units(500000, Scale));
+run("stream_interval", Scale) ->
+    bulk(?RECORD_BYTES, 1, {interval, ?INTERVAL_NANOSECONDS}, clock:units(500000, Scale));
 run("stream_none", Scale) -> bulk(?RECORD_BYTES, 1, none, clock:units(500000, Scale));
 run("stream_commit_1", Scale) -> commits(1, clock:units(4000, Scale));
 run("stream_commit_16", Scale) -> commits(16, clock:units(4000, Scale));
@@ -24,29 +29,116 @@ bulk(RecordBytes, RecordsACall, Mode, Count) ->
     Call = lists:duplicate(RecordsACall, binary:copy(<<7>>, RecordBytes)),
     with_log(fun(Log) ->
         Begun = clock:now(),
-        write(Log, Call, RecordsACall, RecordBytes, Mode, Count, 0, Begun),
-        Mode =:= none orelse sync(Log),
+        write(#job{
+            log = Log,
+            records = fun(_, _) -> Call end,
+            records_a_call = RecordsACall,
+            record_bytes = RecordBytes,
+            mode = Mode,
+            count = Count
+        }),
         Seconds = clock:seconds(Begun, clock:now()),
         Fields = [{"qps", Count / Seconds}, {"mb_per_s", Count * RecordBytes / 1.0e6 / Seconds}],
         {measured, Count, Seconds, "msg", Fields}
     end).
 
-write(_, _, _, _, _, Left, _, _) when Left =< 0 ->
-    ok;
-write(Log, Call, RecordsACall, RecordBytes, Mode, Left, Unsynced, Synced) ->
-    ok = disk_log:blog_terms(Log, Call),
-    Bytes = Unsynced + RecordsACall * RecordBytes,
-    case is_due(Mode, Bytes, Synced) of
+%% Returns how many it has written.
+write(Job = #job{log = Log, mode = Mode}) ->
+    Written = write(Job, 0, 0, clock:now()),
+    Mode =:= none orelse sync(Log),
+    Written.
+
+write(#job{count = Count}, Next, _, _) when Next >= Count ->
+    Next;
+write(Job = #job{log = Log, mode = Mode}, Next, Unsynced, Synced) ->
+    Records = min(Job#job.records_a_call, Job#job.count - Next),
+    ok = disk_log:blog_terms(Log, (Job#job.records)(Next, Records)),
+    Bytes = Unsynced + Records * Job#job.record_bytes,
+    case is_over(Job#job.ends) of
         true ->
-            sync(Log),
-            write(Log, Call, RecordsACall, RecordBytes, Mode, Left - RecordsACall, 0, clock:now());
+            Next + Records;
         false ->
-            write(Log, Call, RecordsACall, RecordBytes, Mode, Left - RecordsACall, Bytes, Synced)
+            case is_due(Mode, Bytes, Synced) of
+                true ->
+                    sync(Log),
+                    write(Job, Next + Records, 0, clock:now());
+                false ->
+                    write(Job, Next + Records, Bytes, Synced)
+            end
     end.
 
+is_over(never) -> false;
+is_over(Ends) -> clock:now() >= Ends.
+
 is_due(durable, Bytes, _) -> Bytes >= ?PIECE_BYTES;
-is_due(interval, _, Synced) -> clock:now() - Synced >= ?INTERVAL_NANOSECONDS;
+is_due({interval, Nanoseconds}, _, Synced) -> clock:now() - Synced >= Nanoseconds;
 is_due(none, _, _) -> false.
+
+%% For the laboratory: each writer is a process with a log of its own, and writes numbered records until its share or the
+%% time is over. Then the logs are read again, and records that are missing or out of order are counted.
+lab(#{writers := Writers, size := Size, count := Count, records_a_call := RecordsACall, sync := Sync,
+      interval_ms := IntervalMs, limit_ms := LimitMs, dir := Dir}) ->
+    Mode = case Sync of
+        batch -> durable;
+        interval -> {interval, IntervalMs * 1000000};
+        none -> none
+    end,
+    Rest = binary:copy(<<7>>, Size - 8),
+    Paths = [filename:join(Dir, "beam" ++ integer_to_list(N)) || N <- lists:seq(1, Writers)],
+    {CpuMs, _} = erlang:statistics(runtime),
+    Begun = clock:now(),
+    Job = #job{
+        records = fun(First, Records) ->
+            [<<N:64/little, Rest/binary>> || N <- lists:seq(First, First + Records - 1)]
+        end,
+        records_a_call = RecordsACall,
+        record_bytes = Size,
+        mode = Mode,
+        count = Count,
+        ends = Begun + LimitMs * 1000000
+    },
+    Each = [spawn_monitor(fun() -> exit({done, write(Job#job{log = open(Path)})}) end)
+            || Path <- Paths],
+    Written = [ended(Pid, Monitor) || {Pid, Monitor} <- Each],
+    Seconds = clock:seconds(Begun, clock:now()),
+    {CpuMsAfter, _} = erlang:statistics(runtime),
+    Found = [read_back(Path, Size) || Path <- Paths],
+    Total = lists:sum(Written),
+    Inverted = lists:sum([I || {_, I} <- Found]),
+    Read = lists:sum([R || {R, _} <- Found]),
+    #{
+        messages => Total,
+        seconds => Seconds,
+        cpu_s => (CpuMsAfter - CpuMs) / 1000,
+        read => Read,
+        lost => max(0, Total - Read),
+        inverted => Inverted
+    }.
+
+%% How many records were read, and how many come after a later one.
+read_back(Path, Size) ->
+    {ok, Log} = disk_log:open([{name, Path}, {file, Path}, {mode, read_only}, {format, internal}]),
+    Found = read_back(Log, Size, start, -1, {0, 0}),
+    ok = disk_log:close(Log),
+    ok = file:delete(Path),
+    Found.
+
+read_back(Log, Size, Continuation, Highest, Found) ->
+    %% Of a log that is read only, with the number of bad bytes.
+    case disk_log:bchunk(Log, Continuation) of
+        eof ->
+            Found;
+        {Next, Records, 0} ->
+            {Last, Counted} = lists:foldl(fun(Record, {High, {Read, Inverted}}) ->
+                <<N:64/little, _/binary>> = Record,
+                Size = byte_size(Record),
+                case N > High of
+                    true -> {N, {Read + 1, Inverted}};
+                    false -> {High, {Read + 1, Inverted + 1}}
+                end
+            end, {Highest, Found}, Records),
+            read_back(Log, Size, Next, Last, Counted)
+    end.
 
 commits(Producers, Count) ->
     Share = max(1, Count div Producers),
@@ -72,7 +164,7 @@ commit(Log, Left, Latencies) ->
 
 ended(Pid, Monitor) ->
     receive
-        {'DOWN', Monitor, process, Pid, {done, Latencies}} -> Latencies
+        {'DOWN', Monitor, process, Pid, {done, Result}} -> Result
     end.
 
 sync(Log) -> ok = disk_log:sync(Log).
@@ -81,10 +173,14 @@ sync(Log) -> ok = disk_log:sync(Log).
 with_log(Use) ->
     Name = io_lib:format("streams-~s-~w", [os:getpid(), erlang:unique_integer([positive])]),
     Path = filename:join(filename:dirname(code:which(?MODULE)), lists:flatten(Name)),
-    {ok, Log} = disk_log:open([{name, Path}, {file, Path}, {type, halt}, {format, internal}]),
+    Log = open(Path),
     try
         Use(Log)
     after
         disk_log:close(Log),
         file:delete(Path)
     end.
+
+open(Path) ->
+    {ok, Log} = disk_log:open([{name, Path}, {file, Path}, {type, halt}, {format, internal}]),
+    Log.

@@ -213,6 +213,37 @@ fn the_real_beam_makes_processes_wait_behind_calls_that_do_not_give_way() {
 }
 
 #[test]
+fn the_real_beam_keeps_all_messages_of_its_logs() {
+    if !is_on_path("erl") {
+        return say("left out: erl is not on the path");
+    }
+    let output = lab::run("lab streams --json - --sync batch --writers 1,2 --messages 2001");
+    let json = json(&output, "streams");
+    let runs = json["peers"].as_array().expect("runs on the BEAM");
+    let names: Vec<&str> = runs.iter().flat_map(|it| it["run"].as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "BEAM disk_log 1 x 128 B, sync batch",
+            "BEAM disk_log 1 x 128 B, 100 a call, sync batch",
+            "BEAM disk_log 2 x 128 B, sync batch",
+            "BEAM disk_log 2 x 128 B, 100 a call, sync batch",
+        ]
+    );
+    for run in runs {
+        // A second ends it, however much is to be written.
+        let messages = lab::count(run, "messages");
+        assert!((1..=2_002).contains(&messages), "{run}");
+        assert_eq!(lab::count(run, "read"), messages);
+        assert_eq!(
+            (lab::count(run, "lost"), lab::count(run, "inverted")),
+            (0, 0)
+        );
+        assert!(run["durable_per_s"].as_f64() > Some(0.0), "{run}");
+    }
+}
+
+#[test]
 fn a_missing_jar_is_named_by_its_coordinates() {
     let programs = Programs::with_erl("true");
     programs.add("java", "true");

@@ -30,7 +30,7 @@ const FIELDS: [&str; 13] = [
 
 /// The runs that `lab streams --json -` with these further arguments wrote.
 fn streams(arguments: &str) -> Vec<Value> {
-    let output = run(&format!("lab streams --json - {arguments}"));
+    let output = run(&format!("lab streams --no-peers --json - {arguments}"));
     let json = json(&output, "streams");
     json["runs"].as_array().expect("runs").clone()
 }
@@ -133,7 +133,7 @@ fn messages_of_any_size_and_buffers_of_any_size_are_whole() {
 
 #[test]
 fn without_knobs_modes_and_seals_are_compared_with_a_naive_writer() {
-    let output = run("lab streams --messages 200 --json -");
+    let output = run("lab streams --no-peers --messages 200 --json -");
     let json = json(&output, "streams");
     let runs = json["runs"].as_array().unwrap();
     let text = |run: &Value, field: &str| run[field].as_str().unwrap().to_owned();
@@ -176,7 +176,7 @@ fn the_originals_writer_loses_and_inverts_what_the_streams_keep() {
         ("4096", 10),
     ] {
         let output = run(&format!(
-            "lab streams --size {size} --messages {messages} --json -"
+            "lab streams --no-peers --size {size} --messages {messages} --json -"
         ));
         let json = json(&output, "streams");
         for run in json["runs"].as_array().unwrap() {
@@ -199,7 +199,7 @@ fn the_originals_writer_loses_and_inverts_what_the_streams_keep() {
             assert_eq!(lost, 7 + (5_000 - 7 * 626));
         }
     }
-    let text = stdout(&run("lab streams --messages 5000"));
+    let text = stdout(&run("lab streams --no-peers --messages 5000"));
     for expected in [
         "the original's writer, 128 B: 5,000 messages, flushes of 80,000 bytes",
         "lost or out of order: 4,9",
@@ -218,7 +218,7 @@ fn a_disk_that_fills_under_the_originals_writer_is_an_error_that_says_what_is_lo
     // A limit on the size of files in place of a full disk: 64 blocks of 512 or 1,024 bytes.
     let program = env!("CARGO_BIN_EXE_freeboard");
     let script = format!(
-        "trap '' XFSZ; ulimit -f 64; exec {program} lab streams --messages 10000 --dir {} --json {}",
+        "trap '' XFSZ; ulimit -f 64; exec {program} lab streams --no-peers --messages 10000 --dir {} --json {}",
         at("data").display(),
         at("out.json").display()
     );
@@ -262,7 +262,7 @@ fn several_producers_of_a_stream_each_keep_their_order() {
         }
     }
     let text = stdout(&run(
-        "lab streams --producers 4 --producer actor --messages 1000 --sync none",
+        "lab streams --no-peers --producers 4 --producer actor --messages 1000 --sync none",
     ));
     assert!(text.contains("1 x 128 B from 4 actors, unsealed"), "{text}");
 }
@@ -287,7 +287,7 @@ fn sizes_of_a_range_follow_from_the_seed() {
     assert_eq!(check(""), check("--seed 1"));
     assert_ne!(check("--seed 2").1, check("--seed 3").1);
     let text = stdout(&run(
-        "lab streams --size 64..8192 --seed 9 --messages 100 --sync none",
+        "lab streams --no-peers --size 64..8192 --seed 9 --messages 100 --sync none",
     ));
     assert!(
         text.contains("1 x 64..8192 B, unsealed, sync none"),
@@ -298,8 +298,9 @@ fn sizes_of_a_range_follow_from_the_seed() {
 
 #[test]
 fn streams_are_added_while_others_run() {
-    let output =
-        run("lab streams --writers 3 --add-every 0.02 --messages 3001 --sync batch --json -");
+    let output = run(
+        "lab streams --no-peers --writers 3 --add-every 0.02 --messages 3001 --sync batch --json -",
+    );
     let json = json(&output, "streams");
     let run = &json["runs"][0];
     check_run(run, 3_001);
@@ -323,7 +324,7 @@ fn ctrl_c_ends_the_writers_with_plain_files_too() {
             4_000_000
         };
         let running = Running::start(&format!(
-            "lab streams --messages {messages} --dir {}",
+            "lab streams --no-peers --messages {messages} --dir {}",
             folder.path().display()
         ));
         running.wait_for(said);
@@ -335,8 +336,9 @@ fn ctrl_c_ends_the_writers_with_plain_files_too() {
 
 #[test]
 fn ctrl_c_ends_the_adding_of_streams() {
-    let running =
-        Running::start("lab streams --writers 3 --add-every 3600 --messages 300 --sync none");
+    let running = Running::start(
+        "lab streams --no-peers --writers 3 --add-every 3600 --messages 300 --sync none",
+    );
     running.wait_for("one more stream every 3600 s");
     running.interrupt();
     assert_eq!(running.wait(), 130);
@@ -345,7 +347,7 @@ fn ctrl_c_ends_the_adding_of_streams() {
 #[test]
 fn each_flush_may_have_a_line_as_in_the_original() {
     let output = run(
-        "lab streams --flushes --buffer 65536 --messages 20000 --writers 2 --sync batch --json -",
+        "lab streams --no-peers --flushes --buffer 65536 --messages 20000 --writers 2 --sync batch --json -",
     );
     let json = json(&output, "streams");
     let text = stderr(&output);
@@ -380,7 +382,7 @@ fn the_json_has_the_fields_that_others_read() {
 #[test]
 fn people_get_the_originals_lines_a_table_and_a_verdict() {
     let text = stdout(&run(
-        "lab streams --messages 3001 --writers 2 --seal blake3 --sync batch",
+        "lab streams --no-peers --messages 3001 --writers 2 --seal blake3 --sync batch",
     ));
     for expected in [
         "2 x 128 B, blake3 by batch, sync batch: 3,001 messages",
@@ -401,7 +403,7 @@ fn what_was_written_is_removed_and_the_page_stays() {
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("data")).unwrap();
     let output = run(&format!(
-        "lab streams --messages 500 --size 128,256 --sync none --dir {} --report {} --json {}",
+        "lab streams --no-peers --messages 500 --size 128,256 --sync none --dir {} --report {} --json {}",
         at("data").display(),
         at("page").display(),
         at("out.json").display()
@@ -427,7 +429,7 @@ fn what_is_synced_to_memory_is_not_said_to_be_durable() {
     }
     let folder = tempfile::tempdir().unwrap();
     let output = run(&format!(
-        "lab streams --messages 300 --dir {MEMORY} --report {}",
+        "lab streams --no-peers --messages 300 --dir {MEMORY} --report {}",
         folder.path().display()
     ));
     let text = stdout(&output);
@@ -448,7 +450,7 @@ fn ctrl_c_ends_it_with_what_is_there() {
     fs::create_dir(at("data")).unwrap();
     // More than can be written before the Ctrl-C comes, and less than the disk has room for.
     let running = Running::start(&format!(
-        "lab streams --messages 20000000 --size 1 --seal hmac-sha256 --seal-unit record \
+        "lab streams --no-peers --messages 20000000 --size 1 --seal hmac-sha256 --seal-unit record \
          --sync none --dir {} --json {}",
         at("data").display(),
         at("out.json").display()
@@ -504,6 +506,6 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--json /nonexistent/out.json", "/nonexistent/out.json"),
         ("--report /dev/null/page", "/dev/null/page"),
     ] {
-        check_usage(&format!("lab streams {knobs}"), says);
+        check_usage(&format!("lab streams --no-peers {knobs}"), says);
     }
 }

@@ -17,13 +17,14 @@ macro_rules! sources {
 }
 
 /// The programs that scenes run.
-const SOURCES: [(&str, &str); 6] = sources!(
+const SOURCES: [(&str, &str); 7] = sources!(
     "balance.erl",
     "clock.erl",
     "flood.erl",
     "lab.erl",
     "log_dam.erl",
-    "log_server.erl"
+    "log_server.erl",
+    "streams.erl"
 );
 
 /// What the programs are written for, and newer ones.

@@ -21,6 +21,7 @@ use crate::{
     figures::mebibytes,
     outputs::OutputArgs,
     parse,
+    peers::PeerArgs,
     stream::{KeyArgs, SealArgs},
     usage::Usage,
 };
@@ -97,6 +98,9 @@ pub(crate) struct StreamsArgs {
     dir: Option<PathBuf>,
 
     #[command(flatten)]
+    pub(super) peers: PeerArgs,
+
+    #[command(flatten)]
     pub(crate) outputs: OutputArgs,
 }
 
@@ -126,6 +130,7 @@ impl StreamsArgs {
             add_every: None,
             seed: 1,
             flushes: false,
+            peers: PeerArgs { no_peers: true },
             size: vec![size],
             messages,
             buffer: BufferSize::Auto,

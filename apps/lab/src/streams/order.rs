@@ -1,13 +1,14 @@
 //! What came back: each message is compared with the one that was written, and counted.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::figures::count;
 
 use super::message::{Messages, NUMBER_BYTES, Number, Sizes};
 
 /// What was read of the messages that were written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Found {
     /// Messages that were read, each counted once.
     pub(super) read: u64,

@@ -81,7 +81,7 @@ impl Plan {
     /// The bytes of a segment: those of all that a writer writes, within [`SEGMENT_BYTES`], so that
     /// a short run does not prepare half a gigabyte for each writer.
     pub(super) fn segment_bytes(&self) -> u64 {
-        let messages = self.bytes_of(share(self.messages, 1, self.writers.into()));
+        let messages = self.bytes_of(per_writer(self));
         messages.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end())
     }
 
@@ -97,6 +97,11 @@ impl Plan {
         let bytes = messages.saturating_mul((self.sizes.mean() + tag + 8) as u64);
         bytes.saturating_add(bytes / 50)
     }
+}
+
+/// What the first writer writes; no other writes more.
+pub(super) fn per_writer(plan: &Plan) -> u64 {
+    share(plan.messages, 1, plan.writers.into())
 }
 
 /// What one of some, counted from 1, has to do of all.
