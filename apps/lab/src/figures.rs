@@ -71,6 +71,8 @@ pub(crate) fn size(bytes: u64) -> String {
 pub(crate) enum Unit {
     /// Exact numbers.
     Count,
+    /// Exact numbers of what has this name.
+    CountOf(&'static str),
     /// A rate, by the name of its unit.
     PerSecond(&'static str),
     Seconds,
@@ -90,7 +92,7 @@ impl Unit {
             Self::Count => "",
             Self::Ratio => "x",
             Self::Milliseconds => "ms",
-            Self::PerSecond(name) => name,
+            Self::CountOf(name) | Self::PerSecond(name) => name,
             Self::Seconds => "s",
             Self::Microseconds => "us",
             Self::Nanoseconds => "ns",
@@ -108,7 +110,7 @@ impl Unit {
     /// A value without its unit: a count in full, all others in three significant digits.
     pub(crate) fn number(self, value: f64) -> String {
         match self {
-            Self::Count => count(value.round() as u64),
+            Self::Count | Self::CountOf(_) => count(value.round() as u64),
             _ => three_figures(value),
         }
     }
@@ -166,6 +168,7 @@ mod tests {
             assert_eq!(three_figures(value), text);
         }
         assert_eq!(Unit::Count.text(1_234.0), "1,234");
+        assert_eq!(Unit::CountOf("lines").text(1_234.0), "1,234 lines");
         assert_eq!(Unit::PerSecond("lines/s").text(98.24), "98.2 lines/s");
     }
 

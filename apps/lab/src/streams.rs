@@ -162,11 +162,15 @@ impl Streams {
     }
 }
 
-const WRONG: Measure<Record> = Measure::new("lost or out of order", Unit::Count, |it| match it {
-    // Of the peers' runs, the headline shows those that are most like the cure.
-    Record::DiskLog(it) if !it.is_plain() => None,
-    it => Some(it.found().wrong() as f64),
-});
+const WRONG: Measure<Record> = Measure::new(
+    "read back",
+    Unit::CountOf("messages lost or out of order"),
+    |it| match it {
+        // Of the peers' runs, the headline shows those that are most like the cure.
+        Record::DiskLog(it) if !it.is_plain() => None,
+        it => Some(it.found().wrong() as f64),
+    },
+);
 const RATE: Measure<Record> = Measure::new("synced", Unit::PerSecond("messages/s"), Record::rate);
 const MEGABYTES: Measure<Record> =
     Measure::new("payload synced", Unit::PerSecond("MB/s"), |it| match it {
@@ -250,7 +254,7 @@ impl Scene for StreamsArgs {
     const CHARTS: &'static [Chart<Record>] = &[
         Chart {
             measure: WRONG,
-            note: "Counted when the files were read again, by the same code for all writers.",
+            note: "Messages lost or out of order; the same code counts them for the original's writer and for ours.",
         },
         Chart {
             measure: RATE,
@@ -449,11 +453,20 @@ fn plain_batch(runs: &[Run<Record>]) -> Option<&Run<Record>> {
 }
 
 fn original_remark(original: &Original) -> String {
-    let Found { lost, inverted, .. } = original.found;
+    let Found {
+        read,
+        lost,
+        inverted,
+        ..
+    } = original.found;
+    // Of blocks that do not overlap, all messages but the newest come after a later one.
+    let overtaking = match inverted + original.flushes > read {
+        true => ", and several blocks were written at the same time",
+        false => "",
+    };
     format!(
         "The original's writer accepted {} messages and lost {}: the {} that triggered a flush, and those that waited \
-         for the next flush at the end. {} came back out of order, because blocks are written newest first and \
-         overtake each other.",
+         for the next flush at the end. {} came back out of order: blocks are written newest first{overtaking}.",
         count(original.messages),
         count(lost),
         count(original.flushes),

@@ -13,7 +13,13 @@ use super::{
     plan::{Plan, per_writer},
     producer::ProducerKind,
 };
-use crate::{figures::count, interrupt::Interrupt, peers::Peers, scene::Run, section::Side};
+use crate::{
+    figures::{count, counted},
+    interrupt::Interrupt,
+    peers::Peers,
+    scene::Run,
+    section::Side,
+};
 
 /// What is missing if one of these runs is: one sentence tells it of all.
 pub(super) const NAME: &str = "BEAM disk_log";
@@ -113,9 +119,10 @@ pub(super) fn run(
     };
     Ok(Run {
         parameters: format!(
-            "{}, {title}: {} messages, {records_a_call} a call{syncs}",
+            "{}: {} messages of {size} B in {} of disk_log, {records_a_call} a call{syncs}",
             beam.name(),
-            count(printed.messages)
+            count(printed.messages),
+            counted(plan.writers.into(), "log")
         ),
         title,
         side: Side::Peer,
