@@ -393,7 +393,7 @@ impl Scene for StreamsArgs {
     fn claim(contrast: &Contrast<'_, Record>) -> String {
         let [failure, cure] = contrast.texts();
         format!(
-            "One write and one sync for each message make {failure} durable, and group commit makes {cure} durable."
+            "When its file is read again, the original's writer has {failure}, and a stream has {cure}."
         )
     }
 
