@@ -212,7 +212,7 @@ impl PollsSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PollerSnapshot {
-    /// When busy workers poll: `eager`, `drain` or `dedicated`.
+    /// When busy workers poll: `eager`, `drain`, `dedicated` or `lazy`.
     pub policy: String,
     /// Registered sockets.
     pub sources: u64,

@@ -123,6 +123,11 @@ impl<'a> Budget<'a> {
         self.is_time_up || self.spent >= self.limits.messages
     }
 
+    /// Messages spent so far.
+    pub(crate) fn spent(&self) -> u32 {
+        self.spent
+    }
+
     /// Whether the time of the budget is used up.
     pub(crate) fn is_time_up(&self) -> bool {
         self.is_time_up

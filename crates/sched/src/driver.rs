@@ -33,24 +33,31 @@ pub enum PollOutcome {
     Dispatched,
 }
 
-/// How often busy workers poll: after a number of runs or a time, whichever comes first.
+/// How often busy workers poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PollInterval {
-    /// Runs between two polls; `u32::MAX` for never.
-    pub runs: u32,
-    /// Nanoseconds between two polls, checked when a run reads the clock or lasts across a tick of the monitor.
-    pub time_ns: u64,
-    /// Whether tasks from the poll of a busy worker go before all others.
-    pub is_first: bool,
+pub enum PollInterval {
+    /// Busy workers do not poll.
+    Never,
+    /// After a number of runs or a time, whichever comes first.
+    Every {
+        /// Runs between two polls.
+        runs: u32,
+        /// Nanoseconds between two polls, checked when a run reads the clock or lasts across a tick of the monitor.
+        time_ns: u64,
+        /// Whether tasks from the poll of a busy worker go before all others.
+        is_first: bool,
+    },
+    /// After as many messages as this number of budgets allows, however long they take. Tasks from the poll go before all
+    /// others. Long messages make the interval long, so this is only for measurements of starvation.
+    Budgets(u32),
 }
 
 impl PollInterval {
-    /// Busy workers do not poll.
-    pub const NEVER: Self = Self {
-        runs: u32::MAX,
-        time_ns: u64::MAX,
-        is_first: false,
-    };
+    /// Whether tasks from the poll of a busy worker go before all others.
+    #[must_use]
+    pub const fn is_first(self) -> bool {
+        matches!(self, Self::Every { is_first: true, .. } | Self::Budgets(_))
+    }
 }
 
 thread_local! {
@@ -85,7 +92,8 @@ pub trait Driver: Send + Sync {
     /// How often busy workers poll at present; called after each run.
     fn poll_interval(&self) -> PollInterval;
 
-    /// Whether the monitor should poll at `now_ns`, because no thread has for too long.
+    /// Whether the monitor should poll at `now_ns`, and wake a sleeping worker to wait here, because no thread has polled
+    /// for too long.
     fn is_unattended(&self, now_ns: u64) -> bool;
 
     /// Takes the turn if it is free, and handles the events so far without waiting. Makes tasks ready by

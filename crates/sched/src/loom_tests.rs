@@ -358,7 +358,7 @@ impl Driver for Event {
     }
 
     fn poll_interval(&self) -> PollInterval {
-        PollInterval::NEVER
+        PollInterval::Never
     }
 
     fn is_unattended(&self, _: u64) -> bool {

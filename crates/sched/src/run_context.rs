@@ -35,6 +35,7 @@ pub struct RunContext<'a> {
     /// A recent run of this thread used up its time.
     has_long_runs: bool,
     clock_read_ns: u64,
+    messages: u32,
     is_time_up: bool,
 }
 
@@ -55,6 +56,7 @@ impl<'a> RunContext<'a> {
             began_ns,
             has_long_runs,
             clock_read_ns: 0,
+            messages: 0,
             is_time_up: false,
         }
     }
@@ -107,12 +109,18 @@ impl<'a> RunContext<'a> {
     #[inline]
     pub fn account(&mut self, budget: &Budget<'_>) {
         self.clock_read_ns = self.clock_read_ns.max(budget.clock_read_ns());
+        self.messages = self.messages.saturating_add(budget.spent());
         self.is_time_up |= budget.is_time_up();
     }
 
     /// Whether the run used up the time of a budget.
     pub(crate) fn is_time_up(&self) -> bool {
         self.is_time_up
+    }
+
+    /// Messages that the run handled.
+    pub(crate) fn messages(&self) -> u32 {
+        self.messages
     }
 
     pub(crate) fn clock_read_ns(&self) -> u64 {

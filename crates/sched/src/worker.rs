@@ -61,7 +61,7 @@ enum Placement {
 
 #[inline]
 fn interval_of(driver: &dyn Driver) -> PollInterval {
-    catch_panic::call(|| driver.poll_interval()).unwrap_or(PollInterval::NEVER)
+    catch_panic::call(|| driver.poll_interval()).unwrap_or(PollInterval::Never)
 }
 
 /// Starts one more thread, which gets a vacant worker slot or becomes a spare. `false` if no further thread is allowed.
@@ -135,6 +135,7 @@ pub(crate) struct Worker {
     was_injectors_turn: Cell<bool>,
     next_slot_uses: Cell<u32>,
     runs_since_poll: Cell<u32>,
+    messages_since_poll: Cell<u32>,
     /// When the driver is to be polled next, and the monitor's tick at the last poll.
     poll_due_ns: Cell<u64>,
     polled_at_tick: Cell<u64>,
@@ -169,6 +170,7 @@ impl Worker {
             was_injectors_turn: Cell::new(false),
             next_slot_uses: Cell::new(0),
             runs_since_poll: Cell::new(0),
+            messages_since_poll: Cell::new(0),
             poll_due_ns: Cell::new(0),
             polled_at_tick: Cell::new(0),
             placement: Cell::new(Placement::NextSlot),
@@ -399,7 +401,7 @@ impl Worker {
         {
             self.runs_since_injector.set(INJECTOR_EVERY_RUNS);
         }
-        self.poll_if_due(context.clock_read_ns());
+        self.poll_if_due(&context);
         match after {
             After::Done => {}
             After::BudgetSpent => {
@@ -420,19 +422,28 @@ impl Worker {
 
     /// Polls the driver if it is time.
     #[inline]
-    fn poll_if_due(&self, clock_read_ns: u64) {
+    fn poll_if_due(&self, run: &RunContext<'_>) {
         let Some(driver) = self.shared.settings.driver.as_deref() else {
             return;
         };
         let runs = self.runs_since_poll.get().saturating_add(1);
         self.runs_since_poll.set(runs);
+        // A run without a message counts as one message, so that no worker runs for ever without a poll.
+        let messages = self.messages_since_poll.get();
+        let messages = messages.saturating_add(run.messages().max(1));
+        self.messages_since_poll.set(messages);
         let interval = interval_of(driver);
-        if interval.runs == u32::MAX {
-            return;
-        }
-        let is_due = runs >= interval.runs
-            || clock_read_ns >= self.poll_due_ns.get()
-            || self.shared.tick.now() != self.polled_at_tick.get();
+        let is_due = match interval {
+            PollInterval::Never => false,
+            PollInterval::Every { runs: most, .. } => {
+                runs >= most
+                    || run.clock_read_ns() >= self.poll_due_ns.get()
+                    || self.shared.tick.now() != self.polled_at_tick.get()
+            }
+            PollInterval::Budgets(count) => {
+                messages >= count.saturating_mul(self.shared.settings.budget.messages)
+            }
+        };
         if is_due && self.is_worker() {
             self.poll(driver, interval);
         }
@@ -441,11 +452,13 @@ impl Worker {
     fn poll(&self, driver: &dyn Driver, interval: PollInterval) {
         let now_ns = clock::now_ns();
         self.runs_since_poll.set(0);
-        self.poll_due_ns
-            .set(now_ns.saturating_add(interval.time_ns));
+        self.messages_since_poll.set(0);
+        if let PollInterval::Every { time_ns, .. } = interval {
+            self.poll_due_ns.set(now_ns.saturating_add(time_ns));
+        }
         self.polled_at_tick.set(self.shared.tick.now());
         self.enter_state(WorkerState::Poll, now_ns);
-        self.placement.set(if interval.is_first {
+        self.placement.set(if interval.is_first() {
             Placement::First
         } else {
             Placement::Last
@@ -504,7 +517,7 @@ impl Worker {
 impl Host for Worker {
     fn is_wanted_elsewhere(&self) -> bool {
         let shared = &*self.shared;
-        let polls = |driver| interval_of(driver) != PollInterval::NEVER;
+        let polls = |driver| interval_of(driver) != PollInterval::Never;
         self.slot().depth() > 0
             || shared.injector.len() > 0
             || shared.io_queue.len() > 0

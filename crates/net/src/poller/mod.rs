@@ -3,7 +3,7 @@
 //! ```text
 //!   socket ── Registration ──┐                     ┌─ idle worker: waits in it
 //!   socket ── Registration ──┼── Poller (epoll) ◀──┼─ busy worker: polls, by the policy
-//!   socket ── Registration ──┘        │            ├─ monitor: polls when no thread has for 1 ms
+//!   socket ── Registration ──┘        │            ├─ monitor: polls when no thread has for 1 ms, by the policy
 //!        ▲                            │            └─ Dedicated: a dedicated thread
 //!        └────── ready: calls the owner ◀─┘
 //! ```

@@ -11,6 +11,7 @@ pub const EAGER_TIME: Duration = Duration::from_micros(200);
 
 /// When busy workers poll. An idle worker waits in the poller under each policy except [`Policy::Dedicated`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Policy {
     /// After a number of runs or a time, whichever comes first. The tasks of its events queue behind the waiting tasks.
     Eager {
@@ -29,7 +30,19 @@ pub enum Policy {
     },
     /// A dedicated thread waits in the poller, and workers never poll.
     Dedicated,
+    /// Erlang's rule before its eager check, with nothing that softens it, to measure how sockets starve. A busy worker polls
+    /// after it has handled twice its budget of messages, however long they take, and only when all events of the last poll
+    /// have been handled. The monitor does not poll; it only wakes an idle worker to wait in the poller. While all workers
+    /// are busy with long messages, a ready socket waits for many of them.
+    ///
+    /// It needs the feature `fault-injection`, and has no text that [`FromStr`] reads: no configuration can choose it.
+    #[cfg(feature = "fault-injection")]
+    Lazy,
 }
+
+/// Budgets of messages between two polls of a busy worker under [`Policy::Lazy`].
+#[cfg(feature = "fault-injection")]
+const LAZY_BUDGETS: u32 = 2;
 
 impl Policy {
     /// [`Policy::Eager`] with its defaults.
@@ -44,25 +57,28 @@ impl Policy {
         time: EAGER_TIME,
     };
 
-    /// Its name: `eager`, `drain` or `dedicated`.
+    /// Its name: `eager`, `drain`, `dedicated` or `lazy`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Eager { .. } => "eager",
             Self::Drain { .. } => "drain",
             Self::Dedicated => "dedicated",
+            #[cfg(feature = "fault-injection")]
+            Self::Lazy => "lazy",
         }
     }
 
     pub(crate) fn interval(&self) -> PollInterval {
         match *self {
-            Self::Eager { runs, time } | Self::Drain { runs, time } => PollInterval {
-                // The largest number means never.
-                runs: runs.clamp(1, u32::MAX - 1),
+            Self::Eager { runs, time } | Self::Drain { runs, time } => PollInterval::Every {
+                runs: runs.max(1),
                 time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
                 is_first: matches!(self, Self::Drain { .. }),
             },
-            Self::Dedicated => PollInterval::NEVER,
+            Self::Dedicated => PollInterval::Never,
+            #[cfg(feature = "fault-injection")]
+            Self::Lazy => PollInterval::Budgets(LAZY_BUDGETS),
         }
     }
 }

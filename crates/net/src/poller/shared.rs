@@ -313,7 +313,7 @@ impl Shared {
         self.polled_ns.store(now_ns, Ordering::Relaxed);
         // A failed poll counts as empty; the next one tries again.
         let events = asked.unwrap_or(0);
-        polls.count(is_wait, events, self.interval.is_first);
+        polls.count(is_wait, events, self.interval.is_first());
         if events == 0 {
             return PollOutcome::Nothing;
         }
@@ -350,6 +350,11 @@ impl Shared {
         }
     }
 
+    /// Whether the monitor does not poll for busy workers: under `Policy::Lazy`.
+    fn has_no_rescue(&self) -> bool {
+        matches!(self.interval, PollInterval::Budgets(_))
+    }
+
     fn is_dedicated(&self) -> bool {
         self.policy == Policy::Dedicated
     }
@@ -362,15 +367,14 @@ impl Driver for Shared {
     }
 
     fn poll_interval(&self) -> PollInterval {
-        let interval = self.interval;
         // Ordering: Relaxed, hints: at worst a poll is omitted or superfluous.
         let is_covered = self.sources_count.load(Ordering::Relaxed) == 0
             || self.is_waiting.load(Ordering::Relaxed);
         // Erlang's rule: first all events of the last poll.
-        if is_covered || interval.is_first && self.counters.outstanding() > 0 {
-            return PollInterval::NEVER;
+        if is_covered || self.interval.is_first() && self.counters.outstanding() > 0 {
+            return PollInterval::Never;
         }
-        interval
+        self.interval
     }
 
     fn is_unattended(&self, now_ns: u64) -> bool {
@@ -385,6 +389,8 @@ impl Driver for Shared {
     fn poll(&self, origin: PollOrigin) -> PollOutcome {
         let origin = match origin {
             PollOrigin::Busy(worker) => Origin::Worker(worker),
+            // Under `Lazy` the monitor only wakes an idle worker to wait here, as idle workers do under each policy.
+            PollOrigin::Monitor if self.has_no_rescue() => return PollOutcome::Nothing,
             PollOrigin::Monitor => Origin::Monitor,
         };
         self.turn(origin, Timeout::Zero, &|| false, &mut || ())

@@ -12,7 +12,12 @@ use http::{Response, header::CONTENT_TYPE};
 
 #[test]
 fn a_connection_answers_one_request_after_the_other_under_each_policy() {
-    for policy in [Policy::EAGER, Policy::DRAIN, Policy::Dedicated] {
+    for policy in [
+        Policy::EAGER,
+        Policy::DRAIN,
+        Policy::Dedicated,
+        Policy::Lazy,
+    ] {
         let server = serve_with(policy, Limits::default(), echo());
         let mut peer = connect(server.address());
         for number in 0..100 {

@@ -5,6 +5,7 @@ mod common;
 mod faults;
 mod fuzz_requests;
 mod http;
+mod lazy;
 mod metrics;
 mod pace;
 mod proxy;

@@ -36,7 +36,12 @@ fn echo(connections: usize) -> SocketAddr {
 
 #[test]
 fn bytes_and_ends_are_forwarded() {
-    for policy in [Policy::EAGER, Policy::DRAIN, Policy::Dedicated] {
+    for policy in [
+        Policy::EAGER,
+        Policy::DRAIN,
+        Policy::Dedicated,
+        Policy::Lazy,
+    ] {
         let (system, poller) = system(policy);
         let options = ProxyOptions::default();
         let proxy = Proxy::bind(&system, &poller, any(), echo(1), options).unwrap();

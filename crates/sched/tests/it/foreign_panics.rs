@@ -53,7 +53,7 @@ impl Driver for Bomb {
     }
 
     fn poll_interval(&self) -> PollInterval {
-        self.answer(PollInterval {
+        self.answer(PollInterval::Every {
             runs: 1,
             time_ns: 0,
             is_first: false,
