@@ -258,20 +258,21 @@ usage; 130 Ctrl-C, 143 SIGTERM.";
 const EAGER_EXAMPLES: &str = "\
 Examples:
   freeboard lab eager
-      http, a proxy before MariaDB, the sweep; each under all three policies (about a minute); needs a build
-      with --features real-backends
+      http, a proxy before MariaDB or an echo, the sweep; each under all four policies (about a minute)
   freeboard lab eager --scene http --clients 60 --requests 100000
       the original's ab -c 60 -n 100000
   freeboard lab eager --scene proxy --mysql mysql://app:secret@db.example:3306/test
       the proxy before a database that runs already; --backend echo needs none
   freeboard lab eager --scene sweep --report out
       the author's question, with a page of plots
+  freeboard lab eager --scene sweep --poll lazy --cpu-us 1000 --counts
+      the failure alone, with its counters each 10,000 attempts to poll
   freeboard lab eager --scene sweep --cpu-us 1000 --json - | jq '.runs[] | [.poll, .latency_us.p99]'
       prints only JSON
 
 After each run, as the original said it:
-  counts: attempts to look, and those that found something: of idle workers under drain (lazy), of busy
-          ones under drain, of idle ones under eager and dedicated, of busy ones under these
+  counts: attempts to poll, and those that found something: of idle workers under lazy and drain, of busy
+          ones under these, of idle ones under eager and dedicated, of busy ones under these
   check:  polls that were made, without waiting, with waiting
 
 Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
@@ -373,11 +374,14 @@ pub(crate) enum Scene {
 
     /// When should a busy scheduler poll the network?
     ///
-    /// A server in this process and clients in another one (ab where it is installed), under three
-    /// policies: eager polls after a number of runs or a time; drain polls when all events of the last
-    /// poll are handled; dedicated polls in a thread of its own. The workloads are a page over HTTP, a
-    /// TCP proxy in front of a database, and a sweep that asks the original author's question: how does
-    /// the answer depend on the computing time of a request, beside actors that only compute?
+    /// A server in this process and clients in another one (ab where it is installed), under four
+    /// policies: eager polls after a number of runs or a time; drain polls as often, but only when all
+    /// events of the last poll are handled; dedicated polls in a thread of its own; lazy is the original's
+    /// rule without its eager check: after twice the budget of messages, however long they take, and only
+    /// when all events of the last poll are handled. The workloads are a page over HTTP, a TCP proxy in
+    /// front of a database, and a sweep that asks the original author's question: how does the answer
+    /// depend on the computing time of a request, beside actors that only compute? Under lazy sockets
+    /// starve there; no service can choose it.
     #[command(after_help = EAGER_EXAMPLES)]
     Eager(Box<EagerArgs>),
 

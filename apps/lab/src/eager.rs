@@ -1,11 +1,12 @@
 //! The eager scene: when should a busy scheduler poll the network?
 //!
-//! After a measurement of OTP 17.4's eager check I/O, from its mailing list.
+//! After a measurement of OTP 17.4's eager check I/O, from its mailing list. Without that check, which is `lazy` here,
+//! sockets starve while all schedulers compute.
 //!
 //! ```text
 //!   clients (a process of their own) ──▶ sockets ──▶ poller ◀── idle workers wait in it
 //!                                                      ▲
-//!                              busy workers: eager | drain | dedicated
+//!                              busy workers: eager | drain | dedicated | lazy
 //! ```
 
 mod ab;
@@ -14,11 +15,13 @@ mod args;
 mod ask;
 mod backend;
 mod busy_work;
+mod counts;
 mod plan;
 mod rounds;
 mod run;
 
 use anyhow::Result;
+use freeboard::meter::PollerSnapshot;
 use serde::Serialize;
 
 use crate::{
@@ -29,13 +32,14 @@ use crate::{
     section::Side,
 };
 pub(crate) use args::EagerArgs;
+use ask::Asked;
 use plan::{BackendKind, Plan, Workload};
 
 /// One run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
     scene: &'static str,
-    poll: &'static str,
+    poll: String,
     /// The server behind the proxy.
     backend: Option<&'static str>,
     client: &'static str,
@@ -48,12 +52,15 @@ pub(crate) struct Record {
     latency_us: Latency,
     /// The server's processor time, without that of the actors that only compute.
     cpu_us_per_request: Option<f64>,
-    counts: Counts,
-    check: Check,
-    readiness_to_run_us: Readiness,
-    max_gap_us: f64,
+    counts: Option<Counts>,
+    check: Option<Check>,
+    readiness_to_run_us: Option<Readiness>,
+    max_gap_us: Option<f64>,
     #[serde(skip)]
     workload: Workload,
+    /// Whether it is compared with the failure and the cure.
+    #[serde(skip)]
+    is_compared: bool,
     #[serde(skip)]
     rounds: Rounds,
 }
@@ -76,11 +83,35 @@ struct Counts {
     busy_eager: u64,
 }
 
+impl Counts {
+    fn of(poller: &PollerSnapshot) -> Self {
+        let polls = poller.polls();
+        Self {
+            attempts: polls.attempts,
+            idle_lazy: polls.won_idle_lazy,
+            busy_lazy: polls.won_busy_lazy,
+            idle_eager: polls.won_idle_eager,
+            busy_eager: polls.won_busy_eager,
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Check {
     total: u64,
     nonwait: u64,
     wait: u64,
+}
+
+impl Check {
+    fn of(poller: &PollerSnapshot) -> Self {
+        let polls = poller.polls();
+        Self {
+            total: polls.nonwait + polls.wait,
+            nonwait: polls.nonwait,
+            wait: polls.wait,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -99,19 +130,62 @@ struct Rounds {
 }
 
 impl Record {
+    /// A run without the counters of our poller.
+    fn new(plan: &Plan, poll: &str, asked: &Asked, processor_seconds: Option<f64>) -> Self {
+        let cpu_us = processor_seconds.map(|it| it * 1e6 / asked.answered.max(1) as f64);
+        Self {
+            scene: plan.workload.scene(),
+            poll: poll.to_owned(),
+            backend: match plan.workload {
+                Workload::Proxy(backend) => Some(backend.name()),
+                _ => None,
+            },
+            client: asked.client.name(),
+            clients: plan.clients,
+            requests: plan.requests,
+            cpu_us: plan.cpu_us,
+            seconds: asked.seconds,
+            rps: asked.answered as f64 / asked.seconds.max(1e-9),
+            errors: asked.errors,
+            latency_us: Latency {
+                p50: asked.p50_us,
+                p99: asked.p99_us,
+                p999: asked.p999_us,
+            },
+            cpu_us_per_request: cpu_us,
+            counts: None,
+            check: None,
+            readiness_to_run_us: None,
+            max_gap_us: None,
+            workload: plan.workload,
+            is_compared: false,
+            rounds: Rounds {
+                count: 1,
+                p99_us: (asked.p99_us, asked.p99_us),
+                cpu_us: (cpu_us.unwrap_or(0.0), cpu_us.unwrap_or(0.0)),
+            },
+        }
+    }
+
     fn is_sweep(&self) -> bool {
         matches!(self.workload, Workload::Sweep { .. })
     }
 
-    fn polls_per_second(&self) -> f64 {
-        self.check.total as f64 / self.seconds.max(1e-9)
+    fn polls_per_second(&self) -> Option<f64> {
+        let polls = self.check.as_ref()?.total;
+        Some(polls as f64 / self.seconds.max(1e-9))
     }
 
     /// Attempts that found something, in percent.
-    fn won(&self) -> f64 {
-        let counts = &self.counts;
+    fn won(&self) -> Option<f64> {
+        let counts = self.counts.as_ref()?;
         let won = counts.idle_lazy + counts.busy_lazy + counts.idle_eager + counts.busy_eager;
-        100.0 * won as f64 / counts.attempts.max(1) as f64
+        Some(100.0 * won as f64 / counts.attempts.max(1) as f64)
+    }
+
+    /// From readiness to run.
+    fn ready_us(&self) -> Option<f64> {
+        self.readiness_to_run_us.as_ref().map(|it| it.p99)
     }
 
     /// Its measure, if this is a run of the sweep.
@@ -119,12 +193,17 @@ impl Record {
         value.filter(|_| self.is_sweep())
     }
 
-    fn beside_sweep(&self, value: f64) -> Option<f64> {
-        (!self.is_sweep()).then_some(value)
+    fn beside_sweep(&self, value: Option<f64>) -> Option<f64> {
+        value.filter(|_| !self.is_sweep())
     }
 }
 
-const P99: Measure<Record> = Measure::new("p99", Unit::Microseconds, |it| Some(it.latency_us.p99));
+/// At the heaviest computing that shows a difference: there is the original's question.
+const STARVED: Measure<Record> = Measure::new(
+    "p99 beside actors that only compute",
+    Unit::Microseconds,
+    |it| it.is_compared.then_some(it.latency_us.p99),
+);
 const WON: Measure<Record> = Measure::new("attempts that found something", Unit::Percent, |it| {
     it.beside_sweep(it.won())
 });
@@ -136,35 +215,39 @@ impl Scene for EagerArgs {
     const ABOUT: About = About {
         name: "eager",
         title: "Eager",
-        lead: "When should a busy scheduler poll the network? A server by three policies.",
+        lead: "When should a busy scheduler poll the network? A server by four policies.",
         original: "Erlang/OTP 17.4: schedulers with work polled the network rarely, and (lazy) not before all \
             events of the last poll were handled; with eager check I/O they poll at once. Under ab -c 60 -n 100000 \
             eager found something in 13.6 % of its attempts and lazy in 6.5 %, for 1.11 times the polls; time and \
             requests a second were within 0.5 %. The author asked whether eager only helps with much computing and \
             little I/O, where it keeps I/O from starving.",
-        legend: "drain is the original's lazy. Readiness: from when a socket could be read until its handler ran. \
+        legend: "lazy is the original's rule without eager check I/O: a busy worker polls after twice its budget of \
+            messages, however long they take, and only when all events of the last poll were handled. drain polls as \
+            often as eager, but also only then. Readiness: from the poll that found a socket ready until its handler ran. \
             Gap: between two polls.",
     };
     const REPORT: Calls = Calls {
         about: "when a busy scheduler polls the network",
-        seconds: 28,
-        full: &["--scene http,sweep --cpu-us 0,100,1000 --time 0.8"],
-        quick: &["--scene http,sweep --cpu-us 0 --requests 200 --time 0.1 --rounds 1 --clients 4"],
+        seconds: 32,
+        full: &["--cpu-us 0,100,1000 --requests 5000 --time 0.5"],
+        quick: &["--cpu-us 0 --requests 200 --time 0.1 --rounds 1 --clients 4 --backend echo"],
     };
     const MEASURES: &'static [Measure<Record>] = &[
         Measure::new("rate", Unit::PerSecond("requests/s"), |it| Some(it.rps)),
         Measure::new("p50", Unit::Microseconds, |it| Some(it.latency_us.p50)),
-        P99,
+        Measure::new("p99", Unit::Microseconds, |it| Some(it.latency_us.p99)),
         Measure::new("p99.9", Unit::Microseconds, |it| it.latency_us.p999),
         Measure::new("CPU of a request", Unit::Microseconds, |it| {
             it.cpu_us_per_request
         }),
-        Measure::new("polls", Unit::Count, |it| Some(it.check.total as f64)),
-        Measure::new("attempts won", Unit::Percent, |it| Some(it.won())),
-        Measure::new("readiness to run, p99", Unit::Microseconds, |it| {
-            Some(it.readiness_to_run_us.p99)
+        Measure::new("polls", Unit::Count, |it| {
+            Some(it.check.as_ref()?.total as f64)
         }),
-        Measure::new("longest gap", Unit::Microseconds, |it| Some(it.max_gap_us)),
+        Measure::new("attempts won", Unit::Percent, Record::won),
+        Measure::new("readiness to run, p99", Unit::Microseconds, |it| {
+            it.ready_us()
+        }),
+        Measure::new("longest gap", Unit::Microseconds, |it| it.max_gap_us),
     ];
     const CHARTS: &'static [Chart<Record>] = &[
         Chart {
@@ -177,9 +260,9 @@ impl Scene for EagerArgs {
         },
         Chart {
             measure: Measure::new("from readiness to run, p99", Unit::Microseconds, |it| {
-                it.in_sweep(Some(it.readiness_to_run_us.p99))
+                it.in_sweep(it.ready_us())
             }),
-            note: "How long a busy scheduler leaves a readable socket alone.",
+            note: "How long the handler of a socket waits after the poll that found the socket ready.",
         },
         Chart {
             measure: Measure::new("processor time of a request", Unit::Microseconds, |it| {
@@ -189,13 +272,13 @@ impl Scene for EagerArgs {
         },
         Chart {
             measure: Measure::new("polls of the network", Unit::PerSecond("polls/s"), |it| {
-                it.in_sweep(Some(it.polls_per_second()))
+                it.in_sweep(it.polls_per_second())
             }),
             note: "In the sweep.",
         },
         Chart {
             measure: Measure::new("rate", Unit::PerSecond("requests/s"), |it| {
-                it.beside_sweep(it.rps)
+                it.beside_sweep(Some(it.rps))
             }),
             note: "With no other load.",
         },
@@ -208,20 +291,20 @@ impl Scene for EagerArgs {
         Published {
             measure: WON,
             source: "the original, OTP 17.4, 2014, ab -c 60 -n 100000",
-            figure: |it| match (it.workload, it.poll) {
+            figure: |it| match (it.workload, it.poll.as_str()) {
                 (Workload::Short, "eager") => Some("13.6 % of 30,700,000".to_owned()),
-                (Workload::Short, "drain") => Some("6.5 % of 36,110,000".to_owned()),
+                (Workload::Short, "lazy") => Some("6.5 % of 36,110,000".to_owned()),
                 _ => None,
             },
         },
         Published {
             measure: WON,
             source: "the original's proxy in front of MySQL, 2014",
-            figure: |it| match (it.workload, it.poll) {
+            figure: |it| match (it.workload, it.poll.as_str()) {
                 (Workload::Proxy(BackendKind::Mariadb), "eager") => {
                     Some("21 % of 72,090,000".to_owned())
                 }
-                (Workload::Proxy(BackendKind::Mariadb), "drain") => {
+                (Workload::Proxy(BackendKind::Mariadb), "lazy") => {
                     Some("20.5 % of 72,170,000".to_owned())
                 }
                 _ => None,
@@ -242,23 +325,24 @@ impl Scene for EagerArgs {
         Ok(plans)
     }
 
-    fn play(&self, plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
-        let mut runs = rounds::run(&plans, self, stage.console, stage.interrupt)?;
+    fn play(&self, mut plans: Vec<Plan>, stage: &mut Stage<'_, Record>) -> Result<()> {
+        let mut backend = None;
+        let (console, interrupt) = (stage.console, stage.interrupt);
+        let mut runs = rounds::run(&mut plans, &mut backend, self, console, interrupt)?;
         answer::tell_sides(&mut runs);
         runs.into_iter().for_each(|run| stage.keep(run));
         Ok(())
     }
 
-    /// At the heaviest computing, where the original's question is.
     fn contrast(runs: &[Run<Record>]) -> Option<Contrast<'_, Record>> {
-        let failures = runs.iter().filter(|it| it.side == Side::Failure);
-        let failure = failures.max_by_key(|it| it.record.cpu_us)?;
-        let mut cures = runs.iter().filter(|it| it.side == Side::Cure);
-        let cure = cures.find(|it| it.record.cpu_us == failure.record.cpu_us)?;
+        let at = |side| {
+            let mut found = runs.iter().filter(|it| it.record.is_compared);
+            found.find(|it| it.side == side)
+        };
         Some(Contrast {
-            measure: &P99,
-            failure,
-            cure,
+            measure: &STARVED,
+            failure: at(Side::Failure)?,
+            cure: at(Side::Cure)?,
         })
     }
 

@@ -4,7 +4,7 @@ mod lab;
 
 use std::fs;
 
-use lab::{check_usage, code, count, json, run};
+use lab::{check_usage, code, count, json, run, stdout};
 use serde_json::Value;
 
 const RUN_FIELDS: [&str; 16] = [
@@ -26,6 +26,8 @@ const RUN_FIELDS: [&str; 16] = [
     "max_gap_us",
 ];
 
+const POLICIES: [&str; 4] = ["eager", "drain", "dedicated", "lazy"];
+
 fn eager(knobs: &str) -> Vec<Value> {
     let json = json(&run(&format!("lab eager --json - {knobs}")), "eager");
     json["runs"].as_array().unwrap().clone()
@@ -43,8 +45,7 @@ fn each_policy_answers_short_and_kept_connections() {
             )
         })
         .collect();
-    let expected = ["http", "http-keep-alive"]
-        .map(|scene| ["eager", "drain", "dedicated"].map(|poll| (scene, poll)));
+    let expected = ["http", "http-keep-alive"].map(|scene| POLICIES.map(|poll| (scene, poll)));
     assert_eq!(names, expected.concat());
     for run in &runs {
         assert_eq!(lab::fields(run), RUN_FIELDS.into());
@@ -56,7 +57,7 @@ fn each_policy_answers_short_and_kept_connections() {
         assert!(count(counts, "attempts") >= looks, "{run}");
         let lazy = count(counts, "idle_lazy") + count(counts, "busy_lazy");
         let eager = count(counts, "idle_eager") + count(counts, "busy_eager");
-        let (won, other) = if run["poll"] == "drain" {
+        let (won, other) = if run["poll"] == "drain" || run["poll"] == "lazy" {
             (lazy, eager)
         } else {
             (eager, lazy)
@@ -72,7 +73,7 @@ fn the_sweep_answers_beside_actors_that_only_compute() {
     let runs = eager(&format!(
         "--scene sweep --cpu-us 1000 --clients 8 --report {page}"
     ));
-    assert_eq!(runs.len(), 3);
+    assert_eq!(runs.len(), POLICIES.len());
     for run in &runs {
         assert_eq!(count(run, "errors"), 0);
         let at = |name: &str| run["latency_us"][name].as_f64().unwrap();
@@ -85,18 +86,62 @@ fn the_sweep_answers_beside_actors_that_only_compute() {
 
 #[test]
 fn the_sweep_ends_with_an_answer() {
-    let output = run("lab eager --scene sweep --cpu-us 0 --clients 4 --rounds 1");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let output = run("lab eager --scene sweep --cpu-us 0,100 --clients 4 --rounds 1 --time 0.1");
+    let said = stdout(&output);
     assert_eq!(code(&output), 0, "{said}");
-    assert!(said.contains("When does eager help? "), "{said}");
+    let one = "When does eager help? One round decides nothing; --rounds 3 does.";
+    assert!(said.contains(one), "{said}");
+    for cpu_us in ["0", "100"] {
+        let point = format!("With {cpu_us} us of computing per request, beside actors that only");
+        let line = said.lines().find(|line| line.starts_with(&point));
+        let line = line.unwrap_or_else(|| panic!("no {point:?} in {said}"));
+        for policy in POLICIES {
+            assert!(line.contains(&format!(" us under {policy}")), "{line}");
+        }
+    }
     assert!(said.contains("What does it cost? "), "{said}");
+}
+
+#[test]
+fn the_counters_are_printed_while_a_run_goes_on() {
+    const EVERY: u64 = 50;
+    let output = run(&format!(
+        "lab eager --scene http --poll eager --clients 1 --requests 300 --counts {EVERY}"
+    ));
+    let said = stdout(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    let numbers = |line: &str| -> Vec<u64> {
+        let numbers = line.split(' ').filter(|word| !word.is_empty()).skip(1);
+        numbers.map(|it| it.parse().unwrap()).collect()
+    };
+    // Of short connections; those of kept ones follow.
+    let (mut last, mut printed) = (0, 0);
+    let mut lines = said.lines();
+    while let Some(line) = lines.next() {
+        if !line.trim().starts_with("counts: ") {
+            continue;
+        }
+        let (counts, check) = (numbers(line), numbers(lines.next().unwrap()));
+        assert_eq!((counts.len(), check.len()), (5, 3), "{said}");
+        assert_eq!(check[0], check[1] + check[2], "{said}");
+        assert!(counts[0] >= check[0] && check[0] > 0, "{said}");
+        if line.starts_with(' ') {
+            // The end of the run.
+            assert!(counts[0] >= last, "{said}");
+            break;
+        }
+        assert!(counts[0] / EVERY > last / EVERY, "{said}");
+        last = counts[0];
+        printed += 1;
+    }
+    assert!(printed > 0, "{said}");
 }
 
 /// Checks the runs of the bed proxy: each policy, all answered, and the backend named.
 fn check_proxy(knobs: &str, backend: &str, client: &str) {
     let runs = eager(&format!("--scene proxy --clients 4 --requests 200 {knobs}"));
     let policies: Vec<&str> = runs.iter().map(|it| it["poll"].as_str().unwrap()).collect();
-    assert_eq!(policies, ["eager", "drain", "dedicated"]);
+    assert_eq!(policies, POLICIES);
     for run in &runs {
         assert_eq!(lab::fields(run), RUN_FIELDS.into());
         assert_eq!(run["scene"], "proxy");
@@ -146,6 +191,10 @@ fn a_backend_that_is_not_there_fails_the_run() {
 fn bad_usage_says_what_is_wrong_and_exits_with_2() {
     for (words, says) in [
         ("lab eager --poll never", "--poll"),
+        ("lab eager --counts 0", "--counts"),
+        // Only the scene has it.
+        ("serve-http --poll lazy", "`lazy` is none of"),
+        ("proxy --to 127.0.0.1:1 --poll lazy", "--poll"),
         ("lab eager --clients 0", "--clients"),
         ("lab eager --scene proxy --mysql nowhere", "HOST:PORT"),
     ] {

@@ -1,8 +1,8 @@
-//! The author's question, answered by the sweep: when does eager help, and what does it cost?
+//! The author's question, answered by the runs: when does eager help, and what does it cost?
 
-use super::Record;
+use super::{Record, Workload};
 use crate::{
-    figures::{count, three_figures},
+    figures::{Unit, count, three_figures},
     scene::Run,
     section::Side,
 };
@@ -10,25 +10,28 @@ use crate::{
 /// Fewer rounds do not tell a difference from chance.
 const ROUNDS_MIN: u32 = 3;
 
-/// One computing time in the sweep, under all policies that were run.
+/// One computing time in the sweep, under the policies that were run.
 struct Point<'a> {
     cpu_us: u64,
     eager: &'a Record,
-    drain: &'a Record,
-    dedicated: Option<&'a Record>,
+    lazy: &'a Record,
+    all: Vec<&'a Record>,
 }
 
-/// Marks failure and cure: at a computing time at which each round of one policy is quicker than each of the other.
+/// Marks failure and cure: at a computing time at which each round of eager is quicker than each of lazy. The runs
+/// with the longest such time are compared.
 pub(super) fn tell_sides(runs: &mut [Run<Record>]) {
-    let quicker: Vec<u64> = points(runs)
+    let helped: Vec<u64> = points(runs)
         .into_iter()
-        .filter(|it| is_decided(it.eager) && is_quicker(it.eager, it.drain))
+        .filter(|it| is_decided(it.eager) && is_quicker(it.eager, it.lazy))
         .map(|it| it.cpu_us)
         .collect();
-    for run in runs {
-        if run.record.is_sweep() && quicker.contains(&run.record.cpu_us) {
-            run.side = match run.record.poll {
-                "drain" => Side::Failure,
+    let compared_us = helped.iter().copied().max();
+    for run in runs.iter_mut().filter(|it| it.record.is_sweep()) {
+        run.record.is_compared = compared_us == Some(run.record.cpu_us);
+        if helped.contains(&run.record.cpu_us) {
+            run.side = match run.record.poll.as_str() {
+                "lazy" => Side::Failure,
                 "eager" => Side::Cure,
                 _ => Side::Neither,
             };
@@ -39,23 +42,44 @@ pub(super) fn tell_sides(runs: &mut [Run<Record>]) {
 /// The answer, if the runs give one.
 pub(super) fn answer(runs: &[Run<Record>]) -> Vec<String> {
     let points = points(runs);
-    if points.is_empty() {
+    let Some(first) = points.first() else {
         return Vec::new();
+    };
+    let mut answer = vec![help(&points)];
+    answer.extend(points.iter().map(|point| {
+        let name = format!(
+            "With {} of computing per request, beside actors that only compute",
+            us(point.cpu_us as f64)
+        );
+        latencies(&name, &point.all)
+    }));
+    for workload in [Workload::Short, Workload::Kept] {
+        let all: Vec<&Record> = runs.iter().map(|it| &it.record).collect();
+        let all: Vec<&Record> = all
+            .into_iter()
+            .filter(|it| it.workload == workload && it.cpu_us == 0)
+            .collect();
+        if all.len() > 1 {
+            let name = format!("With no computing ({})", workload.name());
+            answer.push(latencies(&name, &all));
+        }
     }
-    vec![help(&points), cost(&points[0])]
+    answer.push(cost(first));
+    answer
 }
 
 fn points(runs: &[Run<Record>]) -> Vec<Point<'_>> {
     let sweep = || runs.iter().map(|it| &it.record).filter(|it| it.is_sweep());
     let mut costs: Vec<u64> = sweep().map(|it| it.cpu_us).collect();
     costs.dedup();
-    let find = |poll, cpu_us| sweep().find(|it| (it.poll, it.cpu_us) == (poll, cpu_us));
     let point = |cpu_us| {
+        let all: Vec<&Record> = sweep().filter(|it| it.cpu_us == cpu_us).collect();
+        let find = |poll| all.iter().copied().find(|it| it.poll == poll);
         Some(Point {
             cpu_us,
-            eager: find("eager", cpu_us)?,
-            drain: find("drain", cpu_us)?,
-            dedicated: find("dedicated", cpu_us),
+            eager: find("eager")?,
+            lazy: find("lazy")?,
+            all,
         })
     };
     costs.into_iter().filter_map(point).collect()
@@ -71,11 +95,24 @@ fn is_quicker(one: &Record, other: &Record) -> bool {
     one.rounds.p99_us.1 < other.rounds.p99_us.0
 }
 
+fn us(value: f64) -> String {
+    Unit::Microseconds.text(value)
+}
+
+/// Words as in "a, b and c".
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
 /// The computing times at which it holds, in words.
 fn at(points: &[Point<'_>], is: impl Fn(&Point<'_>) -> bool) -> Option<String> {
     let found = points.iter().filter(|point| is(point));
     let names: Vec<String> = found.map(|point| count(point.cpu_us)).collect();
-    (!names.is_empty()).then(|| format!("at {} us", names.join(", ")))
+    (!names.is_empty()).then(|| format!("at {} us of computing per request", listed(&names)))
 }
 
 fn help(points: &[Point<'_>]) -> String {
@@ -83,50 +120,61 @@ fn help(points: &[Point<'_>]) -> String {
     if !points.iter().all(|it| is_decided(it.eager)) {
         return format!("{QUESTION} One round decides nothing; --rounds {ROUNDS_MIN} does.");
     }
-    let helps = at(points, |it| is_quicker(it.eager, it.drain));
-    let hurts = at(points, |it| is_quicker(it.drain, it.eager));
-    let answer = match (helps, hurts) {
+    let helps = at(points, |it| is_quicker(it.eager, it.lazy));
+    let hurts = at(points, |it| is_quicker(it.lazy, it.eager));
+    const BESIDE: &str = "Beside actors that only compute its p99 is";
+    match (helps, hurts) {
         (Some(helps), Some(hurts)) => {
-            format!("In each round its p99 is below drain's {helps}, and above it {hurts}.")
+            format!("{QUESTION} {BESIDE} below lazy's in each round {helps}, and above it {hurts}.")
         }
-        (Some(helps), None) => format!("In each round its p99 is below drain's {helps}."),
+        (Some(helps), None) => format!("{QUESTION} {BESIDE} below lazy's in each round {helps}."),
         (None, Some(hurts)) => {
-            format!("Nowhere here; in each round its p99 is above drain's {hurts}.")
+            format!("{QUESTION} Nowhere here. {BESIDE} above lazy's in each round {hurts}.")
         }
         (None, None) => {
-            "Nowhere here: at no computing time is its p99 below or above drain's in each round."
-                .to_owned()
+            format!("{QUESTION} Nowhere here. {BESIDE} not on one side of lazy's in each round.")
         }
+    }
+}
+
+/// Latency and processor time of each policy.
+fn latencies(name: &str, records: &[&Record]) -> String {
+    let p99: Vec<String> = records
+        .iter()
+        .map(|it| format!("{} under {}", us(it.latency_us.p99), it.poll))
+        .collect();
+    let cpu: Vec<String> = records
+        .iter()
+        .filter_map(|it| Some(format!("{} under {}", us(it.cpu_us_per_request?), it.poll)))
+        .collect();
+    let cpu = match cpu.as_slice() {
+        [] => String::new(),
+        cpu => format!(" CPU time per request: {}.", listed(cpu)),
     };
-    let dedicated = at(points, |it| {
-        it.dedicated
-            .is_some_and(|dedicated| is_quicker(dedicated, it.eager))
-    });
-    let dedicated = dedicated.map_or_else(String::new, |at| {
-        format!(" A dedicated thread's p99 is below eager's {at}.")
-    });
-    format!("{QUESTION} {answer}{dedicated}")
+    format!("{name}, p99 is {}.{cpu}", listed(&p99))
 }
 
 /// Where a request computes least, the cost of polling shows best.
 fn cost(point: &Point<'_>) -> String {
-    let all = [Some(point.eager), Some(point.drain), point.dedicated];
-    let costs: Vec<String> = all
-        .into_iter()
-        .flatten()
+    let costs: Vec<String> = point
+        .all
+        .iter()
         .map(|it| {
-            let cpu = it.cpu_us_per_request.map_or_else(String::new, |us| {
-                let (least, most) = it.rounds.cpu_us;
-                let [us, least, most] = [us, least, most].map(three_figures);
-                format!(", {us} us of processor time a request ({least} to {most})")
+            let (least, most) = it.rounds.cpu_us;
+            let cpu = it.cpu_us_per_request.map_or_else(String::new, |_| {
+                format!(
+                    " and {} to {} of CPU time per request",
+                    three_figures(least),
+                    us(most)
+                )
             });
-            let polls = three_figures(it.polls_per_second());
-            format!("{} {polls} polls/s{cpu}", it.poll)
+            let polls = it.polls_per_second().map_or(0.0, |it| it);
+            format!("{} makes {} polls/s{cpu}", it.poll, three_figures(polls))
         })
         .collect();
     format!(
-        "What does it cost? At {} us of computing: {}.",
-        count(point.cpu_us),
+        "What does it cost? With {} of computing per request: {}.",
+        us(point.cpu_us as f64),
         costs.join("; ")
     )
 }

@@ -25,11 +25,25 @@ pub(super) enum Choice {
 /// Which policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PollChoice {
+    /// After 64 runs of actors or 200 us
     Eager,
+    /// As often, but only when all events of the last poll were handled
     Drain,
+    /// Never: a thread of its own polls
     Dedicated,
+    /// The original's rule without its eager check: after twice the budget, by messages, and only when all events of
+    /// the last poll were handled. Sockets starve while all workers compute
+    Lazy,
     All,
 }
+
+/// All policies, in the order of their runs.
+const POLICIES: [Policy; 4] = [
+    Policy::EAGER,
+    Policy::DRAIN,
+    Policy::Dedicated,
+    Policy::Lazy,
+];
 
 /// Computing for each request in the sweep, in microseconds, and requests a second beside it: a third
 /// of what two cores could do, at the most.
@@ -75,9 +89,15 @@ pub(crate) struct EagerArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: Option<u32>,
 
-    /// What is behind the proxy [default: mariadb with --mysql or if built with --features real-backends, else echo]
+    /// While a run goes on, print its counters each time so many polls were attempted
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    counts: Option<u64>,
+
+    /// What is behind the proxy [default: mariadb with --mysql, or if built with --features real-backends and installed;
+    /// else echo]
     #[arg(long, value_enum, value_name = "BACKEND")]
-    backend: Option<BackendKind>,
+    pub(super) backend: Option<BackendKind>,
 
     /// The database behind the proxy: auto starts a MariaDB with a data directory of its own, an
     /// address or mysql://user:password@HOST:PORT/database names one that runs
@@ -102,7 +122,8 @@ impl EagerArgs {
             PollChoice::Eager => &[Policy::EAGER],
             PollChoice::Drain => &[Policy::DRAIN],
             PollChoice::Dedicated => &[Policy::Dedicated],
-            PollChoice::All => &[Policy::EAGER, Policy::DRAIN, Policy::Dedicated],
+            PollChoice::Lazy => &[Policy::Lazy],
+            PollChoice::All => &POLICIES,
         };
         let mut plans = Vec::new();
         let is_asked = |choice| self.scene.is_empty() || self.scene.contains(&choice);
@@ -125,6 +146,7 @@ impl EagerArgs {
                 requests: self.requests,
                 cpu_us,
                 rounds: self.rounds.unwrap_or(1),
+                counts_every: self.counts,
             }));
         }
         if is_asked(Choice::Sweep) {
@@ -141,6 +163,7 @@ impl EagerArgs {
                     requests: (rate * self.time.as_secs_f64()).max(SWEEP_REQUESTS_MIN) as u64,
                     cpu_us,
                     rounds: self.rounds.unwrap_or(SWEEP_ROUNDS),
+                    counts_every: self.counts,
                 }));
             }
         }

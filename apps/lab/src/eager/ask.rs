@@ -48,6 +48,18 @@ pub(super) struct Asked {
     pub(super) p999_us: Option<f64>,
 }
 
+impl Asked {
+    /// What went wrong, if something did.
+    pub(super) fn failure(&self, plan: &Plan) -> Option<String> {
+        (self.errors > 0 || self.answered != plan.requests).then(|| {
+            format!(
+                "{} of {} requests were answered, {} failed",
+                self.answered, plan.requests, self.errors
+            )
+        })
+    }
+}
+
 /// Has clients ask a server at this address.
 pub(super) fn ask(plan: &Plan, to: SocketAddr, backend: Option<&Backend>) -> Result<Asked> {
     // Of few requests ab's percentiles are out of order.

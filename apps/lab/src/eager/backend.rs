@@ -40,6 +40,7 @@ impl FromStr for MysqlChoice {
 /// A server behind the proxy.
 #[derive(Debug)]
 pub(super) struct Backend {
+    pub(super) kind: BackendKind,
     pub(super) address: SocketAddr,
     /// Who logs in, as a URL, if it is not who always does.
     pub(super) login: Option<String>,
@@ -66,12 +67,23 @@ impl Drop for Process {
 }
 
 impl Backend {
-    /// Starts it, or finds it.
-    pub(super) fn start(kind: BackendKind, mysql: &MysqlChoice, console: &Console) -> Result<Self> {
+    /// Starts it, or finds it. Without a `choice` it is an echo if no MariaDB can be started.
+    pub(super) fn start(
+        kind: BackendKind,
+        choice: Option<BackendKind>,
+        mysql: &MysqlChoice,
+        console: &Console,
+    ) -> Result<Self> {
         match (kind, mysql) {
             (BackendKind::Echo, _) => Self::echo(),
-            (BackendKind::Mariadb, MysqlChoice::Auto) => Self::mariadb(console),
             (BackendKind::Mariadb, MysqlChoice::Running(text)) => Self::running(text),
+            (BackendKind::Mariadb, MysqlChoice::Auto) => match (Self::mariadb(console), choice) {
+                (Err(error), None) => {
+                    console.line(&format!("{error}. So an echo is behind the proxy."));
+                    Self::echo()
+                }
+                (started, _) => started,
+            },
         }
     }
 
@@ -91,6 +103,7 @@ impl Backend {
             .context("the echo says nothing")?;
         let address = line.trim().parse().context("the echo says no address")?;
         Ok(Self {
+            kind: BackendKind::Echo,
             address,
             login: None,
             _process: process,
@@ -106,6 +119,7 @@ impl Backend {
             ))
         })?;
         Ok(Self {
+            kind: BackendKind::Mariadb,
             address: server.address(),
             login: None,
             _process: Some(Process::Server { _server: server }),
@@ -132,6 +146,7 @@ impl Backend {
         TcpStream::connect_timeout(&address, PATIENCE)
             .with_context(|| format!("no database at {address}"))?;
         Ok(Self {
+            kind: BackendKind::Mariadb,
             address,
             login,
             _process: None,

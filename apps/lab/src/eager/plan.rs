@@ -74,26 +74,41 @@ pub(crate) struct Plan {
     /// Computing for each request, in microseconds.
     pub(super) cpu_us: u64,
     pub(super) rounds: u32,
+    /// Print the counters each time so many polls were attempted.
+    pub(super) counts_every: Option<u64>,
 }
 
 impl Plan {
     /// The run in a few words, unique among those that are compared.
     pub(super) fn title(&self) -> String {
+        self.title_with(self.policy.name())
+    }
+
+    /// The same with another poll policy.
+    pub(super) fn title_with(&self, poll: &str) -> String {
         let cpu = match (self.workload, self.cpu_us) {
             (Workload::Sweep { .. }, us) => format!(" {} us", count(us)),
             (_, 0) => String::new(),
             (_, us) => format!(", {} us of computing", count(us)),
         };
-        format!("{}{cpu}, {}", self.workload.name(), self.policy)
+        format!("{}{cpu}, {poll}", self.workload.name())
+    }
+
+    pub(super) fn is_sweep(&self) -> bool {
+        matches!(self.workload, Workload::Sweep { .. })
+    }
+
+    /// What the clients do.
+    pub(super) fn load(&self) -> String {
+        format!(
+            "{} of {}",
+            counted(self.requests, "request"),
+            counted(u64::from(self.clients), "client")
+        )
     }
 
     pub(super) fn parameters(&self) -> String {
-        format!(
-            "{}: {} of {}, {}",
-            self.title(),
-            counted(self.requests, "request"),
-            counted(u64::from(self.clients), "client"),
-            counted(u64::from(self.rounds), "round")
-        )
+        let rounds = counted(u64::from(self.rounds), "round");
+        format!("{}: {}, {rounds}", self.title(), self.load())
     }
 }

@@ -11,9 +11,10 @@ use super::{
 use crate::{console::Console, interrupt::Interrupt, scene::Run};
 
 /// Does the runs; of each the round with the median p99. Ends early on Ctrl-C, and after a run whose
-/// requests were not all answered, which is then the last one.
+/// requests were not all answered, which is then the last one. Starts the backend when it is first needed.
 pub(super) fn run(
-    plans: &[Plan],
+    plans: &mut [Plan],
+    backend: &mut Option<Backend>,
     args: &EagerArgs,
     console: &Console,
     interrupt: &Interrupt,
@@ -21,18 +22,22 @@ pub(super) fn run(
     // Clients end by the same Ctrl-C, or with their run.
     let _listening = interrupt.listen(|| ());
     let mut done: Vec<Vec<Run<Record>>> = plans.iter().map(|_| Vec::new()).collect();
-    let mut backend = None;
     let rounds_max = plans.iter().map(|plan| plan.rounds).max().unwrap_or(0);
     'rounds: for round in 0..rounds_max {
-        for (plan, done) in plans.iter().zip(&mut done) {
+        for (plan, done) in plans.iter_mut().zip(&mut done) {
             if round >= plan.rounds {
                 continue;
             }
             if interrupt.has_come() {
                 break 'rounds;
             }
-            if let (Workload::Proxy(kind), None) = (plan.workload, &backend) {
-                backend = Some(Backend::start(kind, &args.mysql, console)?);
+            if let Workload::Proxy(kind) = &mut plan.workload {
+                if backend.is_none() {
+                    let started = Backend::start(*kind, args.backend, &args.mysql, console)?;
+                    *backend = Some(started);
+                }
+                // An echo if no MariaDB could be started.
+                *kind = backend.as_ref().map_or(*kind, |it| it.kind);
             }
             let outcome = match run::run(plan, backend.as_ref(), console) {
                 // Its client was interrupted, too.

@@ -1,6 +1,11 @@
 //! A run: a server in this process, a client in another one.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -18,10 +23,10 @@ use freeboard::{
 use http::Response;
 
 use super::{
-    Check, Counts, Latency, Readiness, Record, Rounds,
-    ask::{self, Asked},
+    Check, Counts, Readiness, Record, ask,
     backend::Backend,
     busy_work::{BusyActor, BusyTime, BusyWork},
+    counts,
     plan::{Plan, Workload},
 };
 use crate::{
@@ -90,7 +95,7 @@ pub(super) fn run(
     let system = System::builder().name("eager");
     let Host { system, poller } = Host::start(system, workers, plan.policy)?;
     let busy_time = Arc::new(BusyTime::default());
-    if matches!(plan.workload, Workload::Sweep { .. }) {
+    if plan.is_sweep() {
         for _ in 0..workers {
             let options = SpawnOptions::new().lane(LaneConfig::bounded(2));
             let actor = system.spawn_once(options, BusyActor::new(busy_time.clone()))?;
@@ -100,109 +105,59 @@ pub(super) fn run(
     let served = Served::start(plan, &system, &poller, backend)?;
     console.line(&plan.title());
     let (processor_before, busy_before) = (processor::used(), busy_time.seconds());
-    let asked = ask::ask(plan, served.address(), backend)?;
+    let asked = thread::scope(|scope| {
+        let (over, end) = mpsc::channel::<()>();
+        if let Some(every) = plan.counts_every {
+            let poller = &poller;
+            scope.spawn(move || counts::watch(poller, every, &end, console));
+        }
+        let asked = ask::ask(plan, served.address(), backend);
+        drop(over);
+        asked
+    })?;
     let busy_seconds = busy_time.seconds() - busy_before;
     let processor_seconds =
         processor::seconds_since(processor_before).map(|seconds| seconds - busy_seconds);
     let snapshot = poller.snapshot();
     served.drain();
     system.shutdown(END);
-    let run = outcome(plan, &asked, processor_seconds, &snapshot);
-    for line in lines(&run.record) {
-        console.line(&line);
-    }
-    Ok(run)
-}
-
-fn outcome(
-    plan: &Plan,
-    asked: &Asked,
-    processor_seconds: Option<f64>,
-    poller: &PollerSnapshot,
-) -> Run<Record> {
-    let polls = poller.polls();
-    let cpu_us = processor_seconds.map(|it| it * 1e6 / asked.answered.max(1) as f64);
-    let failure = (asked.errors > 0 || asked.answered != plan.requests).then(|| {
-        format!(
-            "{} of {} requests were answered, {} failed",
-            asked.answered, plan.requests, asked.errors
-        )
-    });
     let record = Record {
-        scene: plan.workload.scene(),
-        poll: plan.policy.name(),
-        backend: match plan.workload {
-            Workload::Proxy(backend) => Some(backend.name()),
-            _ => None,
-        },
-        client: asked.client.name(),
-        clients: plan.clients,
-        requests: plan.requests,
-        cpu_us: plan.cpu_us,
-        seconds: asked.seconds,
-        rps: asked.answered as f64 / asked.seconds.max(1e-9),
-        errors: asked.errors,
-        latency_us: Latency {
-            p50: asked.p50_us,
-            p99: asked.p99_us,
-            p999: asked.p999_us,
-        },
-        cpu_us_per_request: cpu_us,
-        counts: Counts {
-            attempts: polls.attempts,
-            idle_lazy: polls.won_idle_lazy,
-            busy_lazy: polls.won_busy_lazy,
-            idle_eager: polls.won_idle_eager,
-            busy_eager: polls.won_busy_eager,
-        },
-        check: Check {
-            total: polls.nonwait + polls.wait,
-            nonwait: polls.nonwait,
-            wait: polls.wait,
-        },
-        readiness_to_run_us: Readiness {
-            p50: poller.readiness_to_run.p50 as f64 / 1e3,
-            p99: poller.readiness_to_run.p99 as f64 / 1e3,
-        },
-        max_gap_us: poller.gap_max_ns as f64 / 1e3,
-        workload: plan.workload,
-        rounds: Rounds {
-            count: 1,
-            p99_us: (asked.p99_us, asked.p99_us),
-            cpu_us: (cpu_us.unwrap_or(0.0), cpu_us.unwrap_or(0.0)),
-        },
+        counts: Some(Counts::of(&snapshot)),
+        check: Some(Check::of(&snapshot)),
+        readiness_to_run_us: Some(Readiness {
+            p50: snapshot.readiness_to_run.p50 as f64 / 1e3,
+            p99: snapshot.readiness_to_run.p99 as f64 / 1e3,
+        }),
+        max_gap_us: Some(snapshot.gap_max_ns as f64 / 1e3),
+        ..Record::new(plan, plan.policy.name(), &asked, processor_seconds)
     };
-    Run {
+    for line in lines(&record, &snapshot) {
+        console.line(&format!("  {line}"));
+    }
+    Ok(Run {
         title: plan.title(),
         side: Side::Neither,
-        record,
         parameters: plan.parameters(),
         figures: Vec::new(),
         tables: Vec::new(),
-        failure,
-    }
+        failure: asked.failure(plan),
+        record,
+    })
 }
 
-/// The counters in the original's form.
-fn lines(record: &Record) -> [String; 3] {
+/// What clients saw, and the counters in the original's form.
+fn lines(record: &Record, snapshot: &PollerSnapshot) -> [String; 3] {
     let [rps, p50, p99, ready] = [
         record.rps,
         record.latency_us.p50,
         record.latency_us.p99,
-        record.readiness_to_run_us.p99,
+        snapshot.readiness_to_run.p99 as f64 / 1e3,
     ]
     .map(three_figures);
-    let (counts, check) = (&record.counts, &record.check);
+    let [counts, check] = counts::lines(&snapshot.polls());
     [
-        format!("  {rps} requests/s, p50 {p50} us, p99 {p99} us, readiness to run p99 {ready} us"),
-        format!(
-            "  counts: {} {} {} {} {}",
-            counts.attempts,
-            counts.idle_lazy,
-            counts.busy_lazy,
-            counts.idle_eager,
-            counts.busy_eager
-        ),
-        format!("  check: {} {} {}", check.total, check.nonwait, check.wait),
+        format!("{rps} requests/s, p50 {p50} us, p99 {p99} us, readiness to run p99 {ready} us"),
+        counts,
+        check,
     ]
 }
