@@ -1,4 +1,4 @@
-%% The same work on the BEAM for a scene of the laboratory: prints one JSON object.
+%% The same work on the BEAM for a scene of the laboratory: prints one JSON object. A server prints its address instead.
 %%
 %%   erl -noshell -noinput +S 2:2 -pa DIR -s lab main -extra SCENE KEY=VALUE ...
 %%
@@ -19,6 +19,7 @@ main() ->
     end.
 
 run("balance", Parameters) -> balance:lab(Parameters);
+run("eager", Parameters) -> eager:lab(Parameters);
 run("flood", Parameters) -> flood:lab(Parameters);
 run("streams", Parameters) -> streams:lab(Parameters).
 

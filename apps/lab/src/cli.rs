@@ -258,7 +258,8 @@ usage; 130 Ctrl-C, 143 SIGTERM.";
 const EAGER_EXAMPLES: &str = "\
 Examples:
   freeboard lab eager
-      http, a proxy before MariaDB or an echo, the sweep; each under all four policies (about a minute)
+      http, a proxy before MariaDB or an echo, the sweep; each under all four policies, and on the BEAM and in
+      Go (about a minute)
   freeboard lab eager --scene http --clients 60 --requests 100000
       the original's ab -c 60 -n 100000
   freeboard lab eager --scene proxy --mysql mysql://app:secret@db.example:3306/test

@@ -14,6 +14,7 @@ mod answer;
 mod args;
 mod ask;
 mod backend;
+mod beside;
 mod busy_work;
 mod counts;
 mod plan;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use crate::{
     figures::Unit,
     outputs::OutputArgs,
+    peers::PeerArgs,
     real_backends,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
     section::Side,
@@ -316,6 +318,10 @@ impl Scene for EagerArgs {
         &self.outputs
     }
 
+    fn peers(&self) -> PeerArgs {
+        self.peers
+    }
+
     fn prepare(&self) -> Result<Vec<Plan>> {
         let plans = self.plans();
         let mariadb = Workload::Proxy(BackendKind::Mariadb);
@@ -329,8 +335,9 @@ impl Scene for EagerArgs {
         let mut backend = None;
         let (console, interrupt) = (stage.console, stage.interrupt);
         let mut runs = rounds::run(&mut plans, &mut backend, self, console, interrupt)?;
-        answer::tell_sides(&mut runs);
+        let compared_us = answer::tell_sides(&mut runs);
         runs.into_iter().for_each(|run| stage.keep(run));
+        beside::play(&plans, backend.as_ref(), compared_us, stage);
         Ok(())
     }
 

@@ -7,17 +7,20 @@
 //! A runtime that is missing, too old, or fails leaves a sentence in the result. The scene goes on.
 
 mod beam;
+mod go;
 mod jvm;
 #[cfg(unix)]
 mod process;
 
 use std::sync::OnceLock;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
 pub(crate) use beam::Beam;
+pub(crate) use go::Go;
 pub(crate) use jvm::Disruptor;
 #[cfg(unix)]
 pub(crate) use process::{Program, is_on_path};
@@ -36,6 +39,7 @@ pub(crate) struct Peers {
     are_left_out: bool,
     beam: OnceLock<Result<Beam, String>>,
     disruptor: OnceLock<Result<Disruptor, String>>,
+    go: OnceLock<Result<Go, String>>,
 }
 
 impl Peers {
@@ -63,7 +67,11 @@ impl Peers {
             Ok(_) => "The LMAX Disruptor ran beside the ring.".to_owned(),
             Err(error) => format!("The LMAX Disruptor did not run: {error}."),
         });
-        [beam, disruptor].into_iter().flatten().collect()
+        let go = self.go.get().map(|found| match found {
+            Ok(go) => format!("{} ran beside the scenes.", go.name()),
+            Err(error) => format!("Go did not run: {error}."),
+        });
+        [beam, disruptor, go].into_iter().flatten().collect()
     }
 
     /// The BEAM.
@@ -81,6 +89,26 @@ impl Peers {
     pub(crate) fn disruptor(&self, interrupt: &Interrupt) -> Result<&Disruptor> {
         found(&self.disruptor, || Disruptor::find(interrupt))
     }
+
+    /// Go.
+    ///
+    /// # Errors
+    /// A sentence about why it cannot run.
+    pub(crate) fn go(&self, interrupt: &Interrupt) -> Result<&Go> {
+        found(&self.go, || Go::find(interrupt))
+    }
+}
+
+fn folder() -> Result<TempDir> {
+    let mut folder = tempfile::Builder::new();
+    let folder = folder.prefix("freeboard-").tempdir();
+    folder.context("cannot make a temporary folder")
+}
+
+/// Parameters as a program reads them.
+fn words(parameters: &[(&str, String)]) -> impl Iterator<Item = String> {
+    let word = |(key, value): &(&str, String)| format!("{key}={value}");
+    parameters.iter().map(word)
 }
 
 fn found<T>(runtime: &OnceLock<Result<T, String>>, find: impl FnOnce() -> Result<T>) -> Result<&T> {
@@ -108,6 +136,18 @@ mod elsewhere {
 
         pub(super) fn output(self, _: Duration, _: &Interrupt) -> Result<String> {
             match self {}
+        }
+
+        pub(crate) fn line(&mut self, _: Duration, _: &Interrupt) -> Result<String> {
+            match *self {}
+        }
+
+        pub(crate) fn id(&self) -> u32 {
+            match *self {}
+        }
+
+        pub(crate) fn during<T>(&mut self, _: Duration, _: &Interrupt, _: impl FnOnce() -> T) -> T {
+            match *self {}
         }
     }
 

@@ -278,18 +278,21 @@ impl<R> Stage<'_, R> {
         self.runs.push(run);
     }
 
-    /// Performs a run on another runtime, unless these are left out or a run failed. An error becomes a sentence of the result.
+    /// Performs a run on another runtime, unless these are left out or a run failed. An error becomes a sentence of the
+    /// result. Returns whether it was performed.
     pub(crate) fn beside(
         &mut self,
         title: &str,
         run: impl FnOnce(&Peers, &Interrupt) -> Result<Run<R>>,
-    ) {
+    ) -> bool {
         let has_failed = self.runs.iter().any(|it| it.failure.is_some());
         if self.peers.are_left_out() || self.interrupt.has_come() || has_failed {
-            return;
+            return false;
         }
         self.console.line(title);
-        match run(self.peers, self.interrupt) {
+        let run = run(self.peers, self.interrupt);
+        let is_performed = run.is_ok();
+        match run {
             Ok(run) => self.beside.push(run),
             Err(error) => {
                 let text = format!("{title} is missing: {error:#}.");
@@ -297,6 +300,7 @@ impl<R> Stage<'_, R> {
                 self.missing.push(text);
             }
         }
+        is_performed
     }
 }
 

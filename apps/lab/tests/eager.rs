@@ -29,7 +29,10 @@ const RUN_FIELDS: [&str; 16] = [
 const POLICIES: [&str; 4] = ["eager", "drain", "dedicated", "lazy"];
 
 fn eager(knobs: &str) -> Vec<Value> {
-    let json = json(&run(&format!("lab eager --json - {knobs}")), "eager");
+    let json = json(
+        &run(&format!("lab eager --no-peers --json - {knobs}")),
+        "eager",
+    );
     json["runs"].as_array().unwrap().clone()
 }
 
@@ -86,7 +89,8 @@ fn the_sweep_answers_beside_actors_that_only_compute() {
 
 #[test]
 fn the_sweep_ends_with_an_answer() {
-    let output = run("lab eager --scene sweep --cpu-us 0,100 --clients 4 --rounds 1 --time 0.1");
+    let output =
+        run("lab eager --no-peers --scene sweep --cpu-us 0,100 --clients 4 --rounds 1 --time 0.1");
     let said = stdout(&output);
     assert_eq!(code(&output), 0, "{said}");
     let one = "When does eager help? One round decides nothing; --rounds 3 does.";
@@ -106,7 +110,7 @@ fn the_sweep_ends_with_an_answer() {
 fn the_counters_are_printed_while_a_run_goes_on() {
     const EVERY: u64 = 50;
     let output = run(&format!(
-        "lab eager --scene http --poll eager --clients 1 --requests 300 --counts {EVERY}"
+        "lab eager --no-peers --scene http --poll eager --clients 1 --requests 300 --counts {EVERY}"
     ));
     let said = stdout(&output);
     assert_eq!(code(&output), 0, "{said}");

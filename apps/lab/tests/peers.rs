@@ -12,9 +12,12 @@ use std::{
 
 use freeboard_test_servers::{eventually, is_on_path};
 use lab::{Running, code, command, json, say, stdout};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const FLOOD: &str = "lab flood --senders 2 --messages 100 --route direct";
+
+const EAGER: &str = "lab eager --scene http --poll eager --clients 2 --requests 20";
 
 /// Programs that are found before all others.
 struct Programs(TempDir);
@@ -118,7 +121,7 @@ fn a_missing_runtime_is_named_with_its_package_or_left_out_when_asked() {
 const SLEEP: &str = "echo $$ > \"${0%/*}/itself\"; sleep 1000 & echo $! > \"${0%/*}/child\"; wait";
 
 /// The scenes that run on other runtimes, with small work.
-const SCENES: [&str; 2] = [FLOOD, "lab balance --procs 2 --repeats 2 --bytes 64"];
+const SCENES: [&str; 3] = [FLOOD, "lab balance --procs 2 --repeats 2 --bytes 64", EAGER];
 
 #[test]
 fn ctrl_c_in_each_scene_ends_a_runtime_and_all_that_it_started() {
@@ -279,4 +282,69 @@ fn the_real_disruptor_passes_the_same_messages() {
         (&run["messages"], &run["ring"]),
         (&1_000.into(), &64.into())
     );
+}
+
+#[test]
+fn a_server_that_does_not_serve_leaves_a_sentence() {
+    let programs = Programs::with_erl("true");
+    let check = |script: &str, of_beam: &str, of_go: &str| {
+        programs.add("erl", &erl_25(script));
+        let output = programs.run(EAGER);
+        let text = stdout(&output);
+        assert_eq!(code(&output), 0, "{text}");
+        for (title, says) in [
+            ("BEAM short connections, +IOt 1 +IOp 1", of_beam),
+            ("Go short connections, netpoll", of_go),
+        ] {
+            let says = format!("{title} is missing: {says}");
+            assert!(text.contains(&says), "no {says:?} in {text}");
+        }
+    };
+    // It must not build anything.
+    programs.add("go", "echo no such version >&2; exit 2");
+    let no_go = "go: it failed (exit status: 2): no such version.";
+    let nobody = "0 of 20 requests were answered, 20 failed.";
+    check("echo 127.0.0.1:1; sleep 1000", nobody, no_go);
+    let crash = "it ended early: no port.";
+    check("echo no port >&2; exit 1", crash, no_go);
+    programs.add("go", "echo bogus");
+    let bogus = "go's version is \"bogus\\n\".";
+    check("echo bogus", "it printed \"bogus\"", bogus);
+}
+
+#[test]
+fn the_real_beam_and_go_serve_the_same_clients() {
+    let output = lab::run(
+        "lab eager --json - --poll eager --clients 4 --requests 50 --backend echo --cpu-us 0,100 --rounds 1 --time 0.1",
+    );
+    let json = json(&output, "eager");
+    let ours = &json["runs"][0];
+    let runs = [
+        "short connections",
+        "proxy to an echo",
+        "sweep 0 us",
+        "sweep 100 us",
+    ];
+    let found: Vec<&Value> = json["peers"].as_array().into_iter().flatten().collect();
+    let check = |program, name: &str, poll: &str| match is_on_path(program) {
+        true => {
+            let expected = runs.map(|run| format!("{name} {run}, {poll}"));
+            let titles: Vec<&str> = found.iter().flat_map(|it| it["run"].as_str()).collect();
+            let of_it = titles
+                .iter()
+                .filter(|title| expected.contains(&title.to_string()));
+            assert_eq!(of_it.count(), expected.len(), "{titles:?}");
+        }
+        false => say(&format!("left out: {program} is not on the path")),
+    };
+    check("erl", "BEAM", "+IOt 1 +IOp 1");
+    check("go", "Go", "netpoll");
+    for run in found {
+        assert_eq!(run["errors"], 0, "{run}");
+        assert!(run["latency_us"]["p99"].as_f64() > Some(0.0), "{run}");
+        assert_eq!(lab::fields(run).len(), lab::fields(ours).len() + 1);
+        // Not told apart from that of those that only compute.
+        let has_time = run["cpu_us_per_request"].is_f64();
+        assert_eq!(has_time, run["scene"] != "sweep", "{run}");
+    }
 }

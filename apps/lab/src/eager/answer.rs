@@ -18,9 +18,9 @@ struct Point<'a> {
     all: Vec<&'a Record>,
 }
 
-/// Marks failure and cure: at a computing time at which each round of eager is quicker than each of lazy. The runs
-/// with the longest such time are compared.
-pub(super) fn tell_sides(runs: &mut [Run<Record>]) {
+/// Marks failure and cure: at a computing time at which each round of eager is quicker than each of lazy. Returns the
+/// longest such time, whose runs are compared.
+pub(super) fn tell_sides(runs: &mut [Run<Record>]) -> Option<u64> {
     let helped: Vec<u64> = points(runs)
         .into_iter()
         .filter(|it| is_decided(it.eager) && is_quicker(it.eager, it.lazy))
@@ -37,6 +37,7 @@ pub(super) fn tell_sides(runs: &mut [Run<Record>]) {
             };
         }
     }
+    compared_us
 }
 
 /// The answer, if the runs give one.

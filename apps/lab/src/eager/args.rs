@@ -9,7 +9,7 @@ use super::{
     backend::MysqlChoice,
     plan::{BackendKind, Plan, Workload},
 };
-use crate::{outputs::OutputArgs, parse};
+use crate::{outputs::OutputArgs, parse, peers::PeerArgs};
 
 /// The test workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -103,6 +103,9 @@ pub(crate) struct EagerArgs {
     /// address or mysql://user:password@HOST:PORT/database names one that runs
     #[arg(long, value_name = "auto|HOST:PORT", default_value = "auto")]
     pub(super) mysql: MysqlChoice,
+
+    #[command(flatten)]
+    pub(super) peers: PeerArgs,
 
     #[command(flatten)]
     pub(super) outputs: OutputArgs,

@@ -1,5 +1,7 @@
 //! One run of the scene.
 
+use std::time::Duration;
+
 use freeboard::net::poller::Policy;
 
 use crate::figures::{count, counted};
@@ -96,6 +98,14 @@ impl Plan {
 
     pub(super) fn is_sweep(&self) -> bool {
         matches!(self.workload, Workload::Sweep { .. })
+    }
+
+    /// The time in which the requests are due; none if each follows an answer.
+    pub(super) fn due(&self) -> Duration {
+        match self.workload {
+            Workload::Sweep { rate } => Duration::from_secs_f64(self.requests as f64 / rate),
+            _ => Duration::ZERO,
+        }
     }
 
     /// What the clients do.

@@ -12,14 +12,15 @@ use crate::{interrupt::Interrupt, processor};
 /// Name and text.
 macro_rules! sources {
     ($($name:literal),*) => {
-        [$(($name, include_str!(concat!("../../peers/beam/", $name)))),*]
+        &[$(($name, include_str!(concat!("../../peers/beam/", $name)))),*]
     };
 }
 
 /// The programs that scenes run.
-const SOURCES: [(&str, &str); 7] = sources!(
+const SOURCES: &[(&str, &str)] = sources!(
     "balance.erl",
     "clock.erl",
+    "eager.erl",
     "flood.erl",
     "lab.erl",
     "log_dam.erl",
@@ -51,10 +52,7 @@ impl Beam {
                 "{program} is not on the path (Debian: erlang-base)"
             );
         }
-        let folder = tempfile::Builder::new()
-            .prefix("freeboard-")
-            .tempdir()
-            .context("cannot make a temporary folder")?;
+        let folder = super::folder()?;
         let mut release = Command::new("erl");
         release.args(["-noshell", "-noinput", "-eval", PRINT_RELEASE]);
         let said = Self::command(release, &folder, START_LIMIT, interrupt).context("erl")?;
@@ -66,7 +64,7 @@ impl Beam {
             bail!("erl is OTP {release}, and the programs need {RELEASE_MIN} or newer");
         }
         let mut compile = Command::new("erlc");
-        for (name, text) in SOURCES {
+        for &(name, text) in SOURCES {
             fs::write(folder.path().join(name), text).context("cannot write a program")?;
             compile.arg(name);
         }
@@ -75,17 +73,21 @@ impl Beam {
     }
 
     fn command(
-        mut command: Command,
+        command: Command,
         folder: &TempDir,
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<String> {
+        Self::start(command, folder)?.output(limit, interrupt)
+    }
+
+    fn start(mut command: Command, folder: &TempDir) -> Result<Program> {
         // Nothing of it stays, also not the dump of a crash.
         command
             .current_dir(folder)
             .env("TMPDIR", folder.path())
             .env("ERL_CRASH_DUMP", "/dev/null");
-        Program::start(&command)?.output(limit, interrupt)
+        Program::start(&command)
     }
 
     /// Its name and release.
@@ -110,6 +112,19 @@ impl Beam {
         serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
     }
 
+    /// Calls `lab:main` like [`Beam::run`], for a program that runs until it is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn serve(
+        &self,
+        flags: &[&str],
+        program: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<Program> {
+        Self::start(self.lab(flags, program, parameters), &self.folder)
+    }
+
     /// As many schedulers as ours has workers by default.
     fn lab(&self, flags: &[&str], program: &str, parameters: &[(&str, String)]) -> Command {
         let schedulers = format!("{0}:{0}", processor::cores());
@@ -120,11 +135,7 @@ impl Beam {
             .arg("-pa")
             .arg(self.folder.path())
             .args(["-s", "lab", "main", "-extra", program]);
-        command.args(
-            parameters
-                .iter()
-                .map(|(key, value)| format!("{key}={value}")),
-        );
+        command.args(super::words(parameters));
         command
     }
 }

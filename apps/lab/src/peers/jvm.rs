@@ -53,10 +53,7 @@ impl Disruptor {
                  `mvn dependency:get -Dartifact={COORDINATES}` brings it"
             );
         };
-        let folder = tempfile::Builder::new()
-            .prefix("freeboard-")
-            .tempdir()
-            .context("cannot make a temporary folder")?;
+        let folder = super::folder()?;
         let mut compile = Command::new("javac");
         compile.arg("-cp").arg(&jar).args(["-d", "."]);
         for (name, text) in SOURCES {

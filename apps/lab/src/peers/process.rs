@@ -2,8 +2,8 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek},
-    process::{Command, Stdio},
+    io::{self, BufRead, BufReader, Read, Seek},
+    process::{ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
@@ -40,30 +40,86 @@ impl Program {
     /// # Errors
     /// If it was killed or failed.
     pub(super) fn output(mut self, limit: Duration, interrupt: &Interrupt) -> Result<String> {
+        let text = self.read("did not end", limit, interrupt, |stdout| {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        })?;
+        let status = self.process.wait()?;
+        if !status.success() {
+            bail!("it failed ({status}): {}", self.last_words());
+        }
+        Ok(text)
+    }
+
+    /// Waits for the first line of its output, and leaves it running.
+    ///
+    /// # Errors
+    /// If there is none before its end, the limit and Ctrl-C.
+    pub(crate) fn line(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String> {
+        let line = self.read("printed no line", limit, interrupt, |stdout| {
+            let mut line = String::new();
+            BufReader::new(stdout).read_line(&mut line).map(|_| line)
+        })?;
+        match line.strip_suffix('\n') {
+            Some(line) => Ok(line.to_owned()),
+            None => bail!("it ended early: {}", self.last_words()),
+        }
+    }
+
+    /// Reads its output in another thread, which ends when the program does.
+    fn read(
+        &mut self,
+        failure: &str,
+        limit: Duration,
+        interrupt: &Interrupt,
+        read: impl FnOnce(&mut ChildStdout) -> io::Result<String> + Send + 'static,
+    ) -> Result<String> {
         let mut stdout = self.process.take_stdout().context("it has no output")?;
         let (sender, ended) = mpsc::channel();
         let interrupted = sender.clone();
         let _listening = interrupt.listen(move || {
             let _ = interrupted.send(Err(anyhow!("it was interrupted")));
         });
-        // It ends when the program is killed.
         thread::spawn(move || {
-            let mut text = String::new();
-            let read = stdout.read_to_string(&mut text).context("its output");
-            let _ = sender.send(read.map(|_| text));
+            let read = read(&mut stdout).context("its output");
+            let _ = sender.send(read);
         });
-        let text = match ended.recv_timeout(limit) {
-            Ok(text) => text?,
+        match ended.recv_timeout(limit) {
+            Ok(text) => text,
             Err(_) => bail!(
-                "it did not end within {}",
+                "it {failure} within {}",
                 figures::seconds(limit.as_secs_f64())
             ),
-        };
-        let status = self.process.wait()?;
-        if !status.success() {
-            bail!("it failed ({status}): {}", self.last_words());
         }
-        Ok(text)
+    }
+
+    /// The process, which is also the group.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Does `work` with it. It is killed at the limit and at Ctrl-C; then `work` must end by that.
+    pub(crate) fn during<T>(
+        &mut self,
+        limit: Duration,
+        interrupt: &Interrupt,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let (sender, ended) = mpsc::channel();
+        let interrupted = sender.clone();
+        let _listening = interrupt.listen(move || {
+            let _ = interrupted.send(false);
+        });
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if ended.recv_timeout(limit) != Ok(true) {
+                    self.process.kill();
+                }
+            });
+            let done = work();
+            let _ = sender.send(true);
+            done
+        })
     }
 
     fn last_words(&mut self) -> String {
