@@ -20,6 +20,7 @@ mod times;
 mod warm;
 
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 use freeboard_fetcher::broker::Queue;
 
@@ -45,5 +46,7 @@ pub const PREFETCHES: [(Queue, NonZeroU16); 2] = [
     (Queue::Priority0, NonZeroU16::new(1_024).unwrap()),
     (Queue::Priority1, NonZeroU16::new(512).unwrap()),
 ];
+/// What the slow store takes for a key.
+pub const STORE_TIME: Duration = Duration::from_millis(100);
 /// Of each notification one, by chance.
 const USERS_COUNT: u64 = 200_000;

@@ -1,6 +1,5 @@
 //! Load at a constant rate, with everything in this process.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -11,7 +10,7 @@ use freeboard::redis::RedisOptions;
 use freeboard_fetcher::broker::{Broker, MemoryBroker};
 use freeboard_fetcher::embedded::EmbeddedRedis;
 use freeboard_fetcher::load::{self, Account, Collector, Fate, LoadOptions};
-use freeboard_fetcher::store::{Directory, MemoryDirectory, MemoryDirectoryOptions};
+use freeboard_fetcher::store::{Directory, MemoryDirectory};
 
 use super::times::milliseconds;
 use super::{Entries, USERS_COUNT, warm};
@@ -22,8 +21,6 @@ use crate::{cpu_time, memory};
 const RATE: f64 = 20_000.0;
 /// How long the last replies may take; those that take longer are lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than a service has under way: none of its queries is refused.
-const QUERIES_MAX: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
 /// Between two looks at whether all have come.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -39,10 +36,7 @@ impl EmbeddedBed {
     /// Starts with Redis and the directory filled for this number of notifications.
     pub fn start(entries: Entries, count: u64) -> Result<Self> {
         let redis = EmbeddedRedis::start(Default::default())?;
-        let directory = MemoryDirectory::new(MemoryDirectoryOptions {
-            queries_max: QUERIES_MAX,
-            ..MemoryDirectoryOptions::default()
-        })?;
+        let directory = MemoryDirectory::default();
         directory.provision(USERS_COUNT)?;
         warm::fill(&redis.options(), entries, USERS_COUNT)?;
         Ok(Self {

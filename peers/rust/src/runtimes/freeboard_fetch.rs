@@ -13,11 +13,11 @@ use freeboard::{
 };
 use freeboard_fetcher::broker::Broker;
 use freeboard_fetcher::service::{Fetcher, FetcherOptions, Parts};
-use freeboard_fetcher::store::{Bulkhead, BulkheadOptions, Directory, MockOptions, MockStore};
+use freeboard_fetcher::store::{Bulkhead, BulkheadOptions, Directory, MockStore};
 
 use crate::fetch::{
-    EmbeddedBed, Entries, PREFETCHES, PREFIX, REDIS_CONNECTIONS, RealBed, Stores, Times,
-    WORKERS_COUNT,
+    EmbeddedBed, Entries, PREFETCHES, PREFIX, REDIS_CONNECTIONS, RealBed, STORE_TIME, Stores,
+    Times, WORKERS_COUNT,
 };
 use crate::outcome::Outcome;
 
@@ -99,7 +99,7 @@ impl Host {
             local: Some(LocalOptions::default()),
             ..CacheOptions::default()
         };
-        let store = Arc::new(MockStore::new(MockOptions::default())?);
+        let store = Arc::new(MockStore::new(STORE_TIME)?);
         Ok(Parts {
             broker,
             cache: Cache::new(&self.system, &redis, cache)?,

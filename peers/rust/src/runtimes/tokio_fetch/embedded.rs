@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use freeboard::meter::Histogram;
-use freeboard_fetcher::broker::{Broker, Consumer, Delivery, Inbox, Queue};
+use freeboard_fetcher::broker::{Broker, Consumer, Delivery, Queue};
 use freeboard_fetcher::message::Notification;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 
 use super::answer::LookUps;
 use crate::fetch::{PREFETCHES, Times};
@@ -54,10 +54,8 @@ impl MemoryService {
                 tokio::spawn(service.clone().handle(delivery));
             }
         });
-        let inbox = Inbox::call(move |delivery| {
-            sender.try_send(delivery).map_err(TrySendError::into_inner)
-        });
-        Ok(self.broker.consume(queue, prefetch, inbox)?)
+        let inbox = move |delivery| sender.try_send(delivery).map_err(TrySendError::into_inner);
+        Ok(self.broker.consume(queue, prefetch, Box::new(inbox))?)
     }
 
     async fn handle(self: Arc<Self>, delivery: Delivery) {
@@ -75,10 +73,14 @@ impl MemoryService {
             self.wait.record_shared(nanoseconds(waited));
         }
         let reply = self.look_ups.answer(notification).await?;
-        let confirm = self
-            .broker
-            .publish(Queue::Replies, reply.to_body().into())?;
-        confirm.await?;
+        let (confirm, confirmed) = oneshot::channel();
+        let on_outcome = move |outcome| {
+            // The service may have ended.
+            let _ = confirm.send(outcome);
+        };
+        self.broker
+            .publish_with(Queue::Replies, reply.to_body().into(), Box::new(on_outcome))?;
+        confirmed.await??;
         self.lifetime.record_shared(nanoseconds(began.elapsed()));
         Ok(())
     }

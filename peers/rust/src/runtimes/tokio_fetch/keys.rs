@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use freeboard::redis::RedisOptions;
-use freeboard_fetcher::store::{MockOptions, MockStore, SlowStore};
+use freeboard_fetcher::store::{MockStore, SlowStore};
 use moka::future::Cache;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Client};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::fetch::{PREFIX, REDIS_CONNECTIONS};
+use crate::fetch::{PREFIX, REDIS_CONNECTIONS, STORE_TIME};
 
 /// How long this process holds a key: long enough that whoever wants it meanwhile asks nobody.
 const HELD: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl Keys {
                 .ok()
                 .context("as many as were asked for")?,
             next: AtomicUsize::new(0),
-            store: MockStore::new(MockOptions::default())?,
+            store: MockStore::new(STORE_TIME)?,
             fetches: Semaphore::new(FETCHES_MAX),
         })
     }
