@@ -3,8 +3,8 @@
 %%   erl -noshell -noinput +S 2:2 +P 4194304 -pa DIR -s peers main -extra WORK [--scale F]
 %%
 %% messaging does the messages between processes, flood the log server, balance the long native
-%% calls, blocking those that keep a scheduler asleep, streams the records to disk,
-%% watching what it costs to be watched. Each checks its own result; a wrong one ends with a message and a
+%% calls, blocking those that keep a scheduler asleep, streams the records to disk, goodput the service that is
+%% asked for too much, watching what it costs to be watched. Each checks its own result; a wrong one ends with a message and a
 %% non-zero exit.
 -module(peers).
 -export([main/0]).
@@ -38,6 +38,7 @@ run("flood_" ++ _ = Work, Scale) -> flood:run(Work, Scale);
 run("balance_" ++ _ = Work, Scale) -> balance:run(Work, Scale);
 run("blocking" ++ _ = Work, Scale) -> blocking:run(Work, Scale);
 run("stream_" ++ _ = Work, Scale) -> streams:run(Work, Scale);
+run("goodput_" ++ _ = Work, Scale) -> goodput:run(Work, Scale);
 run("board_" ++ _ = Work, Scale) -> watching:run(Work, Scale);
 run(Work, Scale) -> messaging:run(Work, Scale).
 

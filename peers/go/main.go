@@ -86,6 +86,14 @@ func run(work string, scale float64) (result, error) {
 		return replies(units(1_000, scale)), nil
 	case "blocking_reply_10k":
 		return replies(units(10_000, scale)), nil
+	case "goodput_1":
+		return goodput(1, units(2_000, scale))
+	case "goodput_2":
+		return goodput(2, units(2_000, scale))
+	case "goodput_5":
+		return goodput(5, units(2_000, scale))
+	case "goodput_10":
+		return goodput(10, units(2_000, scale))
 	case "blocking_declared":
 		return result{"skipped": "every system call is declared: the plain call is this one"}, nil
 	}

@@ -16,6 +16,7 @@ mod countdown;
 mod cpu_time;
 mod fetch;
 mod finish;
+mod goodput;
 mod http;
 mod listening;
 mod log_file;

@@ -1,6 +1,7 @@
 //! The peers. Each module knows one crate; what they share lies beside this file.
 
 mod actix;
+mod axum_goodput;
 mod bare_loop;
 mod channel_threads;
 mod crossbeam;
@@ -14,6 +15,7 @@ mod freeboard_blocking;
 mod freeboard_board;
 mod freeboard_fetch;
 mod freeboard_flood;
+mod freeboard_goodput;
 mod freeboard_http;
 mod freeboard_proxy;
 mod freeboard_readiness;
@@ -25,12 +27,14 @@ mod haproxy;
 mod hyper_http;
 mod kameo;
 mod kameo_blocking;
+mod kameo_goodput;
 mod mutex_ring;
 mod mutex_vecdeque;
 mod nginx;
 mod okaywal;
 mod plain_file;
 mod ractor;
+mod ractor_goodput;
 mod redis_benchmark;
 mod redis_on_tokio;
 mod redis_rs;
@@ -40,6 +44,7 @@ mod tokio_balance;
 mod tokio_blocking;
 mod tokio_channel;
 mod tokio_fetch;
+mod tokio_goodput;
 mod tokio_proxy;
 mod tokio_readiness;
 mod tokio_runtime;
@@ -52,6 +57,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::fetch::Stage;
+use crate::goodput;
 use crate::http::Connections;
 use crate::outcome::Outcome;
 use crate::proxy::{Backend, Bed};
@@ -99,6 +105,7 @@ pub enum Peer {
     Rustis,
     RedisBenchmark,
     BareLoop,
+    Axum,
 }
 
 impl Peer {
@@ -136,6 +143,7 @@ impl Peer {
             Self::Rustis => "rustis",
             Self::RedisBenchmark => "redis-benchmark",
             Self::BareLoop => "bare-loop",
+            Self::Axum => "axum",
         }
     }
 }
@@ -160,6 +168,7 @@ pub fn run(peer: Peer, work: Work, scale: Scale, program: Option<&Path>) -> Resu
         Suite::Redis(redis_work) => redis(peer, redis_work, scale.units(work)),
         Suite::Fetch(stage) => fetch(peer, stage, scale.units(work)),
         Suite::Board(watched) => board(peer, watched, scale.units(work)),
+        Suite::Goodput { factor } => goodput_of(peer, factor, scale.units(work)),
     }
 }
 
@@ -300,6 +309,19 @@ fn board(peer: Peer, watched: Watched, phases_count: u64) -> Result<Outcome> {
         Peer::FreeboardSnapshot => freeboard_board::watched_by_snapshots(watched, phases_count),
         _ => Ok(Outcome::Skipped(OTHER_SUITE)),
     }
+}
+
+fn goodput_of(peer: Peer, factor: u64, milliseconds: u64) -> Result<Outcome> {
+    let run = match peer {
+        Peer::Freeboard => goodput::run::<freeboard_goodput::Goodput>,
+        Peer::Ractor => goodput::run::<ractor_goodput::Goodput>,
+        Peer::Kameo => goodput::run::<kameo_goodput::Goodput>,
+        Peer::TokioMpsc => goodput::run::<tokio_goodput::Unbounded>,
+        Peer::TokioMpscBounded => goodput::run::<tokio_goodput::Bounded>,
+        Peer::Axum => goodput::run::<axum_goodput::Goodput>,
+        _ => return Ok(Outcome::Skipped(OTHER_SUITE)),
+    };
+    run(factor, milliseconds)
 }
 
 fn streams(peer: Peer, work: StreamWork, count: u64) -> Result<Outcome> {

@@ -168,6 +168,15 @@ pub enum Work {
     Board100K,
     #[value(name = "board_100k_1hz")]
     Board100KSlow,
+    /// So many times the capacity of a service.
+    #[value(name = "goodput_1")]
+    Goodput1,
+    #[value(name = "goodput_2")]
+    Goodput2,
+    #[value(name = "goodput_5")]
+    Goodput5,
+    #[value(name = "goodput_10")]
+    Goodput10,
 }
 
 /// The suite that a work belongs to, as far as peers differ by it.
@@ -188,6 +197,10 @@ pub enum Suite {
     Redis(RedisWork),
     Fetch(Stage),
     Board(Watched),
+    Goodput {
+        /// The load, in capacities.
+        factor: u64,
+    },
 }
 
 /// Senders of the large fan-in and of the flood.
@@ -248,6 +261,10 @@ impl Work {
             Self::Board10KSlow => board(10_000, 1),
             Self::Board100K => board(100_000, 10),
             Self::Board100KSlow => board(100_000, 1),
+            Self::Goodput1 => Suite::Goodput { factor: 1 },
+            Self::Goodput2 => Suite::Goodput { factor: 2 },
+            Self::Goodput5 => Suite::Goodput { factor: 5 },
+            Self::Goodput10 => Suite::Goodput { factor: 10 },
             other => match other.redis() {
                 Some(work) => Suite::Redis(work),
                 None => other.stream().map_or(Suite::Messages, Suite::Streams),
@@ -331,13 +348,14 @@ impl Work {
             Self::Ring => "hop",
             Self::Spawn | Self::Idle => "actor",
             Self::BalanceOne | Self::BalanceSpread => "hash",
+            Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => "request",
             other if other.redis().is_some() => "command",
             _ => "msg",
         }
     }
 
     /// How many units the full work has; for fan-in and flood, what each sender sends;
-    /// for balance, what each process repeats; for the board, phases.
+    /// for balance, what each process repeats; for the board, phases; for goodput, milliseconds.
     pub fn units(self) -> u64 {
         match self {
             Self::FanInFew | Self::PingPong | Self::Ring => 2_000_000,
@@ -387,6 +405,8 @@ impl Work {
             Self::FetchReal => 100_000,
             // Phases.
             Self::Board10K | Self::Board10KSlow | Self::Board100K | Self::Board100KSlow => 8,
+            // Milliseconds.
+            Self::Goodput1 | Self::Goodput2 | Self::Goodput5 | Self::Goodput10 => 2_000,
             Self::StreamCommit1 => 4_000,
             Self::StreamCommit16 => 16_000,
             Self::StreamCommit256 => 64_000,

@@ -124,6 +124,7 @@ const GOALS: &[(&str, Goal)] = &[
             factor: 0.85,
         },
     ),
+    ("10 x, goodput / capacity", Goal::AtLeast(0.9)),
     ("10 k, 10/s, throughput", Goal::AtLeast(0.99)),
     ("10 k, 10/s, watcher's CPU", Goal::AtMost(1.0)),
     ("10 k, 1/s, throughput", Goal::AtLeast(0.99)),

@@ -106,4 +106,5 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer::new("rustis", Kind::RedisClient, Host::Rust),
     Peer::new("redis-benchmark", Kind::LoadGenerator, Host::RedisBenchmark),
     Peer::new("bare-loop", Kind::Machine, Host::Rust),
+    Peer::new("axum", Kind::Server, Host::Rust),
 ];

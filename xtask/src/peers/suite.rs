@@ -34,7 +34,7 @@ impl Suite {
 /// All suites.
 pub(crate) const SUITES: &[&Suite] = &[
     &MESSAGING, &FLOOD, &BALANCE, &RING, &BLOCKING, &STREAMS, &HTTP, &READINESS, &PROXY, &REDIS,
-    &FETCH, &BOARD,
+    &FETCH, &BOARD, &GOODPUT,
 ];
 
 /// The peers of which the best is compared with ours.
@@ -471,6 +471,66 @@ pub(crate) const BOARD: Suite = Suite {
     components: &[],
     needs_lab: false,
 };
+
+/// A service of one core, 200 us of processor time a request, deadlines of 50 ms, at a multiple of the capacity that
+/// each peer measures first. `kameo` and `tokio-mpsc-bounded` refuse when the queue is full, `axum` is behind tower's
+/// LoadShed and ConcurrencyLimit; all bounds are those of ours. `ractor` and `tokio-mpsc` have none.
+pub(crate) const GOODPUT: Suite = Suite {
+    name: "goodput",
+    about: "A service that is asked for up to ten times what it can answer; answers in time",
+    peers: &[
+        "freeboard",
+        "beam",
+        "ractor",
+        "kameo",
+        "tokio-mpsc",
+        "tokio-mpsc-bounded",
+        "go",
+        "axum",
+    ],
+    rivals: Rivals {
+        title: "best peer",
+        kinds: &[
+            Kind::ActorCrate,
+            Kind::ActorRuntime,
+            Kind::TaskRuntime,
+            Kind::Channel,
+            Kind::Server,
+        ],
+    },
+    figures: &[
+        goodput("1 x, goodput", "goodput_1"),
+        goodput("2 x, goodput", "goodput_2"),
+        goodput("5 x, goodput", "goodput_5"),
+        goodput("10 x, goodput", "goodput_10"),
+        in_time("1 x, goodput / capacity", "goodput_1"),
+        in_time("2 x, goodput / capacity", "goodput_2"),
+        in_time("5 x, goodput / capacity", "goodput_5"),
+        in_time("10 x, goodput / capacity", "goodput_10"),
+        answer_time("1 x, p50", "goodput_1", "p50_ms"),
+        answer_time("1 x, p99", "goodput_1", "p99_ms"),
+        answer_time("2 x, p99", "goodput_2", "p99_ms"),
+        answer_time("5 x, p99", "goodput_5", "p99_ms"),
+        answer_time("10 x, p50", "goodput_10", "p50_ms"),
+        answer_time("10 x, p99", "goodput_10", "p99_ms"),
+        Figure::lower("10 x, late", "goodput_10", "requests/s", "late_per_s"),
+        Figure::lower("10 x, memory", "goodput_10", "MB", "rss_peak_mb"),
+    ],
+    components: &[],
+    needs_lab: false,
+};
+
+const fn goodput(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "answers/s", "goodput_per_s")
+}
+
+const fn in_time(label: &'static str, work: &'static str) -> Figure {
+    Figure::higher(label, work, "ratio", "goodput_over_capacity")
+}
+
+const fn answer_time(label: &'static str, work: &'static str, field: &'static str) -> Figure {
+    Figure::lower(label, work, "ms", field)
+}
 
 const fn stalled(label: &'static str, field: &'static str) -> Figure {
     Figure::lower(label, "redis_stalled", "commands", field)

@@ -16,7 +16,17 @@ pub fn start() -> Result<Runtime> {
         .context("tokio cannot be started")
 }
 
-/// The same with sockets.
+/// With one worker, and one thread for calls that block.
+pub fn start_one() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_time()
+        .build()
+        .context("tokio cannot be started")
+}
+
+/// As [`start`], with sockets.
 pub fn start_with_io() -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(WORKERS_COUNT)
