@@ -391,9 +391,15 @@ impl Scene for StreamsArgs {
     }
 
     fn claim(contrast: &Contrast<'_, Record>) -> String {
-        let [failure, cure] = contrast.texts();
+        let found = contrast.failure.record.found();
+        let synced = contrast.cure.record.rate().unwrap_or_default();
         format!(
-            "When its file is read again, the original's writer has {failure}, and a stream has {cure}."
+            "Of {} messages, a writer like the original's loses {} and stores {} out of order. A stream loses none, keeps \
+             their order, and syncs {} messages/s.",
+            count(found.read + found.lost),
+            count(found.lost),
+            count(found.inverted),
+            three_figures(synced)
         )
     }
 
