@@ -42,13 +42,13 @@ pub(crate) use message::Sizes;
 use naive::Naive;
 use order::Found;
 use original::Original;
-use plan::{Plan, Simple};
+use plan::{PlainRun, Plan};
 
 /// The runs, and what they share.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     plans: Vec<Plan>,
-    simple: Option<(Simple, Simple)>,
+    plain: Option<(PlainRun, PlainRun)>,
     directory: TempDir,
     key: MasterKey,
 }
@@ -310,7 +310,7 @@ impl Scene for StreamsArgs {
         let plans = self.plans()?;
         Ok(Prepared {
             directory: self.directory(&plans)?,
-            simple: self.simple(),
+            plain: self.plain_runs(),
             key: self.key()?,
             plans,
         })
@@ -319,7 +319,7 @@ impl Scene for StreamsArgs {
     fn play(&self, prepared: Prepared, stage: &mut Stage<'_, Record>) -> Result<()> {
         let Prepared {
             plans,
-            simple,
+            plain,
             directory,
             key,
         } = prepared;
@@ -328,7 +328,7 @@ impl Scene for StreamsArgs {
         if let Some(warning) = warning(FileSystem::of(directory.path())) {
             stage.console.line(&warning);
         }
-        if let Some((original, _)) = &simple
+        if let Some((original, _)) = &plain
             && !stage.run(|console, interrupt| {
                 original::run(original, directory.path(), console, interrupt)
             })?
@@ -343,7 +343,7 @@ impl Scene for StreamsArgs {
                 return Ok(());
             }
         }
-        if let Some((_, naive)) = &simple {
+        if let Some((_, naive)) = &plain {
             stage.run(|console, interrupt| {
                 naive::run(naive, directory.path(), console, interrupt)
             })?;

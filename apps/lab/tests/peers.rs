@@ -121,7 +121,12 @@ fn a_missing_runtime_is_named_with_its_package_or_left_out_when_asked() {
 const SLEEP: &str = "echo $$ > \"${0%/*}/itself\"; sleep 1000 & echo $! > \"${0%/*}/child\"; wait";
 
 /// The scenes that run on other runtimes, with small work.
-const SCENES: [&str; 3] = [FLOOD, "lab balance --procs 2 --repeats 2 --bytes 64", EAGER];
+const SCENES: [&str; 4] = [
+    FLOOD,
+    "lab balance --procs 2 --repeats 2 --bytes 64",
+    "lab streams --messages 100 --sync none",
+    EAGER,
+];
 
 #[test]
 fn ctrl_c_in_each_scene_ends_a_runtime_and_all_that_it_started() {

@@ -14,7 +14,7 @@ use freeboard::stream::{
 
 use super::{
     message::{NUMBER_BYTES, Sizes},
-    plan::{Plan, Simple},
+    plan::{PlainRun, Plan},
     producer::ProducerKind,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) const MESSAGES_DEFAULT: u64 = 4_000_000;
 const MESSAGES_NAIVE: u64 = 2_000;
 
 /// How many bytes of messages the writers with a plain file get: the original's keeps any number of them in memory.
-const SIMPLE_BYTES_MAX: u64 = 512 << 20;
+const PLAIN_BYTES_MAX: u64 = 512 << 20;
 
 const PRODUCERS_MAX: i64 = 64;
 
@@ -215,12 +215,12 @@ impl StreamsArgs {
     }
 
     /// What the original's writer and the naive one are to write beside them.
-    pub(super) fn simple(&self) -> Option<(Simple, Simple)> {
+    pub(super) fn plain_runs(&self) -> Option<(PlainRun, PlainRun)> {
         let sizes = self.seeded(*self.size.first()?);
-        let simple = |messages| Simple::new(sizes, messages, SIMPLE_BYTES_MAX, self.flushes);
+        let plain = |messages| PlainRun::new(sizes, messages, PLAIN_BYTES_MAX, self.flushes);
         let naive = self.messages.min(MESSAGES_NAIVE);
         self.is_comparison()
-            .then(|| (simple(self.messages), simple(naive)))
+            .then(|| (plain(self.messages), plain(naive)))
     }
 
     /// The key: the one that was named, or one for this call alone, which is kept nowhere.

@@ -9,7 +9,7 @@ use super::{
     Record,
     message::{Messages, Number},
     order::{Found, OrderCheck},
-    plan::Simple,
+    plan::PlainRun,
     read_back,
 };
 use crate::{
@@ -36,22 +36,22 @@ pub(crate) struct Naive {
 
 /// One write and one `fdatasync` a message.
 pub(super) fn run(
-    simple: &Simple,
+    plain: &PlainRun,
     directory: &Path,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Run<Record>> {
-    let sizes = simple.sizes;
+    let sizes = plain.sizes;
     let title = format!("a sync for each, {sizes}");
-    let parameters = format!("{title}: {} messages", count(simple.messages));
+    let parameters = format!("{title}: {} messages", count(plain.messages));
     console.line(&parameters);
     let path = directory.join("naive");
     let mut file = File::create_new(&path).context("cannot write the naive writer's file")?;
     let mut messages = Messages::new(0, sizes);
-    console.start_bar(&title, simple.messages);
+    console.start_bar(&title, plain.messages);
     let begun = Instant::now();
     let mut written = 0;
-    while written < simple.messages {
+    while written < plain.messages {
         if written % LOOK_EVERY == 0 {
             if interrupt.has_come() {
                 break;

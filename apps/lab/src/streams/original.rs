@@ -25,7 +25,7 @@ use super::{
     Record,
     message::{Messages, Number},
     order::{Found, OrderCheck},
-    plan::Simple,
+    plan::PlainRun,
     read_back,
     run::{LOOK_EVERY, line},
 };
@@ -64,14 +64,14 @@ pub(crate) struct Original {
 type Flush = JoinHandle<io::Result<()>>;
 
 pub(super) fn run(
-    simple: &Simple,
+    plain: &PlainRun,
     directory: &Path,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<Run<Record>> {
-    let Simple {
+    let PlainRun {
         sizes, messages, ..
-    } = *simple;
+    } = *plain;
     let total = messages.saturating_mul(sizes.mean() as u64);
     let flush_bytes = (total / FLUSHES_MIN).clamp(1, FLUSH_BYTES);
     let title = format!("the original's writer, {sizes}");
@@ -84,7 +84,7 @@ pub(super) fn run(
     console.start_bar(&title, messages);
     let path = directory.join("original");
     let begun = Instant::now();
-    let (accepted, flushes) = accumulate(simple, &path, flush_bytes, console, interrupt)?;
+    let (accepted, flushes) = accumulate(plain, &path, flush_bytes, console, interrupt)?;
     let accepted_seconds = begun.elapsed().as_secs_f64();
     let flushed = flushes.len() as u64;
     let mut failed = Vec::new();
@@ -130,7 +130,7 @@ pub(super) fn run(
 
 /// Accepts the messages. Returns how many it has accepted, and the flushes that it has begun.
 fn accumulate(
-    simple: &Simple,
+    plain: &PlainRun,
     path: &Path,
     flush_bytes: u64,
     console: &Console,
@@ -138,11 +138,11 @@ fn accumulate(
 ) -> Result<(u64, Vec<Flush>)> {
     let file = OpenOptions::new().append(true).create_new(true).open(path);
     let file = Arc::new(file.context("cannot write the original's file")?);
-    let mut messages = Messages::new(0, simple.sizes);
+    let mut messages = Messages::new(0, plain.sizes);
     let mut flushes = Vec::new();
     let mut list: VecDeque<Box<[u8]>> = VecDeque::new();
     let (mut bytes, mut since) = (0, Instant::now());
-    for index in 0..simple.messages {
+    for index in 0..plain.messages {
         if index % LOOK_EVERY == 0 {
             if interrupt.has_come() {
                 return Ok((index, flushes));
@@ -157,7 +157,7 @@ fn accumulate(
         }
         // The message that has come now is not in the list.
         let block = std::mem::take(&mut list);
-        if simple.prints_flushes {
+        if plain.prints_flushes {
             let seconds = since.elapsed().as_secs_f64();
             console.line(&line("original", block.len() as u64, bytes, seconds));
         }
@@ -170,7 +170,7 @@ fn accumulate(
                 .context("cannot start a flush")?,
         );
     }
-    Ok((simple.messages, flushes))
+    Ok((plain.messages, flushes))
 }
 
 /// Writes a block as it is.

@@ -111,13 +111,13 @@ fn share(all: u64, number: u64, of: u64) -> u64 {
 
 /// A run of a writer with a plain file, beside the streams.
 #[derive(Debug, Clone)]
-pub(crate) struct Simple {
+pub(crate) struct PlainRun {
     pub(super) sizes: Sizes,
     pub(super) messages: u64,
     pub(super) prints_flushes: bool,
 }
 
-impl Simple {
+impl PlainRun {
     /// At most so many messages of these sizes, with at most so many bytes. Each has room for its number: without
     /// framing, nothing else tells them apart.
     pub(super) fn new(sizes: Sizes, messages: u64, bytes_max: u64, prints_flushes: bool) -> Self {

@@ -85,7 +85,12 @@ pub(super) fn run(
 ) -> Result<Run<Record>> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = stop.clone();
+    // Ordering: Relaxed, it is seen soon enough.
     let _listening = interrupt.listen(move || stopping.store(true, Ordering::Relaxed));
+    if interrupt.has_come() {
+        // Before it was listened for.
+        stop.store(true, Ordering::Relaxed);
+    }
     let (events, inbox) = mpsc::channel();
     let mut writers = Writers {
         plan,
