@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let root = workspace::root()?;
     Cargo::new(["build", "--release", "--package", "freeboard-lab"]).run(&root)?;
     let demonstration = demonstration(&root)?;
-    let mut call = Cargo::new(["run", "--package", "freeboard-servers"])
+    let mut call = Cargo::new(["run", "--package", "freeboard-test-servers"])
         .with_arguments([
             "--features",
             "browser",

@@ -13,6 +13,8 @@ const WIDTH: u32 = 1_280;
 const HEIGHT: u32 = 1_000;
 const PHONE_WIDTH: u32 = 360;
 const PHONE_HEIGHT: u32 = 780;
+const PLOT_WIDTH: u32 = 760;
+const PLOT_HEIGHT: u32 = 560;
 
 /// The time for the page to redraw after a change of theme or width.
 const SETTLES: Duration = Duration::from_secs(2);
@@ -43,6 +45,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         for theme in THEMES {
             let path = folder.join(format!("report-{theme}.png"));
             take(&browser, &path, theme, WIDTH, HEIGHT)?;
+        }
+        // The first plot of the report alone.
+        browser.run("document.body.replaceChildren(document.querySelector('#goodput figure'))")?;
+        for theme in THEMES {
+            let path = folder.join(format!("goodput-{theme}.png"));
+            take(&browser, &path, theme, PLOT_WIDTH, PLOT_HEIGHT)?;
         }
     }
     Ok(())
