@@ -36,3 +36,25 @@ fn loom_no_readiness_is_left_behind() {
         assert_eq!(taken.load(Ordering::SeqCst), 3);
     });
 }
+
+/// A registration ends while a poll finds its source: an owner that was called is counted as dropped.
+#[test]
+fn loom_no_dropped_owner_is_waited_for() {
+    loom::model(|| {
+        let source = Arc::new(Source::new(0, Box::new(|| ())));
+        let sources = Arc::new(Mutex::new(Some(source.clone())));
+        let poll = {
+            let sources = sources.clone();
+            thread::spawn(move || {
+                let sources = sources.lock().unwrap();
+                let source = sources.as_ref();
+                source.is_some_and(|source| source.set_ready(Ready::from_bits(1), 7))
+            })
+        };
+        // As `Registration::drop` does.
+        *sources.lock().unwrap() = None;
+        let is_dropped = source.settle().is_some();
+        let is_called = poll.join().unwrap();
+        assert_eq!(is_called, is_dropped);
+    });
+}

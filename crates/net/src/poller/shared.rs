@@ -240,10 +240,12 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        // Removed first. A poll that finds the source after it was settled would raise its flag for ever, and busy workers
+        // under `Drain` and `Lazy`, which poll when all called owners have run, would not poll again.
+        self.shared.sources().remove(self.key);
         if self.source.settle().is_some() {
             self.shared.counters.count_dropped();
         }
-        self.shared.sources().remove(self.key);
         // Ordering: SeqCst, as in `register`.
         self.shared.sources_count.fetch_sub(1, Ordering::SeqCst);
     }
