@@ -203,8 +203,8 @@ impl Record {
 /// At the heaviest computing that shows a difference: there is the original's question.
 const STARVED: Measure<Record> = Measure::new(
     "p99 beside actors that only compute",
-    Unit::Microseconds,
-    |it| it.is_compared.then_some(it.latency_us.p99),
+    Unit::Milliseconds,
+    |it| it.is_compared.then_some(it.latency_us.p99 / 1e3),
 );
 const WON: Measure<Record> = Measure::new("attempts that found something", Unit::Percent, |it| {
     it.beside_sweep(it.won())

@@ -100,7 +100,7 @@ fn the_sweep_ends_with_an_answer() {
         let line = said.lines().find(|line| line.starts_with(&point));
         let line = line.unwrap_or_else(|| panic!("no {point:?} in {said}"));
         for policy in POLICIES {
-            assert!(line.contains(&format!(" us under {policy}")), "{line}");
+            assert!(line.contains(&format!(" ms under {policy}")), "{line}");
         }
     }
     assert!(said.contains("What does it cost? "), "{said}");

@@ -100,6 +100,10 @@ fn us(value: f64) -> String {
     Unit::Microseconds.text(value)
 }
 
+fn ms(value_us: f64) -> String {
+    Unit::Milliseconds.text(value_us / 1e3)
+}
+
 /// Words as in "a, b and c".
 fn listed(words: &[String]) -> String {
     match words {
@@ -128,7 +132,12 @@ fn help(points: &[Point<'_>]) -> String {
         (Some(helps), Some(hurts)) => {
             format!("{QUESTION} {BESIDE} below lazy's in each round {helps}, and above it {hurts}.")
         }
-        (Some(helps), None) => format!("{QUESTION} {BESIDE} below lazy's in each round {helps}."),
+        (Some(helps), None) => {
+            format!(
+                "{QUESTION} {BESIDE} below lazy's in each round {helps}: where all workers compute, eager keeps I/O from \
+                 starving."
+            )
+        }
         (None, Some(hurts)) => {
             format!("{QUESTION} Nowhere here. {BESIDE} above lazy's in each round {hurts}.")
         }
@@ -142,7 +151,7 @@ fn help(points: &[Point<'_>]) -> String {
 fn latencies(name: &str, records: &[&Record]) -> String {
     let p99: Vec<String> = records
         .iter()
-        .map(|it| format!("{} under {}", us(it.latency_us.p99), it.poll))
+        .map(|it| format!("{} under {}", ms(it.latency_us.p99), it.poll))
         .collect();
     let cpu: Vec<String> = records
         .iter()

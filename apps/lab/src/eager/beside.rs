@@ -135,6 +135,7 @@ fn run(
         let seconds = || Some(processor::seconds_of(process)? - before?);
         (asked, seconds())
     });
+    ensure!(!interrupt.has_come(), "it was interrupted");
     let asked = asked?;
     if let Some(failure) = asked.failure(plan) {
         bail!("{failure}");
