@@ -163,7 +163,10 @@ fn a_kill_of_the_scene_ends_the_runtime_too() {
     let sleeping = "echo $$ > \"${0%/*}/child\"; exec sleep 1000";
     let programs = Programs::with_erl(sleeping);
     let mut command = command(FLOOD);
-    command.env("PATH", programs.path());
+    // Its temporary folder stays when it is killed.
+    command
+        .env("PATH", programs.path())
+        .env("TMPDIR", programs.0.path());
     let running = Running::start_command(command, Stdio::null());
     eventually("it runs", || programs.process("child").is_some());
     let process = programs.process("child").expect("it was started");
