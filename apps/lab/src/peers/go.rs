@@ -52,7 +52,9 @@ impl Go {
             Program::start(&command)?.output(limit, interrupt)
         };
         let said = say(&["version"], START_LIMIT).context("go")?;
+        // go version go1.22.2 linux/amd64
         let version = said.split_whitespace().nth(2);
+        let version = version.and_then(|version| version.strip_prefix("go"));
         let version = version.with_context(|| format!("go's version is {said:?}"))?;
         for (name, text) in SOURCES {
             fs::write(folder.path().join(name), text).context("cannot write a program")?;
@@ -64,7 +66,7 @@ impl Go {
 
     /// Its name and version.
     pub(crate) fn name(&self) -> String {
-        format!("Go, {}", self.version)
+        format!("Go {}", self.version)
     }
 
     /// Calls the program with `key=value` parameters, to run until it is dropped, on as many processors as ours has
