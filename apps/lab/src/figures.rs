@@ -115,9 +115,9 @@ impl Unit {
         }
     }
 
-    /// A value and its unit.
+    /// A value in three significant digits, and its unit.
     pub(crate) fn text(self, value: f64) -> String {
-        let number = self.number(value);
+        let number = three_figures(value);
         match self.name() {
             "" => number,
             unit => format!("{number} {unit}"),
@@ -167,8 +167,8 @@ mod tests {
         ] {
             assert_eq!(three_figures(value), text);
         }
-        assert_eq!(Unit::Count.text(1_234.0), "1,234");
-        assert_eq!(Unit::CountOf("lines").text(1_234.0), "1,234 lines");
+        assert_eq!(Unit::Count.number(1_234.0), "1,234");
+        assert_eq!(Unit::CountOf("lines").text(1_234.0), "1,230 lines");
         assert_eq!(Unit::PerSecond("lines/s").text(98.24), "98.2 lines/s");
     }
 

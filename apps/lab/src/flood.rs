@@ -188,7 +188,7 @@ impl Scene for FloodArgs {
 
     fn claim(contrast: &Contrast<'_, RunRecord>) -> String {
         let [failure, cure] = contrast.texts();
-        let queued = count(contrast.failure.record.peak_queue.server);
+        let queued = count(contrast.failure.record.accepted);
         let cured = match contrast.cure.record.dam {
             Some(_) => "behind a dam that gives it credit",
             None => "when each reply has a slot of its own",

@@ -393,12 +393,13 @@ impl Scene for StreamsArgs {
     fn claim(contrast: &Contrast<'_, Record>) -> String {
         let found = contrast.failure.record.found();
         let synced = contrast.cure.record.rate().unwrap_or_default();
+        let text = |count: u64| three_figures(count as f64);
         format!(
             "Of {} messages, a writer like the original's loses {} and stores {} out of order. A stream loses none, keeps \
              their order, and syncs {} messages/s.",
-            count(found.read + found.lost),
-            count(found.lost),
-            count(found.inverted),
+            text(found.read + found.lost),
+            text(found.lost),
+            text(found.inverted),
             three_figures(synced)
         )
     }
