@@ -42,6 +42,12 @@ use record::{Elapsed, Record};
 
 const UNFAIRNESS: Measure<Record> = Measure::new("max / min", Unit::Ratio, |it| it.max_over_min);
 
+/// Of runs that compute, with nothing broken and no runs before.
+const OF_PLAIN: Measure<Record> =
+    Measure::new("the last process over the first", Unit::Ratio, |it| {
+        it.max_over_min.filter(|_| it.is_plain)
+    });
+
 const fn elapsed(name: &'static str, value: fn(&Record) -> Option<f64>) -> Measure<Record> {
     Measure::new(name, Unit::Seconds, value)
 }
@@ -104,9 +110,7 @@ impl Scene for BalanceArgs {
     ];
     const CHARTS: &'static [Chart<Record>] = &[
         Chart {
-            measure: Measure::new("the last process over the first", Unit::Ratio, |it| {
-                it.max_over_min.filter(|_| it.is_plain)
-            }),
+            measure: OF_PLAIN,
             note: "How many times as long the same work took.",
         },
         Chart {
@@ -167,7 +171,7 @@ impl Scene for BalanceArgs {
         let (failure, cure) = (find(YieldKind::Never)?, find(YieldKind::Each)?);
         let work = |it: &Record| (it.procs, it.repeats, it.bytes, it.schedulers);
         (work(&failure.record) == work(&cure.record)).then_some(Contrast {
-            measure: &UNFAIRNESS,
+            measure: &OF_PLAIN,
             failure,
             cure,
         })

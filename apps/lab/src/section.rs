@@ -145,8 +145,10 @@ impl Section {
                 @for table in &self.tables { (page::table(table)) }
                 @if !self.legend.is_empty() { p.dim { (self.legend) } }
             }
-            h3 { "Parameters" }
-            (page::list(&self.parameters))
+            details open[shows_details] {
+                summary { "Parameters" }
+                (page::list(&self.parameters))
+            }
         }
     }
 }
