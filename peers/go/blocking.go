@@ -151,12 +151,12 @@ func replies(callersCount int) result {
 	callers.Add(callersCount)
 	started := time.Now()
 	for value := 0; value < callersCount; value++ {
-		go func() {
+		go func(value int) {
 			defer callers.Done()
 			replyTo := make(chan int, 1)
 			questions <- question{value, replyTo}
 			<-replyTo
-		}()
+		}(value)
 	}
 	callers.Wait()
 	elapsed := time.Since(started)
