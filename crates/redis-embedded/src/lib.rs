@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It speaks RESP2, and RESP3 after `HELLO 3`. It supports what [`freeboard_cache`] and its users need: strings with
-//! expiry (`GET`, `SET` with `EX` or `PX`, `DEL`, `EXISTS`, `TTL`, `DBSIZE`, `FLUSHALL`), channels (`PUBLISH`,
+//! expiry (`GET`, `MGET`, `SET` with `EX` or `PX`, `DEL`, `EXISTS`, `TTL`, `DBSIZE`, `FLUSHALL`), channels (`PUBLISH`,
 //! `SUBSCRIBE`, `UNSUBSCRIBE`, `PUBSUB NUMSUB`), the scripts of the cache (`EVAL`, `EVALSHA`, `SCRIPT FLUSH`), which
 //! it executes without Lua, and connection commands (`AUTH`, `HELLO`, `PING`, `QUIT`, `TIME`). Replies are those of
 //! Redis 7.0; a test compares both byte by byte. There is one database, and no persistence. For other commands, use a

@@ -12,6 +12,7 @@ static COMMANDS: &[Command] = &[
     Command::new("GET", 2, strings::get),
     Command::new("EVALSHA", -3, scripts::evalsha),
     Command::new("SET", -3, strings::set),
+    Command::new("MGET", -2, strings::mget),
     Command::new("PING", -1, connection::ping),
     Command::new("TIME", 1, connection::time),
     Command::new("PUBLISH", 3, pubsub::publish),

@@ -11,6 +11,15 @@ pub(super) fn get(call: &mut Call<'_>) -> CommandResult {
     Ok(())
 }
 
+pub(super) fn mget(call: &mut Call<'_>) -> CommandResult {
+    call.output.array(call.arguments.len() - 1);
+    for key in call.arguments.from(1) {
+        let value = call.store.keyspace.read(key, call.now_ms);
+        call.output.maybe(value);
+    }
+    Ok(())
+}
+
 /// `SET key value [EX seconds | PX milliseconds]`.
 pub(super) fn set(call: &mut Call<'_>) -> CommandResult {
     let end_ms = match call.arguments.len() {

@@ -18,6 +18,7 @@ fn strings_and_keys() {
             SET c 3
             EXISTS a a missing
             DBSIZE
+            MGET a missing a
             DEL a missing a
             DBSIZE
             FLUSHALL ASYNC
@@ -28,7 +29,7 @@ fn strings_and_keys() {
         both.check(&request(&[&b"SET"[..], b"", b"\0\r\n\xff"]));
         let long = vec![7; 100_000];
         let set = request(&[&b"SET"[..], b"k", &long]);
-        both.check(&[set, words("GET k"), words("GET k")].concat());
+        both.check(&[set, words("GET k"), words("MGET k none k")].concat());
     });
 }
 
@@ -82,7 +83,7 @@ fn connections() {
 
 #[test]
 fn too_few_and_too_many_arguments() {
-    let no_fewer = "auth del eval evalsha exists get publish pubsub script set subscribe ttl";
+    let no_fewer = "auth del eval evalsha exists get mget publish pubsub script set subscribe ttl";
     let no_more = "dbsize get publish time ttl";
     with_both(&[], None, |both| {
         let alone: Vec<&str> = no_fewer.split_whitespace().collect();
