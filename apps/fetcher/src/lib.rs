@@ -28,6 +28,7 @@ macro_rules! opaque_debug {
 pub mod broker;
 pub mod choices;
 pub mod embedded;
+pub mod held;
 pub mod load;
 pub mod message;
 pub mod names;
@@ -49,9 +50,14 @@ opaque_debug!(
     service::Parts,
     store::Bulkhead,
     store::DistantDirectory,
+    store::HttpStore,
     store::MockStore,
 );
 #[cfg(feature = "rabbitmq")]
 opaque_debug!(broker::RabbitBroker, broker::RabbitOptions);
 #[cfg(feature = "mariadb")]
-opaque_debug!(store::MariaDbDirectory, store::MariaDbOptions);
+opaque_debug!(
+    store::MariaDbDirectory,
+    store::MariaDbOptions,
+    store::MariaDbStore
+);

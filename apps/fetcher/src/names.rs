@@ -26,7 +26,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) mains: &'a [Vec<u64>],
     /// Commands sent by each connection to Redis.
     pub(crate) redis: Vec<u64>,
-    /// The high-water marks of the main actors' mailboxes, by lane.
+    /// The messages in the main actors' mailboxes now, by lane.
     pub(crate) mailboxes: &'a [Vec<u64>],
     pub(crate) wait: &'a HistogramSummary,
     pub(crate) lifetime: &'a HistogramSummary,
@@ -36,17 +36,19 @@ pub(crate) struct Figures<'a> {
 }
 
 impl Figures<'_> {
-    /// Counters, percentiles in milliseconds and gauges under their original names.
+    /// Counters, percentiles in milliseconds and gauges under their original names. `0/3` is the first of three.
     pub(crate) fn named(&self) -> Vec<(String, f64)> {
         let queue_full = "redis~mampa~fail~queue~full.COUNTER".to_owned();
         let mut named = vec![(queue_full, self.queue_full as f64)];
-        let told = |kind, actor, lane| format!("mampa~tell~actor~{kind}~{actor}.P{lane}.COUNTER");
+        let told = |kind, actor, of: usize, lane| {
+            format!("mampa~tell~actor~{kind}~{actor}/{of}.P{lane}.COUNTER")
+        };
         each(&mut named, self.mains, |actor, lane| {
-            told("Fetcher", actor, lane)
+            told("Fetcher", actor, self.mains.len(), lane)
         });
         let redis: Vec<_> = self.redis.iter().map(|count| vec![*count]).collect();
         each(&mut named, &redis, |actor, lane| {
-            told("RedisMampa", actor, lane)
+            told("RedisMampa", actor, redis.len(), lane)
         });
         each(&mut named, self.mailboxes, |actor, lane| {
             format!("mailbox~occupied~size~Fetcher~{actor}.p{lane}.GAUGE")

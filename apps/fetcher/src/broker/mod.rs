@@ -1,4 +1,4 @@
-//! Message brokers: in memory and RabbitMQ.
+//! Message brokers: in memory, that of another process, and RabbitMQ.
 //!
 //! A broker has four queues. A [`Consumer`] holds at most `prefetch` deliveries of one queue until it settles them:
 //! acknowledged, retried, deferred or dead-lettered. Deliveries that are unsettled when the consumer or its
@@ -12,6 +12,7 @@ mod consumer;
 mod delivery;
 mod ledger;
 mod memory;
+mod pipe;
 #[cfg(feature = "rabbitmq")]
 mod rabbit;
 
@@ -25,6 +26,7 @@ pub use consumer::{Consumer, Inbox};
 pub use delivery::{Delivery, REASON_BYTES_MAX};
 pub use ledger::Ledger;
 pub use memory::MemoryBroker;
+pub use pipe::{FarBroker, NearEnd, Notes};
 #[cfg(feature = "rabbitmq")]
 pub use rabbit::{RabbitBroker, RabbitOptions};
 

@@ -32,6 +32,8 @@ pub struct LoadOptions {
     pub payload: usize,
     /// The seed of the random users.
     pub seed: u64,
+    /// The most notifications that are published and not accounted for, to measure a capacity; no bound unless set.
+    pub under_way_max: Option<u64>,
 }
 
 impl Default for LoadOptions {
@@ -41,6 +43,7 @@ impl Default for LoadOptions {
             urgent_every: 5,
             payload: 64,
             seed: 1,
+            under_way_max: None,
         }
     }
 }
@@ -64,7 +67,11 @@ pub fn send(
         let now = Instant::now();
         let mut batch = std::mem::take(&mut refused);
         batch.append(&mut again.lock());
-        while next < account.len() && account.due(next) <= now {
+        let end = match options.under_way_max {
+            Some(most) => account.accounted().saturating_add(most).min(account.len()),
+            None => account.len(),
+        };
+        while next < end && account.due(next) <= now {
             batch.push(next);
             next += 1;
         }

@@ -1,13 +1,13 @@
 //! The main actor of the original: it queries the database on its own thread and delegates the other look-ups.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use freeboard::{Actor, Context, Group, Handler, meter::now_ns};
 
 use super::{
     OriginalParts,
     pending::{Loss, Pending},
-    redis_actor::{LookUp, RedisActor},
+    redis_actor::{LookUp, LookUps, RedisActor},
     snapshot::OriginalCounters,
 };
 use crate::{
@@ -36,6 +36,8 @@ impl Arrived {
 pub(super) struct OriginalMain {
     pub(super) parts: Arc<OriginalParts>,
     pub(super) redis: Group<RedisActor>,
+    /// Whether the keys of a notification are looked up with one command.
+    pub(super) is_multi_get: bool,
     pub(super) counters: Arc<OriginalCounters>,
 }
 
@@ -49,6 +51,9 @@ impl Handler<Arrived> for OriginalMain {
         let delivery = arrived.delivery;
         let counters = &self.counters;
         counters.received.add(1);
+        let body_bytes = delivery.body().len() as u64;
+        // Ordering: Relaxed: a figure for a read-out.
+        counters.body_bytes.store(body_bytes, Ordering::Relaxed);
         counters
             .in_queue
             .record(begun_ns.saturating_sub(arrived.at_ns));
@@ -75,9 +80,19 @@ impl Handler<Arrived> for OriginalMain {
             device,
             begun_ns,
         );
-        for (which, key) in keys {
-            let redis = self.redis.route(&key).member();
-            let look_up = LookUp::new(key, which, pending.clone());
+        let look_ups = keys.map(|(which, key)| LookUp::new(key, which, pending.clone()));
+        if self.is_multi_get {
+            let redis = self.redis.route(look_ups[0].key()).member();
+            if let Err(refused) = redis.tell_blocking(LookUps(look_ups)) {
+                let LookUps(look_ups) = refused.into_inner();
+                look_ups
+                    .into_iter()
+                    .for_each(|it| it.ended(Err(Loss::Failed)));
+            }
+            return;
+        }
+        for look_up in look_ups {
+            let redis = self.redis.route(look_up.key()).member();
             if let Err(refused) = redis.tell_blocking(look_up) {
                 refused.into_inner().ended(Err(Loss::Failed));
             }

@@ -18,7 +18,11 @@ mod redis_actor;
 mod sample;
 mod snapshot;
 
-use std::{num::NonZeroU16, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU16,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use freeboard::{
     ActorRef, Group, GroupError, GroupOptions, Router, SpawnOptions, System,
@@ -32,10 +36,12 @@ use parking_lot::Mutex;
 use crate::{
     broker::{self, Broker, ConsumeError, Consumer},
     choices::{Route, Wait},
+    held::{self, Held, KEY_BYTES, bytes_of},
     store::{Directory, SlowStore},
 };
 use main_actor::{Arrived, OriginalMain};
-use redis_actor::RedisActor;
+use pending::Pending;
+use redis_actor::{LookUp, RedisActor};
 use snapshot::OriginalCounters;
 pub use snapshot::OriginalSnapshot;
 
@@ -57,6 +63,8 @@ pub struct OriginalOptions {
     pub wait: Wait,
     /// The most commands in flight on a connection, or no bound.
     pub queue_bound: Option<usize>,
+    /// Look up the keys of a notification with one `MGET` on one connection, not with a `GET` each.
+    pub multi_get: bool,
     /// The bound of each priority lane.
     pub mailbox: usize,
     /// The timeout of a look-up.
@@ -71,6 +79,7 @@ impl Default for OriginalOptions {
             route: Route::Hash,
             wait: Wait::Sleeping,
             queue_bound: None,
+            multi_get: false,
             mailbox: 4_096,
             timeout: Duration::from_secs(600),
         }
@@ -174,9 +183,11 @@ impl OriginalFetcher {
             .name("fetcher")
             .member(mailbox);
         let parts = Arc::new(parts);
+        let is_multi_get = options.multi_get;
         let mains = system.spawn_group(group, move |_| OriginalMain {
             parts: parts.clone(),
             redis: to_redis.clone(),
+            is_multi_get,
             counters: counted.clone(),
         })?;
         let fetcher = Self {
@@ -217,6 +228,37 @@ impl OriginalFetcher {
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.mains.members().iter().map(ActorRef::depth).sum()
+    }
+
+    /// The memory that it holds.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let counters = &self.counters;
+        let body = counters.body_bytes.load(Ordering::Relaxed);
+        let look_ups: u64 = self.redis.members().iter().map(ActorRef::depth).sum();
+        let of_clients = self
+            .clients
+            .iter()
+            .map(|it| held::of_client(&it.snapshot()));
+        let (commands, of_clients) =
+            of_clients.fold((0, 0), |(a, b), (count, bytes)| (a + count, b + bytes));
+        let pending = counters.received.get().saturating_sub(self.settled());
+        Held {
+            mailboxes: bytes_of::<Arrived>(self.queued(), body)
+                + bytes_of::<LookUp>(look_ups, KEY_BYTES),
+            in_flight: of_clients
+                + bytes_of::<LookUp>(commands, KEY_BYTES)
+                + bytes_of::<Pending>(pending, body),
+            cache: 0,
+        }
+    }
+
+    /// Notifications that are replied to or lost.
+    #[must_use]
+    pub fn settled(&self) -> u64 {
+        let counters = &self.counters;
+        let lost = counters.shed.get() + counters.failed.get() + counters.malformed.get();
+        counters.completed.get() + lost
     }
 
     /// The counters now.

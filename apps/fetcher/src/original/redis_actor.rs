@@ -9,7 +9,7 @@ use freeboard::{
         entry::{Entry, Kind},
     },
     meter::now_ns,
-    redis::{Redis, RedisError},
+    redis::{Command, Redis, RedisError},
 };
 
 use bytes::Bytes;
@@ -36,6 +36,10 @@ impl LookUp {
         }
     }
 
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(super) fn ended(self, value: Result<Option<Bytes>, Loss>) {
         self.pending.found(self.which, value);
     }
@@ -60,6 +64,31 @@ impl Handler<LookUp> for RedisActor {
         self.client
             .get(key)
             .then(move |answer| got(cache, look_up, answer));
+    }
+}
+
+/// All keys of a notification, to look up with one command.
+#[derive(Debug)]
+pub(super) struct LookUps(pub(super) [LookUp; 2]);
+
+impl Handler<LookUps> for RedisActor {
+    type Reply = ();
+
+    fn handle(&mut self, LookUps(look_ups): LookUps, _: &mut Context<Self>) {
+        let key = |command: Command, it: &LookUp| command.key(format!("{}{}", self.prefix, it.key));
+        let command = look_ups.iter().fold(Command::new("MGET"), key);
+        let cache = self.cache.clone();
+        let call = self.client.cmd::<Vec<Option<Bytes>>>(command);
+        call.then(move |answer| {
+            for (index, look_up) in look_ups.into_iter().enumerate() {
+                let value = |values: &Vec<Option<Bytes>>| values.get(index).cloned().flatten();
+                got(
+                    cache.clone(),
+                    look_up,
+                    answer.as_ref().map(value).map_err(Clone::clone),
+                );
+            }
+        });
     }
 }
 

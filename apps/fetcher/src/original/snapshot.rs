@@ -1,5 +1,7 @@
 //! The original's counters at one time.
 
+use std::sync::atomic::AtomicU64;
+
 use freeboard::{
     Group,
     meter::{ActorSnapshot, Counter, HistogramSummary},
@@ -14,6 +16,8 @@ use crate::names::{self, Figures};
 #[derive(Debug, Default)]
 pub(super) struct OriginalCounters {
     pub(super) received: Counter,
+    /// The length of the last notification.
+    pub(super) body_bytes: AtomicU64,
     pub(super) malformed: Counter,
     pub(super) completed: Counter,
     /// Lost because too many commands were in flight to Redis.
@@ -58,7 +62,7 @@ pub struct OriginalSnapshot {
     pub mains: Vec<Vec<u64>>,
     /// Messages handled by each redis actor.
     pub redis: Vec<u64>,
-    /// The high-water mark of each main actor's mailbox, by priority.
+    /// The messages in each main actor's mailbox now, by priority.
     pub mailboxes: Vec<Vec<u64>>,
 }
 
@@ -87,7 +91,7 @@ impl OriginalSnapshot {
             from_send: connections().map(|it| it.from_send.clone()).collect(),
             mains: of_mains.iter().map(handled).collect(),
             redis: of_redis.iter().map(|it| handled(it).iter().sum()).collect(),
-            mailboxes: of_mains.iter().map(high_waters).collect(),
+            mailboxes: of_mains.iter().map(depths).collect(),
         }
     }
 
@@ -109,8 +113,8 @@ impl OriginalSnapshot {
     }
 }
 
-fn high_waters(actor: &ActorSnapshot) -> Vec<u64> {
-    actor.lanes.iter().map(|lane| lane.high_water).collect()
+fn depths(actor: &ActorSnapshot) -> Vec<u64> {
+    actor.lanes.iter().map(|lane| lane.depth).collect()
 }
 
 fn handled(actor: &ActorSnapshot) -> Vec<u64> {

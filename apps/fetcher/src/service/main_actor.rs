@@ -299,6 +299,9 @@ impl Handler<Arrived> for Main {
         } = arrived;
         let counters = &self.counters;
         counters.received.add(1);
+        let body_bytes = delivery.body().len() as u64;
+        // Ordering: Relaxed: a figure for a read-out.
+        counters.body_bytes.store(body_bytes, Ordering::Relaxed);
         counters
             .in_queue
             .record_shared(begun_ns.saturating_sub(at_ns));

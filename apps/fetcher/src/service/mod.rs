@@ -26,19 +26,24 @@ mod queries;
 mod snapshot;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use freeboard::{
     ActorRef, Group, GroupError, GroupOptions, Router, SpawnOptions, Supervision, System,
+    cache::CacheSnapshot,
     flow::{LaneConfig, RESTARTS_MAX},
+    redis::RedisSnapshot,
 };
 use parking_lot::Mutex;
 
-use crate::broker::{self, Broker, ConsumeError, Consumer, Delivery, Queue};
-use job::Ticket;
+use crate::{
+    broker::{self, Broker, ConsumeError, Consumer, Delivery, Queue},
+    held::{self, CACHE_ENTRY_BYTES, Held, bytes_of},
+};
+use job::{Job, Ticket};
 use main_actor::{Arrived, LANE_OF_ANSWERS, Main, lane_of};
 pub use options::{FetcherOptions, OptionsError, Parts};
 use snapshot::FetcherCounters;
@@ -160,6 +165,25 @@ impl Fetcher {
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.mains.members().iter().map(ActorRef::depth).sum()
+    }
+
+    /// The memory that it holds, with that of its client of Redis and its cache.
+    #[must_use]
+    pub fn held(&self, redis: &RedisSnapshot, cache: &CacheSnapshot) -> Held {
+        // Ordering: Relaxed: a figure for a read-out.
+        let body = self.counters.body_bytes.load(Ordering::Relaxed);
+        let (_, of_client) = held::of_client(redis);
+        Held {
+            mailboxes: bytes_of::<Arrived>(self.queued(), 0),
+            in_flight: of_client + bytes_of::<Job>(self.under_way(), 2 * body),
+            cache: cache.local_entries * CACHE_ENTRY_BYTES,
+        }
+    }
+
+    /// Notifications that are replied to or dead-lettered.
+    #[must_use]
+    pub fn settled(&self) -> u64 {
+        self.counters.completed.get() + self.counters.dead_lettered.get()
     }
 
     /// Stops consuming and waits until the notifications in flight are done, at most `timeout`. That takes little

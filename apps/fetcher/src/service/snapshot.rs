@@ -49,7 +49,7 @@ metrics! {
     with {
         /// Notifications handled by each main actor, by priority.
         pub mains: Vec<Vec<u64>>,
-        /// The high-water mark of each main actor's mailbox, by priority.
+        /// The messages in each main actor's mailbox now, by priority.
         pub mailboxes: Vec<Vec<u64>>,
     }
     /// The counters of all main actors.
@@ -78,6 +78,8 @@ metrics! {
     with {
         /// The id of the next job.
         pub(super) ids: AtomicU64,
+        /// The length of the last notification.
+        pub(super) body_bytes: AtomicU64,
     }
 }
 
@@ -109,7 +111,7 @@ impl FetcherCounters {
         FetcherSnapshot {
             under_way,
             mains: of_lanes(|lane| lane.handled),
-            mailboxes: of_lanes(|lane| lane.high_water),
+            mailboxes: of_lanes(|lane| lane.depth),
             ..self.snapshot()
         }
     }

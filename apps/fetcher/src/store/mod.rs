@@ -1,8 +1,9 @@
 //! The stores behind the cache: the slow store of keys and the directory of devices.
 //!
 //! ```text
-//!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore (MockStore)
-//!               └── waiting_max queued, the rest refused
+//!   miss ──▶ Bulkhead ──running_max at once──▶ SlowStore ─┬─ HttpStore: GET URL/KEY
+//!               └── waiting_max queued,                    ├─ MariaDbStore: a table of a server
+//!                   the rest refused                       └─ MockStore: asleep, for load tests
 //!
 //!   users ──▶ Directory ─┬─ MemoryDirectory: a table in this process
 //!                        └─ MariaDbDirectory: at most queries_max on connections to a server
@@ -13,6 +14,7 @@
 
 mod bulkhead;
 mod delay;
+mod http;
 #[cfg(feature = "mariadb")]
 mod mariadb;
 mod memory;
@@ -22,8 +24,9 @@ use bytes::Bytes;
 use crate::report::{self, Lost, OnOutcome};
 pub use bulkhead::{Bulkhead, BulkheadOptions, Occupancy};
 pub use delay::{DistantDirectory, MockStore};
+pub use http::{HttpStore, HttpStoreError, HttpStoreOptions};
 #[cfg(feature = "mariadb")]
-pub use mariadb::{DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions};
+pub use mariadb::{DATABASE_DEFAULT, MariaDbDirectory, MariaDbOptions, MariaDbStore};
 pub use memory::MemoryDirectory;
 
 /// The slow store behind the cache (HBase in the original).

@@ -8,11 +8,13 @@ mod directory_contract;
 mod fixture;
 mod gate;
 mod held_store;
+mod http_store;
 #[cfg(all(unix, feature = "mariadb"))]
 mod mariadb;
 mod memory_broker;
 mod messages;
 mod original;
+mod pipe;
 #[cfg(all(unix, feature = "rabbitmq"))]
 mod rabbit;
 #[cfg(all(unix, feature = "rabbitmq"))]

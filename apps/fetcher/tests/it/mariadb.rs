@@ -11,13 +11,16 @@ use std::{
     time::Duration,
 };
 
-use freeboard_fetcher::store::{Directory, MariaDbDirectory, MariaDbOptions, StoreError};
+use freeboard_fetcher::store::{
+    Directory, MariaDbDirectory, MariaDbOptions, MariaDbStore, StoreError,
+};
 use freeboard_test_servers::{Server, mariadb};
 use mysql_async::{Conn, prelude::Queryable};
 
 use crate::{
     common::{LONG, check_refusals, eventually, installed, say},
     directory_contract::{ask, ask_until_answered, devices, is_retryable, names},
+    held_store::{Outcomes, value_of},
 };
 
 const USERS: u64 = 1_000;
@@ -70,6 +73,24 @@ fn failed_connects_explain_themselves() {
         options.connect_timeout = Duration::from_secs(10);
         MariaDbDirectory::connect(options).expect_err("it is refused")
     });
+}
+
+#[test]
+fn as_the_slow_store_it_answers_from_its_table() {
+    let Some(server) = installed(mariadb()) else {
+        return;
+    };
+    let store = MariaDbStore::connect(options(&server)).expect("a connection");
+    let mut admin = Admin::new(&server);
+    admin.execute("INSERT INTO slow_store VALUES ('user:user-7', 'value-of-user:user-7')");
+    let outcomes = Outcomes::default();
+    outcomes.fetch(&store, "user:user-7");
+    outcomes.fetch(&store, "user:nobody");
+    assert_eq!(outcomes.of("user:user-7"), Ok(value_of("user:user-7")));
+    assert_eq!(outcomes.of("user:nobody"), Ok(None));
+    admin.execute("DROP TABLE slow_store");
+    outcomes.fetch(&store, "gone");
+    assert!(matches!(outcomes.of("gone"), Err(StoreError::Refused(_))));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use freeboard::cache::CacheOptions;
 use freeboard_fetcher::{
     broker::{Broker, Queue},
     choices::Wait,
+    held::Held,
     load::Fate,
     original::{OriginalFetcher, OriginalOptions, OriginalParts, OriginalSnapshot},
 };
@@ -22,7 +23,7 @@ fn names() -> BTreeSet<String> {
     for main in 0..2 {
         for priority in 0..2 {
             names.insert(format!(
-                "mampa~tell~actor~Fetcher~{main}.P{priority}.COUNTER"
+                "mampa~tell~actor~Fetcher~{main}/2.P{priority}.COUNTER"
             ));
             names.insert(format!(
                 "mailbox~occupied~size~Fetcher~{main}.p{priority}.GAUGE"
@@ -31,7 +32,7 @@ fn names() -> BTreeSet<String> {
     }
     for connection in 0..3 {
         names.insert(format!(
-            "mampa~tell~actor~RedisMampa~{connection}.P0.COUNTER"
+            "mampa~tell~actor~RedisMampa~{connection}/3.P0.COUNTER"
         ));
     }
     for histogram in [
@@ -49,7 +50,7 @@ fn names() -> BTreeSet<String> {
 }
 
 /// Runs it with this bound to the end, and checks its counters.
-fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
+fn check(queue_bound: Option<usize>, multi_get: bool, look: impl FnOnce(&OriginalSnapshot)) {
     let ground = Ground::new();
     let host = Host::start();
     let parts = OriginalParts {
@@ -67,6 +68,7 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
         redis_threads: 3,
         wait: Wait::Blocking,
         queue_bound,
+        multi_get,
         ..OriginalOptions::default()
     };
     let fetcher = OriginalFetcher::start(&host.system, &host.poller, parts, &options);
@@ -75,6 +77,9 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
     let load = ground.load(NOTIFICATIONS);
     let ended = |it: &OriginalSnapshot| it.completed + it.shed + it.failed + it.malformed;
     eventually(|| ended(&fetcher.snapshot()) == NOTIFICATIONS);
+    let look_ups = if multi_get { 1 } else { 2 };
+    let told = || fetcher.snapshot().redis.iter().sum::<u64>();
+    eventually(|| told() == look_ups * NOTIFICATIONS);
     let snapshot = fetcher.snapshot();
     assert_eq!(snapshot.received, NOTIFICATIONS);
     assert_eq!(snapshot.mains.iter().flatten().sum::<u64>(), NOTIFICATIONS);
@@ -92,20 +97,25 @@ fn check(queue_bound: Option<usize>, look: impl FnOnce(&OriginalSnapshot)) {
         .iter()
         .find(|(name, _)| name.ends_with("full.COUNTER"));
     assert_eq!(full.expect("it is there").1, snapshot.shed as f64);
+    // Nothing is left anywhere.
+    assert_eq!(fetcher.settled(), NOTIFICATIONS);
+    eventually(|| fetcher.held() == Held::default());
     look(&snapshot);
 }
 
 #[test]
 fn with_a_bound_it_sheds_and_loses_notifications() {
-    check(Some(4), |snapshot| assert!(snapshot.shed > 0));
+    check(Some(4), false, |snapshot| assert!(snapshot.shed > 0));
 }
 
 #[test]
 fn without_a_bound_it_sheds_nothing() {
-    check(None, |snapshot| {
-        assert_eq!(snapshot.shed, 0);
-        assert_eq!(snapshot.completed, NOTIFICATIONS);
-    });
+    for multi_get in [false, true] {
+        check(None, multi_get, |snapshot| {
+            assert_eq!(snapshot.shed, 0);
+            assert_eq!(snapshot.completed, NOTIFICATIONS);
+        });
+    }
 }
 
 #[test]

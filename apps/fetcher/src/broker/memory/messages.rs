@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::super::{delivery::Message, ledger::Ledger};
+use crate::held::bytes_of;
 
 /// The most messages taken at once, so that others get the lock in between.
 const TAKEN_MAX: usize = 64;
@@ -16,6 +17,8 @@ pub(super) struct QueuedMessages {
     bound: usize,
     /// Ready, waiting and unacknowledged together.
     count: usize,
+    /// The length of the last body.
+    body_bytes: usize,
     ready: VecDeque<Message>,
     /// By due time, then in the order in which they were delayed.
     waiting: BTreeMap<(Instant, u64), Message>,
@@ -30,6 +33,7 @@ impl QueuedMessages {
         Self {
             bound,
             count: 0,
+            body_bytes: 0,
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             consumers: HashMap::new(),
@@ -42,6 +46,11 @@ impl QueuedMessages {
         self.ready.len() + self.waiting.len()
     }
 
+    /// The memory of all messages, if their bodies are as long as the last one's.
+    pub(super) fn held_bytes(&self) -> u64 {
+        bytes_of::<Message>(self.count as u64, self.body_bytes as u64)
+    }
+
     pub(super) fn next_due(&self) -> Option<Instant> {
         Some(self.waiting.first_key_value()?.0.0)
     }
@@ -52,6 +61,7 @@ impl QueuedMessages {
             return Err(message);
         }
         self.count += 1;
+        self.body_bytes = message.body.len();
         self.ready.push_back(message);
         Ok(self.ready.len() == 1)
     }

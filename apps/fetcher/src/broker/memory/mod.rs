@@ -74,6 +74,12 @@ impl MemoryBroker {
         self.queue(queue).messages.lock().queued()
     }
 
+    /// The memory of a queue's messages: ready, waiting and unacknowledged.
+    #[must_use]
+    pub fn held_bytes(&self, queue: Queue) -> u64 {
+        self.queue(queue).messages.lock().held_bytes()
+    }
+
     fn queue(&self, queue: Queue) -> &Arc<MemoryQueue> {
         &self.queues[queue.index()]
     }

@@ -9,7 +9,10 @@ use mysql_async::{Conn, DriverError, Error, Opts};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{super::StoreError, table::Table};
+use super::{
+    super::StoreError,
+    table::{Layout, Table},
+};
 
 /// The users inserted by one transaction.
 const CHUNK_USERS: u64 = 250_000;
@@ -32,6 +35,7 @@ impl Connections {
     pub(super) fn new(
         opts: Opts,
         server: String,
+        layout: Layout,
         first: Conn,
         connections_max: u16,
         query_timeout: Duration,
@@ -39,7 +43,7 @@ impl Connections {
         Self {
             opts,
             server,
-            table: Table::new(),
+            table: Table::new(layout),
             query_timeout,
             permits: Semaphore::new(connections_max.into()),
             idle: Mutex::new(vec![first]),
@@ -64,6 +68,14 @@ impl Connections {
             self.ask(Conn::new(self.opts.clone()).await?, users).await
         })
         .await
+    }
+
+    /// Creates the table if it is missing.
+    pub(super) async fn create(&self) -> Result<(), StoreError> {
+        let connect = self.within(self.query_timeout, Conn::new(self.opts.clone()));
+        let mut connection = connect.await?;
+        let create = self.table.create(&mut connection);
+        self.within(PROVISION_TIMEOUT, create).await
     }
 
     /// Inserts missing users.

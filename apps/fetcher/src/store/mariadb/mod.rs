@@ -1,4 +1,4 @@
-//! MariaDB as a directory, through `mysql_async` on a runtime of its own with one thread.
+//! MariaDB as a directory and as the slow store, through `mysql_async` on a runtime of its own with one thread.
 //!
 //! ```text
 //!   look_up ──queries_max──▶ a task each ──connections_max──▶ a connection each ──▶ the server
@@ -13,10 +13,11 @@ mod table;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Directory, OnDevices, Report, StoreError};
+use super::{Directory, OnDevices, OnFetched, Report, SlowStore, StoreError};
 use crate::{
     ConnectError,
     server::{OneThread, Server},
@@ -24,8 +25,19 @@ use crate::{
 use connections::Connections;
 use options::explain;
 pub use options::{DATABASE_DEFAULT, MariaDbOptions};
+use table::Layout;
 
 const MARIADB: &str = "MariaDB";
+const DEVICES: Layout = Layout {
+    table: "devices",
+    name: "user",
+    text: "device",
+};
+const KEYS: Layout = Layout {
+    table: "slow_store",
+    name: "name",
+    text: "value",
+};
 
 /// A directory in a MariaDB database. Dropping it closes it: queries in flight end with
 /// [`StoreError::Unavailable`].
@@ -41,6 +53,10 @@ impl MariaDbDirectory {
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(options: MariaDbOptions) -> Result<Self, ConnectError> {
+        Self::with_table(options, DEVICES)
+    }
+
+    fn with_table(options: MariaDbOptions, layout: Layout) -> Result<Self, ConnectError> {
         let opts = check(&options.url)?;
         let server = Server {
             kind: MARIADB,
@@ -53,6 +69,7 @@ impl MariaDbDirectory {
         let connections = Connections::new(
             opts,
             server.name(),
+            layout,
             first,
             options.connections_max.get(),
             options.query_timeout,
@@ -133,5 +150,39 @@ impl Directory for MariaDbDirectory {
     /// Inside a runtime, so in a callback of this directory's.
     fn provision(&self, users: u64) -> Result<(), StoreError> {
         self.runtime.block_on(self.connections.provision(users))
+    }
+}
+
+/// The slow store in a MariaDB database: a table `slow_store` with the columns `name`, the key, and `value`, a text. It is
+/// created if it is missing.
+pub struct MariaDbStore(MariaDbDirectory);
+
+impl MariaDbStore {
+    /// Connects, and creates the table if it is missing. Blocks; must not be called inside another runtime.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(options: MariaDbOptions) -> Result<Self, ConnectError> {
+        let database = MariaDbDirectory::with_table(options, KEYS)?;
+        let created = database.runtime.block_on(database.connections.create());
+        created.map_err(|error| ConnectError::Protocol {
+            server: MARIADB.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self(database))
+    }
+}
+
+impl SlowStore for MariaDbStore {
+    fn fetch(&self, key: &[u8], on_outcome: OnFetched) {
+        // The keys of notifications are texts.
+        let name = String::from_utf8_lossy(key).into_owned();
+        self.0.look_up(
+            vec![name],
+            Box::new(|found| {
+                let value = found.map(|found| found.into_iter().next().flatten());
+                on_outcome(value.map(|value| value.map(Bytes::from)));
+            }),
+        );
     }
 }

@@ -13,23 +13,42 @@ const SIZES: [usize; 4] = [1, 4, 16, 64];
 /// The prepared statements of a connection.
 pub(super) const STATEMENTS_MAX: usize = SIZES.len();
 
-/// Bytes, not text: no collation makes two names equal, and trailing spaces count.
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS devices \
-    (user VARBINARY(512) PRIMARY KEY, device VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL)";
+/// A table of texts by name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) table: &'static str,
+    /// The column of the names, its key.
+    pub(super) name: &'static str,
+    pub(super) text: &'static str,
+}
 
 /// The statements about the table.
 pub(super) struct Table {
+    create: String,
     look_ups: [(usize, String); SIZES.len()],
 }
 
 impl Table {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(layout: Layout) -> Self {
+        let Layout { table, name, text } = layout;
         let look_ups = SIZES.map(|size| {
             let places = vec!["?"; size].join(",");
-            let look_up = format!("SELECT user, device FROM devices WHERE user IN ({places})");
+            let look_up = format!("SELECT {name}, {text} FROM {table} WHERE {name} IN ({places})");
             (size, look_up)
         });
-        Self { look_ups }
+        Self {
+            // Bytes, not text: no collation makes two names equal, and trailing spaces count.
+            create: format!(
+                "CREATE TABLE IF NOT EXISTS {table} ({name} VARBINARY(512) PRIMARY KEY, \
+                 {text} VARCHAR(512) CHARACTER SET utf8mb4 NOT NULL)"
+            ),
+            look_ups,
+        }
+    }
+
+    /// Creates the table if it is missing.
+    pub(super) async fn create(&self, connection: &mut Conn) -> Result<()> {
+        connection.query_drop(&self.create).await
     }
 
     /// The devices of these users, in their order.
@@ -54,7 +73,7 @@ impl Table {
 
     /// Creates the table. The number of users to insert: all or none.
     pub(super) async fn prepare(&self, connection: &mut Conn, users: u64) -> Result<u64> {
-        connection.query_drop(CREATE).await?;
+        self.create(connection).await?;
         let Some(last) = users.checked_sub(1) else {
             return Ok(0);
         };
