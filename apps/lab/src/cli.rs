@@ -6,7 +6,7 @@ use crate::{
     balance::BalanceArgs,
     board::{BoardArgs, DemonstrationArgs},
     eager::EagerArgs,
-    fetch::FetchArgs,
+    fetch::{FetchArgs, FetchLoadArgs},
     flood::FloodArgs,
     goodput::GoodputArgs,
     load::{EchoArgs, LoadArgs},
@@ -72,6 +72,10 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Load(LoadArgs),
 
+    /// Sends notifications to a fetcher, for the scene fetch
+    #[command(hide = true)]
+    FetchLoad(FetchLoadArgs),
+
     /// Sends back what it gets, for the scenes
     #[command(hide = true)]
     Echo(EchoArgs),
@@ -101,6 +105,8 @@ Examples:
   freeboard fetcher --amqp amqp://guest:guest@127.0.0.1:5672 --redis redis://127.0.0.1 \\
                     --mysql mysql://root@127.0.0.1:3306
       on real servers; start several to share the load
+  freeboard fetcher --store http://127.0.0.1:8000/keys --load 500
+      keys that are not cached come from GET http://127.0.0.1:8000/keys/KEY
   curl http://127.0.0.1:8090/metrics; curl http://127.0.0.1:8090/healthz
 
 Exit codes: 0 drained; 1 notifications were cut off after 10 s, and come again to others; 2 bad usage, a RabbitMQ
@@ -282,14 +288,18 @@ const FETCH_EXAMPLES: &str = "\
 Examples:
   freeboard lab fetch
       all steps, as they were and as they are, at a quarter of the original's rates (under three minutes)
-  freeboard lab fetch --step 3
-      the client's queue without a bound: memory grows
-  freeboard lab fetch --step 1,3,5,9,end --time 2
-      some of them, two seconds each
-  freeboard lab fetch --step 9 --mode original --route p2c
-      the hot app key, and a route that does not mind
-  freeboard lab fetch --step 11 --mode ours --qps 20000 --time 10
-      the original's full rate
+  freeboard lab fetch --step 3,5,6,end --mode original
+      too many spinning threads: the client's queue grows; with a bound it sheds; fewer threads cure it
+  freeboard lab fetch --step 3,6 --wait yielding --qps 100000
+      the same with threads that yield, at a rate of your own
+  freeboard lab fetch --step 9 --mode original --redis 2,3,4,5 --route hash,random
+      the hot app key: one connection of n has n + 1 times the others' look-ups, if they are routed by hash
+  freeboard lab fetch --step 9 --mode original --mget
+      both keys with one MGET
+  freeboard lab fetch --step 11 --mode ours --scale 1 --time 10
+      the original's full rate and its 2,000,000 keys
+  freeboard lab fetch --step 6 --counters
+      with the counters by the original's names
   freeboard lab fetch --step end --backend real
       RabbitMQ, Redis and MariaDB, started for it with data directories of their own
   freeboard lab fetch --json - | jq '.runs[] | [.step, .mode, .wait_ms.p99, .lost]'
@@ -304,9 +314,10 @@ The table, times being 99th percentiles in ms:
   send      from the write of a look-up to its answer         tell      from the call, mailbox included
   shed      look-ups refused as too much was in flight: lost in the original, tried again in ours
   left      not done when the fetcher ended, and still there (in the original: acknowledged, but under way)
-  CPU us    of this process for each notification; idle CPU: of a core, with nothing to do
-The original's percentiles come from a sample of 1,028. One step alone also prints its counters by the
-original's names.
+  CPU       of the service, in percent of a core, without broker, Redis and load; idle CPU: with nothing to do
+  load      threads of the service that ran or could have run, on average
+The load is a process of its own. The embedded broker and Redis are threads of this one, known by their names. The
+original's percentiles come from a sample of 1,028.
 
 Exit codes: 0 done; 1 the run failed, or ours lost a notification; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";
 

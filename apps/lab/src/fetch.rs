@@ -10,10 +10,12 @@
 
 mod args;
 mod backends;
+mod cost;
 mod fill;
 mod lines;
-mod link;
+mod load;
 mod outcome;
+mod owners;
 mod plan;
 mod record;
 mod run;
@@ -31,12 +33,15 @@ use crate::{
     outputs::OutputArgs,
     real_backends,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
+    section::Side,
 };
 use args::BackendChoice;
 pub(crate) use args::FetchArgs;
 use backends::Backends;
+pub(crate) use load::{FetchLoadArgs, fetch_load};
 use plan::{Mode, Plan};
 use record::Record;
+use step::Rate;
 
 const MS: Unit = Unit::Milliseconds;
 const REPLY: Measure<Record> = Measure::new("reply", MS, |it| Some(it.latency_ms.p99));
@@ -75,18 +80,24 @@ impl Scene for FetchArgs {
             cache on Redis, a device from SQL, a reply to the broker.",
         original: "A Java service, 2014: actors with a thread and a ring each, a pipelined Redis client, a leased \
             cache. At 10,000 notifications a second memory went to 15 GB: the client's queue of commands in flight \
-            had no bound, and more threads spun than there were cores. Bounded, it shed 761,222 look-ups, and their \
+            had no bound, and ten threads of the service spun beside those that were to read its replies. Bounded, it shed 761,222 look-ups, and their \
             notifications were lost. One hot key gave one of n actors n + 1 times the others' work; and idle it used \
             60 % of a processor.",
         legend: "times are 99th percentiles; wait: from when a notification was due to its start; lifetime: from there \
-            to the confirm of its reply; send: from the write of a look-up to its answer; shed: look-ups refused because too \
+            to the confirm of its reply; send: from the write of a look-up to its answer; in flight: the most look-ups \
+            without an answer; busiest: the look-ups of the busiest connection over the mean of the others'; shed: look-ups refused because too \
             much was in flight (lost in original mode, tried again in Freeboard mode); left: not done when the fetcher \
-            ended, and still there.",
+            ended, and still there; CPU: of the service, in percent of a core; load: its threads that ran or could have \
+            run, on average; broker and Redis: the embedded ones are threads of this process and not counted as the \
+            service's; the load is a process of its own.",
     };
     const REPORT: Calls = Calls {
         about: "a push-notification fetcher, in original mode and in Freeboard mode",
-        seconds: 30,
-        full: &["--step 1,3,5,9,end --time 1.5"],
+        seconds: 35,
+        full: &[
+            "--step 3,5,6,end --time 2 --keys 200000",
+            "--step 9 --mode original --redis-threads 2,3,4,5 --route hash,random --time 0.4 --keys 50000",
+        ],
         quick: &["--step 1 --scale 0.02 --time 0.3"],
     };
     const MEASURES: &'static [Measure<Record>] = &[
@@ -100,6 +111,10 @@ impl Scene for FetchArgs {
         IN_QUEUE,
         FROM_SEND,
         FROM_TELL,
+        Measure::new("in flight", Unit::Count, |it| {
+            Some(it.in_flight_peak as f64)
+        }),
+        Measure::new("busiest", Unit::Ratio, |it| it.skew),
         Measure::new("shed", Unit::Count, |it| Some(it.shed as f64)),
         Measure::new("left", Unit::Count, |it| Some(it.remaining() as f64)),
         LOST,
@@ -107,6 +122,10 @@ impl Scene for FetchArgs {
             Some(it.rss_peak_bytes? as f64 / f64::from(1 << 20))
         }),
         CPU,
+        Measure::new("CPU", Unit::Percent, |it| it.cost.cpu_percent),
+        Measure::new("load", Unit::Ratio, |it| it.cost.load),
+        Measure::new("broker CPU", Unit::Percent, |it| it.cost.broker_cpu_percent),
+        Measure::new("Redis CPU", Unit::Percent, |it| it.cost.redis_cpu_percent),
         Measure::new("idle CPU", Unit::Percent, |it| it.idle_cpu_percent),
     ];
     const CHARTS: &'static [Chart<Record>] = &[
@@ -126,7 +145,7 @@ impl Scene for FetchArgs {
         },
         Chart {
             measure: CPU,
-            note: "Of this process without the sender.",
+            note: "Of the service, without broker, Redis and load.",
         },
     ];
     const PUBLISHED: &'static [Published<Record>] = &[
@@ -157,14 +176,25 @@ impl Scene for FetchArgs {
         let _listening = stage
             .interrupt
             .listen(move || stopping.store(true, Ordering::Relaxed));
-        let mut step = None;
-        for plan in &plans {
+        let (mut step, mut between) = (None, None);
+        for mut plan in plans {
+            plan.rate = match (plan.offered, between) {
+                (Rate::PerSecond(rate), _) => rate,
+                (Rate::BetweenCapacities, Some(rate)) => rate,
+                (Rate::BetweenCapacities, None) => {
+                    let mut product = 1.0;
+                    for of in self.plans_of_capacity() {
+                        product *= run::capacity(&of, &backends, stage.console, &stop)?;
+                    }
+                    *between.insert(product.sqrt())
+                }
+            };
             let goes_on = stage.run(|console, _| {
                 if step.replace(plan.step) != Some(plan.step) {
                     console.line(&lines::opening(plan.step));
                 }
-                let run = run::run(plan, &backends, console, &stop)?;
-                if plans.len() <= 2 {
+                let run = run::run(&plan, &backends, console, &stop)?;
+                if self.counters {
                     lines::counters(&run.record.counters)
                         .iter()
                         .for_each(|line| console.line(line));
@@ -179,21 +209,26 @@ impl Scene for FetchArgs {
         Ok(())
     }
 
-    /// The step at which the original was worst.
+    /// The original's slowest replies, and the fastest of a run with the same load that cures them.
     fn contrast(runs: &[Run<Record>]) -> Option<Contrast<'_, Record>> {
-        let of_step = |it: &Run<Record>| it.record.of_step;
-        let ours = |step| {
-            let mut found = runs.iter().filter(|it| !it.record.is_original());
-            found.find(|it| of_step(it) == step)
+        let p99 = |it: &&Run<Record>| it.record.latency_ms.p99;
+        let by_p99 = |a: &&Run<Record>, b: &&Run<Record>| p99(a).total_cmp(&p99(b));
+        let cure = |failure: &Run<Record>| {
+            let same = |it: &&Run<Record>| {
+                let is_same_step = it.record.of_step == failure.record.of_step;
+                it.record.qps == failure.record.qps
+                    && it.side == Side::Cure
+                    && (it.record.is_original() || is_same_step)
+            };
+            runs.iter().filter(same).min_by(by_p99)
         };
-        let original = runs.iter().filter(|it| it.record.is_original());
-        let compared = original.filter(|it| ours(of_step(it)).is_some());
-        let failure =
-            compared.max_by(|a, b| a.record.latency_ms.p99.total_cmp(&b.record.latency_ms.p99))?;
+        let of_original = runs.iter().filter(|it| it.record.is_original());
+        let compared = of_original.filter(|it| it.side != Side::Cure && cure(it).is_some());
+        let failure = compared.max_by(by_p99)?;
         Some(Contrast {
             measure: &REPLY,
             failure,
-            cure: ours(of_step(failure))?,
+            cure: cure(failure)?,
         })
     }
 

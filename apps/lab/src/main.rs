@@ -84,6 +84,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Lab(Scene::Eager(args))) => scene::show(&*args, &interrupt),
         Some(Command::Lab(Scene::Fetch(args))) => scene::show(&*args, &interrupt),
         Some(Command::Load(args)) => load::load(&args),
+        Some(Command::FetchLoad(args)) => fetch::fetch_load(&args, &interrupt),
         Some(Command::Echo(args)) => load::echo(&args),
         Some(Command::Board(args)) => board::board(&args, &cli.board, &interrupt),
         Some(Command::ServeHttp(args)) => serve::serve_http(&args, &interrupt),

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use freeboard_fetcher::{broker::Broker, store::Directory};
+use freeboard_fetcher::{
+    broker::Broker,
+    store::{Directory, SlowStore},
+};
 
 /// A broker, and a function that tells whether it is connected.
 pub(crate) type Connected = (Arc<dyn Broker>, Box<dyn Fn() -> bool + Send + Sync>);
@@ -12,10 +15,10 @@ pub(crate) type Connected = (Arc<dyn Broker>, Box<dyn Fn() -> bool + Send + Sync
 mod built {
     use freeboard_fetcher::{
         broker::{RabbitBroker, RabbitOptions},
-        store::{MariaDbDirectory, MariaDbOptions},
+        store::{MariaDbDirectory, MariaDbOptions, MariaDbStore},
     };
 
-    use super::{Arc, Connected, Directory, Result};
+    use super::{Arc, Connected, Directory, Result, SlowStore};
 
     /// Fails if the real back ends are not built in.
     pub(crate) fn check() -> Result<()> {
@@ -38,11 +41,17 @@ mod built {
         let directory = MariaDbDirectory::connect(MariaDbOptions::new(url))?;
         Ok(Arc::new(directory))
     }
+
+    /// Connects to MariaDB as the slow store.
+    pub(crate) fn store(url: &str) -> Result<Arc<dyn SlowStore>> {
+        let store = MariaDbStore::connect(MariaDbOptions::new(url))?;
+        Ok(Arc::new(store))
+    }
 }
 
 #[cfg(not(feature = "real-backends"))]
 mod built {
-    use super::{Arc, Connected, Directory, Result};
+    use super::{Arc, Connected, Directory, Result, SlowStore};
     use crate::usage::Usage;
 
     const NOT_BUILT: &str = "RabbitMQ and MariaDB are not built in; build with \
@@ -60,6 +69,10 @@ mod built {
     pub(crate) fn directory(_: &str) -> Result<Arc<dyn Directory>> {
         Err(Usage::new(NOT_BUILT).into())
     }
+
+    pub(crate) fn store(_: &str) -> Result<Arc<dyn SlowStore>> {
+        Err(Usage::new(NOT_BUILT).into())
+    }
 }
 
-pub(crate) use built::{broker, check, directory};
+pub(crate) use built::{broker, check, directory, store};

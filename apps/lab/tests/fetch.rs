@@ -4,11 +4,11 @@ mod lab;
 
 use std::time::{Duration, Instant};
 
-use lab::{Running, check_usage, count, counts, fields, json, run};
+use lab::{Running, check_usage, count, counts, fields, json, run, stderr};
 use serde_json::Value;
 
 /// Those that a run has to have; it has some more.
-const RUN_FIELDS: [&str; 18] = [
+const RUN_FIELDS: [&str; 26] = [
     "step",
     "mode",
     "main",
@@ -27,6 +27,14 @@ const RUN_FIELDS: [&str; 18] = [
     "rss_peak_bytes",
     "cpu_us_per_message",
     "idle_cpu_percent",
+    "cpu_percent",
+    "load",
+    "broker",
+    "broker_cpu_percent",
+    "redis_cpu_percent",
+    "load_cpu_percent",
+    "memory_at_peak",
+    "skew",
 ];
 const TIMES: [&str; 5] = [
     "wait_ms",
@@ -63,7 +71,7 @@ fn assert_adds_up(run: &Value) {
 
 #[test]
 fn a_step_shows_both_and_adds_up() {
-    let runs = runs("--step 5");
+    let runs = runs("--step 5 --qps 500 --main 6 --redis-threads 4");
     for run in &runs {
         let fields = fields(run);
         for field in RUN_FIELDS {
@@ -100,6 +108,74 @@ fn step_9_shows_the_skew() {
 }
 
 #[test]
+fn numbers_of_connections_and_routes_are_compared_in_one_call() {
+    let knobs = "--step 9 --mode original --qps 500 --redis 2,3 --route hash,random";
+    let output = run(&format!("lab fetch {SMALL} {knobs}"));
+    let json = json(&output, "fetch");
+    let runs = json["runs"].as_array().expect("runs");
+    let compared = runs.iter().map(|run| {
+        assert_adds_up(run);
+        let route = run["route"].as_str().expect("a route");
+        (count(run, "redis_threads"), route.to_owned())
+    });
+    let wanted = [(2, "hash"), (3, "hash"), (2, "random"), (3, "random")];
+    let wanted = wanted.map(|(count, route)| (count, route.to_owned()));
+    assert_eq!(compared.collect::<Vec<_>>(), wanted);
+    let skew = |run: &Value| run["skew"].as_f64().expect("more than one connection");
+    // The app's key is on one of them; at random it is on all.
+    for (hash, random) in [(0, 2), (1, 3)] {
+        assert!(skew(&runs[hash]) > skew(&runs[random]), "{runs:?}");
+    }
+}
+
+#[test]
+fn a_share_of_the_measured_capacity_is_offered_to_all_threads_alike() {
+    let knobs = "--step 3,6 --mode original --time 0.1 --keys 1000 --counters";
+    let output = run(&format!("lab fetch {knobs} --json -"));
+    let json = json(&output, "fetch");
+    let runs = json["runs"].as_array().expect("runs");
+    runs.iter().for_each(assert_adds_up);
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[0]["qps"], runs[1]["qps"]);
+    assert!(count(&runs[0], "main") > count(&runs[1], "main"));
+    let memory = &runs[0]["memory_at_peak"];
+    if cfg!(target_os = "linux") {
+        let parts = [
+            "before",
+            "broker",
+            "mailboxes",
+            "in_flight",
+            "replies",
+            "cache",
+            "rest",
+        ];
+        let sum: u64 = parts.iter().map(|part| count(memory, part)).sum();
+        assert!(sum >= count(memory, "resident"), "{memory}");
+        assert!(
+            stderr(&output).contains("capacity of "),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert!(
+        stderr(&output).contains("mampa~tell~actor~RedisMampa~0/"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn both_keys_can_be_looked_up_at_once() {
+    let knobs = "--step 9 --mode original --qps 500 --mget";
+    let output = run(&format!("lab fetch {SMALL} {knobs}"));
+    let run = &json(&output, "fetch")["runs"][0];
+    assert_adds_up(run);
+    assert_eq!(run["multi_get"], true);
+    let told: u64 = counts(&run["per_actor"]).iter().sum();
+    assert_eq!(told, count(run, "sent"));
+}
+
+#[test]
 fn knobs_change_a_step() {
     let knobs = "--step end --mode ours --main 1 --redis-threads 2 --qps 100 --route p2c \
                  --wait blocking --queue-bound none --sql-us 0";
@@ -130,7 +206,9 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--route nowhere", "hash, random, p2c"),
         ("--wait forever", "blocking, sleeping, yielding, busy-spin"),
         ("--queue-bound 0", "a bound is a number above 0, or none"),
-        ("--link 0", "--link"),
+        ("--link none", "--link"),
+        ("--keys 0", "--keys"),
+        ("--redis 2,0", "--redis"),
         ("--sql-us 1000001", "--sql-us"),
         ("--backend paper", "--backend"),
         ("--scale 0", "--scale"),
@@ -163,7 +241,7 @@ fn ctrl_c_ends_it_in_time_with_what_was_measured() {
 #[cfg(all(unix, feature = "real-backends"))]
 #[test]
 fn on_real_servers_it_adds_up_too() {
-    use lab::{code, say, stderr};
+    use lab::{code, say};
 
     let output = run(&format!(
         "lab fetch {SMALL} --backend real --step 1 --mode ours"

@@ -2,7 +2,12 @@
 
 mod lab;
 
-use std::{net::TcpListener, thread, time::Instant};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    thread,
+    time::Instant,
+};
 
 use lab::{
     DEADLINE, check_usage, code, run, say,
@@ -65,6 +70,41 @@ fn it_works_with_nothing_installed_until_ctrl_c() {
     assert!(text.contains("fetcher_wait_seconds{quantile=\"0.99\"} "));
     wait_for(&service, "/healthz", "200", "\r\n\r\nok\n");
     wait_for(&service, "/", "404", "/metrics and /healthz are here\n");
+    service.end();
+}
+
+/// Answers every request with a value. It ends with the test's process.
+fn serve_values() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut lines = BufReader::new(client.try_clone().expect("a handle")).lines();
+                while lines
+                    .by_ref()
+                    .any(|line| line.is_ok_and(|line| line.is_empty()))
+                {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nvalue";
+                    if client.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn keys_that_are_not_cached_come_from_a_server() {
+    let store = serve_values();
+    let knobs = format!("--load 200 --users 100 --store http://{store}/keys");
+    let service = Service::fetcher(&knobs);
+    service.wait_for_gauge("fetcher_completed_total", |completed| completed > 100);
+    let page = service.get("/metrics");
+    assert!(find_gauge(&page, "fetcher_store_served_total") > 0);
+    assert_eq!(find_gauge(&page, "fetcher_dead_lettered_total"), 0);
     service.end();
 }
 
@@ -179,6 +219,9 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
         ("--store-at-once 0", "--store-at-once"),
         ("--load 0", "--load"),
         ("--listen nowhere", "--listen"),
+        ("--store nowhere", "--store: it begins with"),
+        ("--store https://127.0.0.1", "--store: it begins with"),
+        ("--store http://u:pw@127.0.0.1", "--store: "),
     ] {
         check_usage(&format!("fetcher {knobs}"), says);
     }

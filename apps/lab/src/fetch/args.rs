@@ -7,7 +7,7 @@ use freeboard_fetcher::choices::{Route, Wait};
 
 use super::{
     plan::{Mode, Plan},
-    step::Step,
+    step::{CURED, FAILING, Rate, Step},
 };
 use crate::outputs::OutputArgs;
 
@@ -68,17 +68,6 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
 }
 
-/// A narrow link, or none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct LinkChoice(Option<f64>);
-
-fn link(text: &str) -> Result<LinkChoice, String> {
-    match text {
-        "none" => Ok(LinkChoice(None)),
-        _ => positive(text).map(|rate| LinkChoice(Some(rate))),
-    }
-}
-
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (1e-3..=1e7).contains(&number) => Ok(number),
@@ -106,14 +95,16 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     main: Option<u16>,
 
-    /// Redis actors in the original, connections to Redis in ours [default: the step's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    redis_threads: Option<u16>,
+    /// Redis actors in the original, connections to Redis in ours; several to compare, as 2,3,4,5 [default: the
+    /// step's]
+    #[arg(long, visible_alias = "redis", value_name = "N,..", value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    redis_threads: Vec<u16>,
 
-    /// By what a look-up finds its connection: hash, random or p2c, the less busy of two by chance
-    /// [default: the step's]
-    #[arg(long, value_name = "ROUTE")]
-    route: Option<Route>,
+    /// By what a look-up finds its connection: hash, random or p2c, the less busy of two by chance; several to
+    /// compare, as hash,random [default: the step's]
+    #[arg(long, value_name = "ROUTE,..", value_delimiter = ',')]
+    route: Vec<Route>,
 
     /// How actors with a thread of their own wait: blocking, sleeping, yielding or busy-spin [default: the
     /// step's in the original; in ours they have none]
@@ -124,11 +115,6 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "N|none", value_parser = bound)]
     queue_bound: Option<Bound>,
 
-    /// Look-ups a second that the link to Redis carries [default: in steps 3 to 5 three for four
-    /// notifications, else none]
-    #[arg(long, value_name = "N|none", value_parser = link)]
-    link: Option<LinkChoice>,
-
     /// What a question to the database takes on its way, in microseconds [default: 100 / scale, or what
     /// it takes where it is real]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -138,9 +124,22 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_enum, default_value_t = BackendChoice::Embedded)]
     pub(super) backend: BackendChoice,
 
-    /// Rates and the number of users, as a part of the original's
+    /// Rates and the number of keys, as a part of the original's. In the steps 3 to 6 and end the rate is not scaled: it
+    /// is the geometric mean of the capacities of step 3 and step 6 on this machine, which are measured first
     #[arg(long, value_name = "FACTOR", default_value = "0.25", value_parser = positive)]
     scale: f64,
+
+    /// Users, each with a key in the cache [default: 2,000,000, scaled]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: Option<u64>,
+
+    /// In original mode: look up both keys of a notification with one MGET, not with a GET each
+    #[arg(long)]
+    mget: bool,
+
+    /// Print the counters by the original's names when all is sent, with what is in the mailboxes then
+    #[arg(long)]
+    pub(super) counters: bool,
 
     /// Send for so long in each run
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = crate::parse::seconds)]
@@ -162,43 +161,88 @@ impl FetchArgs {
             ModeChoice::Ours => &[Mode::Ours],
             ModeChoice::Both => &[Mode::Original, Mode::Ours],
         };
-        let plan = |step: Step, mode| {
-            let knobs = step.knobs();
-            let sql_time = match (self.sql_us, self.backend) {
-                (Some(micros), _) => Duration::from_micros(micros.into()),
-                (None, BackendChoice::Embedded) => SQL.div_f64(self.scale),
-                (None, BackendChoice::Real) => Duration::ZERO,
-            };
-            // The slow store is as slow on a small machine.
-            let scale = if knobs.is_cold { 1.0 } else { self.scale };
-            let rate = self.qps.unwrap_or(knobs.rate * scale);
-            Plan {
-                step,
-                mode,
-                mains: self.main.map_or(knobs.mains, usize::from),
-                redis_threads: self.redis_threads.map_or(knobs.redis_threads, usize::from),
-                route: self.route.unwrap_or(knobs.route),
-                wait: match mode {
-                    Mode::Original => Some(self.wait.unwrap_or(knobs.wait)),
-                    Mode::Ours => self.wait,
-                },
-                queue_bound: match self.queue_bound {
-                    Some(bound) => bound.0,
-                    None => knobs.queue_bound,
-                },
-                is_cold: knobs.is_cold,
-                link: match self.link {
-                    Some(choice) => choice.0,
-                    None => knobs.link.map(|share| share * rate),
-                },
-                rate,
-                time: self.time,
-                users: (USERS * self.scale).ceil() as u64,
-                sql_time,
+        let mut plans = Vec::new();
+        for step in steps {
+            for &mode in modes {
+                plans.extend(self.variants(&self.plan(step, mode)));
             }
+        }
+        plans
+    }
+
+    /// The plan for each of the connections' numbers and routes that are compared.
+    fn variants(&self, plan: &Plan) -> Vec<Plan> {
+        let threads = self.redis_threads.iter().map(|it| usize::from(*it));
+        let threads: Vec<usize> = threads.collect();
+        let threads = match threads.as_slice() {
+            [] => &[plan.redis_threads],
+            some => some,
         };
-        steps
-            .flat_map(|step| modes.iter().map(move |&mode| plan(step, mode)))
-            .collect()
+        let routes = match self.route.as_slice() {
+            [] => &[plan.route],
+            some => some,
+        };
+        let is_compared = threads.len() * routes.len() > 1;
+        let variant = |redis_threads, route| Plan {
+            redis_threads,
+            route,
+            variant: match is_compared {
+                true => format!(", {}/{redis_threads} {route}", plan.mains),
+                false => String::new(),
+            },
+            ..plan.clone()
+        };
+        let of_route = |route| threads.iter().map(move |count| variant(*count, route));
+        routes.iter().flat_map(|route| of_route(*route)).collect()
+    }
+
+    /// The runs between whose capacities the load of others is: with too many threads, and with few.
+    pub(super) fn plans_of_capacity(&self) -> [Plan; 2] {
+        [FAILING, CURED].map(|step| Plan {
+            mains: step.knobs().mains,
+            // A shed notification would seem to be under way for ever.
+            queue_bound: None,
+            ..self.plan(step, Mode::Original)
+        })
+    }
+
+    fn plan(&self, step: Step, mode: Mode) -> Plan {
+        let knobs = step.knobs();
+        let sql_time = match (self.sql_us, self.backend) {
+            (Some(micros), _) => Duration::from_micros(micros.into()),
+            (None, BackendChoice::Embedded) if knobs.is_sql_distant => SQL.div_f64(self.scale),
+            (None, _) => Duration::ZERO,
+        };
+        // The slow store is as slow on a small machine.
+        let scale = if knobs.is_cold { 1.0 } else { self.scale };
+        let offered = match (self.qps, knobs.rate) {
+            (Some(rate), _) => Rate::PerSecond(rate),
+            (None, Rate::PerSecond(rate)) => Rate::PerSecond(rate * scale),
+            (None, share) => share,
+        };
+        Plan {
+            step,
+            mode,
+            mains: self.main.map_or(knobs.mains, usize::from),
+            redis_threads: knobs.redis_threads,
+            route: knobs.route,
+            wait: match mode {
+                Mode::Original => Some(self.wait.unwrap_or(knobs.wait)),
+                Mode::Ours => self.wait,
+            },
+            queue_bound: match self.queue_bound {
+                Some(bound) => bound.0,
+                None => knobs.queue_bound,
+            },
+            is_cold: knobs.is_cold,
+            offered,
+            rate: 0.0,
+            backend: self.backend,
+            variant: String::new(),
+            multi_get: self.mget && mode == Mode::Original,
+            time: self.time,
+            users: self.keys.unwrap_or((USERS * self.scale).ceil() as u64),
+            sql_time,
+        }
     }
 }

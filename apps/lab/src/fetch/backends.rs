@@ -1,8 +1,10 @@
 //! What fetchers stand on: embedded in this process, or real servers started for the scene.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,13 +19,12 @@ use freeboard_fetcher::{
     },
 };
 
-use super::{args::BackendChoice, fill, plan::Plan};
+use super::{args::BackendChoice, fill, load::Amqp, plan::Plan};
 use crate::{console::Console, figures::count, real_backends, usage::Usage};
 
-/// What an entry takes in the embedded Redis, generously: none is to make way.
 /// The time of a fetch from the slow store.
 const STORE_TIME: Duration = Duration::from_millis(100);
-
+/// What an entry takes in the embedded Redis, generously: none is to make way.
 const ENTRY_BYTES: u64 = 512;
 
 /// Everything but the broker's queues, which each run has anew.
@@ -32,7 +33,18 @@ pub(super) struct Backends {
     directory: Arc<dyn Directory>,
     /// RabbitMQ, if it is real.
     amqp: Option<String>,
+    /// Runs so far, so that the names of their queues differ.
+    runs: AtomicU64,
     _servers: Servers,
+}
+
+/// The broker of one run.
+pub(super) struct RunBroker {
+    pub(super) any: Arc<dyn Broker>,
+    /// The same, if it is embedded.
+    pub(super) memory: Option<Arc<MemoryBroker>>,
+    /// Where it is, if it is RabbitMQ.
+    pub(super) amqp: Option<Amqp>,
 }
 
 /// They end with this.
@@ -82,6 +94,7 @@ impl Backends {
             redis: redis.options(),
             directory: Arc::new(MemoryDirectory::default()),
             amqp: None,
+            runs: AtomicU64::new(0),
             _servers: Servers::Embedded { _redis: redis },
         })
     }
@@ -109,6 +122,7 @@ impl Backends {
             },
             directory,
             amqp: Some(format!("amqp://guest:guest@{amqp}")),
+            runs: AtomicU64::new(0),
             _servers: Servers::Real {
                 _servers: Box::new(servers),
             },
@@ -125,18 +139,25 @@ impl Backends {
         self.redis.clone()
     }
 
-    pub(super) fn redis_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.redis.port).into()
-    }
-
     /// A broker whose queues are empty.
-    pub(super) fn broker(&self, plan: &Plan) -> Result<Arc<dyn Broker>> {
+    pub(super) fn broker(&self, plan: &Plan) -> Result<RunBroker> {
         let Some(url) = &self.amqp else {
-            return Ok(Arc::new(MemoryBroker::default()));
+            let memory = Arc::new(MemoryBroker::default());
+            return Ok(RunBroker {
+                any: memory.clone(),
+                memory: Some(memory),
+                amqp: None,
+            });
         };
-        let name = format!("fetch-{}-{}", plan.step, plan.mode.name());
-        let (broker, _) = real_backends::broker(url, name)?;
-        Ok(broker)
+        // Ordering: Relaxed: only the number matters.
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fetch-{}-{}-{run}", plan.step, plan.mode.name());
+        let (any, _) = real_backends::broker(url, name.clone())?;
+        Ok(RunBroker {
+            any,
+            memory: None,
+            amqp: Some((url.clone(), name)),
+        })
     }
 
     pub(super) fn store(&self) -> Result<Arc<dyn SlowStore>> {

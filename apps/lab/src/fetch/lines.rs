@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{outcome::Outcome, plan::Mode, step::Step};
+use super::{
+    outcome::Outcome,
+    plan::{Mode, Plan},
+    step::Step,
+};
 use crate::figures::{count, mebibytes, rate, three_figures};
 
 /// A step's opening: what the original showed.
@@ -20,8 +24,7 @@ pub(super) fn counters(counters: &BTreeMap<String, f64>) -> Vec<String> {
 }
 
 /// What a run shows, in one sentence.
-pub(super) fn sentence(outcome: &Outcome) -> String {
-    let plan = &outcome.plan;
+pub(super) fn sentence(plan: &Plan, outcome: &Outcome) -> String {
     let what = match plan.step {
         Step::Number(0) => format!(
             "{} fetched from the slow store, {} replies a second",
@@ -29,9 +32,19 @@ pub(super) fn sentence(outcome: &Outcome) -> String {
             rate(outcome.rate())
         ),
         Step::Number(3 | 4) => format!(
-            "up to {} commands in flight, memory grew by {}",
+            "{}: up to {} commands in flight, memory grew by {}, {} of {} replies/s",
+            plan.threads(),
             count(outcome.in_flight_peak),
-            outcome.rss_growth_bytes.map_or_else(String::new, mebibytes)
+            outcome.rss_growth_bytes.map_or_else(String::new, mebibytes),
+            rate(outcome.rate()),
+            rate(plan.rate)
+        ),
+        Step::Number(6) => format!(
+            "{}: up to {} commands in flight, {} of {} replies/s",
+            plan.threads(),
+            count(outcome.in_flight_peak),
+            rate(outcome.rate()),
+            rate(plan.rate)
         ),
         Step::Number(5) if plan.mode == Mode::Ours => format!(
             "{} look-ups shed and tried again, {} notifications lost, up to {} in flight",

@@ -2,12 +2,14 @@
 
 use freeboard::meter::HistogramSummary;
 
-use super::plan::Plan;
+use super::{
+    cost::Cost,
+    owners::{Owners, Reading},
+};
 
 /// What a run came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
-    pub(super) plan: Plan,
     pub(super) sent: u64,
     /// Replied to, each counted once.
     pub(super) completed: u64,
@@ -48,6 +50,10 @@ pub(super) struct Outcome {
     pub(super) rss_growth_bytes: Option<u64>,
     pub(super) cpu_us_per_message: Option<f64>,
     pub(super) idle_cpu_percent: Option<f64>,
+    pub(super) cost: Cost,
+    pub(super) load_cpu_percent: Option<f64>,
+    pub(super) memory_at_peak: Option<Owners>,
+    pub(super) readings: Vec<Reading>,
     /// As the original named them.
     pub(super) counters: Vec<(String, f64)>,
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use freeboard::redis::RedisOptions;
 use freeboard_fetcher::choices::{Route, Wait};
 
-use super::step::Step;
+use super::{
+    args::BackendChoice,
+    step::{Rate, Step},
+};
 use crate::figures::{count, rate, seconds};
 
 /// Original mode or Freeboard mode.
@@ -36,11 +39,14 @@ pub(crate) struct Plan {
     /// For main actors with threads of their own; ours run on the workers, unless one is asked for.
     pub(super) wait: Option<Wait>,
     pub(super) queue_bound: Option<usize>,
-    /// What the link to Redis carries, in look-ups a second.
-    pub(super) link: Option<f64>,
     pub(super) is_cold: bool,
-    /// Notifications a second.
+    pub(super) offered: Rate,
+    /// Notifications a second: what is offered, on this machine.
     pub(super) rate: f64,
+    pub(super) backend: BackendChoice,
+    pub(super) multi_get: bool,
+    /// What tells this run from others of the same step; empty unless there are any.
+    pub(super) variant: String,
     pub(super) time: Duration,
     pub(super) users: u64,
     /// What a question to the directory takes on its way.
@@ -48,6 +54,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Its threads in a few words.
+    pub(super) fn threads(&self) -> String {
+        let wait = self
+            .wait
+            .map_or_else(String::new, |wait| format!(", {wait}"));
+        format!("{} + {} threads{wait}", self.mains, self.redis_threads)
+    }
+
     /// How many notifications are sent.
     pub(super) fn notifications(&self) -> u64 {
         (self.rate * self.time.as_secs_f64()).ceil().max(1.0) as u64
@@ -70,18 +84,17 @@ impl Plan {
             Mode::Original => "original mode",
             Mode::Ours => "Freeboard mode",
         };
-        format!("step {}, {mode}", self.step)
+        format!("step {}, {mode}{}", self.step, self.variant)
     }
 
     pub(super) fn parameters(&self) -> String {
         format!(
-            "{}: {}/s for {}, {} users, {} main actors, {} to Redis, SQL {} us",
+            "{}: {}/s for {}, {} users, {}, SQL {} us",
             self.title(),
             rate(self.rate),
             seconds(self.time.as_secs_f64()),
             count(self.users),
-            self.mains,
-            self.redis_threads,
+            self.threads(),
             count(self.sql_time.as_micros() as u64)
         )
     }

@@ -5,7 +5,14 @@ use std::collections::BTreeMap;
 use freeboard::meter::HistogramSummary;
 use serde::Serialize;
 
-use super::{lines, outcome::Outcome, plan::Mode, step::Step};
+use super::{
+    cost::Cost,
+    lines,
+    outcome::Outcome,
+    owners::Owners,
+    plan::{Mode, Plan},
+    step::Step,
+};
 
 /// One run.
 #[derive(Debug, Serialize)]
@@ -18,10 +25,10 @@ pub(crate) struct Record {
     pub(super) wait: Option<String>,
     /// The most commands in flight on a connection.
     pub(super) queue_bound: Option<usize>,
+    /// Whether both keys are looked up with one command.
+    pub(super) multi_get: bool,
     /// Whether what was found is kept in the process, too.
     pub(super) has_local_layer: bool,
-    /// What the link to Redis carries, if it is narrow, in look-ups a second.
-    pub(super) link: Option<f64>,
     pub(super) qps: f64,
     pub(super) seconds: f64,
     pub(super) sent: u64,
@@ -50,9 +57,17 @@ pub(crate) struct Record {
     pub(super) mailbox_peak: u64,
     pub(super) rss_peak_bytes: Option<u64>,
     pub(super) rss_growth_bytes: Option<u64>,
-    /// Of this process without who sends: with embedded servers, and who takes the replies.
+    /// How many times the others' look-ups the busiest connection has.
+    pub(super) skew: Option<f64>,
+    /// By owner, when the most was resident.
+    pub(super) memory_at_peak: Option<Owners>,
+    /// Of the service: this process without an embedded broker and an embedded Redis.
     pub(super) cpu_us_per_message: Option<f64>,
     pub(super) idle_cpu_percent: Option<f64>,
+    /// Of the process of the load.
+    pub(super) load_cpu_percent: Option<f64>,
+    #[serde(flatten)]
+    pub(super) cost: Cost,
     /// By the original's names.
     pub(super) counters: BTreeMap<String, f64>,
     #[serde(skip)]
@@ -87,8 +102,7 @@ impl Record {
         self.left + self.dead + self.unfinished
     }
 
-    pub(super) fn of(outcome: &Outcome) -> Self {
-        let plan = &outcome.plan;
+    pub(super) fn of(plan: &Plan, outcome: &Outcome) -> Self {
         Self {
             step: plan.step.to_string(),
             mode: plan.mode.name(),
@@ -97,8 +111,8 @@ impl Record {
             route: plan.route.to_string(),
             wait: plan.wait.map(|wait| wait.to_string()),
             queue_bound: plan.queue_bound_in_force(),
+            multi_get: plan.multi_get,
             has_local_layer: plan.mode == Mode::Ours,
-            link: plan.link,
             qps: plan.rate,
             seconds: outcome.seconds,
             sent: outcome.sent,
@@ -124,9 +138,13 @@ impl Record {
             rss_growth_bytes: outcome.rss_growth_bytes,
             cpu_us_per_message: outcome.cpu_us_per_message,
             idle_cpu_percent: outcome.idle_cpu_percent,
+            load_cpu_percent: outcome.load_cpu_percent,
+            cost: outcome.cost.clone(),
+            skew: outcome.skew(),
+            memory_at_peak: outcome.memory_at_peak,
             counters: outcome.counters.iter().cloned().collect(),
             of_step: plan.step,
-            remark: lines::sentence(outcome),
+            remark: lines::sentence(plan, outcome),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! One run: a fetcher under load, and what became of every notification.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -11,34 +14,49 @@ use freeboard::{
     System,
     board::Shown,
     cache::{Cache, CacheOptions, LocalOptions},
-    meter::HistogramSummary,
     net::poller::Policy,
     redis::{Redis, RedisOptions},
 };
 use freeboard_fetcher::{
-    broker::Broker,
-    load::{self, Account, Collector, Fate, LoadOptions},
+    broker::{Broker, Queue},
+    held::Held,
     names::slowest,
     original::{OriginalFetcher, OriginalOptions, OriginalParts, OriginalSnapshot},
     service::{Fetcher, FetcherOptions, FetcherSnapshot, Parts},
 };
 
 use super::{
-    backends::Backends,
-    link::Link,
+    args::BackendChoice,
+    backends::{Backends, RunBroker},
+    cost::Readings,
+    load::{Load, Offer},
     outcome::Outcome,
+    owners::{self, Owners, Reading},
     plan::{Mode, Plan},
     record::Record,
+    step::{CURED, Step},
 };
 use crate::{
-    board, console::Console, figures::count, host::Host, memory, processor, scene::Run,
+    board,
+    console::Console,
+    figures::{count, rate},
+    host::Host,
+    memory, processor,
+    scene::Run,
     section::Side,
 };
 
 /// How long what is under way may take to come to its end, once all is sent.
 const DRAIN: Duration = Duration::from_secs(3);
 /// How long an idle fetcher is watched.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_millis(300);
+/// How long a capacity is measured, and the load then: never too little, and never unbounded.
+const CAPACITY_TIME: Duration = Duration::from_secs(1);
+const CAPACITY_UNDER_WAY: u64 = 16_384;
+/// Replies before it is measured.
+const CAPACITY_WARM: u64 = 2_000;
+const CAPACITY_RATE: f64 = 1e7;
+const CAPACITY_NOTIFICATIONS_MAX: u64 = 4_000_000;
 /// Longer than any notification of ours is put off.
 const SWEEP_OURS: Duration = Duration::from_secs(15);
 /// The original puts nothing off.
@@ -56,6 +74,7 @@ enum Running {
     Ours {
         fetcher: Fetcher,
         redis: Redis,
+        cache: Cache,
         _shown: [Option<Shown>; 2],
     },
 }
@@ -64,7 +83,6 @@ impl Running {
     fn start(
         plan: &Plan,
         backends: &Backends,
-        redis: RedisOptions,
         host: &Host,
         broker: Arc<dyn Broker>,
     ) -> Result<Self> {
@@ -79,6 +97,7 @@ impl Running {
             local: (plan.mode == Mode::Ours).then(LocalOptions::default),
             ..CacheOptions::default()
         };
+        let redis = backends.redis();
         match plan.mode {
             Mode::Original => {
                 let parts = OriginalParts {
@@ -94,6 +113,7 @@ impl Running {
                     route: plan.route,
                     wait: plan.wait.unwrap_or(OriginalOptions::default().wait),
                     queue_bound: plan.queue_bound,
+                    multi_get: plan.multi_get,
                     ..OriginalOptions::default()
                 };
                 let fetcher = OriginalFetcher::start(&host.system, &host.poller, parts, &options)?;
@@ -111,7 +131,7 @@ impl Running {
                 let redis = Redis::connect(&host.system, &host.poller, redis)?;
                 redis.wait_up(UP).context("Redis does not answer")?;
                 let cache = Cache::new(&host.system, &redis, cache)?;
-                let (commands, leases) = (redis.clone(), cache.clone());
+                let (commands, leases, held) = (redis.clone(), cache.clone(), cache.clone());
                 let shown = [
                     board::show("redis", "fetch", move |text| {
                         commands.snapshot().render("fetch", text);
@@ -134,6 +154,7 @@ impl Running {
                 Ok(Self::Ours {
                     fetcher: Fetcher::start(&host.system, parts, options)?,
                     redis,
+                    cache: held,
                     _shown: shown,
                 })
             }
@@ -149,6 +170,34 @@ impl Running {
                 let in_flight = connections.iter().map(|it| it.in_flight + it.waiting).sum();
                 (in_flight, fetcher.queued())
             }
+        }
+    }
+
+    fn held(&self) -> Held {
+        match self {
+            Self::Original(fetcher) => fetcher.held(),
+            Self::Ours {
+                fetcher,
+                redis,
+                cache,
+                ..
+            } => fetcher.held(&redis.snapshot(), &cache.snapshot()),
+        }
+    }
+
+    /// Notifications that are replied to, dead-lettered or lost.
+    fn settled(&self) -> u64 {
+        match self {
+            Self::Original(fetcher) => fetcher.settled(),
+            Self::Ours { fetcher, .. } => fetcher.settled(),
+        }
+    }
+
+    /// The counters now, by the original's names.
+    fn counters(&self) -> Vec<(String, f64)> {
+        match self {
+            Self::Original(fetcher) => fetcher.snapshot().counters(),
+            Self::Ours { fetcher, redis, .. } => fetcher.snapshot().counters(&redis.snapshot()),
         }
     }
 
@@ -180,7 +229,6 @@ fn of_original(snapshot: &OriginalSnapshot, outcome: &mut Outcome) {
     outcome.from_send = slowest(snapshot.from_send.iter());
     outcome.per_actor.clone_from(&snapshot.redis);
     outcome.misses = snapshot.misses;
-    outcome.counters = snapshot.counters();
 }
 
 fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
@@ -194,7 +242,80 @@ fn of_ours(snapshot: &FetcherSnapshot, redis: &Redis, outcome: &mut Outcome) {
     outcome.from_send = slowest(connections.iter().map(|it| &it.from_send));
     outcome.per_actor = connections.iter().map(|it| it.sent).collect();
     outcome.misses = snapshot.misses;
-    outcome.counters = snapshot.counters(&redis);
+}
+
+/// A broker with empty queues, a system and a fetcher on it.
+struct Stand {
+    broker: RunBroker,
+    host: Host,
+    fetcher: Running,
+}
+
+impl Stand {
+    fn start(plan: &Plan, backends: &Backends) -> Result<Self> {
+        let system = System::builder().name("fetch");
+        let host = Host::start(system, processor::cores(), Policy::default())?;
+        let broker = backends.broker(plan)?;
+        let fetcher = Running::start(plan, backends, &host, broker.any.clone())?;
+        Ok(Self {
+            broker,
+            host,
+            fetcher,
+        })
+    }
+
+    /// Notifications that were replied to.
+    fn replied(&self) -> u64 {
+        self.broker.any.ledger(Queue::Replies).confirmed
+    }
+
+    fn owners(&self, load: &Load) -> Owners {
+        let queue = |queue| {
+            self.broker
+                .memory
+                .as_ref()
+                .map_or(0, |it| it.held_bytes(queue))
+        };
+        Owners {
+            broker: Queue::NOTIFICATIONS.into_iter().map(queue).sum(),
+            replies: queue(Queue::Replies) + load.waiting_bytes(),
+            held: self.fetcher.held(),
+            ..Owners::default()
+        }
+    }
+}
+
+/// The most notifications a second that a plan can do, with so many under way that it never waits for them.
+pub(super) fn capacity(
+    plan: &Plan,
+    backends: &Backends,
+    console: &Console,
+    stop: &AtomicBool,
+) -> Result<f64> {
+    let stand = Stand::start(plan, backends)?;
+    let offer = Offer {
+        notifications: CAPACITY_NOTIFICATIONS_MAX,
+        rate: CAPACITY_RATE,
+        users: plan.users,
+        under_way_max: Some(CAPACITY_UNDER_WAY),
+    };
+    let load = Load::start(&offer, stand.broker.any.clone(), stand.broker.amqp.as_ref())?;
+    // Ordering: Relaxed: it says nothing but stop.
+    wait_until(UP, || {
+        stand.replied() >= CAPACITY_WARM || stop.load(Ordering::Relaxed)
+    });
+    let (begun, before) = (Instant::now(), stand.replied());
+    wait_until(CAPACITY_TIME, || stop.load(Ordering::Relaxed));
+    let capacity = (stand.replied() - before) as f64 / begun.elapsed().as_secs_f64();
+    drop(load);
+    stand.fetcher.end();
+    stand.host.system.shutdown(DRAIN);
+    console.line(&format!(
+        "capacity of {}: {}/s",
+        plan.threads(),
+        rate(capacity)
+    ));
+    Ok(capacity.max(1.0))
 }
 
 /// Does a run. Once it is to stop it sends nothing more.
@@ -202,142 +323,120 @@ pub(super) fn run(
     plan: &Plan,
     backends: &Backends,
     console: &Console,
-    stop: &Arc<AtomicBool>,
+    stop: &AtomicBool,
 ) -> Result<Run<Record>> {
-    let system = System::builder().name("fetch");
-    let host = Host::start(system, processor::cores(), Policy::default())?;
-    let broker = backends.broker(plan)?;
-    let mut redis = backends.redis();
-    let link = match plan.link {
-        Some(rate) => Some(Link::start(backends.redis_address(), rate).context("the link")?),
-        None => None,
-    };
-    if let Some(link) = &link {
-        redis.port = link.address().port();
-    }
-    let fetcher = Running::start(plan, backends, redis, &host, broker.clone())?;
+    let stand = Stand::start(plan, backends)?;
+    let fetcher = &stand.fetcher;
     memory::reset_peak();
-    let resident = memory::resident_bytes();
-    let account = Arc::new(Account::new(plan.notifications(), plan.rate));
-    let collector = Collector::start(&*broker, &account)?;
-    console.start_bar(&plan.title(), account.len());
-    let (begun, used) = (Instant::now(), processor::used());
-    let sender = {
-        let (broker, account, stop) = (broker.clone(), account.clone(), stop.clone());
-        let options = LoadOptions {
-            users: plan.users,
-            ..LoadOptions::default()
-        };
-        thread::Builder::new()
-            .name("sender".to_owned())
-            .spawn(move || {
-                let sent = load::send(&*broker, &account, &options, &stop);
-                (sent, processor::used_by_thread())
-            })?
+    let before = memory::resident_bytes();
+    let offer = Offer {
+        notifications: plan.notifications(),
+        rate: plan.rate,
+        users: plan.users,
+        under_way_max: None,
     };
+    console.start_bar(&plan.title(), offer.notifications);
+    let (begun, readings) = (Instant::now(), Readings::take(plan.backend));
+    let load = Load::start(&offer, stand.broker.any.clone(), stand.broker.amqp.as_ref())?;
     let mut watch = Watch::default();
-    while !sender.is_finished() {
-        watch.look(&fetcher);
-        console.move_bar(account.seen(Fate::Replied), String::new());
+    let look = |watch: &mut Watch| {
+        let (in_flight, queued) = fetcher.depths();
+        watch.in_flight = watch.in_flight.max(in_flight);
+        watch.queued = watch.queued.max(queued);
+        if let (Some(before), Some(resident)) = (before, memory::resident_bytes()) {
+            let owners = stand.owners(&load).with_resident(before, resident);
+            watch.readings.push((begun.elapsed().as_secs_f64(), owners));
+        }
+        console.move_bar(stand.replied(), String::new());
+        // Ordering: Relaxed: it says nothing but stop.
+        if stop.load(Ordering::Relaxed) {
+            load.stop();
+        }
+    };
+    let sent = loop {
+        look(&mut watch);
+        if let Some(sent) = load.sent()? {
+            break sent;
+        }
         thread::sleep(LOOK);
-    }
-    let (sent, sending) = sender.join().expect("the sender does not panic");
-    let seconds = begun.elapsed().as_secs_f64();
-    let completed_in_time = account.seen(Fate::Replied);
-    // Who sends is not the fetcher; who takes the replies is not told apart.
-    let sending = sending.unwrap_or_default().as_secs_f64();
-    let cpu = processor::seconds_since(used).map(|all| all - sending);
+    };
+    let (cost, service_seconds) = Readings::take(plan.backend).since(&readings, plan.backend);
+    // The gauges show the fetcher at work.
+    let counters = fetcher.counters();
     wait_until(DRAIN, || {
-        watch.look(&fetcher);
-        account.accounted() >= sent
+        look(&mut watch);
+        fetcher.settled() >= sent.sent
     });
-    let completed = account.seen(Fate::Replied);
-    let is_idle = fetcher.depths() == (0, 0) && account.accounted() >= sent;
-    let idle_cpu_percent = if is_idle { idle() } else { None };
+    let is_idle = fetcher.depths() == (0, 0) && fetcher.settled() >= sent.sent;
+    let idle_cpu_percent = if is_idle { idle(plan.backend) } else { None };
     let rss_peak_bytes = memory::peak_bytes();
     let mut outcome = Outcome {
-        plan: plan.clone(),
-        sent,
-        completed,
-        dead: 0,
-        left: 0,
-        unfinished: 0,
-        lost: 0,
-        shed: 0,
-        failed: 0,
-        repeated: 0,
-        seconds,
-        completed_in_time,
-        latency: account.latency().summary(),
-        wait: HistogramSummary::default(),
-        lifetime: HistogramSummary::default(),
-        in_queue: HistogramSummary::default(),
-        from_send: HistogramSummary::default(),
-        from_tell: HistogramSummary::default(),
-        per_actor: Vec::new(),
+        sent: sent.sent,
+        seconds: sent.seconds,
+        completed_in_time: sent.replied,
+        load_cpu_percent: sent
+            .cpu_seconds
+            .map(|it| it / sent.seconds.max(1e-9) * 100.0),
         in_flight_peak: watch.in_flight,
         mailbox_peak: watch.queued,
-        misses: 0,
         rss_peak_bytes,
         rss_growth_bytes: rss_peak_bytes
-            .zip(resident)
+            .zip(before)
             .map(|(peak, before)| peak.saturating_sub(before)),
-        cpu_us_per_message: cpu.map(|seconds| seconds * 1e6 / completed_in_time.max(1) as f64),
+        cpu_us_per_message: service_seconds.map(|it| it * 1e6 / sent.replied.max(1) as f64),
+        cost,
         idle_cpu_percent,
-        counters: Vec::new(),
+        counters,
+        memory_at_peak: watch.peak(),
+        readings: watch.readings,
+        ..Outcome::default()
     };
     fetcher.fill(&mut outcome);
-    fetcher.end();
+    stand.fetcher.end();
     // What is left in the queues is not lost.
-    let sweeping = load::sweep(&*broker, &account)?;
-    let patience = match plan.mode {
+    let swept = load.sweep(match plan.mode {
         Mode::Original => SWEEP_ORIGINAL,
         Mode::Ours => SWEEP_OURS,
-    };
-    let mut seen = account.accounted();
-    let mut since = Instant::now();
-    wait_until(patience * 2, || {
-        let now = account.accounted();
-        if now != seen {
-            (seen, since) = (now, Instant::now());
-        }
-        now >= sent || since.elapsed() > patience
-    });
-    drop(sweeping);
-    drop(collector);
+    })?;
     console.end_bars();
-    outcome.completed = account.seen(Fate::Replied);
-    outcome.dead = account.seen(Fate::Dead);
-    outcome.repeated = account.repeated();
-    outcome.latency = account.latency().summary();
-    let missing = sent.saturating_sub(account.accounted());
+    outcome.completed = swept.replied;
+    outcome.dead = swept.dead;
+    outcome.repeated = swept.repeated;
+    outcome.latency = swept.latency;
+    let missing = sent.sent.saturating_sub(swept.accounted);
     outcome.lost = match plan.mode {
         Mode::Original => missing.min(outcome.failed + outcome.shed),
         Mode::Ours => missing,
     };
     outcome.unfinished = missing - outcome.lost;
-    outcome.left = account
-        .accounted()
-        .saturating_sub(outcome.completed + outcome.dead);
-    host.system.shutdown(DRAIN);
-    drop(link);
-    Ok(finish(&outcome))
+    outcome.left = swept.accounted.saturating_sub(swept.replied + swept.dead);
+    stand.host.system.shutdown(DRAIN);
+    Ok(finish(plan, &outcome))
 }
 
-fn finish(outcome: &Outcome) -> Run<Record> {
-    let plan = &outcome.plan;
+fn finish(plan: &Plan, outcome: &Outcome) -> Run<Record> {
+    let side = match (plan.mode, plan.step) {
+        (Mode::Original, Step::Number(3..=5)) => Side::Failure,
+        (Mode::Original, CURED | Step::End) | (Mode::Ours, _) => Side::Cure,
+        (Mode::Original, _) if outcome.lost > 0 => Side::Failure,
+        (Mode::Original, _) => Side::Original,
+    };
+    let is_at_the_limit = matches!(plan.step, Step::Number(3..=6));
+    let memory = outcome.memory_at_peak.filter(|_| is_at_the_limit);
     let is_sound = plan.mode == Mode::Original || outcome.lost == 0;
     Run {
         title: plan.title(),
-        side: match plan.mode {
-            Mode::Original if outcome.lost > 0 => Side::Failure,
-            Mode::Original => Side::Original,
-            Mode::Ours => Side::Cure,
-        },
-        record: Record::of(outcome),
+        side,
+        record: Record::of(plan, outcome),
         parameters: plan.parameters(),
-        figures: Vec::new(),
-        tables: Vec::new(),
+        figures: memory
+            .and_then(|_| owners::figure(&plan.title(), side, &outcome.readings))
+            .into_iter()
+            .collect(),
+        tables: memory
+            .iter()
+            .map(|owners| owners.table(&plan.title()))
+            .collect(),
         failure: (!is_sound).then(|| {
             let (sent, lost) = (count(outcome.sent), count(outcome.lost));
             format!("of {sent} notifications {lost} were lost")
@@ -345,18 +444,19 @@ fn finish(outcome: &Outcome) -> Run<Record> {
     }
 }
 
-/// The most that was seen.
+/// What was seen while it ran.
 #[derive(Default)]
 struct Watch {
     in_flight: u64,
     queued: u64,
+    readings: Vec<Reading>,
 }
 
 impl Watch {
-    fn look(&mut self, fetcher: &Running) {
-        let (in_flight, queued) = fetcher.depths();
-        self.in_flight = self.in_flight.max(in_flight);
-        self.queued = self.queued.max(queued);
+    /// The reading at which the queues held the most.
+    fn peak(&self) -> Option<Owners> {
+        let owners = self.readings.iter().map(|(_, owners)| *owners);
+        owners.max_by_key(Owners::queued)
     }
 }
 
@@ -367,9 +467,12 @@ fn wait_until(patience: Duration, mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// What this process uses of a core when nothing is to be done.
-fn idle() -> Option<f64> {
-    let before = processor::used();
+/// What the service uses of a core when nothing is to be done.
+fn idle(backend: BackendChoice) -> Option<f64> {
+    let before = Readings::take(backend);
     thread::sleep(IDLE);
-    Some(processor::seconds_since(before)? / IDLE.as_secs_f64() * 100.0)
+    Readings::take(backend)
+        .since(&before, backend)
+        .0
+        .cpu_percent
 }

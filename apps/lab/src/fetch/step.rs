@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use freeboard_fetcher::choices::{Route, Wait};
 
+use crate::processor;
+
 /// A step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
@@ -16,19 +18,27 @@ pub(super) enum Step {
 /// The last step with a number.
 const LAST: u8 = 11;
 
+/// How many notifications are offered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rate {
+    PerSecond(f64),
+    /// More than the original can do with too many threads on this machine, and less than with few: the geometric
+    /// mean of both capacities.
+    BetweenCapacities,
+}
+
 /// A step's knobs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Knobs {
     pub(super) mains: usize,
     pub(super) redis_threads: usize,
-    /// Notifications a second.
-    pub(super) rate: f64,
+    pub(super) rate: Rate,
     pub(super) route: Route,
     pub(super) wait: Wait,
     /// The most commands in flight on a connection to Redis, or no bound.
     pub(super) queue_bound: Option<usize>,
-    /// What the link to Redis carries, in look-ups for each notification, if it is narrow.
-    pub(super) link: Option<f64>,
+    /// Whether the database is on another machine, so that a question to it takes a while.
+    pub(super) is_sql_distant: bool,
     /// Whether the cache is empty at first.
     pub(super) is_cold: bool,
 }
@@ -44,10 +54,24 @@ pub(super) struct Figures {
     pub(super) showed: &'static str,
 }
 
-/// Commands in flight on a connection, from step 5 on.
-const BOUND: usize = 128;
-/// A notification needs two look-ups, or one of which many share the other.
-const LINK: f64 = 0.75;
+/// Commands in flight on all connections, from step 5 on: as four lanes of a mailbox have.
+const BOUND: usize = 4 * 4_096;
+/// The step in which too many threads spin.
+pub(super) const FAILING: Step = Step::Number(3);
+/// The step in which fewer threads spin.
+pub(super) const CURED: Step = Step::Number(6);
+
+/// Six main threads and four Redis threads spin on two cores; on more cores as many on each.
+fn too_many() -> (usize, usize) {
+    let pairs = processor::cores().div_ceil(2);
+    (6 * pairs, 4 * pairs)
+}
+
+/// As many threads spin as there are cores, of each kind at most the original's three.
+fn as_many_as_cores() -> (usize, usize) {
+    let half = (processor::cores() / 2).clamp(1, 3);
+    (half, half)
+}
 
 impl Step {
     /// All of them.
@@ -56,18 +80,24 @@ impl Step {
     }
 
     /// Its knobs.
-    pub(super) const fn knobs(self) -> Knobs {
+    pub(super) fn knobs(self) -> Knobs {
+        let original = Rate::PerSecond;
         let (mains, redis_threads, rate) = match self {
-            Self::Number(0) => (6, 4, 600.0),
-            Self::Number(1) => (6, 4, 5_000.0),
-            Self::Number(2) => (6, 4, 8_000.0),
-            Self::Number(3..=5) => (6, 4, 10_000.0),
-            Self::Number(6) => (3, 3, 10_000.0),
-            Self::Number(7) => (3, 3, 12_000.0),
-            Self::Number(8) => (3, 3, 15_000.0),
-            Self::Number(9) => (2, 4, 15_000.0),
-            Self::Number(10) => (2, 5, 20_000.0),
-            Self::Number(_) | Self::End => (3, 4, 20_000.0),
+            Self::Number(0) => (6, 4, original(600.0)),
+            Self::Number(1) => (6, 4, original(5_000.0)),
+            Self::Number(2) => (6, 4, original(8_000.0)),
+            Self::Number(3..=5) => (too_many().0, too_many().1, Rate::BetweenCapacities),
+            Self::Number(6) => (
+                as_many_as_cores().0,
+                as_many_as_cores().1,
+                Rate::BetweenCapacities,
+            ),
+            Self::Number(7) => (3, 3, original(12_000.0)),
+            Self::Number(8) => (3, 3, original(15_000.0)),
+            Self::Number(9) => (2, 4, original(15_000.0)),
+            Self::Number(10) => (2, 5, original(20_000.0)),
+            Self::Number(_) => (3, 4, original(20_000.0)),
+            Self::End => (3, 4, Rate::BetweenCapacities),
         };
         Knobs {
             mains,
@@ -78,17 +108,16 @@ impl Step {
                 Self::Number(_) | Self::End => Route::Random,
             },
             wait: match self {
+                Self::Number(3..=6) => Wait::BusySpin,
                 Self::Number(_) => Wait::Sleeping,
                 Self::End => Wait::Blocking,
             },
             queue_bound: match self {
                 Self::Number(0..=4) => None,
-                Self::Number(_) | Self::End => Some(BOUND),
+                Self::Number(_) | Self::End => Some(BOUND.div_ceil(redis_threads)),
             },
-            link: match self {
-                Self::Number(3..=5) => Some(LINK),
-                _ => None,
-            },
+            // Threads that sleep for the database do not spin.
+            is_sql_distant: matches!(rate, Rate::PerSecond(_)),
             is_cold: matches!(self, Self::Number(0)),
         }
     }

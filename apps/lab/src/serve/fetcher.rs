@@ -27,7 +27,10 @@ use freeboard_fetcher::{
     choices::{Route, Wait},
     embedded::EmbeddedRedis,
     service::{Fetcher, FetcherOptions, Parts},
-    store::{Bulkhead, BulkheadOptions, Directory, MemoryDirectory, MockStore},
+    store::{
+        Bulkhead, BulkheadOptions, Directory, HttpStore, HttpStoreOptions, MemoryDirectory,
+        MockStore, SlowStore,
+    },
 };
 
 use super::{HostArgs, announce, bound, metrics};
@@ -37,6 +40,9 @@ use page::{Page, answer};
 
 /// Where a part is that none was named for.
 const EMBEDDED: &str = "embedded";
+
+/// The slow store that sleeps.
+const MOCK: &str = "mock:";
 
 /// Users of an embedded directory, `user-0` and so on.
 const USERS_EMBEDDED: u64 = 10_000;
@@ -91,7 +97,13 @@ pub(crate) struct FetcherArgs {
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(..=600_000))]
     local_ms: u32,
 
-    /// What the slow store takes for a key, in milliseconds
+    /// The slow store behind the cache: http:// (GET URL/KEY), mysql:// (a table slow_store with name and value; needs
+    /// a build with --features real-backends), or mock:, which sleeps and is for load tests
+    #[arg(long, value_name = "http://HOST:PORT/PATH|mysql://USER:PASSWORD@HOST:PORT/DB|mock:",
+          default_value = MOCK)]
+    store: String,
+
+    /// What the mock of the slow store takes for a key, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=60_000))]
     store_ms: u32,
 
@@ -162,6 +174,29 @@ impl FetcherArgs {
         Ok(directory)
     }
 
+    fn store(&self) -> Result<Arc<dyn SlowStore>> {
+        let usage = |error: String| Usage::new(format!("--store: {error}"));
+        match self.store.split_once(':') {
+            _ if self.store == MOCK => {
+                let time = Duration::from_millis(self.store_ms.into());
+                Ok(Arc::new(MockStore::new(time)?))
+            }
+            Some(("http", _)) => {
+                let options = HttpStoreOptions {
+                    requests_max: self.store_at_once,
+                    ..HttpStoreOptions::new(self.store.as_str())
+                };
+                let store = HttpStore::new(&options).map_err(|error| usage(error.to_string()))?;
+                Ok(Arc::new(store))
+            }
+            Some(("mysql", _)) => {
+                let store = real_backends::store(&self.store);
+                Ok(store.map_err(|error| usage(error.to_string()))?)
+            }
+            _ => Err(usage("it begins with http://, mysql:// or mock:".to_owned()).into()),
+        }
+    }
+
     fn users(&self) -> u64 {
         self.users.unwrap_or(match self.mysql.as_str() {
             EMBEDDED => USERS_EMBEDDED,
@@ -204,6 +239,7 @@ impl FetcherArgs {
 pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let ends = args.ends()?;
     let directory = args.directory()?;
+    let slow_store = args.store()?;
     let (_server, redis) = args.redis()?;
     let host = args.host.start()?;
     let redis = Redis::connect(&host.system, &host.poller, redis)?;
@@ -216,12 +252,11 @@ pub(crate) fn fetcher(args: &FetcherArgs, interrupt: &Interrupt) -> Result<ExitC
         ..CacheOptions::default()
     };
     let cache = Cache::new(&host.system, &redis, cache)?;
-    let mock = MockStore::new(Duration::from_millis(args.store_ms.into()))?;
     let bulkhead = BulkheadOptions {
         running_max: args.store_at_once,
         ..BulkheadOptions::default()
     };
-    let store = Arc::new(Bulkhead::new(Arc::new(mock), bulkhead));
+    let store = Arc::new(Bulkhead::new(slow_store, bulkhead));
     let parts = Parts {
         broker: ends.broker.clone(),
         cache: cache.clone(),
