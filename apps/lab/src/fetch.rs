@@ -29,9 +29,9 @@ use std::sync::{
 use anyhow::Result;
 
 use crate::{
-    figures::{Unit, count},
+    figures::{Unit, count, counted, three_figures},
     outputs::OutputArgs,
-    real_backends,
+    processor, real_backends,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
     section::Side,
 };
@@ -234,9 +234,19 @@ impl Scene for FetchArgs {
 
     fn claim(contrast: &Contrast<'_, Self::Record>) -> String {
         let [failure, cure] = contrast.texts();
+        let service = |it: &Record| match &it.wait {
+            Some(wait) => format!(
+                "{} + {} threads that wait by {wait}",
+                it.main, it.redis_threads
+            ),
+            None => "Freeboard's service".to_owned(),
+        };
         format!(
-            "{} is {failure} in {}, and {cure} in {}.",
-            contrast.measure.name, contrast.failure.title, contrast.cure.title
+            "At {} notifications/s on {}, 99 % of the replies come within {failure} from {}, and within {cure} from {}.",
+            three_figures(contrast.failure.record.qps),
+            counted(processor::cores() as u64, "core"),
+            service(&contrast.failure.record),
+            service(&contrast.cure.record)
         )
     }
 
