@@ -2,7 +2,10 @@
 
 mod lab;
 
-use std::time::{Duration, Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use lab::{Running, check_usage, count, counts, fields, json, run, stderr};
 use serde_json::Value;
@@ -218,6 +221,17 @@ fn bad_usage_says_what_is_wrong_and_exits_with_2() {
     }
 }
 
+/// The folders in `/proc` of the processes that a process has started and that run.
+#[cfg(target_os = "linux")]
+fn children(process: u32) -> Vec<PathBuf> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let children = tasks.flatten().map(|task| task.path().join("children"));
+    let numbers = children.flat_map(std::fs::read_to_string);
+    let all: Vec<String> = numbers.collect();
+    let folders = all.iter().flat_map(|it| it.split_whitespace());
+    folders.map(|it| Path::new("/proc").join(it)).collect()
+}
+
 #[test]
 fn ctrl_c_ends_it_in_time_with_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,9 +241,17 @@ fn ctrl_c_ends_it_in_time_with_what_was_measured() {
         file.display()
     ));
     running.wait_for("step 1; the original");
+    // The load is a process of its own.
+    let mut load = Vec::new();
+    #[cfg(target_os = "linux")]
+    freeboard_test_servers::eventually("the load runs", || {
+        load = children(running.id());
+        !load.is_empty()
+    });
     let began = Instant::now();
     running.interrupt();
     assert_eq!(running.wait(), 130);
+    assert!(!load.iter().any(|it: &PathBuf| it.exists()), "{load:?}");
     assert!(began.elapsed() < Duration::from_secs(60));
     let json: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let runs = json["runs"].as_array().expect("runs");
