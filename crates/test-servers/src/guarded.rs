@@ -84,12 +84,13 @@ impl Guarded {
 
     /// Kills it and its children, like `kill -9`.
     pub fn kill(&mut self) {
-        if self.lifeline.take().is_none() {
+        // The guard lives as long as the lifeline is open, and keeps the group's number from being reused.
+        let Some(_lifeline) = self.lifeline.take() else {
             return;
-        }
+        };
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Its guard may have done so before.
+            // Fails only if somebody else has killed the group.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
