@@ -289,6 +289,8 @@ impl<R> Stage<'_, R> {
         if self.peers.are_left_out() || self.interrupt.has_come() || has_failed {
             return false;
         }
+        // A Ctrl-C between two programs of a run ends the run, and not the process, which would leave their folder.
+        let _listening = self.interrupt.listen(|| ());
         self.console.line(title);
         let run = run(self.peers, self.interrupt);
         let is_performed = run.is_ok();

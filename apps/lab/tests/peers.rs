@@ -11,7 +11,7 @@ use std::{
 };
 
 use freeboard_test_servers::{eventually, is_on_path};
-use lab::{Running, code, command, json, say, stdout};
+use lab::{Running, code, command, json, say, stderr, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -87,6 +87,8 @@ fn a_runtime_that_is_old_or_crashes_or_prints_nonsense_leaves_a_sentence() {
     check(&crash, "it failed (exit status: 1): Slogan: no memory");
     check(&erl_25("echo bogus"), "it printed \"bogus\\n\"");
     check(&erl_25("kill -KILL $$"), "it failed (signal: 9 (SIGKILL))");
+    let silent = erl_25("exec >&-; sleep 1000");
+    check(&silent, "it closed its output and did not end");
     let programs = Programs::with_erl("printf 25");
     programs.add("erlc", "echo no such header; exit 1");
     check_missing(&programs, "erlc: it failed");
@@ -146,9 +148,11 @@ fn ctrl_c_in_each_scene_ends_a_runtime_and_all_that_it_started() {
 
 fn check_ctrl_c(programs: &Programs, scene: &str) {
     let mut command = command(scene);
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
     command
         .env("PATH", programs.path())
-        .env("HOME", programs.0.path());
+        .env("HOME", programs.0.path())
+        .env("TMPDIR", folder.path());
     let running = Running::start_command(command, Stdio::null());
     eventually("both run", || programs.process("child").is_some());
     let processes = ["itself", "child"].map(|name| programs.process(name).expect("it runs"));
@@ -156,6 +160,8 @@ fn check_ctrl_c(programs: &Programs, scene: &str) {
     running.interrupt();
     assert_eq!(running.wait(), 130, "{scene}");
     eventually("both are gone", || !processes.iter().any(|it| it.exists()));
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("the folder").collect();
+    assert!(left.is_empty(), "{scene}: {left:?}");
 }
 
 #[test]
@@ -283,6 +289,9 @@ fn the_real_disruptor_passes_the_same_messages() {
     let output = lab::run("lab ring --json - --messages 1000 --wait sleeping --ring 64");
     let json = json(&output, "ring");
     let Some(run) = json.get("peers").map(|runs| &runs[0]) else {
+        let text = stderr(&output);
+        let reasons = ["is not on the path", "is not in the local Maven repository"];
+        assert!(reasons.iter().any(|it| text.contains(it)), "{text}");
         return say("left out: java or the jar is missing");
     };
     assert_eq!(run["run"], "LMAX sleeping");

@@ -6,17 +6,23 @@ use std::{
     process::{ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use freeboard_test_servers::Guarded;
-pub(crate) use freeboard_test_servers::is_on_path;
+pub(super) use freeboard_test_servers::is_on_path;
 
 use crate::{figures, interrupt::Interrupt};
 
 /// The lines of its log that an error shows.
 const LOG_LINES: usize = 3;
+
+/// A program that still runs so long after the end of its output hangs.
+const END_LIMIT: Duration = Duration::from_secs(5);
+const END_CHECK_EVERY: Duration = Duration::from_millis(1);
+
+const INTERRUPTED: &str = "it was interrupted";
 
 /// A running program and its log.
 #[derive(Debug)]
@@ -44,6 +50,15 @@ impl Program {
             let mut text = String::new();
             stdout.read_to_string(&mut text).map(|_| text)
         })?;
+        let begun = Instant::now();
+        while !self.process.has_ended()? {
+            ensure!(!interrupt.has_come(), INTERRUPTED);
+            ensure!(
+                begun.elapsed() < END_LIMIT,
+                "it closed its output and did not end"
+            );
+            thread::sleep(END_CHECK_EVERY);
+        }
         let status = self.process.wait()?;
         if !status.success() {
             bail!("it failed ({status}): {}", self.last_words());
@@ -78,8 +93,10 @@ impl Program {
         let (sender, ended) = mpsc::channel();
         let interrupted = sender.clone();
         let _listening = interrupt.listen(move || {
-            let _ = interrupted.send(Err(anyhow!("it was interrupted")));
+            let _ = interrupted.send(Err(anyhow!(INTERRUPTED)));
         });
+        // It may have come before it was listened for.
+        ensure!(!interrupt.has_come(), INTERRUPTED);
         thread::spawn(move || {
             let read = read(&mut stdout).context("its output");
             let _ = sender.send(read);
@@ -110,6 +127,10 @@ impl Program {
         let _listening = interrupt.listen(move || {
             let _ = interrupted.send(false);
         });
+        if interrupt.has_come() {
+            // It came before it was listened for.
+            let _ = sender.send(false);
+        }
         thread::scope(|scope| {
             scope.spawn(move || {
                 if ended.recv_timeout(limit) != Ok(true) {
