@@ -23,7 +23,9 @@ pub(crate) use beam::Beam;
 pub(crate) use go::Go;
 pub(crate) use jvm::Disruptor;
 #[cfg(unix)]
-pub(crate) use process::{Program, is_on_path};
+pub(crate) use process::Program;
+#[cfg(unix)]
+use process::is_on_path;
 
 /// The parameter of scenes that run on other runtimes too.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -156,4 +158,6 @@ mod elsewhere {
     }
 }
 #[cfg(not(unix))]
-pub(crate) use elsewhere::{Program, is_on_path};
+pub(crate) use elsewhere::Program;
+#[cfg(not(unix))]
+use elsewhere::is_on_path;
