@@ -47,8 +47,8 @@ pub enum PollInterval {
         /// Whether tasks from the poll of a busy worker go before all others.
         is_first: bool,
     },
-    /// After as many messages as this number of budgets allows, however long they take. Tasks from the poll go before all
-    /// others. Long messages make the interval long, so this is only for measurements of starvation.
+    /// After as many messages as this number of budgets allows, however long they take. A run without a message counts as
+    /// one. Tasks from the poll go before all others. Long messages make the interval long, so this is only for measurements of starvation.
     Budgets(u32),
 }
 

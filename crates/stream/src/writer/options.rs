@@ -181,8 +181,9 @@ impl StreamOptions {
         self
     }
 
-    /// Calls `observer` after each write, before the tickets of its records resolve. The thread that has written calls
-    /// it and holds no lock, so the observer must not block. Two calls may come in either order. A panic is ignored.
+    /// Calls `observer` after each write, before the tickets of its records resolve. It must not block: the thread that
+    /// has written calls it, and tickets wait for its return. That thread holds no lock. Calls may overlap, and may come
+    /// in another order than the writes. A panic is ignored.
     #[must_use]
     pub fn on_write(mut self, observer: impl Fn(Written) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer(Arc::new(observer)));
