@@ -10,9 +10,9 @@ use super::{
     plots,
     record::{Collapses, Elapsed, NativeTime, Record, Rescues},
 };
-use crate::{interrupt::Interrupt, peers::Peers, scene::Run, section::Side};
+use crate::{interrupt::Interrupt, peers::Peers, processor, scene::Run, section::Side};
 
-/// Beside the pauses.
+/// For each run, beside the pauses.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The line that the program prints.
@@ -53,7 +53,7 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
     ];
     let schedulers = format!("{0}:{0}", plan.schedulers);
     let flags = ["+S", &schedulers, "+scl", "false"];
-    let limit = LIMIT + plan.pause * plan.iterations;
+    let limit = LIMIT * (plan.iterations + 1) + plan.pause * plan.iterations;
     let printed: Printed = beam.run(&flags, "balance", &parameters, limit, interrupt)?;
     let elapsed = Elapsed::of(&printed.elapsed);
     let makespan = elapsed.map_or(0.0, |it| it.max);
@@ -65,6 +65,8 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
             printed.native_us_mean / 1e3
         ),
     };
+    // Of schedulers beyond the cores nothing more can be asked.
+    let useful = plan.schedulers.min(processor::cores());
     let is_computing = plan.is_plain() && plan.yields == YieldKind::Each;
     Ok(Run {
         side: Side::Peer,
@@ -92,7 +94,7 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
             makespan_s: makespan,
             cpu_s: is_computing.then_some(printed.cpu_s),
             makespan_over_ideal: is_computing
-                .then(|| makespan * plan.schedulers as f64 / printed.cpu_s.max(1e-9)),
+                .then(|| makespan * useful as f64 / printed.cpu_s.max(1e-9)),
             utilisation: printed.utilisation,
             samples: Vec::new(),
             native_calls: vec![plan.repetitions()],
