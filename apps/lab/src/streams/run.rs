@@ -356,7 +356,7 @@ pub(super) fn line(writer: &str, messages: u64, bytes: u64, seconds: f64) -> Str
     )
 }
 
-/// Reads the streams and removes them. Returns what was found of each, and what is wrong with one.
+/// Reads the streams and removes them. Returns what was found of each, and the first thing that is wrong.
 fn read_back(
     writers: &[Writer],
     plan: &Plan,
@@ -364,23 +364,22 @@ fn read_back(
     key: &MasterKey,
     console: &Console,
 ) -> Result<(Vec<Found>, Option<String>)> {
+    // One for each writer, also for one whose stream cannot be read.
     let mut found = Vec::new();
-    let mut wrong = None;
+    let mut wrong: Option<String> = None;
     for writer in writers {
         let number = writer.number;
         let path = path(directory, number);
         let check = OrderCheck::new(number, plan.sizes, &writer.appended);
         let key = plan.seal.is_sealed().then_some(key);
-        match read_back::stream(&path, check, key, console) {
-            Ok(read) => {
-                if read.wrong() > 0 {
-                    let written = writer.appended.iter().sum();
-                    wrong = Some(format!("writer{number}: {}", read.sentence(written)));
-                }
-                found.push(read);
-            }
-            Err(error) => wrong = Some(format!("writer{number}: {error:#}")),
-        }
+        let read = read_back::stream(&path, check, key, console);
+        let problem = match &read {
+            Ok(read) if read.wrong() == 0 => None,
+            Ok(read) => Some(read.sentence(writer.appended.iter().sum())),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        wrong = wrong.or(problem.map(|it| format!("writer{number}: {it}")));
+        found.push(read.unwrap_or_default());
         std::fs::remove_dir_all(path).context("cannot remove what was written")?;
     }
     Ok((found, wrong))
