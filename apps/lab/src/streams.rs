@@ -406,7 +406,8 @@ impl Scene for StreamsArgs {
 
     fn remarks(runs: &[Run<Record>]) -> Vec<String> {
         let mut remarks = Vec::from_iter(warning(file_system(runs)));
-        remarks.extend(runs.iter().filter_map(|run| match &run.record {
+        let sound = runs.iter().filter(|it| it.failure.is_none());
+        remarks.extend(sound.filter_map(|run| match &run.record {
             Record::Original(original) => Some(original_remark(original)),
             Record::Naive(naive) => naive_remark(naive, plain_batch(runs)?),
             Record::Streams(_) | Record::DiskLog(_) => None,
