@@ -110,11 +110,13 @@ impl Scene for GoodputArgs {
         original: "A service that is asked for more than it can answer works on requests whose clients have given up, \
             so that it is fully busy and nothing of its work is of use. Facebook described this, with queues that are \
             kept short and last-in first-out order as its remedies, in \"Fail at Scale\" (ACM Queue, 2015).",
-        legend: "Requests of the first and the last fifth of a load are not in these figures. goodput: answers before the deadline, counted from the time at which the request was due. late: \
-            answered after the deadline, or still queued when the run ended. refused: the queue was full, or a newer \
-            request took the place. expired: dropped unhandled because the deadline had passed. p50, p99: from due to \
-            answer, of the requests in time and late. recovered: from the drop of the load to half the capacity until \
-            20 answers in a row were in time. memory: the most that the process had, clients included.",
+        legend: "Requests of the first and the last fifth of a load are not in these figures. goodput: answers before \
+            the deadline, counted from the time at which the request was due. late: answered after the deadline, or \
+            still queued when the run ended. refused: the queue was full, or a newer request took the place. expired: \
+            dropped unhandled because the deadline had passed. p50, p99: from due to answer, of the requests in time \
+            and late; of a request that was still queued, its age when the run ended, so the true figure is larger. \
+            recovered: from the drop of the load to half the capacity until 20 answers in a row were in time; \
+            without a figure, that did not happen. memory: the most that the process had, clients included.",
     };
     const REPORT: Calls = Calls {
         about: "answers in time when ten times too much is asked for",

@@ -30,6 +30,8 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 /// The load by which the capacity is measured, as a multiple of what the processor time of a request allows.
 const CAPACITY_FACTOR: f64 = 3.0;
 const CAPACITY_TIME: Duration = Duration::from_millis(500);
+/// A service that gives less of its capacity as answers in time has collapsed.
+const COLLAPSED_BELOW: f64 = 0.5;
 /// The load after the overload.
 const RECOVERY_FACTOR: f64 = 0.5;
 
@@ -151,12 +153,13 @@ pub(super) fn run(plan: &Plan, capacity: f64, interrupt: &Interrupt) -> Result<R
     let measured = plan.time / 5..plan.time * 4 / 5;
     let record = Record::new(plan, capacity, &account, &measured);
     let is_overload = plan.factor > 1.0;
+    let has_collapsed = record.goodput_per_s < COLLAPSED_BELOW * capacity;
     Ok(Run {
         title: plan.title(),
-        side: match plan.side.has_deadlines() {
-            _ if !is_overload => Side::Neither,
-            true => Side::Cure,
-            false => Side::Failure,
+        side: match (plan.side.has_deadlines(), has_collapsed) {
+            (true, false) if is_overload => Side::Cure,
+            (false, true) if is_overload => Side::Failure,
+            _ => Side::Neither,
         },
         record,
         parameters: plan.parameters(capacity),
