@@ -56,21 +56,22 @@ impl Peers {
         self.are_left_out
     }
 
-    /// What ran and what did not, in sentences. Runtimes that no scene needed are not mentioned.
+    /// What was found and what was not, in sentences. Runtimes that no scene needed are not mentioned, and a scene names
+    /// its runs that failed.
     pub(crate) fn summary(&self) -> Vec<String> {
         if self.are_left_out {
             return vec!["The runs on other runtimes were left out (--no-peers).".to_owned()];
         }
         let beam = self.beam.get().map(|found| match found {
-            Ok(beam) => format!("{} ran beside the scenes.", beam.name()),
+            Ok(beam) => format!("{} was found.", beam.name()),
             Err(error) => format!("The BEAM did not run: {error}."),
         });
         let disruptor = self.disruptor.get().map(|found| match found {
-            Ok(_) => "The LMAX Disruptor ran beside the ring.".to_owned(),
+            Ok(_) => "The LMAX Disruptor was found.".to_owned(),
             Err(error) => format!("The LMAX Disruptor did not run: {error}."),
         });
         let go = self.go.get().map(|found| match found {
-            Ok(go) => format!("{} ran beside the scenes.", go.name()),
+            Ok(go) => format!("{} was found.", go.name()),
             Err(error) => format!("Go did not run: {error}."),
         });
         [beam, disruptor, go].into_iter().flatten().collect()
