@@ -146,7 +146,7 @@ fn run(
         title: runtime.title(plan),
         side: Side::Peer,
         record: Record::new(plan, &poll, &asked, processor_seconds),
-        parameters: format!("{name}: {}", plan.load()),
+        parameters: format!("{name}: {}, 1 round", plan.load()),
         figures: Vec::new(),
         tables: Vec::new(),
         failure: None,
