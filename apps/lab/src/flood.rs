@@ -172,7 +172,9 @@ impl Scene for FloodArgs {
         let mut dams = runs.iter().filter(|it| it.record.receive == Receive::Scan);
         let dam = dams.find(|it| matches!(it.record.dam, Some(DamRule::Credit { .. })));
         let failure = direct(Receive::Scan)?;
-        match (dam, direct(Receive::Indexed)) {
+        // The trials write to different sinks.
+        let indexed = direct(Receive::Indexed).filter(|it| it.record.sink == failure.record.sink);
+        match (dam, indexed) {
             (Some(cure), _) => Some(Contrast {
                 measure: &RATE,
                 failure,

@@ -4,7 +4,9 @@ mod lab;
 
 use std::collections::BTreeSet;
 
-use lab::{assert_adds_up, assert_whole, check_usage, count, fields, flood, run, runs, stdout};
+use lab::{
+    assert_adds_up, assert_whole, check_usage, count, fields, flood, run, runs, stderr, stdout,
+};
 use serde_json::Value;
 
 #[test]
@@ -269,5 +271,9 @@ fn the_originals_trials_are_one_command() {
         assert_whole(run, 200);
         assert!(run["cpu_s"].as_f64() >= Some(0.0), "{run}");
     }
+    // Runs with different sinks are no failure and cure.
+    let text = stderr(&output);
+    assert!(text.contains("trial append-delayed"), "{text}");
+    assert!(!text.contains("if it searches its mailbox"), "{text}");
     check_usage("lab flood --trials --route direct", "--route");
 }
