@@ -165,6 +165,27 @@ fn check_ctrl_c(programs: &Programs, scene: &str) {
 }
 
 #[test]
+fn ctrl_c_ends_clients_that_wait_for_a_runtime() {
+    let path = std::env::var_os("PATH").expect("a path");
+    let mut erls = std::env::split_paths(&path).map(|folder| folder.join("erl"));
+    let Some(erl) = erls.find(|erl| erl.is_file()) else {
+        return say("left out: erl is not on the path");
+    };
+    let programs = Programs::with_erl("true");
+    let [itself, child] = ["itself", "child"].map(|name| programs.file(name));
+    // A server that accepts a connection, says who it is, and never answers.
+    let serve = format!(
+        "{{ok, L}} = gen_tcp:listen(0, [{{ip, {{127, 0, 0, 1}}}}]), {{ok, P}} = inet:port(L), \
+         io:format(\"127.0.0.1:~w~n\", [P]), {{ok, _}} = gen_tcp:accept(L), \
+         [file:write_file(F, [os:getpid(), 10]) || F <- [{itself:?}, {child:?}]], \
+         receive never -> ok end."
+    );
+    let serve = format!("exec {} -noshell -noinput -eval '{serve}'", erl.display());
+    programs.add("erl", &erl_25(&serve));
+    check_ctrl_c(&programs, EAGER);
+}
+
+#[test]
 fn a_kill_of_the_scene_ends_the_runtime_too() {
     let sleeping = "echo $$ > \"${0%/*}/child\"; exec sleep 1000";
     let programs = Programs::with_erl(sleeping);
