@@ -181,6 +181,7 @@ fn iterate(
 
 /// A run beyond it is unfair.
 const MAX_OVER_MIN_FAIR: f64 = 1.10;
+
 fn finish(outcome: &Outcome) -> Run<Record> {
     let plan = &outcome.plan;
     let side = side(outcome);

@@ -1,6 +1,11 @@
 //! The BEAM: `erlc` compiles the programs of `peers/beam`, `erl` runs them.
 
-use std::{fs, process::Command, time::Duration};
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -40,6 +45,8 @@ const PRINT_RELEASE: &str = "io:put_chars(erlang:system_info(otp_release)), halt
 pub(crate) struct Beam {
     folder: TempDir,
     release: u32,
+    /// A run was killed at its limit.
+    has_hung: AtomicBool,
 }
 
 impl Beam {
@@ -69,7 +76,11 @@ impl Beam {
             compile.arg(name);
         }
         Self::command(compile, &folder, COMPILE_LIMIT, interrupt).context("erlc")?;
-        Ok(Self { folder, release })
+        Ok(Self {
+            folder,
+            release,
+            has_hung: AtomicBool::new(false),
+        })
     }
 
     fn command(
@@ -95,7 +106,8 @@ impl Beam {
         format!("BEAM, OTP {}", self.release)
     }
 
-    /// Calls `lab:main` of `peers/beam/lab.erl` with emulator flags and `key=value` parameters, and reads its line.
+    /// Calls `lab:main` of `peers/beam/lab.erl` with emulator flags and `key=value` parameters, and reads its line. After a
+    /// run that was killed at its limit there is no other: each would cost its whole limit.
     ///
     /// # Errors
     /// If it was killed at the limit or at Ctrl-C, or failed.
@@ -107,8 +119,18 @@ impl Beam {
         limit: Duration,
         interrupt: &Interrupt,
     ) -> Result<T> {
+        // Ordering: Relaxed, one thread runs all programs.
+        ensure!(
+            !self.has_hung.load(Ordering::Relaxed),
+            "an earlier run did not end in its time"
+        );
         let command = self.lab(flags, program, parameters);
-        let text = Self::command(command, &self.folder, limit, interrupt)?;
+        let begun = Instant::now();
+        let text = Self::command(command, &self.folder, limit, interrupt);
+        if text.is_err() && begun.elapsed() >= limit {
+            self.has_hung.store(true, Ordering::Relaxed);
+        }
+        let text = text?;
         serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
     }
 

@@ -21,7 +21,7 @@ use crate::{
     section::Side,
 };
 
-/// What is missing if one of these runs is: one sentence tells it of all.
+/// The name of all these runs, so that one sentence tells that the BEAM is not there. Other errors name their run.
 pub(super) const NAME: &str = "BEAM disk_log";
 
 /// A call for each record takes microseconds, so a second shows the rate.
