@@ -29,7 +29,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::{
-    figures::{Unit, seconds},
+    figures::{Unit, three_figures},
     findings,
     outputs::OutputArgs,
     peers::PeerArgs,
@@ -65,7 +65,9 @@ impl Scene for BalanceArgs {
             and 139.57 s): 50 times as long for the same work. After some runs schedulers collapsed: one stayed at \
             100 %, the others at 18 to 20 %, asleep while there was work, until the node was restarted.",
         legend: "elapsed: from the release of all processes to the end of each. Ideal: the processor time used, \
-            spread evenly over the workers on-line (no more than the cores).",
+            spread evenly over the workers on-line (no more than the cores). BEAM: the native call of \
+            `never yield` does not compute but waits as long as MD5 takes, and blocking calls are not declared; a program \
+            for the BEAM would use dirty schedulers.",
     };
     const REPORT: Calls = Calls {
         about: "long native calls, lost wake-ups and blocked workers",
@@ -179,14 +181,16 @@ impl Scene for BalanceArgs {
 
     fn claim(contrast: &Contrast<'_, Record>) -> String {
         let times = |run: &Run<Record>| {
-            let elapsed = run.record.elapsed_s;
-            elapsed.map_or_else(unseen, |it| {
-                format!("{} and {}", seconds(it.min), seconds(it.max))
-            })
+            let of = |it: Elapsed| {
+                let [min, max] = [it.min, it.max].map(three_figures);
+                format!("{min} and {max} s")
+            };
+            run.record.elapsed_s.map_or_else(unseen, of)
         };
+        let [failure, cure] = contrast.texts();
         format!(
-            "Of {} processes with the same work, the first and the last end after {} if none gives way before its last \
-             native call, and after {} if each gives way after every call.",
+            "Of {} processes with the same work, the first and the last end after {} ({failure}) if none gives way before \
+             its last native call, and after {} ({cure}) if each gives way after every call.",
             contrast.failure.record.procs,
             times(contrast.failure),
             times(contrast.cure)

@@ -272,14 +272,15 @@ Examples:
       the proxy before a database that runs already; --backend echo needs none
   freeboard lab eager --scene sweep --report out
       the author's question, with a page of plots
-  freeboard lab eager --scene sweep --poll lazy --cpu-us 1000 --counts
-      the failure alone, with its counters each 10,000 attempts to poll
+  freeboard lab eager --scene sweep --poll lazy --cpu-us 1000 --counts 10
+      the failure alone, with its counters each 10 attempts to poll
   freeboard lab eager --scene sweep --cpu-us 1000 --json - | jq '.runs[] | [.poll, .latency_us.p99]'
       prints only JSON
 
 After each run, as the original said it:
-  counts: attempts to poll, and those that found something: of idle workers under lazy and drain, of busy
-          ones under these, of idle ones under eager and dedicated, of busy ones under these
+  counts: attempts to poll; then those that found something:
+          of idle workers under lazy or drain, of busy workers under lazy or drain,
+          of idle workers under eager or dedicated, of busy workers under eager or dedicated
   check:  polls that were made, without waiting, with waiting
 
 Exit codes: 0 done; 1 the run failed, or a request was not answered; 2 bad usage; 130 Ctrl-C, 143 SIGTERM.";

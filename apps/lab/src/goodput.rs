@@ -115,8 +115,8 @@ impl Scene for GoodputArgs {
             still queued when the run ended. refused: the queue was full, or a newer request took the place. expired: \
             dropped unhandled because the deadline had passed. p50, p99: from due to answer, of the requests in time \
             and late; of a request that was still queued, its age when the run ended, so the true figure is larger. \
-            recovered: from the drop of the load to half the capacity until 20 answers in a row were in time; \
-            without a figure, that did not happen. memory: the most that the process had, clients included.",
+            recovered: from the drop of the load to half the capacity until the first of 20 requests in a row that \
+            were answered in time was due; without a figure, that did not happen. memory: the most that the process had, clients included.",
     };
     const REPORT: Calls = Calls {
         about: "answers in time when ten times too much is asked for",

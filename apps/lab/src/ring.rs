@@ -19,7 +19,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    figures::{Unit, count, three_figures},
+    figures::{Unit, count, counted, three_figures},
     outputs::OutputArgs,
     peers::PeerArgs,
     scene::{About, Calls, Chart, Contrast, Measure, Published, Run, Scene, Stage},
@@ -73,7 +73,7 @@ impl Scene for RingArgs {
             1,024, one producer, 10 M messages, it took 468,863 messages a second blocking and 1,252,227 sleeping. A \
             second priority halved the first. Its fetcher then waited by spinning, with more such threads than \
             cores: idle, it used 60 % of a processor, and under load its threads kept each other from running.",
-        legend: "",
+        legend: "LMAX: the last of four rounds; the others let its compiler come to rest.",
     };
     const REPORT: Calls = Calls {
         about: "four ways of waiting for a bounded ring",
@@ -81,7 +81,7 @@ impl Scene for RingArgs {
         full: &[
             "--messages 4000000",
             "--messages 50000 --priorities 1 --idle 8 --wait busyspin",
-            "--messages 50000 --priorities 1 --idle 8 --wait blocking",
+            "--messages 4000000 --priorities 1 --idle 8 --wait blocking",
         ],
         quick: &[
             "--messages 1000",
@@ -156,9 +156,9 @@ impl Scene for RingArgs {
     fn claim(contrast: &Contrast<'_, Record>) -> String {
         let [failure, cure] = contrast.texts();
         format!(
-            "Beside {} idle consumers, a ring passes {failure} if all of them wait by spinning, and {cure} if they \
-             sleep on a lock.",
-            contrast.failure.record.idle
+            "Beside {}, a ring passes {failure} if all of them wait by spinning, and {cure} if they \
+             wait on a lock.",
+            counted(u64::from(contrast.failure.record.idle), "idle consumer")
         )
     }
 

@@ -63,7 +63,7 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000))]
     iterations: Option<u32>,
 
-    /// Pause after each of these runs [default: 12]
+    /// Pause after each of these runs; eight of the full size with it take several minutes [default: 12]
     #[arg(long, value_name = "SECONDS", requires = "iterations", value_parser = parse::seconds)]
     pause: Option<Duration>,
 

@@ -74,6 +74,9 @@ fn elapsed_list(elapsed: &[f64]) -> String {
 
 /// What a run shows beyond its figures.
 pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
+    if outcome.ending == Ending::Interrupted {
+        return vec![of_whole(outcome)];
+    }
     let rescue = (outcome.plan.native == NativeKind::Sleep).then(|| of_rescue(outcome));
     let protocol = (outcome.plan.iterations > 0).then(|| of_protocol(outcome));
     let all = rescue

@@ -74,7 +74,10 @@ pub(super) fn run(plan: &Plan, peers: &Peers, interrupt: &Interrupt) -> Result<R
     let longest = |length: fn(&Sample) -> u64| printed.samples.iter().map(length).max();
     let record = RunRecord {
         route: plan.route(),
-        receive: plan.receive,
+        receive: match mode {
+            "scan" => Receive::Scan,
+            _ => Receive::Indexed,
+        },
         sink: plan.sink,
         dam: plan.dam,
         senders: plan.senders,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{RIGHT, WIDTH, at, colour, draw_legend, width};
+use super::{LINE, RIGHT, WIDTH, at, colour, draw_legend, width};
 use crate::section::Side;
 
 const ROW: f64 = 24.0;
@@ -43,30 +43,38 @@ impl Bars<'_> {
     }
 }
 
-/// All of them in one picture.
+/// All of them in one picture. Names that leave too little for the bars are above them.
 pub(crate) fn bars(title: &str, bars: &Bars<'_>) -> Markup {
     let widest = |text: fn(&Bar) -> &str| {
         let widths = bars.bars.iter().map(|bar| width(text(bar)));
         widths.fold(0.0, f64::max)
     };
-    let left = widest(|bar| &bar.name) + 8.0;
-    let field = WIDTH - left - widest(|bar| &bar.note) - 6.0 - RIGHT;
+    let beside = widest(|bar| &bar.name) + 8.0;
+    let notes = widest(|bar| &bar.note) + 6.0 + RIGHT;
+    let is_beside = WIDTH - beside - notes >= FIELD_MIN;
+    let (left, row_height) = match is_beside {
+        true => (beside, ROW),
+        false => (0.0, ROW + LINE),
+    };
     let longest = bars.longest().max(bars.reach).max(f64::MIN_POSITIVE);
-    let scale = field.max(FIELD_MIN) / longest;
+    let scale = (WIDTH - left - notes).max(FIELD_MIN) / longest;
     let (legend, top) = draw_legend(bars.legend.iter().copied());
-    let height = top + ROW * bars.bars.len() as f64 + 4.0;
+    let height = top + row_height * bars.bars.len() as f64 + 4.0;
     html! {
         svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(title) {
             (legend)
             @for (row, bar) in bars.bars.iter().enumerate() {
-                (draw(bar, left, top + ROW * row as f64 + 4.0, scale))
+                (draw(bar, left, top + row_height * row as f64 + 4.0, scale))
             }
         }
     }
 }
 
-/// A bar whose parts begin at `left`.
+/// A bar whose parts begin at `left`. At 0 its name is above it.
 fn draw(bar: &Bar, left: f64, y: f64, scale: f64) -> Markup {
+    let is_beside = left > 0.0;
+    let name_y = at(y + BAR - 4.0);
+    let y = if is_beside { y } else { y + LINE };
     let text_y = at(y + BAR - 4.0);
     let mut x = left;
     let parts = bar.parts.iter().map(|length| {
@@ -77,7 +85,11 @@ fn draw(bar: &Bar, left: f64, y: f64, scale: f64) -> Markup {
     });
     let parts: Vec<(f64, f64)> = parts.collect();
     html! {
-        text x=(at(left - 8.0)) y=(text_y) text-anchor="end" { (bar.name) }
+        @if is_beside {
+            text x=(at(left - 8.0)) y=(name_y) text-anchor="end" { (bar.name) }
+        } @else {
+            text x="0" y=(name_y) { (bar.name) }
+        }
         @for (number, (x, width)) in parts.into_iter().enumerate() {
             rect class={ (colour(number)) " " (bar.side.class()) } x=(at(x)) y=(at(y)) width=(at(width)) height=(BAR) {}
         }
@@ -128,6 +140,26 @@ mod tests {
             assert!(pair[1].0 + pair[1].1 <= WIDTH - RIGHT, "{rects:?}");
         }
         assert!(bars("x", &Bars::default()).0.ends_with("</svg>"));
+    }
+
+    #[test]
+    fn long_names_and_notes_do_not_push_bars_out_of_the_picture() {
+        for name in [3, 30, 60] {
+            let mut long = bar(&[5.0]);
+            long.name = "n".repeat(name);
+            long.note = "1,230,000 messages/s".to_owned();
+            let note = width(&long.note);
+            let all = Bars {
+                bars: vec![long, bar(&[1.0])],
+                ..Bars::default()
+            };
+            let rects = rects(&bars("x", &all));
+            assert!(rects[0].0 + rects[0].1 + note <= WIDTH, "{name}: {rects:?}");
+            assert!(
+                (rects[0].1 - 5.0 * rects[1].1).abs() < 0.5,
+                "{name}: {rects:?}"
+            );
+        }
     }
 
     #[test]
