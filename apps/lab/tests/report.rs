@@ -7,7 +7,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use lab::{Running, check_usage, code, command, json, run, stderr, stdout};
+use lab::{Running, check_usage, code, command, json, run, say, stderr, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -145,6 +145,17 @@ fn failure_and_cure_are_figures_of_runs_of_the_same_call() {
     assert!(page.contains("were left out (--no-peers)"), "{page}");
     for tag in page.split("<span class=\"tag\">").skip(1) {
         assert!(!tag.starts_with("published"), "{tag}");
+    }
+}
+
+/// The Disruptor's ring has no idle consumers beside it, and failure and cure have eight.
+#[test]
+fn a_headline_shows_other_runtimes_only_with_the_same_work() {
+    let folder = Folder::new();
+    let json = json(&folder.report("--only ring"), "all");
+    assert_eq!(json["endings"][0]["headline"]["beside"], "-", "{json}");
+    if json["scenes"][0].get("peers").is_none() {
+        say("the Disruptor did not run");
     }
 }
 
