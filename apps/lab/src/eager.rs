@@ -226,7 +226,7 @@ impl Scene for EagerArgs {
         legend: "lazy is the original's rule without eager check I/O: a busy worker polls after twice its budget of \
             messages, however long they take, and only when all events of the last poll were handled. drain polls as \
             often as eager, but also only then. Readiness: from the poll that found a socket ready until its handler ran. \
-            Gap: between two polls.",
+            Gap: between two polls. The processor time of the BEAM includes that of schedulers that spin for want of work.",
     };
     const REPORT: Calls = Calls {
         about: "when a busy scheduler polls the network",

@@ -86,6 +86,11 @@ fn a_runtime_that_is_old_or_crashes_or_prints_nonsense_leaves_a_sentence() {
     let crash = erl_25("echo Slogan: no memory >&2; exit 1");
     check(&crash, "it failed (exit status: 1): Slogan: no memory");
     check(&erl_25("echo bogus"), "it printed \"bogus\\n\"");
+    check(&erl_25("yes"), "it printed more than 16 MiB");
+    check(
+        &erl_25("yes no room | head -c 100000000 >&2; exit 1"),
+        "no room; no room",
+    );
     check(&erl_25("kill -KILL $$"), "it failed (signal: 9 (SIGKILL))");
     let silent = erl_25("exec >&-; sleep 1000");
     check(&silent, "it closed its output and did not end");

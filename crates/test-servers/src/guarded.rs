@@ -4,7 +4,7 @@ use std::{
     io,
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -64,6 +64,11 @@ impl Guarded {
     /// Its standard output, if that was piped; once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
+    }
+
+    /// Its standard error, if that was piped; once.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// Whether it has ended.

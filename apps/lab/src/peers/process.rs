@@ -1,9 +1,8 @@
-//! A program of another runtime, bounded in time.
+//! A program of another runtime, bounded in time and in what is kept of its output.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read, Seek},
-    process::{ChildStdout, Command, Stdio},
+    io::{self, BufRead, BufReader, Read},
+    process::{ChildStderr, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -17,6 +16,11 @@ use crate::{figures, interrupt::Interrupt};
 
 /// The lines of its log that an error shows.
 const LOG_LINES: usize = 3;
+const LOG_BYTES: u64 = 64 << 10;
+/// How long the last of the log may take to come, once the program has been killed.
+const LOG_LIMIT: Duration = Duration::from_secs(1);
+/// More than any of the programs prints.
+const OUTPUT_BYTES: u64 = 16 << 20;
 
 /// A program that still runs so long after the end of its output hangs.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -28,16 +32,19 @@ const INTERRUPTED: &str = "it was interrupted";
 #[derive(Debug)]
 pub(crate) struct Program {
     process: Guarded,
-    log: File,
+    /// Gets the first bytes of the log when it ends.
+    log: mpsc::Receiver<Vec<u8>>,
 }
 
 impl Program {
     pub(super) fn start(command: &Command) -> Result<Self> {
-        let log = tempfile::tempfile().context("cannot make a temporary file")?;
-        let stderr = log.try_clone()?.into();
         let name = command.get_program().to_string_lossy();
-        let process = Guarded::spawn(command, Stdio::piped(), stderr)
+        let mut process = Guarded::spawn(command, Stdio::piped(), Stdio::piped())
             .with_context(|| format!("cannot start {name}"))?;
+        let (sender, log) = mpsc::channel();
+        if let Some(stderr) = process.take_stderr() {
+            thread::spawn(move || sender.send(read_log(stderr)));
+        }
         Ok(Self { process, log })
     }
 
@@ -48,8 +55,16 @@ impl Program {
     pub(super) fn output(mut self, limit: Duration, interrupt: &Interrupt) -> Result<String> {
         let text = self.read("did not end", limit, interrupt, |stdout| {
             let mut text = String::new();
-            stdout.read_to_string(&mut text).map(|_| text)
+            stdout
+                .take(OUTPUT_BYTES)
+                .read_to_string(&mut text)
+                .map(|_| text)
         })?;
+        ensure!(
+            (text.len() as u64) < OUTPUT_BYTES,
+            "it printed more than {}",
+            figures::size(OUTPUT_BYTES)
+        );
         let begun = Instant::now();
         while !self.process.has_ended()? {
             ensure!(!interrupt.has_come(), INTERRUPTED);
@@ -73,7 +88,9 @@ impl Program {
     pub(crate) fn line(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String> {
         let line = self.read("printed no line", limit, interrupt, |stdout| {
             let mut line = String::new();
-            BufReader::new(stdout).read_line(&mut line).map(|_| line)
+            BufReader::new(stdout.take(LOG_BYTES))
+                .read_line(&mut line)
+                .map(|_| line)
         })?;
         match line.strip_suffix('\n') {
             Some(line) => Ok(line.to_owned()),
@@ -144,14 +161,9 @@ impl Program {
     }
 
     fn last_words(&mut self) -> String {
-        let mut text = Vec::new();
-        let read = self
-            .log
-            .rewind()
-            .and_then(|()| self.log.read_to_end(&mut text));
-        if read.is_err() {
-            return "its log cannot be read".to_owned();
-        }
+        self.process.kill();
+        // A process that has left the group may keep it open.
+        let text = self.log.recv_timeout(LOG_LIMIT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let words: Vec<&str> = lines.take(LOG_LINES).collect();
@@ -160,4 +172,13 @@ impl Program {
             words => words.join("; "),
         }
     }
+}
+
+/// The first bytes; the others are read and dropped, so that the program does not wait.
+fn read_log(mut log: ChildStderr) -> Vec<u8> {
+    let mut text = Vec::new();
+    // An error is the end.
+    let _ = log.by_ref().take(LOG_BYTES).read_to_end(&mut text);
+    let _ = io::copy(&mut log, &mut io::sink());
+    text
 }
